@@ -1,0 +1,219 @@
+"""The same memory for asyncio: the same names, awaited.
+
+SQLite and the verbs above it are plain blocking code, so each call makes one hop to a thread of this object's own pool. A call
+that was handed to the pool is carried out even when the task that awaits it is cancelled: nothing is left half done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, wraps
+from os import PathLike
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from holdfast.config import Config
+from holdfast.domain.scope import DEFAULT_TENANT
+from holdfast.domain.times import Clock
+from holdfast.engine import Holdfast
+from holdfast.errors import StoreUnavailable
+from holdfast.handle import KeyValues, Session
+from holdfast.providers.embedder import Embedder
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class Pool:
+    """A bounded pool, so that waiting calls queue here and never in the loop's default executor."""
+
+    def __init__(self, threads: int) -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="holdfast")
+
+    async def run(self, call: Callable[[], R]) -> R:
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._executor, call)
+        except RuntimeError as error:
+            raise StoreUnavailable("this store is closed; open it again") from error
+        future.add_done_callback(_retrieve)
+        return await asyncio.shield(future)
+
+    def shutdown(self) -> None:
+        self._executor.shutdown(wait=True)
+
+
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    """Whoever awaited may have been cancelled; the outcome must not be reported as forgotten then."""
+    if not future.cancelled():
+        future.exception()
+
+
+class _Face(Protocol[S]):
+    """An asynchronous object in front of a blocking one."""
+
+    _sync: S
+    _pool: Pool
+
+
+def hop(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[_Face[S], P], Coroutine[Any, Any, R]]:
+    """The method, run on the pool."""
+
+    @wraps(method)
+    async def call(self: _Face[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._pool.run(partial(method, self._sync, *args, **kwargs))
+
+    return call
+
+
+def hop_to_session(
+    method: Callable[Concatenate[S, P], Session],
+) -> Callable[Concatenate[_Face[S], P], Coroutine[Any, Any, AsyncSession]]:
+    """The method, run on the pool, its session given an asynchronous face too."""
+
+    @wraps(method)
+    async def call(self: _Face[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncSession:
+        return AsyncSession(await self._pool.run(partial(method, self._sync, *args, **kwargs)), self._pool)
+
+    return call
+
+
+class AsyncKeyValues:
+    def __init__(self, sync: KeyValues, pool: Pool) -> None:
+        self._sync = sync
+        self._pool = pool
+
+    get = hop(KeyValues.get)
+    set = hop(KeyValues.set)
+    delete = hop(KeyValues.delete)
+    items = hop(KeyValues.items)
+
+
+class AsyncSession:
+    def __init__(self, sync: Session, pool: Pool) -> None:
+        self._sync = sync
+        self._pool = pool
+        self.kv = AsyncKeyValues(sync.kv, pool)
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._sync)[1:]}"
+
+    # What the handle knows without asking the store needs no await.
+    info = property(lambda self: self._sync.info)
+    id = property(lambda self: self._sync.id)
+    key = property(lambda self: self._sync.key)
+    user = property(lambda self: self._sync.user)
+    agent = property(lambda self: self._sync.agent)
+    channel = property(lambda self: self._sync.channel)
+    chat = property(lambda self: self._sync.chat)
+    thread = property(lambda self: self._sync.thread)
+    state = property(lambda self: self._sync.state)
+    metadata = property(lambda self: self._sync.metadata)
+    created_at = property(lambda self: self._sync.created_at)
+    last_active_at = property(lambda self: self._sync.last_active_at)
+    expires_at = property(lambda self: self._sync.expires_at)
+
+    @property
+    def working_memory(self) -> Coroutine[Any, Any, str]:
+        """``await session.working_memory``"""
+        return self._pool.run(lambda: self._sync.working_memory)
+
+    refresh = hop(Session.refresh)
+    append = hop(Session.append)
+    extend = hop(Session.extend)
+    recent = hop(Session.recent)
+    messages = hop(Session.messages)
+    count = hop(Session.count)
+    restore = hop(Session.restore)
+    context = hop(Session.context)
+    summary = hop(Session.summary)
+    set_summary = hop(Session.set_summary)
+    swap_summary = hop(Session.swap_summary)
+    new = hop_to_session(Session.new)
+    clear = hop(Session.clear)
+    pause = hop(Session.pause)
+    resume = hop(Session.resume)
+    terminate = hop(Session.terminate)
+    delete = hop(Session.delete)
+    update_metadata = hop(Session.update_metadata)
+    expire_in = hop(Session.expire_in)
+    set_working_memory = hop(Session.set_working_memory)
+    transcript = hop(Session.transcript)
+    export_transcript = hop(Session.export_transcript)
+    list_files = hop(Session.list_files)
+    usage = hop(Session.usage)
+    add_usage = hop(Session.add_usage)
+
+
+class AsyncHoldfast:
+    def __init__(self, sync: Holdfast, pool: Pool) -> None:
+        self._sync = sync
+        self._pool = pool
+
+    @classmethod
+    async def open(
+        cls,
+        location: str | PathLike[str],
+        *,
+        config: Config | None = None,
+        llm: None = None,
+        embedder: Embedder | None = None,
+        clock: Clock | None = None,
+        tenant: str = DEFAULT_TENANT,
+    ) -> AsyncHoldfast:
+        """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address."""
+        pool = Pool((config or Config()).aio.threads)
+        opening = partial(
+            Holdfast.open, location, config=config, llm=llm, embedder=embedder, clock=clock, tenant=tenant
+        )
+        try:
+            return cls(await pool.run(opening), pool)
+        except BaseException:  # why: whatever stopped the opening, its threads must not stay
+            pool.shutdown()
+            raise
+
+    async def close(self) -> None:
+        """Finish every call that was handed over, then close the store. Closing twice is fine."""
+        closer = ThreadPoolExecutor(1, thread_name_prefix="holdfast-close")
+        try:
+            await asyncio.shield(asyncio.get_running_loop().run_in_executor(closer, self._finish))
+        finally:
+            closer.shutdown(wait=False)
+
+    def _finish(self) -> None:
+        self._pool.shutdown()
+        self._sync.close()
+
+    async def __aenter__(self) -> AsyncHoldfast:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._sync)[1:]}"
+
+    config = property(lambda self: self._sync.config)
+
+    def tenant(self, name: str) -> AsyncHoldfast:
+        """The same store seen as another tenant, with nothing in common but the file."""
+        return AsyncHoldfast(self._sync.tenant(name), self._pool)
+
+    session = hop_to_session(Holdfast.session)
+    load_session = hop_to_session(Holdfast.load_session)
+    sessions = hop(Holdfast.sessions)
+    recall = hop(Holdfast.recall)
+    remember = hop(Holdfast.remember)
+    record = hop(Holdfast.record)
+    records = hop(Holdfast.records)
+    count_records = hop(Holdfast.count_records)
+    search_metadata = hop(Holdfast.search_metadata)
+    update = hop(Holdfast.update)
+    history = hop(Holdfast.history)
+    forget = hop(Holdfast.forget)
+    import_snapshot = hop(Holdfast.import_snapshot)
+    doctor = hop(Holdfast.doctor)
+    backup = hop(Holdfast.backup)
+    stats = hop(Holdfast.stats)

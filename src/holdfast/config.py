@@ -1,0 +1,249 @@
+"""Every setting, once: its default, what it may be, and what it means.
+
+Weakest first: the defaults below, a file, the environment, overrides. A name or a value nobody knows is an error that
+says where it stands, never a setting silently ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from os import PathLike
+from typing import Any, Literal, NamedTuple
+
+from holdfast.domain.text import MAX_CONTENT_BYTES, checked_name
+from holdfast.domain.values import MAX_KEYS
+from holdfast.errors import ConfigError, InvalidKey
+
+_BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+_NUMBERS = {int: "an integer", float: "a number"}
+_OTHERS = {bool: "true or false", str: "a name"}
+
+
+class Setting(NamedTuple):
+    """What a field may hold: the type of its default, within a range or among choices."""
+
+    default: Any
+    doc: str
+    least: float
+    most: float
+    choices: tuple[str, ...]
+
+    @property
+    def allowed(self) -> str:
+        kind = type(self.default)
+        if self.choices:
+            return " or ".join(f'"{choice}"' for choice in self.choices)
+        return f"{_NUMBERS[kind]} from {self.least} to {self.most}" if kind in _NUMBERS else _OTHERS[kind]
+
+    def check(self, value: Any, what: str) -> Any:
+        kind = type(self.default)
+        right = type(value) is kind or (kind is float and type(value) is int)
+        right = right and (kind not in _NUMBERS or self.least <= value <= self.most)
+        if not right or (self.choices and value not in self.choices):
+            raise ConfigError(f"{what} must be {self.allowed}, not {value!r}")
+        try:
+            return checked_name(value, what) if kind is str else kind(value)
+        except InvalidKey as error:
+            raise ConfigError(str(error)) from None
+
+    def parse(self, text: str) -> Any:
+        """What an environment's text means; what it cannot mean stays text, for the check to refuse."""
+        if isinstance(self.default, bool):
+            return _BOOLS.get(text.strip().lower(), text)
+        try:
+            return type(self.default)(text)
+        except ValueError:
+            return text
+
+
+def setting(default: Any, doc: str, least: float = 0, most: float = 0, choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"setting": Setting(default, doc, least, most, choices)})
+
+
+class _Section:
+    """Checks itself however it was made, so that code cannot hold a setting that a file could not."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        section = type(self).__name__.lower()
+        for key, known in _SETTINGS[section].items():
+            object.__setattr__(self, key, known.check(getattr(self, key), f"{section}.{key}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Storage(_Section):
+    wal: bool = setting(True, "SQLite keeps a write-ahead log: readers and the writer do not wait for each other")
+    busy_timeout_ms: int = setting(5000, "how long a write waits for another process on the SQLite file", 0, 3_600_000)
+    synchronous: Literal["full", "normal"] = setting(
+        "full", "full survives a power cut; normal a killed process, and is faster", choices=("full", "normal")
+    )
+    readers: int = setting(8, "SQLite read connections kept open at most", 1, 256)
+    group_size: int = setting(256, "writes of concurrent callers that share one commit at most", 1, 10_000)
+    postgres_connections: int = setting(8, "PostgreSQL connections open at most", 1, 1000)
+    connect_timeout_s: int = setting(10, "how long to wait for PostgreSQL to answer a new connection", 1, 3600)
+
+
+@dataclass(frozen=True, slots=True)
+class Session(_Section):
+    kv_cap: int = setting(200, "key-value entries kept per session; beyond it the oldest goes", 1, 1_000_000)
+    transcript_cap: int = setting(500, "messages a transcript shows at most", 1, 1_000_000)
+    default_agent: str = setting("assistant", "the agent of a session that names none")
+    live_messages: int = setting(100, "newest messages a live session holds", 1, 100_000)
+    import_snapshot: bool = setting(True, "a sessions.json found in the data folder is imported once")
+
+
+@dataclass(frozen=True, slots=True)
+class Context(_Section):
+    max_tokens: int = setting(4000, "tokens of a context at most", 1, 100_000_000)
+    recent_messages: int = setting(20, "newest messages in a context", 1, 100_000)
+    user_memories: int = setting(50, "explicit memories in a context at most, the most relevant", 0, 10_000)
+    reply_reserve: int = setting(1024, "tokens of the model's window left free for its reply", 0, 100_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks(_Section):
+    max_chars: int = setting(640, "characters of a chunk at most", 64, 100_000)
+    overlap: int = setting(96, "characters a chunk repeats of the one before; less than max_chars", 0, 99_999)
+
+    def __post_init__(self) -> None:
+        _Section.__post_init__(self)
+        if self.overlap >= self.max_chars:
+            raise ConfigError(f"chunks.overlap must be below chunks.max_chars ({self.max_chars}), not {self.overlap}")
+
+
+@dataclass(frozen=True, slots=True)
+class Search(_Section):
+    k: int = setting(10, "hits of a recall that names no number", 1, 1000)
+    bm25_k1: float = setting(1.2, "how much a word's repetition in one chunk counts", 0, 10)
+    bm25_b: float = setting(0.3, "how far long chunks are held back: 0 not at all, 1 in full proportion", 0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits(_Section):
+    content_bytes: int = setting(MAX_CONTENT_BYTES, "bytes of one text; can only be lowered", 1, MAX_CONTENT_BYTES)
+    metadata_keys: int = setting(MAX_KEYS, "keys of one metadata object; can only be lowered", 1, MAX_KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Aio(_Section):
+    threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
+
+
+_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Search, Limits, Aio)
+_SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
+_SETTINGS: dict[str, dict[str, Setting]] = {
+    name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
+}
+_KEYS = [f"{section}.{key}" for section, settings in _SETTINGS.items() for key in settings]
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    storage: Storage = field(default_factory=Storage)
+    session: Session = field(default_factory=Session)
+    context: Context = field(default_factory=Context)
+    chunks: Chunks = field(default_factory=Chunks)
+    search: Search = field(default_factory=Search)
+    limits: Limits = field(default_factory=Limits)
+    aio: Aio = field(default_factory=Aio)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str] | None = None,
+        *,
+        env: Mapping[str, str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> Config:
+        """Reads only what is given: the command line passes os.environ; ``overrides`` maps "section.key" to a value."""
+        chosen: dict[str, dict[str, Any]] = {section: {} for section in _SETTINGS}
+        layers = (_from_file(path) if path is not None else (), _from_env(env or {}), _from_overrides(overrides or {}))
+        for where, section, key, value in (given for layer in layers for given in layer):
+            known = _SETTINGS[section].get(key)
+            if known is None:
+                raise ConfigError(f"{where}: {section}.{key} is not a setting{_suggestion(f'{section}.{key}', _KEYS)}")
+            chosen[section][key] = known.check(value, f"{where}: {section}.{key}")
+        return cls(**{name: kind(**chosen[name]) for name, kind in _SECTIONS.items()})
+
+    @staticmethod
+    def describe() -> Iterator[tuple[str, str, Any, str]]:
+        """Key, what it may be, default, and what it means: a row of the documentation for each setting."""
+        for section, settings in _SETTINGS.items():
+            for key, known in settings.items():
+                yield f"{section}.{key}", known.allowed, known.default, known.doc
+
+
+_Given = Iterator[tuple[str, str, str, Any]]  # where it stands, section, key, value
+
+
+def _from_file(path: str | PathLike[str]) -> _Given:
+    from pathlib import Path
+
+    file = Path(path)
+    where = str(file)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{where}: cannot be read: {error.strerror}") from None
+    tree = (_yaml if file.suffix in {".yaml", ".yml"} else _toml)(content, where)
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f"{where}: holds {type(tree).__name__}, not sections with settings")
+    for section, table in tree.items():
+        name = _known_section(section, where)
+        settings = {} if table is None else table  # a YAML section may have all its settings commented out
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"{where}: {name} is a section that holds settings, not {table!r}")
+        yield from ((where, name, str(key), value) for key, value in settings.items())
+
+
+def _toml(content: bytes, where: str) -> object:
+    import tomllib
+
+    try:
+        return tomllib.loads(content.decode())
+    except ValueError as error:
+        raise ConfigError(f"{where}: is not TOML: {error}") from None
+
+
+def _yaml(content: bytes, where: str) -> object:
+    try:
+        import yaml
+    except ImportError:
+        raise ConfigError(f"{where}: reading YAML needs PyYAML: pip install 'holdfast[yaml]', or write TOML") from None
+    try:
+        return yaml.safe_load(content) or {}
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: is not YAML: {error}") from None
+
+
+def _from_env(env: Mapping[str, str]) -> _Given:
+    """HOLDFAST_SEARCH_K is search.k. Variables of other names belong to others, unless they look like a slip of one."""
+    variables = {f"HOLDFAST_{key.replace('.', '_').upper()}": key.partition(".") for key in _KEYS}
+    prefixes = tuple(f"HOLDFAST_{section.upper()}_" for section in _SETTINGS)
+    for name, text in env.items():
+        if name in variables:
+            section, _, key = variables[name]
+            yield name, section, key, _SETTINGS[section][key].parse(text)
+        elif name.startswith("HOLDFAST_") and (name.startswith(prefixes) or _suggestion(name, variables, 0.9)):
+            raise ConfigError(f"environment: {name} is not a setting{_suggestion(name, variables)}")
+
+
+def _from_overrides(overrides: Mapping[str, Any]) -> _Given:
+    for name, value in overrides.items():
+        section, _, key = name.partition(".")
+        yield "override", _known_section(section, "override"), key, value
+
+
+def _known_section(section: object, where: str) -> str:
+    if section not in _SETTINGS:
+        raise ConfigError(f"{where}: {section} is not a section{_suggestion(str(section), _SETTINGS)}")
+    return str(section)
+
+
+def _suggestion(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
+    return f"; did you mean {close[0]}?" if close else ""

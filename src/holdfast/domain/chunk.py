@@ -1,0 +1,97 @@
+"""The unit of search, and what search answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from holdfast.domain.record import RecordFilter
+
+
+class SourceKind(StrEnum):
+    MESSAGE = "message"
+    RECORD = "record"
+    DOCUMENT = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A text's words as the index keeps them: numbered terms with their counts, and the length in words."""
+
+    counts: Mapping[int, int]
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """An embedding, only comparable with others of its model."""
+
+    model: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkDraft:
+    """A chunk on its way in: prepared before the transaction, so that no text is read or embedded inside it."""
+
+    text: str
+    hash: bytes
+    terms: Terms
+    vector: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSource:
+    """What the chunks of one draft list were cut from."""
+
+    kind: SourceKind
+    id: str
+    created_at: datetime
+    session_id: str | None = None
+    sequence: int | None = None
+    role: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a hit came from: a session and its sequences, a record, or a document."""
+
+    kind: SourceKind
+    id: str
+    created_at: datetime
+    session_id: str | None = None
+    first_sequence: int | None = None
+    last_sequence: int | None = None
+    role: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    text: str
+    score: float
+    signals: Mapping[str, Signal]
+    source: Source
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkQuery:
+    """Which chunks a search may return: all given filters hold at once."""
+
+    kinds: tuple[SourceKind, ...] = ()
+    session: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    as_of: datetime | None = None
+    records: RecordFilter | None = None

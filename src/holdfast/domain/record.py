@@ -1,0 +1,165 @@
+"""A record: one long-term memory."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from holdfast.domain.scope import Home
+from holdfast.errors import InvalidInput
+
+
+class Layer(StrEnum):
+    WORKING = "working"
+    EPISODIC = "episodic"
+    SEMANTIC = "semantic"
+    PROCEDURAL = "procedural"
+
+
+class RecordType(StrEnum):
+    FACT = "fact"
+    PREFERENCE = "preference"
+    CONSTRAINT = "constraint"
+    DECISION = "decision"
+    NOTE = "note"
+    FAILURE = "failure"
+    FIX = "fix"
+    COMMAND_RESULT = "command_result"
+    TASK_STATE = "task_state"
+
+
+class Origin(StrEnum):
+    """How a record came to be. What a user said explicitly never fades."""
+
+    EXPLICIT = "explicit"
+    EXTRACTED = "extracted"
+    PROMOTED = "promoted"
+    TURN = "turn"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSource:
+    """The place in a conversation a record was learned from."""
+
+    session_id: str | None = None
+    sequences: tuple[int, ...] = ()
+    speaker: str | None = None
+    sentence: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    id: str
+    home: Home
+    layer: Layer
+    type: RecordType
+    content: str
+    key: str | None = None
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    confidence: float = 1.0
+    salience: float = 0.5
+    references: tuple[str, ...] = ()
+    fingerprint: str = ""
+    source: RecordSource = RecordSource()
+    origin: Origin = Origin.EXPLICIT
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    last_used_at: datetime | None = None
+    uses: int = 0
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    superseded_by: str | None = None
+    expires_at: datetime | None = None
+    pinned: bool = False
+    version: int = 1
+
+    @property
+    def level(self) -> str:
+        return self.home.level.value
+
+    @property
+    def user(self) -> str | None:
+        return self.home.scope.user
+
+    @property
+    def agent(self) -> str | None:
+        return self.home.scope.agent
+
+    @property
+    def session_id(self) -> str | None:
+        return self.home.scope.session
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """What a record must be: any of the layers, any of the types, all of the tags, all of the metadata."""
+
+    layers: tuple[Layer, ...] = ()
+    types: tuple[RecordType, ...] = ()
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.layers or self.types or self.tags or self.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordQuery:
+    """Which records to list: all given conditions hold at once. Newest change first."""
+
+    filter: RecordFilter = RecordFilter()
+    since: datetime | None = None
+    until: datetime | None = None
+    as_of: datetime | None = None
+    include_past: bool = False
+    limit: int | None = 50
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was really removed: how many of each kind, and which records."""
+
+    counts: Mapping[str, int]
+    ids: tuple[str, ...]
+
+    @property
+    def total(self) -> int:
+        return len(self.ids)
+
+
+_SPACE = re.compile(r"\s+")
+
+
+def fingerprint(type: RecordType, content: str) -> str:
+    """Equal for texts that differ only in case, width or spacing."""
+    normal = _SPACE.sub(" ", unicodedata.normalize("NFKC", content).casefold()).strip()
+    return hashlib.blake2b(f"{type}\n{normal}".encode(), digest_size=16).hexdigest()
+
+
+def checked_layer(value: object) -> Layer:
+    try:
+        return Layer(str(value))
+    except ValueError:
+        raise InvalidInput(f"layer must be one of {', '.join(Layer)}; not {value!r}") from None
+
+
+def checked_type(value: object) -> RecordType:
+    try:
+        return RecordType(str(value))
+    except ValueError:
+        raise InvalidInput(f"type must be one of {', '.join(RecordType)}; not {value!r}") from None
+
+
+def checked_share(value: object, what: str) -> float:
+    """A number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+        raise InvalidInput(f"{what} must be a number from 0 to 1, not {value!r}")
+    return float(value)

@@ -1,0 +1,107 @@
+"""A session, its summary, its key-value entries and its bill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from holdfast.domain.keys import SessionKey
+from holdfast.domain.scope import Scope
+
+
+class State(StrEnum):
+    ACTIVE = "ACTIVE"
+    PAUSED = "PAUSED"
+    TERMINATED = "TERMINATED"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    id: str
+    tenant: str
+    user: str
+    agent: str
+    key: SessionKey
+    state: State
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    last_active_at: datetime
+    expires_at: datetime | None = None
+    last_sequence: int = 0
+    message_count: int = 0
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.tenant, self.user, self.agent, self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the session said up to ``upper_sequence``, in ``message_count`` messages."""
+
+    text: str
+    epoch: int
+    upper_sequence: int
+    message_count: int
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class KvEntry:
+    key: str
+    value: Any
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    model: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """A session's bill: the sums, and what each model took of them."""
+
+    models: tuple[ModelUsage, ...] = ()
+
+    @property
+    def input_tokens(self) -> int:
+        return sum(entry.input_tokens for entry in self.models)
+
+    @property
+    def output_tokens(self) -> int:
+        return sum(entry.output_tokens for entry in self.models)
+
+    @property
+    def cached_tokens(self) -> int:
+        return sum(entry.cached_tokens for entry in self.models)
+
+    @property
+    def cost(self) -> float:
+        return round(sum(entry.cost for entry in self.models), 9)
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    name: str
+    size: int
+    modified_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SessionQuery:
+    """Which sessions to list; a field left None does not filter."""
+
+    agent: str | None = None
+    channel: str | None = None
+    state: State | None = None
+    limit: int = 50
+    offset: int = 0

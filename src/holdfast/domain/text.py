@@ -1,0 +1,60 @@
+"""What text may be stored, and what may name something.
+
+Content is kept byte for byte, terminal escapes and all. Two things no database keeps faithfully are refused: NUL, which
+PostgreSQL cannot hold, and lone surrogates, which have no UTF-8. Names (ids, keys, channels) also refuse control characters,
+so that a name always prints as it compares.
+"""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.errors import InvalidInput, InvalidKey
+
+MAX_CONTENT_BYTES = 4 * 1024 * 1024
+MAX_NAME_BYTES = 256
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def checked_text(value: object, what: str, *, max_bytes: int = MAX_CONTENT_BYTES) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} must be text, not {type(value).__name__}")
+    if "\x00" in value:
+        raise InvalidInput(f"{what} contains a NUL character at position {value.index(chr(0))}; remove it before storing")
+    # No UTF-8 text is longer than four bytes a character, so most texts need no encoding to be measured.
+    if value.isascii():
+        size = len(value)
+    else:
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            raise InvalidInput(
+                f"{what} contains a lone surrogate at position {error.start}; decode the text with errors='replace' first"
+            ) from None
+    if size > max_bytes:
+        raise InvalidInput(f"{what} is {size:,} bytes long; the limit is {max_bytes:,}")
+    return value
+
+
+def checked_name(value: object, what: str, *, max_bytes: int = MAX_NAME_BYTES) -> str:
+    """A name is short printable text with no space at its ends."""
+    if not isinstance(value, str):
+        raise InvalidKey(f"{what} must be text, not {type(value).__name__}")
+    if not value:
+        raise InvalidKey(f"{what} is empty")
+    if found := _CONTROL.search(value):
+        raise InvalidKey(f"{what} contains the control character {found.group()!r}")
+    if value != value.strip():
+        raise InvalidKey(f"{what} begins or ends with white space: {value[:80]!r}")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidKey(f"{what} contains a lone surrogate") from None
+    if size > max_bytes:
+        raise InvalidKey(f"{what} is {size:,} bytes long; the limit is {max_bytes}")
+    return value
+
+
+def optional_name(value: object, what: str) -> str | None:
+    return None if value is None else checked_name(value, what)

@@ -1,0 +1,65 @@
+"""JSON values and the string maps that hang on sessions, messages and records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.domain.text import checked_text
+from holdfast.errors import InvalidInput
+
+MAX_KEYS = 1_000
+MAX_MAP_BYTES = 256 * 1024
+MAX_LABEL_BYTES = 1024
+
+
+def checked_json(value: object, what: str, *, max_bytes: int = MAX_MAP_BYTES) -> str:
+    """The value as compact JSON text, or an error that says which part cannot be JSON."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{what} is not JSON: {error}") from None
+    if "\\u0000" in text:
+        raise InvalidInput(f"{what} contains a NUL character")
+    return checked_text(text, what, max_bytes=max_bytes)
+
+
+def checked_metadata(value: Mapping[str, Any] | None, what: str = "metadata") -> dict[str, Any]:
+    """A flat or nested JSON object with text keys."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{what} must be a mapping, not {type(value).__name__}")
+    if len(value) > MAX_KEYS:
+        raise InvalidInput(f"{what} has {len(value):,} keys; the limit is {MAX_KEYS:,}")
+    for key in value:
+        if not isinstance(key, str):
+            raise InvalidInput(f"a key of {what} must be text, not {type(key).__name__}")
+    copy: dict[str, Any] = json.loads(checked_json(dict(value), what))
+    return copy
+
+
+def checked_strings(value: Mapping[str, str] | None, what: str = "metadata") -> dict[str, str]:
+    """Metadata of a record: text to text, so that it can be searched by equality on every backend."""
+    copy = checked_metadata(value, what)
+    for key, item in copy.items():
+        checked_label(key, f"a key of {what}")
+        if not isinstance(item, str):
+            raise InvalidInput(f"{what}[{key!r}] must be text, not {type(item).__name__}")
+    return copy
+
+
+def checked_label(value: object, what: str) -> str:
+    """A tag, or a metadata key: any text short enough for an index entry on every backend."""
+    text = checked_text(value, what, max_bytes=MAX_LABEL_BYTES)
+    if not text:
+        raise InvalidInput(f"{what} is empty")
+    return text
+
+
+def checked_number(value: object, what: str) -> int:
+    """A whole number from 0 up that every backend can hold."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
+        raise InvalidInput(f"{what} must be a whole number from 0 up, not {value!r}")
+    return value

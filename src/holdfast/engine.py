@@ -1,0 +1,379 @@
+"""Holdfast: the composition root. Its methods check what they were given, say whose memory it is, and call one verb."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from os import PathLike
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+from holdfast import snapshots
+from holdfast.config import Config
+from holdfast.domain.chunk import Hit
+from holdfast.domain.ids import checked_id
+from holdfast.domain.keys import SessionKey, checked_record_key, user_for
+from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
+from holdfast.domain.scope import DEFAULT_TENANT, Home, Level, Scope, home_of
+from holdfast.domain.session import SessionInfo, SessionQuery, State
+from holdfast.domain.text import checked_name, checked_text
+from holdfast.domain.times import Clock, checked_time, system_clock
+from holdfast.domain.values import checked_label, checked_number
+from holdfast.errors import InvalidInput, RecordNotFound, SessionNotFound, Unsupported
+from holdfast.handle import Session
+from holdfast.providers.embedder import Embedder
+from holdfast.recall import search
+from holdfast.runtime import Runtime, open_store
+from holdfast.session import lifecycle
+from holdfast.storage.base import Finding, Progress, Tx
+from holdfast.write import remember as memory
+
+T = TypeVar("T")
+
+MAX_PAGE = 10_000
+
+
+class Holdfast:
+    """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
+
+    def __init__(self, runtime: Runtime, tenant: str = DEFAULT_TENANT) -> None:
+        self._runtime = runtime
+        self._tenant = checked_name(tenant, "tenant")
+        self._cut = memory.cutter(runtime.config.chunks)
+
+    @classmethod
+    def open(
+        cls,
+        location: str | PathLike[str],
+        *,
+        config: Config | None = None,
+        llm: None = None,
+        embedder: Embedder | None = None,
+        clock: Clock | None = None,
+        tenant: str = DEFAULT_TENANT,
+    ) -> Holdfast:
+        """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address."""
+        if llm is not None:
+            raise Unsupported("this release uses no language model; leave llm out")
+        settings, now = config or Config(), clock or system_clock
+        store, folder = open_store(str(location), settings, now)
+        opened = cls(Runtime(store, settings, now, embedder, folder), tenant)
+        if settings.session.import_snapshot:
+            snapshots.take_in_found(opened._runtime, opened._scope())
+        return opened
+
+    def close(self) -> None:
+        """Finish what is being written and close the store. Closing twice is fine."""
+        self._runtime.store.close()
+
+    def __enter__(self) -> Holdfast:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Holdfast {self._runtime.store.features.location} tenant={self._tenant}>"
+
+    @property
+    def config(self) -> Config:
+        return self._runtime.config
+
+    def tenant(self, name: str) -> Holdfast:
+        """The same store seen as another tenant, with nothing in common but the file."""
+        return Holdfast(self._runtime, name)
+
+    # Sessions
+
+    def session(
+        self,
+        channel: str,
+        chat: str,
+        thread: str | None = None,
+        *,
+        user: str | None = None,
+        agent: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        ttl: timedelta | None = None,
+    ) -> Session:
+        """The live session of this chat, made when there is none. Without a user, the channel's chat is one."""
+        key = SessionKey.of(channel, chat, thread)
+        scope = self._scope(user=user or user_for(key), agent=agent or self.config.session.default_agent)
+        info = self._read(lambda tx: tx.sessions.live(scope, str(key)))
+        if info is None:
+            now, new_id = self._now(), self._runtime.new_id
+            info = self._write(
+                lambda tx: lifecycle.open_session(tx, scope, key, new_id=new_id, now=now, metadata=metadata, ttl=ttl)
+            )
+        return Session(self._runtime, info)
+
+    def load_session(self, session_id: str, *, user: str | None = None) -> Session:
+        """The session with this id, live or ended."""
+        scope = self._scope(user=user, session=session_id)
+        info = self._read(lambda tx: tx.sessions.get(scope))
+        if info is None:
+            raise SessionNotFound(f"no session {session_id} here")
+        return Session(self._runtime, info)
+
+    def sessions(
+        self,
+        user: str | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        state: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> list[SessionInfo]:
+        """Sessions, the most recently active first."""
+        scope = self._scope(user=user, agent=agent)
+        query = SessionQuery(channel=channel, state=_state(state), limit=_page(limit), offset=checked_number(offset, "offset"))
+        return self._read(lambda tx: tx.sessions.find(scope, query))
+
+    # Recall
+
+    def recall(
+        self,
+        query: str,
+        user: str | None = None,
+        k: int | None = None,
+        session: str | None = None,
+        kinds: Iterable[str] | None = None,
+        layers: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
+        tags: Iterable[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        as_of: datetime | None = None,
+        at: datetime | None = None,
+        recipe: str | None = None,
+        rerank: None = None,
+        *,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+    ) -> list[Hit]:
+        """The chunks that answer the question best: of a user, of one of the user's sessions, of an agent, or of the tenant."""
+        question, count = search.checked_question(query), search.checked_count(self.config.search.k if k is None else k)
+        search.checked_recipe(recipe)
+        if rerank is not None:
+            raise Unsupported("this release has no reranker; leave rerank out")
+        if at is not None:
+            checked_time(at, "at")
+        home = self._home(user, agent, session, scope)
+        wanted = search.chunk_query(
+            session=home.scope.session,
+            kinds=kinds,
+            records=search.record_filter(layers, types, tags, metadata),
+            since=since,
+            until=until,
+            as_of=as_of,
+        )
+        now, settings = self._now(), self.config.search
+        return self._read(lambda tx: search.search(tx, home.space, question, wanted, count, settings, now))
+
+    # Records
+
+    def remember(
+        self,
+        content: str,
+        user: str | None = None,
+        key: str | None = None,
+        type: str = "fact",
+        layer: str = "semantic",
+        tags: Iterable[str] = (),
+        metadata: Mapping[str, str] | None = None,
+        confidence: float | None = None,
+        salience: float | None = None,
+        pinned: bool = False,
+        valid_from: datetime | None = None,
+        ttl: timedelta | float | None = None,
+        *,
+        id: str | None = None,
+        title: str | None = None,
+        references: Iterable[str] = (),
+        session: str | None = None,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+    ) -> Record:
+        """Keep a memory. The same key (or id) again replaces its text and keeps what it said before."""
+        now = self._now()
+        home = self._home(user, agent, session, scope)
+        values = {
+            "content": content,
+            "key": key,
+            "title": title,
+            "type": type,
+            "layer": layer,
+            # Saying a key again changes its text: labels that were left out stay as they are.
+            "tags": tags or None,
+            "metadata": metadata,
+            "confidence": confidence,
+            "salience": salience,
+            "references": references or None,
+            "pinned": pinned or None,
+            "valid_from": valid_from,
+            "ttl": ttl,
+        }
+        changes = memory.checked_changes(values, now)
+        draft = Record(
+            id=self._runtime.new_id() if id is None else checked_id(id, "record id"),
+            home=home,
+            layer=Layer.SEMANTIC,
+            type=RecordType.FACT,
+            content="",
+            created_at=now,
+            updated_at=now,
+            valid_from=now,
+        )
+        return self._write(lambda tx: memory.save(tx, draft, changes, self._cut, now))
+
+    def record(self, id: str, *, user: str | None = None) -> Record:
+        """The record with this id."""
+        scope, record_id = self._scope(user=user), checked_id(id, "record id")
+        found = self._read(lambda tx: tx.records.get(scope, record_id))
+        if found is None:
+            raise RecordNotFound(f"no record {record_id} here")
+        return found
+
+    def records(
+        self,
+        user: str | None = None,
+        session: str | None = None,
+        layers: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
+        tags: Iterable[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        as_of: datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        agent: str | None = None,
+        history: bool = False,
+    ) -> list[Record]:
+        """Records, the latest change first: those true now, or at ``as_of``, or with ``history`` also those that were."""
+        query = RecordQuery(
+            search.record_filter(layers, types, tags, metadata),
+            since=None if since is None else checked_time(since, "since"),
+            until=None if until is None else checked_time(until, "until"),
+            as_of=None if as_of is None else checked_time(as_of, "as_of"),
+            include_past=history,
+            limit=_page(limit),
+            offset=checked_number(offset, "offset"),
+        )
+        scope, now = self._scope(user=user, agent=agent, session=session), self._now()
+        return self._read(lambda tx: tx.records.find(scope, query, now))
+
+    def count_records(self, user: str | None = None, *, agent: str | None = None, session: str | None = None) -> int:
+        """How many records are true now."""
+        scope, now = self._scope(user=user, agent=agent, session=session), self._now()
+        return self._read(lambda tx: tx.records.count(scope, RecordQuery(), now))
+
+    def search_metadata(self, key: str, value: str, user: str | None = None, *, agent: str | None = None) -> list[Record]:
+        """Every current record whose metadata has exactly this value under this key."""
+        wanted = {checked_label(key, "the metadata key"): checked_text(value, "the metadata value")}
+        scope, now = self._scope(user=user, agent=agent), self._now()
+        query = RecordQuery(search.record_filter(None, None, None, wanted), limit=None)
+        return self._read(lambda tx: tx.records.find(scope, query, now))
+
+    def update(self, id: str, /, *, user: str | None = None, **changes: Any) -> Record:
+        """Change some fields of a record in one transaction. Its id and creation time stay; what it said goes to its history."""
+        scope, now = self._scope(user=user), self._now()
+        checked = memory.checked_changes(changes, now)
+        return self._write(lambda tx: memory.update(tx, scope, id, checked, self._cut, now))
+
+    def history(self, id: str, *, user: str | None = None) -> list[Record]:
+        """Everything the record has said, the oldest first, the current version last."""
+        scope, record_id = self._scope(user=user), checked_id(id, "record id")
+        versions = self._read(lambda tx: tx.records.history(scope, record_id))
+        if not versions:
+            raise RecordNotFound(f"no record {record_id} here")
+        return versions
+
+    def forget(
+        self,
+        id: str | None = None,
+        *,
+        key: str | None = None,
+        query: str | None = None,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        scope: Literal["global"] | None = None,
+    ) -> Forgotten:
+        """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query."""
+        if [id, key, query].count(None) != 2:
+            raise InvalidInput("forget takes exactly one of id, key and query")
+        if id is not None:
+            return self._forget_id(checked_id(id, "record id"), self._scope(user=user, agent=agent, session=session))
+        home = self._home(user, agent, session, scope)
+        now = self._now()
+        if key is not None:
+            checked = checked_record_key(key)
+            return self._write(lambda tx: memory.forget_key(tx, home, checked))
+        words = search.checked_question(query)
+        return self._write(lambda tx: memory.forget_matching(tx, home, words, now))
+
+    def _forget_id(self, record_id: str, scope: Scope) -> Forgotten:
+        gone = self._write(lambda tx: memory.forget(tx, scope, [record_id]))
+        if not gone.ids:
+            raise RecordNotFound(f"no record {record_id} here; nothing was forgotten")
+        return gone
+
+    # The store itself
+
+    def import_snapshot(self, path: str | PathLike[str]) -> snapshots.Imported:
+        """Take in a ``sessions.json``, all of it or nothing. The same content again is not taken in twice."""
+        return snapshots.take_in(self._runtime, self._scope(), path)
+
+    def doctor(self, *, repair: bool = False) -> list[Finding]:
+        """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
+        return list(self._runtime.store.doctor(repair=repair))
+
+    def backup(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
+        """Copy the live store to a new SQLite file."""
+        self._runtime.store.backup(str(path), progress)
+
+    def stats(self) -> Mapping[str, Any]:
+        """How much there is, over all tenants."""
+        features = self._runtime.store.features
+        return {"backend": features.name, "location": features.location, **self._runtime.store.counts()}
+
+    # Beneath
+
+    def _scope(self, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
+        return Scope.of(self._tenant, user=user, agent=agent, session=session)
+
+    def _home(self, user: str | None, agent: str | None, session: str | None, scope: str | None) -> Home:
+        """The one level a memory belongs to. A session's user is looked up, so that a session alone is enough."""
+        if scope not in (None, "global"):
+            raise InvalidInput(f"scope is 'global' or left out, not {scope!r}")
+        if session is not None:
+            owner = self.load_session(session, user=user).info
+            return Home(Scope(owner.tenant, user=owner.user, session=owner.id), Level.SESSION)
+        return home_of(self._scope(user=user, agent=agent), everyone=scope == "global")
+
+    def _now(self) -> datetime:
+        return checked_time(self._runtime.clock(), "the clock's time")
+
+    def _read(self, work: Callable[[Tx], T]) -> T:
+        return self._runtime.store.read(work)
+
+    def _write(self, work: Callable[[Tx], T]) -> T:
+        return self._runtime.store.write(work)
+
+
+def _state(value: str | None) -> State | None:
+    try:
+        return None if value is None else State(value.upper())
+    except (ValueError, AttributeError):
+        raise InvalidInput(f"state is one of {', '.join(State)}; not {value!r}") from None
+
+
+def _page(value: object) -> int:
+    number = checked_number(value, "limit")
+    if number > MAX_PAGE:
+        raise InvalidInput(f"limit is at most {MAX_PAGE}, not {number}; read further pages with offset")
+    return number
+

@@ -1,0 +1,109 @@
+"""Every error Holdfast raises.
+
+HoldfastError
+├── InvalidInput            a value that cannot be stored as it is
+│   ├── InvalidKey          a key or id outside its rules
+│   └── BudgetTooSmall      a token budget nothing can fit into
+├── NotFound
+│   ├── SessionNotFound
+│   └── RecordNotFound
+├── SequenceConflict        a message number at or below the last one
+├── PermissionDenied        a grant is missing
+├── Unsupported             this store or build cannot do that
+├── ConfigError             a setting is unknown or wrong
+├── ProviderError           a model or embedder failed
+├── MigrationError          the database is newer, altered or cannot be brought forward
+└── StorageError            the database or its disk refused
+    ├── StoreBusy           another process held the database too long
+    ├── StoreFull           no space left
+    ├── StoreReadOnly       the file or folder cannot be written
+    ├── StoreUnavailable    the server is gone, or the store was closed
+    ├── StoreCorrupt        not a Holdfast database, or a damaged one
+    └── ConstraintFailed    two writers claimed the same unique value
+
+Each class has a ``code``: the one word that the command line, HTTP and MCP all report.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HoldfastError(Exception):
+    code: ClassVar[str] = "error"
+
+
+class InvalidInput(HoldfastError, ValueError):
+    code = "invalid_input"
+
+
+class InvalidKey(InvalidInput):
+    code = "invalid_key"
+
+
+class BudgetTooSmall(InvalidInput):
+    code = "budget_too_small"
+
+
+class NotFound(HoldfastError, LookupError):
+    code = "not_found"
+
+
+class SessionNotFound(NotFound):
+    code = "session_not_found"
+
+
+class RecordNotFound(NotFound):
+    code = "record_not_found"
+
+
+class SequenceConflict(HoldfastError):
+    code = "sequence_conflict"
+
+
+class PermissionDenied(HoldfastError):
+    code = "permission_denied"
+
+
+class Unsupported(HoldfastError):
+    code = "unsupported"
+
+
+class ConfigError(HoldfastError):
+    code = "config_error"
+
+
+class ProviderError(HoldfastError):
+    code = "provider_error"
+
+
+class MigrationError(HoldfastError):
+    code = "migration_error"
+
+
+class StorageError(HoldfastError):
+    code = "storage_error"
+
+
+class StoreBusy(StorageError):
+    code = "store_busy"
+
+
+class StoreFull(StorageError):
+    code = "store_full"
+
+
+class StoreReadOnly(StorageError):
+    code = "store_read_only"
+
+
+class StoreUnavailable(StorageError):
+    code = "store_unavailable"
+
+
+class StoreCorrupt(StorageError):
+    code = "store_corrupt"
+
+
+class ConstraintFailed(StorageError):
+    code = "constraint_failed"

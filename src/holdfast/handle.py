@@ -1,0 +1,304 @@
+"""The object an agent holds: one session. Safe to share between threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from holdfast.context.assemble import assemble
+from holdfast.domain.context import Context
+from holdfast.domain.message import Content, Message, ToolCall
+from holdfast.domain.scope import Scope
+from holdfast.domain.session import FileInfo, SessionInfo, State, Summary, Usage
+from holdfast.domain.values import checked_number
+from holdfast.errors import InvalidInput, SessionNotFound
+from holdfast.files.listing import list_folder
+from holdfast.files.transcript import TranscriptEntry, render
+from holdfast.runtime import Runtime
+from holdfast.session import kv, lifecycle, summary, usage
+from holdfast.session.restore import restore
+from holdfast.storage.base import Tx
+from holdfast.write import append
+
+
+T = TypeVar("T")
+
+
+class KeyValues:
+    """A session's small named values; beyond the cap the oldest goes."""
+
+    def __init__(self, runtime: Runtime, scope: Scope) -> None:
+        self._runtime = runtime
+        self._scope = scope
+        self._cap = runtime.config.session.kv_cap
+
+    def get(self, key: str) -> Any:
+        """The value, or None."""
+        checked = kv.checked_key(key)
+        return self._runtime.store.read(lambda tx: kv.get(tx, self._scope, checked, self._cap))
+
+    def set(self, key: str, value: Any) -> None:
+        """Any JSON value. An existing key moves to the end."""
+        checked, text, now = kv.checked_key(key), kv.checked_value(value), self._runtime.clock()
+        self._runtime.store.write(lambda tx: kv.put(tx, self._scope, checked, text, now, self._cap))
+
+    def delete(self, key: str) -> bool:
+        """False when there was no such key."""
+        checked = kv.checked_key(key)
+        return self._runtime.store.write(lambda tx: kv.remove(tx, self._scope, checked))
+
+    def items(self) -> dict[str, Any]:
+        """All entries, the oldest first."""
+        return self._runtime.store.read(lambda tx: kv.items(tx, self._scope, self._cap))
+
+
+class Session:
+    def __init__(self, runtime: Runtime, info: SessionInfo) -> None:
+        self._runtime = runtime
+        self._info = info
+        self.kv = KeyValues(runtime, info.scope)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.key} {self.id} of {self.user}, {self.state}>"
+
+    @property
+    def info(self) -> SessionInfo:
+        """The session as this handle last saw it; ``refresh()`` looks again."""
+        return self._info
+
+    @property
+    def id(self) -> str:
+        return self._info.id
+
+    @property
+    def key(self) -> str:
+        return str(self._info.key)
+
+    @property
+    def user(self) -> str:
+        return self._info.user
+
+    @property
+    def agent(self) -> str:
+        return self._info.agent
+
+    @property
+    def channel(self) -> str:
+        return self._info.key.channel
+
+    @property
+    def chat(self) -> str:
+        return self._info.key.chat
+
+    @property
+    def thread(self) -> str | None:
+        return self._info.key.thread
+
+    @property
+    def state(self) -> State:
+        return self._info.state
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self._info.metadata
+
+    @property
+    def created_at(self) -> datetime:
+        return self._info.created_at
+
+    @property
+    def last_active_at(self) -> datetime:
+        return self._info.last_active_at
+
+    @property
+    def expires_at(self) -> datetime | None:
+        return self._info.expires_at
+
+    def refresh(self) -> SessionInfo:
+        """Read the session again. Raises SessionNotFound when it was deleted."""
+        self._info = self._read(self._found)
+        return self._info
+
+    # Messages
+
+    def append(
+        self,
+        role: str,
+        content: Content,
+        *,
+        name: str | None = None,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        tool_call_id: str | None = None,
+        is_error: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        created_at: datetime | None = None,
+        sequence: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Message:
+        """Store a message and return it with its number. Repeating an idempotency key returns the first result."""
+        message = Message.new(
+            role,
+            content,
+            name=name,
+            tool_calls=tool_calls,
+            tool_call_id=tool_call_id,
+            is_error=is_error,
+            metadata=metadata,
+            created_at=created_at,
+            sequence=sequence,
+            idempotency_key=idempotency_key,
+        )
+        return self.extend([message])[0]
+
+    def extend(self, messages: Iterable[Message]) -> list[Message]:
+        """Store several messages in one transaction: all of them or none."""
+        given = list(messages)
+        for message in given:
+            if not isinstance(message, Message):
+                raise InvalidInput(f"extend takes messages made with Message.new, not {type(message).__name__}")
+        entries = append.prepare(given, self._runtime.config.chunks, self._runtime.embedder)
+        now = self._runtime.clock()
+        return self._runtime.store.write(lambda tx: append.append(tx, self._scope, entries, now))
+
+    def recent(self, count: int = 20) -> list[Message]:
+        """The newest messages, in order."""
+        limit = checked_number(count, "count")
+        return self._read(lambda tx: tx.messages.recent(self._scope, limit))
+
+    def messages(self, after: int | None = None, before: int | None = None, limit: int | None = None) -> list[Message]:
+        """The messages with sequences strictly between ``after`` and ``before``, in order; all of them by default."""
+        bounds = [None if value is None else checked_number(value, "a bound") for value in (after, before, limit)]
+        return self._read(lambda tx: tx.messages.range(self._scope, *bounds))
+
+    def count(self) -> int:
+        return self._read(lambda tx: self._found(tx).message_count)
+
+    def restore(self, max_tokens: int = 4000) -> list[Message]:
+        """The newest messages that fit, cut at a turn; the latest user message is always there."""
+        budget = checked_number(max_tokens, "max_tokens")
+        return self._read(lambda tx: restore(tx, self._scope, budget))
+
+    def context(self, query: str = "", max_tokens: int | None = None) -> Context:
+        """What belongs into the next prompt: the newest messages within the budget, the summary when older ones are cut."""
+        limits = self._runtime.config.context
+        budget = limits.max_tokens if max_tokens is None else checked_number(max_tokens, "max_tokens")
+
+        def build(tx: Tx) -> Context:
+            messages = restore(tx, self._scope, budget, limits.recent_messages)
+            return assemble(messages, tx.summaries.get(self._scope), self._found(tx).message_count)
+
+        return self._read(build)
+
+    # Summary
+
+    def summary(self) -> Summary | None:
+        return self._read(lambda tx: tx.summaries.get(self._scope))
+
+    def set_summary(self, text: str, upper_sequence: int) -> bool:
+        """Replace the summary whatever its epoch. False when it would cover less than the current one."""
+        return self._swap(text, upper_sequence, None)
+
+    def swap_summary(self, text: str, upper_sequence: int, expected_epoch: int) -> bool:
+        """Replace the summary if its epoch is still the expected one (0 for the first). False changes nothing."""
+        return self._swap(text, upper_sequence, checked_number(expected_epoch, "expected_epoch"))
+
+    def _swap(self, text: str, upper_sequence: int, expected_epoch: int | None) -> bool:
+        upper, now = checked_number(upper_sequence, "upper_sequence"), self._runtime.clock()
+        return self._runtime.store.write(lambda tx: summary.swap(tx, self._scope, text, upper, expected_epoch, now))
+
+    # Life
+
+    def new(self) -> Session:
+        """End this session and begin another under the same key. The old one stays, searchable."""
+        now = self._runtime.clock()
+        self._info, fresh = self._runtime.store.write(
+            lambda tx: lifecycle.rotate(tx, self._scope, new_id=self._runtime.new_id, now=now)
+        )
+        return Session(self._runtime, fresh)
+
+    def clear(self) -> None:
+        """Remove the messages, their chunks and the summary. Sequence numbers go on where they were."""
+        self._info = self._runtime.store.write(lambda tx: lifecycle.clear(tx, self._scope))
+
+    def pause(self) -> None:
+        self._set_state(State.PAUSED)
+
+    def resume(self) -> None:
+        self._set_state(State.ACTIVE)
+
+    def terminate(self) -> None:
+        self._set_state(State.TERMINATED)
+
+    def _set_state(self, state: State) -> None:
+        self._info = self._runtime.store.write(lambda tx: lifecycle.set_state(tx, self._scope, state))
+        if self._info.state is not state:
+            raise InvalidInput(f"session {self.id} is terminated; hf.session(…) gives its successor")
+
+    def delete(self) -> Mapping[str, int]:
+        """Remove the session with everything under it. Answers how many rows of each kind went."""
+        now = self._runtime.clock()
+        return self._runtime.store.write(lambda tx: lifecycle.delete(tx, self._scope, now))
+
+    def update_metadata(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Merge into the metadata; a value of None removes its key."""
+        self._info = self._runtime.store.write(lambda tx: lifecycle.update_metadata(tx, self._scope, changes))
+        return self._info.metadata
+
+    def expire_in(self, ttl: timedelta | None) -> None:
+        """Let the session be swept after that time; None keeps it."""
+        expires_at = None if ttl is None else self._runtime.clock() + ttl
+        self._info = self._runtime.store.write(lambda tx: lifecycle.set_expiry(tx, self._scope, expires_at))
+
+    # Working memory, transcript, files, usage
+
+    @property
+    def working_memory(self) -> str:
+        return self.kv.get(kv.WORKING_MEMORY) or ""
+
+    def set_working_memory(self, text: str) -> None:
+        self.kv.set(kv.WORKING_MEMORY, text)
+
+    def transcript(self, last: int | None = None) -> list[TranscriptEntry]:
+        """The newest messages as plain entries: ``last`` of them, and never more than the transcript's cap."""
+        cap = self._runtime.config.session.transcript_cap
+        messages = self.recent(cap if last is None else min(last, cap))
+        return [_entry(message) for message in messages]
+
+    def export_transcript(self) -> str:
+        """The whole session as Markdown that parses back."""
+        return render([_entry(message) for message in self.messages()])
+
+    def list_files(self) -> list[FileInfo]:
+        """The files of the session's folder; none for a store without a folder."""
+        folder = self._runtime.session_folder(self.id)
+        return [] if folder is None else list_folder(folder)
+
+    def usage(self) -> Usage:
+        return self._read(lambda tx: usage.read(tx, self._scope))
+
+    def add_usage(
+        self, model: str, *, input_tokens: int = 0, output_tokens: int = 0, cached_tokens: int = 0, cost: float = 0.0
+    ) -> None:
+        """Count one model call to the session's bill."""
+        entry = usage.checked_usage(model, input_tokens, output_tokens, cached_tokens, cost)
+        self._runtime.store.write(lambda tx: usage.add(tx, self._scope, entry))
+
+    @property
+    def _scope(self) -> Scope:
+        return self._info.scope
+
+    def _read(self, work: Callable[[Tx], T]) -> T:
+        return self._runtime.store.read(work)
+
+    def _found(self, tx: Tx) -> SessionInfo:
+        info = tx.sessions.get(self._scope)
+        if info is None:
+            raise SessionNotFound(f"session {self.id} is gone; it was deleted")
+        return info
+
+
+def _entry(message: Message) -> TranscriptEntry:
+    assert message.created_at is not None
+    return TranscriptEntry(message.role, message.created_at, message.text)
+

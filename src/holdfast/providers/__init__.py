@@ -1,0 +1,1 @@
+"""What costs money or time, each behind a small interface with its fake beside it."""

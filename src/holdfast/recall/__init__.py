@@ -1,0 +1,1 @@
+"""A question comes in: find the chunks that answer it, and say why."""

@@ -1,0 +1,1 @@
+"""Sessions: found or made, read back, summed up, paused, ended."""

@@ -1,0 +1,125 @@
+"""Taking in a ``sessions.json`` that another program left: once, in one transaction, or not at all."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, replace
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+
+from holdfast.domain.ids import IdFactory, checked_id
+from holdfast.domain.message import Message
+from holdfast.domain.scope import Scope
+from holdfast.domain.session import SessionInfo, State
+from holdfast.errors import HoldfastError, InvalidInput, InvalidKey, StorageError
+from holdfast.files.snapshot import Snapshot, SnapshotSession, parse_snapshot
+from holdfast.runtime import Runtime
+from holdfast.session import summary
+from holdfast.storage.base import Tx
+from holdfast.write import append
+
+log = logging.getLogger("holdfast.import")
+
+SNAPSHOT = "sessions.json"
+DONE = ".migrated"
+IMPORTED_ID = "imported_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    sessions: int
+    messages: int
+    skipped: tuple[str, ...] = ()
+    already: bool = False
+
+
+def take_in_found(runtime: Runtime, scope: Scope) -> Imported | None:
+    """Import the snapshot that lies in the data folder. A bad one stays untouched and stops nothing."""
+    if runtime.folder is None:
+        return None
+    path = runtime.folder / SNAPSHOT
+    if not path.is_file():
+        return None
+    try:
+        done = take_in(runtime, scope, path)
+        os.replace(path, path.with_name(SNAPSHOT + DONE))
+    except (HoldfastError, OSError) as error:
+        log.error("%s was not imported and stays as it is: %s", path, error)
+        return None
+    log.info("imported %d sessions with %d messages from %s", done.sessions, done.messages, path)
+    return done
+
+
+def take_in(runtime: Runtime, scope: Scope, path: str | PathLike[str]) -> Imported:
+    now = runtime.clock()
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+    snapshot = parse_snapshot(data, now=now)
+    prepared = [(session, _entries(runtime, session)) for session in snapshot.sessions]
+    return runtime.store.write(lambda tx: _store(tx, scope, runtime, snapshot, prepared, str(path), now))
+
+
+def _entries(runtime: Runtime, session: SnapshotSession) -> list[append.Entry]:
+    return append.prepare(_numbered(session.messages), runtime.config.chunks, runtime.embedder)
+
+
+def _numbered(messages: tuple[Message, ...]) -> list[Message]:
+    """Numbers the other program gave, if they grow; else the order in the file decides."""
+    numbers = [message.sequence for message in messages]
+    if all(first < second for first, second in zip([0, *numbers], numbers, strict=False)):
+        return list(messages)
+    return [replace(message, sequence=0) for message in messages]
+
+
+def _store(
+    tx: Tx,
+    scope: Scope,
+    runtime: Runtime,
+    snapshot: Snapshot,
+    prepared: list[tuple[SnapshotSession, list[append.Entry]]],
+    name: str,
+    now: datetime,
+) -> Imported:
+    if tx.imports.seen(scope, snapshot.digest):
+        return Imported(0, 0, already=True)
+    skipped = list(snapshot.skipped)
+    sessions = messages = 0
+    for session, entries in prepared:
+        info = _info(tx, scope, session, runtime.config.session.default_agent, runtime.new_id)
+        if tx.sessions.get(Scope(scope.tenant, session=info.id)) is not None:
+            skipped.append(f"session {session.original_id}: it is here already")
+            continue
+        if not tx.sessions.add(info.scope, info):
+            raise StorageError(f"session {session.original_id} could not be added; nothing was imported")
+        stored = append.append(tx, info.scope, entries, info.last_active_at)
+        if session.summary and stored:
+            summary.swap(tx, info.scope, session.summary, stored[-1].sequence, None, now)
+        sessions += 1
+        messages += len(stored)
+    tx.imports.note(scope, snapshot.digest, name, sessions, messages, now)
+    return Imported(sessions, messages, tuple(skipped))
+
+
+def _info(tx: Tx, scope: Scope, session: SnapshotSession, default_agent: str, new_id: IdFactory) -> SessionInfo:
+    """The session as ours. One whose chat has a live session here comes in ended: a key has one live session."""
+    try:
+        session_id = checked_id(session.original_id, "session id")
+    except InvalidKey:
+        session_id = new_id()
+    owner = Scope(scope.tenant, session.user, session.agent or default_agent)
+    taken = session.state is not State.TERMINATED and tx.sessions.live(owner, str(session.key)) is not None
+    return SessionInfo(
+        id=session_id,
+        tenant=owner.tenant,
+        user=session.user,
+        agent=session.agent or default_agent,
+        key=session.key,
+        state=State.TERMINATED if taken else session.state,
+        metadata={**session.metadata, IMPORTED_ID: session.original_id},
+        created_at=session.created_at,
+        last_active_at=session.last_active_at,
+    )

@@ -1,0 +1,1 @@
+"""The port every backend implements, and the two backends behind it."""

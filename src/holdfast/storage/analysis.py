@@ -1,0 +1,87 @@
+"""Text to index terms: the one analysis both for what is stored and for what is asked.
+
+Words are folded and stemmed (Snowball English); Chinese, Japanese and Korean runs become overlapping pairs, since they have no
+spaces; an emoji is a word. A term is kept as a 64-bit number, so that an index row holds no readable text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
+from hashlib import blake2b
+
+from holdfast.domain.chunk import Terms
+
+# Stored with every database: an index cut by another analysis is rebuilt, never mixed.
+ANALYSIS = "snowball-english-3/pairs/1"
+
+_STOP_WORDS = frozenset(
+    """a an and are as at be been but by did do does for from had has have he her him his how i if in into is it its me my
+    of on or our she so than that the their them then there these they this those to us was we were what when where
+    which who whom whose why will with would you your am being could should can't don't i'm it's you're""".split()
+)
+_CJK = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
+_CJK_RUN = re.compile(f"[{_CJK}\U00020000-\U0003134f]+")
+_WORD = re.compile(
+    f"[{_CJK}\U00020000-\U0003134f]+"
+    r"|[^\W_" + _CJK + r"\U00020000-\U0003134f]+(?:'[^\W_" + _CJK + r"\U00020000-\U0003134f]+)*"
+    r"|[\u2600-\u27bf\U0001f300-\U0001faff]"
+)
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
+_MAX_WORD = 64
+
+
+def analyse(text: str) -> Terms:
+    counts = Counter(_terms(text))
+    return Terms(counts, counts.total())
+
+
+def query_terms(text: str) -> list[int]:
+    """The distinct terms of a question, in the order they first appear."""
+    return list(dict.fromkeys(_terms(text)))
+
+
+def _terms(text: str) -> Iterator[int]:
+    for word in _words(text):
+        term = _term(word)
+        if term is not None:
+            yield term
+
+
+def _words(text: str) -> Iterator[str]:
+    if text.isascii():
+        yield from _ASCII_WORD.findall(text.lower())
+        return
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    for word in _WORD.findall(folded):
+        if _CJK_RUN.match(word):
+            yield from _pairs(word)
+        else:
+            yield word
+
+
+def _pairs(run: str) -> Iterator[str]:
+    """Each character alone and with its follower: a one-character question finds it, a longer one ranks by pairs."""
+    yield from run
+    for first, second in zip(run, run[1:], strict=False):
+        yield first + second
+
+
+@lru_cache(maxsize=1 << 16)
+def _term(word: str) -> int | None:
+    if word in _STOP_WORDS:
+        return None
+    # Nobody searches for the hundredth character of a base64 run; its beginning identifies it.
+    stem = _stemmer()(word[:_MAX_WORD]) if word.isascii() else word[:_MAX_WORD]
+    return int.from_bytes(blake2b(stem.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+@cache
+def _stemmer() -> Callable[[str], str]:
+    from snowballstemmer.english_stemmer import EnglishStemmer  # late: importing the package loads every language
+
+    stem: Callable[[str], str] = EnglishStemmer().stemWord
+    return stem

@@ -1,0 +1,104 @@
+"""Moving a whole store from one backend to another, losslessly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.config import Storage as StorageConfig
+from holdfast.domain.times import Clock
+from holdfast.errors import InvalidInput
+from holdfast.storage.base import Progress
+from holdfast.storage.sql.db import Db, Row
+from holdfast.storage.sql.store import SqlStore
+from holdfast.storage.sql.tables import TABLES, Table
+from holdfast.storage.sql.tx import SqlTx
+
+_BATCH = 1000
+
+
+def copy_store(source: SqlStore, target: SqlStore, progress: Progress | None = None) -> dict[str, int]:
+    """Copy every row, from one consistent view, in one transaction. The target must be empty. Answers rows by table."""
+
+    def from_source(reading: SqlTx) -> dict[str, int]:
+        return target.write(lambda writing: _copy_all(reading.db, writing.db, progress))
+
+    return source.read(from_source)
+
+
+def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, int]:
+    taken = [table.name for table in TABLES if table.name != "properties" and _count(target, table)]
+    if taken:
+        raise InvalidInput(f"the target is not empty: it has rows in {', '.join(taken)}; copy into a new store")
+    target.composed("DELETE FROM properties")
+    copied = {table.name: _copy_table(source, target, table, progress) for table in TABLES}
+    target.run("copy.number_spaces", {})
+    target.run("copy.number_models", {})
+    return copied
+
+
+def _copy_table(source: Db, target: Db, table: Table, progress: Progress | None) -> int:
+    total, done = _count(source, table), 0
+    names = ", ".join(table.columns)
+    insert = f"INSERT INTO {table.name} ({names}) VALUES ({', '.join(':' + _slot(at) for at in range(len(table.columns)))})"
+    for batch in _batches(source, table):
+        rows = [_params(source, target, table, row) for row in batch]
+        target.composed_many(insert, rows)
+        done += len(batch)
+        if progress is not None:
+            progress(table.name, done, total)
+    return done
+
+
+def _batches(source: Db, table: Table) -> Iterator[list[Row]]:
+    """The rows in the order of their key, a batch at a time."""
+    names, key = ", ".join(table.columns), ", ".join(table.key)
+    width = len(table.key)
+    first = f"SELECT {names} FROM {table.name} ORDER BY {key} LIMIT {_BATCH}"
+    after = f"SELECT {names} FROM {table.name} WHERE ({key}) > ({', '.join(':' + _slot(at) for at in range(width))})"
+    batch = source.composed(first)
+    while batch:
+        yield batch
+        last = {_slot(at): batch[-1][at] for at in range(width)}
+        batch = source.composed(f"{after} ORDER BY {key} LIMIT {_BATCH}", last)
+
+
+def _params(source: Db, target: Db, table: Table, row: Row) -> dict[str, Any]:
+    params = {_slot(at): value for at, value in enumerate(row)}
+    if table.name == "vectors":
+        at = _slot(table.columns.index("vector"))
+        params[at] = target.pack_vector(source.unpack_vector(params[at]))
+    return params
+
+
+def _slot(at: int) -> str:
+    return f"column_{at}"
+
+
+def _count(db: Db, table: Table) -> int:
+    return int(db.composed(f"SELECT count(*) FROM {table.name}")[0][0])
+
+
+def copy_to_file(source: SqlStore, path: str, config: StorageConfig, clock: Clock, progress: Progress | None = None) -> None:
+    """A new SQLite file with everything in it, which appears whole or not at all."""
+    from holdfast.storage.sqlite.store import SqliteStore
+
+    file = Path(path)
+    if file.exists():
+        raise InvalidInput(f"{file} exists already; name a new file")
+    unfinished = file.with_name(file.name + ".unfinished")
+    leftovers = [unfinished, *(Path(f"{unfinished}{end}") for end in ("-wal", "-shm"))]
+    try:
+        for leftover in leftovers:
+            leftover.unlink(missing_ok=True)
+        target = SqliteStore(str(unfinished), config, clock)
+        try:
+            copy_store(source, target, progress)
+        finally:
+            target.close()
+        os.replace(unfinished, file)
+    finally:
+        for leftover in leftovers:
+            leftover.unlink(missing_ok=True)

@@ -1,0 +1,226 @@
+"""PostgreSQL connections: one that writes, a pool that reads, and what their errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.config import Storage as StorageConfig
+from holdfast.errors import (
+    ConstraintFailed,
+    StorageError,
+    StoreBusy,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    Unsupported,
+)
+from holdfast.storage.sql import named
+from holdfast.storage.sql.db import Params, Row, Statements
+from holdfast.storage.sql.tx import SqlTx
+
+if TYPE_CHECKING:
+    import psycopg
+
+T = TypeVar("T")
+
+# By the first two characters of SQLSTATE, or all five.
+_MEANINGS: dict[str, tuple[type[StorageError], str]] = {
+    "08": (StoreUnavailable, "the connection to PostgreSQL was lost; nothing of this call was stored, repeat it"),
+    "57": (StoreUnavailable, "PostgreSQL is shutting down or ended the connection; nothing of this call was stored, repeat it"),
+    "53": (StoreFull, "PostgreSQL is out of disk, memory or connections"),
+    "23": (ConstraintFailed, "PostgreSQL refused a value that would break a constraint"),
+    "25006": (StoreReadOnly, "this PostgreSQL accepts no writes; connect to the primary"),
+    "28": (StoreUnavailable, "PostgreSQL refused the user or password"),
+    "40": (StoreBusy, "two writers held each other up; repeat the call"),
+    "55P03": (StoreBusy, "another writer holds the row; repeat the call"),
+}
+_TRANSIENT = ("40001", "40P01")
+
+
+def driver() -> Any:
+    try:
+        import psycopg
+    except ImportError:
+        raise Unsupported('PostgreSQL needs its driver: pip install "holdfast[postgres]"') from None
+    return psycopg
+
+
+def meaning(error: psycopg.Error) -> StorageError:
+    state = error.sqlstate or ""
+    text = str(error).strip().split("\n")[0]
+    # Without a SQLSTATE the error came from the network, not from the server.
+    known = _MEANINGS.get(state) or _MEANINGS.get(state[:2] or "08")
+    kind, what = known or (StorageError, "PostgreSQL failed")
+    found = kind(f"{what} ({text or type(error).__name__})")
+    found.sqlstate = state  # type: ignore[attr-defined]
+    return found
+
+
+@cache
+def statements() -> Statements:
+    queries = named.load("holdfast.storage.sql") | named.load("holdfast.storage.postgres")
+    return Statements(queries, named.to_postgres)
+
+
+class PostgresDb:
+    """Named queries on one connection."""
+
+    for_update = "FOR UPDATE"
+
+    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+        self.raw = connection
+        self._sql = statements()
+        self._error: type[psycopg.Error] = driver().Error
+
+    def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
+        try:
+            return self._execute(name, params, where, order).fetchone()
+        except self._error as error:
+            raise meaning(error) from error
+
+    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
+        try:
+            return self._execute(name, params, where, order).fetchall()
+        except self._error as error:
+            raise meaning(error) from error
+
+    def run(self, name: str, params: Params) -> int:
+        try:
+            return self._execute(name, params, "", "").rowcount
+        except self._error as error:
+            raise meaning(error) from error
+
+    def _execute(self, name: str, params: Params, where: str, order: str) -> psycopg.Cursor[Row]:
+        return self.raw.execute(self._sql(name, where, order), params)
+
+    def many(self, name: str, rows: Sequence[Params]) -> None:
+        if not rows:
+            return
+        try:
+            self.raw.cursor().executemany(self._sql(name), rows)
+        except self._error as error:
+            raise meaning(error) from error
+
+    def composed(self, sql: str, params: Params | None = None) -> list[Row]:
+        return self.plain(named.to_postgres(sql), params or {})
+
+    def composed_many(self, sql: str, rows: Sequence[Params]) -> None:
+        try:
+            self.raw.cursor().executemany(named.to_postgres(sql), rows)
+        except self._error as error:
+            raise meaning(error) from error
+
+    def plain(self, sql: str, params: Sequence[Any] | Params | None = None) -> list[Row]:
+        try:
+            cursor = self.raw.execute(sql, params)
+            return cursor.fetchall() if cursor.description else []
+        except self._error as error:
+            raise meaning(error) from error
+
+    def numbers(self, values: Sequence[int]) -> list[int]:
+        return list(values)
+
+    def pack_vector(self, values: Sequence[float]) -> str:
+        return "[" + ",".join(map(repr, values)) + "]"
+
+    def unpack_vector(self, stored: str) -> tuple[float, ...]:
+        return tuple(map(float, stored.strip("[]").split(",")))
+
+
+class PostgresConnection:
+    """A connection that is made when first needed and again after it was lost."""
+
+    def __init__(self, url: str, config: StorageConfig, *, reader: bool = False) -> None:
+        self._url = url
+        self._config = config
+        self._reader = reader
+        self._db: PostgresDb | None = None
+        self._xid: str | None = None
+        self.connect()
+
+    @property
+    def db(self) -> PostgresDb:
+        assert self._db is not None
+        return self._db
+
+    def connect(self) -> None:
+        self.close()
+        psycopg = driver()
+        try:
+            raw = psycopg.connect(self._url, autocommit=True, connect_timeout=self._config.connect_timeout_s)
+        except psycopg.Error as error:
+            text = str(error).strip().split("\n")[0]
+            raise StoreUnavailable(f"PostgreSQL cannot be reached: {text}; check the address, user and server") from error
+        self._db = PostgresDb(raw)
+        self.tx = SqlTx(self._db)
+
+    def begin(self) -> None:
+        """A connection that went stale while idle is made anew; nothing was sent on it yet."""
+        self._xid = None
+        if self.db.raw.closed:
+            self.connect()
+        try:
+            self._open()
+        except StoreUnavailable:
+            self.connect()
+            self._open()
+
+    def _open(self) -> None:
+        self.db.plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if self._reader else "BEGIN")
+
+    def commit(self) -> None:
+        """When the answer to COMMIT is lost, the server is asked what became of the transaction."""
+        self._xid = self.db.plain("SELECT pg_current_xact_id_if_assigned()::text")[0][0]
+        try:
+            self.db.plain("COMMIT")
+        except StoreUnavailable:
+            if not self.committed():
+                raise
+
+    def committed(self) -> bool:
+        if self._xid is None:
+            return False
+        self.connect()
+        try:
+            return bool(self.db.plain("SELECT pg_xact_status(%s::xid8)", [self._xid])[0][0] == "committed")
+        except StorageError as error:
+            raise StoreUnavailable(
+                "PostgreSQL was lost during the commit and cannot be asked what became of it; "
+                "repeat the call with the same idempotency_key"
+            ) from error
+
+    def rollback(self) -> None:
+        psycopg = driver()
+        if self.db.raw.closed:
+            return
+        with suppress(psycopg.Error):
+            if self.db.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                self.db.raw.execute("ROLLBACK")
+
+    def savepoint(self) -> None:
+        self.db.plain("SAVEPOINT one")
+
+    def release(self) -> None:
+        self.db.plain("RELEASE SAVEPOINT one")
+
+    def rollback_to_savepoint(self) -> None:
+        self.db.plain("ROLLBACK TO SAVEPOINT one")
+        self.db.plain("RELEASE SAVEPOINT one")
+
+    def is_transient(self, error: StorageError) -> bool:
+        return getattr(error, "sqlstate", "") in _TRANSIENT
+
+    def snapshot(self, work: Callable[[SqlTx], T]) -> T:
+        """Run the work on one consistent view."""
+        self.begin()
+        try:
+            return work(self.tx)
+        finally:
+            self.rollback()
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.raw.close()

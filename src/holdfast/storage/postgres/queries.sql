@@ -1,0 +1,19 @@
+-- Statements that only PostgreSQL understands this way. The SQLite file has the same names.
+
+-- name: words.last_blocks
+SELECT p.term, p.first_ordinal, p.data FROM unnest(:terms::bigint[]) AS t (value) JOIN postings p
+    ON p.space_id = :space_id AND p.term = t.value AND p.first_ordinal =
+        (SELECT max(q.first_ordinal) FROM postings q WHERE q.space_id = :space_id AND q.term = t.value)
+
+-- name: vectors.put
+INSERT INTO vectors (space_id, model_id, ordinal, vector) VALUES (:space_id, :model_id, :ordinal, :vector::vector)
+ON CONFLICT (space_id, model_id, ordinal) DO UPDATE SET vector = excluded.vector
+
+-- name: vectors.all
+SELECT ordinal, vector::text FROM vectors WHERE space_id = :space_id AND model_id = :model_id ORDER BY ordinal
+
+-- name: copy.number_spaces
+SELECT setval(pg_get_serial_sequence('spaces', 'id'), max(id)) FROM spaces HAVING max(id) IS NOT NULL
+
+-- name: copy.number_models
+SELECT setval(pg_get_serial_sequence('models', 'id'), max(id)) FROM models HAVING max(id) IS NOT NULL

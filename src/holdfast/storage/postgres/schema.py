@@ -1,0 +1,63 @@
+"""Bringing a PostgreSQL database to this program's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.domain.times import Clock, to_micros
+from holdfast.errors import MigrationError, StorageError
+from holdfast.storage.postgres.connection import PostgresConnection
+from holdfast.storage.sql.migrate import Migration, statements
+
+# One number for everybody who migrates a Holdfast database: programs that start together wait for each other.
+_MIGRATION_LOCK = 0x484F4C44
+
+
+class PostgresSchema:
+    def __init__(self, connection: PostgresConnection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+
+    def applied(self) -> Mapping[int, tuple[str, str]]:
+        db = self._connection.db
+        if db.plain("SELECT to_regclass('holdfast_migrations')")[0][0] is None:
+            self._refuse_foreign()
+            return {}
+        rows = db.plain("SELECT version, name, checksum FROM holdfast_migrations")
+        return {version: (name, checksum) for version, name, checksum in rows}
+
+    def _refuse_foreign(self) -> None:
+        """Our table names are plain words: somebody else's ``sessions`` must not be built upon."""
+        sql = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('sessions', 'messages')"
+        if found := self._connection.db.plain(sql):
+            raise MigrationError(
+                f"this database has a table {found[0][0]!r} that is not Holdfast's; "
+                "use an empty database, or a schema of its own (…?options=-csearch_path%3Dholdfast)"
+            )
+
+    def apply(self, migration: Migration) -> None:
+        db = self._connection.db
+        self._connection.begin()
+        try:
+            db.plain("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
+            if migration.version in self.applied():
+                return  # another process was quicker
+            if migration.version == 1:
+                db.plain(
+                    "CREATE TABLE holdfast_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL,"
+                    " checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)"
+                )
+            for statement in statements(migration.sql):
+                db.plain(statement)
+            db.plain(
+                "INSERT INTO holdfast_migrations (version, name, checksum, applied_at) VALUES (%s, %s, %s, %s)",
+                [migration.version, migration.name, migration.checksum, to_micros(self._clock())],
+            )
+            self._connection.commit()
+        except StorageError as error:
+            text = f"migration {migration.version} ({migration.name}) failed and was undone: {error}"
+            if "extension" in str(error):
+                text += "; Holdfast needs the pgvector extension on the server"
+            raise MigrationError(text) from error
+        finally:
+            self._connection.rollback()

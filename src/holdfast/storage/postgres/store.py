@@ -1,0 +1,38 @@
+"""The store on a PostgreSQL database."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.config import Storage as StorageConfig
+from holdfast.domain.times import Clock
+from holdfast.storage.base import Features, Progress
+from holdfast.storage.postgres.connection import PostgresConnection
+from holdfast.storage.postgres.schema import PostgresSchema
+from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
+
+_PASSWORD = re.compile(r"(//[^:/@]*):[^@/]*@")
+
+
+class PostgresStore(SqlStore):
+    def __init__(self, url: str, config: StorageConfig, clock: Clock) -> None:
+        self._url = url
+        self._config = config
+        self._clock = clock
+        connection = PostgresConnection(url, config)
+        bring_forward(connection, PostgresSchema(connection, clock), "holdfast.storage.postgres")
+        readers = Readers(self._reader, max(1, config.postgres_connections - 1))
+        super().__init__(connection, readers, config.group_size)
+
+    def _reader(self) -> PostgresConnection:
+        return PostgresConnection(self._url, self._config, reader=True)
+
+    @property
+    def features(self) -> Features:
+        return Features("postgres", True, True, _PASSWORD.sub(r"\1:***@", self._url))
+
+    def backup(self, path: str, progress: Progress | None = None) -> None:
+        """A backup of PostgreSQL is a SQLite file: it can be opened anywhere, and copied back."""
+        from holdfast.storage.copy import copy_to_file  # late: copying knows both backends
+
+        copy_to_file(self, path, self._config, self._clock, progress)

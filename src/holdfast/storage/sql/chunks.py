@@ -1,0 +1,223 @@
+"""Chunks with their words and vectors: written, found and removed together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Hit, Signal, Source, SourceKind, Vector
+from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.times import from_micros, to_micros
+from holdfast.errors import InvalidInput, StorageError
+from holdfast.storage.sql import words
+from holdfast.storage.sql.db import Db, Row
+from holdfast.storage.sql.filters import record_filters
+from holdfast.storage.sql.words import SpaceRow
+
+_PAGE = 64
+
+
+class SqlChunks:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def ensure_space(self, space: Space) -> SpaceRow:
+        found = self._space(space, self._db.for_update)
+        if found is None:
+            self._db.run("spaces.add", _named(space))
+            found = self._space(space, self._db.for_update)
+        if found is None:
+            raise StorageError(f"the space of {space.level} {space.owner!r} could not be made")
+        return found
+
+    def _space(self, space: Space, order: str = "") -> SpaceRow | None:
+        row = self._db.one("spaces.get", _named(space), order=order)
+        return None if row is None else SpaceRow(*row)
+
+    def add(self, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
+        if not drafts:
+            return 0
+        row = self.ensure_space(space)
+        shared = {
+            "space_id": row.id,
+            "kind": source.kind.value,
+            "session": source.session_id,
+            "record": source.id if source.kind is SourceKind.RECORD else None,
+            "document": source.id if source.kind is SourceKind.DOCUMENT else None,
+            "sequence": source.sequence,
+            "role": source.role,
+            "name": source.name,
+            "created_at": to_micros(source.created_at),
+        }
+        before = row.next_ordinal
+        for draft in drafts:
+            self._insert(row, shared, draft, once=source.kind is SourceKind.MESSAGE)
+        if row.next_ordinal - row.merged_ordinal >= words.TAIL:
+            words.merge_tail(self._db, row)
+        self._advance(row)
+        return row.next_ordinal - before
+
+    def _insert(self, row: SpaceRow, shared: dict[str, Any], draft: ChunkDraft, *, once: bool) -> None:
+        params = {
+            **shared,
+            "ordinal": row.next_ordinal,
+            "hash": draft.hash,
+            "word_count": draft.terms.length,
+            "terms": words.pack_terms(draft.terms),
+            "text": draft.text,
+        }
+        if once:
+            stored = self._db.one("chunks.insert_once", params)
+            if stored is not None and stored[0] != row.next_ordinal:
+                return  # the session has this chunk already; its range now reaches here
+        else:
+            self._db.run("chunks.insert", params)
+        if draft.vector is not None:
+            self._put_vector(row, row.next_ordinal, draft.vector)
+        row.next_ordinal += 1
+        row.chunk_count += 1
+        row.word_count += draft.terms.length
+
+    def _put_vector(self, row: SpaceRow, ordinal: int, vector: Vector) -> None:
+        params = {
+            "space_id": row.id,
+            "model_id": self._model(vector),
+            "ordinal": ordinal,
+            "vector": self._db.pack_vector(vector.values),
+        }
+        self._db.run("vectors.put", params)
+
+    def _model(self, vector: Vector) -> int:
+        found = self._db.one("models.get", {"name": vector.model})
+        if found is None:
+            self._db.run("models.add", {"name": vector.model, "dimension": len(vector.values)})
+            found = self._db.one("models.get", {"name": vector.model})
+        if found is None or found[1] != len(vector.values):
+            raise InvalidInput(
+                f"the model {vector.model!r} gave {len(vector.values)} dimensions before {found and found[1]}: "
+                "give a changed model another name"
+            )
+        return int(found[0])
+
+    def drop_session(self, scope: Scope) -> int:
+        """Remove the chunks of a session's messages."""
+        assert scope.user is not None
+        return self._drop(Space(scope.tenant, Level.USER, scope.user), "chunks.of_session", {"session": scope.session})
+
+    def drop_record(self, space: Space, record_id: str) -> int:
+        return self._drop(space, "chunks.of_record", {"record": record_id})
+
+    def _drop(self, space: Space, query: str, params: dict[str, Any]) -> int:
+        row = self._space(space, self._db.for_update)
+        gone = [] if row is None else self._db.all(query, {"space_id": row.id, **params})
+        if row is None or not gone:
+            return 0
+        words.remove(self._db, row, gone)
+        keys = [{"space_id": row.id, "ordinal": ordinal} for ordinal, _, _ in gone]
+        self._db.many("vectors.delete", keys)
+        self._db.many("chunks.delete", keys)
+        row.chunk_count -= len(gone)
+        row.word_count -= sum(length for _, length, _ in gone)
+        self._advance(row)
+        return len(gone)
+
+    def _advance(self, row: SpaceRow) -> None:
+        self._db.run(
+            "spaces.advance",
+            {
+                "id": row.id,
+                "next_ordinal": row.next_ordinal,
+                "merged_ordinal": row.merged_ordinal,
+                "chunk_count": row.chunk_count,
+                "word_count": row.word_count,
+            },
+        )
+
+    def search_words(
+        self, space: Space, terms: Sequence[int], query: ChunkQuery, limit: int, k1: float, b: float, now: datetime
+    ) -> list[Hit]:
+        row = self._space(space)
+        if row is None or not terms:
+            return []
+        ranked = words.rank(self._db, row, terms, self._allowed(row, query, now), k1, b)
+        hits: list[Hit] = []
+        for rank, (score, chunk) in enumerate(self._current(row, ranked, query, now), start=1):
+            hits.append(_hit(chunk, rank, score))
+            if len(hits) == limit:
+                break
+        return hits
+
+    def _allowed(self, row: SpaceRow, query: ChunkQuery, now: datetime) -> list[int] | None:
+        """The ordinals the filters leave, or None when they leave all."""
+        where, params = _chunk_filters(query, now)
+        if not where:
+            return None
+        found = self._db.all("chunks.allowed", {"space_id": row.id, **params}, where=where)
+        return [ordinal for (ordinal,) in found]
+
+    def _current(
+        self, row: SpaceRow, ranked: Sequence[tuple[int, float]], query: ChunkQuery, now: datetime
+    ) -> Iterator[tuple[float, Row]]:
+        """Ranked chunks a page at a time, past the records that are no longer true."""
+        for start in range(0, len(ranked), _PAGE):
+            page = ranked[start : start + _PAGE]
+            params = {"space_id": row.id, "ordinals": self._db.numbers([ordinal for ordinal, _ in page])}
+            chunks = {chunk[0]: chunk for chunk in self._db.all("chunks.fetch", params)}
+            for ordinal, score in page:
+                chunk = chunks.get(ordinal)
+                if chunk is not None and (query.as_of is not None or _is_current(chunk, to_micros(now))):
+                    yield score, chunk
+
+
+def _chunk_filters(query: ChunkQuery, now: datetime) -> tuple[str, dict[str, Any]]:
+    clauses: list[str] = []
+    params: dict[str, Any] = {}
+    if query.kinds:
+        names = ", ".join(f"'{kind.value}'" for kind in query.kinds)
+        clauses.append(f"c.kind IN ({names})")
+    if query.session is not None:
+        clauses.append("c.session_id = :session")
+        params["session"] = query.session
+    if query.since is not None:
+        clauses.append("c.created_at >= :since")
+        params["since"] = to_micros(query.since)
+    if query.until is not None:
+        clauses.append("c.created_at < :until")
+        params["until"] = to_micros(query.until)
+    if query.as_of is not None:
+        clauses.append("c.created_at <= :as_of AND (r.id IS NULL OR r.valid_to IS NULL OR r.valid_to > :as_of)")
+        params["as_of"] = to_micros(query.as_of)
+    if query.records is not None:
+        record_clauses, record_params = record_filters(query.records)
+        clauses += ["c.kind = 'record'", *record_clauses]
+        params |= record_params
+    return " AND ".join(clauses), params
+
+
+def _is_current(chunk: Row, now: int) -> bool:
+    _, _, _, _, _, _, _, _, _, _, _, _, valid_to, superseded_by, expires_at, *_ = chunk
+    return superseded_by is None and (valid_to is None or valid_to > now) and (expires_at is None or expires_at > now)
+
+
+def _hit(chunk: Row, rank: int, score: float) -> Hit:
+    _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, metadata, *_, layer, type_, key = chunk
+    source = Source(
+        kind=SourceKind(kind),
+        id=record_id or document_id or session_id,
+        created_at=from_micros(created_at),
+        session_id=session_id,
+        first_sequence=first,
+        last_sequence=last,
+        role=role,
+        name=name,
+    )
+    about = {} if metadata is None else json.loads(metadata)
+    if kind == SourceKind.RECORD.value:
+        about = {**about, "layer": layer, "type": type_} | ({"key": key} if key else {})
+    return Hit(text, score, {"words": Signal(rank, score)}, source, about)
+
+
+def _named(space: Space) -> dict[str, str]:
+    return {"tenant": space.tenant, "level": space.level.value, "owner": space.owner}

@@ -1,0 +1,49 @@
+"""What the shared SQL needs of a driver: run a named query and get plain tuples back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+Params = Mapping[str, Any]
+Row = tuple[Any, ...]
+
+
+class Db(Protocol):
+    """One connection inside a transaction. Driver errors leave it as errors of ours."""
+
+    # Appended to a select whose rows must not change before the transaction ends; empty where one writer is the rule.
+    for_update: str
+
+    def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None: ...
+    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]: ...
+    def run(self, name: str, params: Params) -> int:
+        """The number of rows changed."""
+
+    def many(self, name: str, rows: Sequence[Params]) -> None: ...
+    def composed(self, sql: str, params: Params | None = None) -> list[Row]:
+        """A statement made by code from table and column names, for what treats all tables alike."""
+
+    def composed_many(self, sql: str, rows: Sequence[Params]) -> None: ...
+    def numbers(self, values: Sequence[int]) -> Any:
+        """A list of whole numbers as this driver passes it for ``:name[]``."""
+
+    def pack_vector(self, values: Sequence[float]) -> Any: ...
+    def unpack_vector(self, stored: Any) -> tuple[float, ...]: ...
+
+
+class Statements:
+    """Named queries with their clauses filled in, each text made once."""
+
+    def __init__(self, queries: Mapping[str, str], finish: Callable[[str], str]) -> None:
+        self._queries = queries
+        self._finish = finish
+        self._made: dict[tuple[str, str, str], str] = {}
+
+    def __call__(self, name: str, where: str = "", order: str = "") -> str:
+        key = (name, where, order)
+        made = self._made.get(key)
+        if made is None:
+            text = self._queries[name].replace("{where}", where or "TRUE").replace("{order}", order)
+            made = self._made[key] = self._finish(text)
+        return made

@@ -1,0 +1,142 @@
+"""What must hold in any store: counters agree with rows, the word index with the text, labels with their records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
+
+from holdfast.storage.analysis import ANALYSIS, analyse
+from holdfast.storage.base import Finding
+from holdfast.storage.sql import words
+from holdfast.storage.sql.db import Db, Row
+from holdfast.storage.sql.tx import SqlTx
+from holdfast.storage.sql.words import SpaceRow
+from holdfast.storage.sql.writer import Transactions
+
+T = TypeVar("T")
+
+
+
+class Examined(Protocol):
+    def write(self, work: Callable[[SqlTx], T]) -> T: ...
+    def read(self, work: Callable[[SqlTx], T]) -> T: ...
+
+
+def counts(tx: SqlTx) -> dict[str, int]:
+    row = tx.db.one("stats.counts", {})
+    assert row is not None
+    names = ("sessions", "messages", "records", "documents", "chunks", "vectors", "users")
+    return dict(zip(names, row, strict=True))
+
+
+def stamp_analysis(connection: Transactions) -> None:
+    """Note in a new store which analysis cuts its words."""
+    if connection.tx.db.one("properties.get", {"name": "analysis"}) is not None:
+        return
+    connection.begin()
+    try:
+        connection.tx.db.run("properties.set", {"name": "analysis", "value": ANALYSIS})
+        connection.commit()
+    finally:
+        connection.rollback()
+
+
+def examine(store: Examined, *, repair: bool) -> Iterator[Finding]:
+    """Each check in a transaction of its own, so that a repair sees what the check saw."""
+    run = store.write if repair else store.read
+    yield run(lambda tx: _sessions(tx.db, repair=repair))
+    yield run(lambda tx: _summaries(tx.db))
+    yield run(lambda tx: _labels(tx.db, repair=repair))
+    stale = store.read(lambda tx: tx.db.one("properties.get", {"name": "analysis"})) != (ANALYSIS,)
+    for space in store.read(lambda tx: tx.db.all("doctor.spaces", {})):
+        yield run(lambda tx, space=space: _words(tx.db, space, stale=stale, repair=repair))  # type: ignore[misc]
+    if repair:
+        store.write(lambda tx: tx.db.run("properties.set", {"name": "analysis", "value": ANALYSIS}))
+    yield run(lambda tx: _vectors(tx.db))
+
+
+def _sessions(db: Db, *, repair: bool) -> Finding:
+    wrong = db.all("doctor.session_counts", {})
+    if repair:
+        fixes = [
+            {"session": row[0], "message_count": row[3], "last_sequence": max(row[1], row[4])} for row in wrong
+        ]
+        db.many("doctor.fix_session", fixes)
+    detail = f"{len(wrong)} sessions miscount their messages" if wrong else "every session counts its messages right"
+    return Finding("sessions", not wrong, detail, repaired=repair and bool(wrong))
+
+
+def _summaries(db: Db) -> Finding:
+    wrong = db.all("doctor.summaries", {})
+    detail = f"{len(wrong)} summaries cover messages that do not exist" if wrong else "no summary claims more than there is"
+    return Finding("summaries", not wrong, detail)
+
+
+def _labels(db: Db, *, repair: bool) -> Finding:
+    """Tags and metadata stand twice: in the record, and as rows to search by."""
+    expected_tags, expected_metadata = set(), set()
+    for record_id, tags, metadata in db.all("doctor.records", {}):
+        expected_tags |= {(record_id, tag) for tag in json.loads(tags)}
+        expected_metadata |= {(record_id, key, value) for key, value in json.loads(metadata).items()}
+    tags = set(db.all("doctor.tags", {}))
+    metadata = set(db.all("doctor.metadata", {}))
+    wrong = {row[0] for row in (tags ^ expected_tags)} | {row[0] for row in (metadata ^ expected_metadata)}
+    if repair:
+        for record_id in wrong:
+            db.run("records.delete_tags", {"id": record_id})
+            db.run("records.delete_metadata", {"id": record_id})
+        db.many("records.add_tag", [{"id": key, "tag": tag} for key, tag in expected_tags if key in wrong])
+        db.many(
+            "records.add_metadata",
+            [{"id": record, "key": key, "value": value} for record, key, value in expected_metadata if record in wrong],
+        )
+    detail = f"{len(wrong)} records are labelled otherwise than they say" if wrong else "labels agree with their records"
+    return Finding("labels", not wrong, detail, repaired=repair and bool(wrong))
+
+
+def _words(db: Db, space: Row, *, stale: bool, repair: bool) -> Finding:
+    """Rebuild the index from the text and compare."""
+    space_id, _, level, owner, next_ordinal, merged, chunk_count, word_count = space
+    chunks = db.all("doctor.space_chunks", {"space_id": space_id})
+    faults = []
+    expected = []
+    for ordinal, length, packed, text in chunks:
+        terms = analyse(text)
+        expected.append((ordinal, terms.length, words.pack_terms(terms)))
+        if (length, bytes(packed)) != expected[-1][1:]:
+            faults.append(f"chunk {ordinal} has other words than its text")
+    stored: dict[int, bytes] = {}
+    for term, _, data in db.all("words.everything", {"space_id": space_id}):
+        stored[term] = stored.get(term, b"") + bytes(data)
+    if stored != words.postings_of(row for row in expected if row[0] < merged):
+        faults.append("the postings differ from the chunks")
+    totals = (len(expected), sum(length for _, length, _ in expected))
+    if totals != (chunk_count, word_count):
+        faults.append(f"counts {chunk_count, word_count} should be {totals}")
+    if repair and (faults or stale):
+        _reword(db, SpaceRow(space_id, next_ordinal, 0, *totals), expected)
+    where = f"{level} {owner}".strip()
+    if not faults and stale:
+        return Finding("words", repair, f"{where}: indexed by another analysis", repaired=repair)
+    detail = f"{where}: " + ("; ".join(faults[:5]) if faults else f"{len(expected)} chunks agree with their text")
+    return Finding("words", not faults, detail, repaired=repair and bool(faults))
+
+
+def _reword(db: Db, space: SpaceRow, expected: list[Row]) -> None:
+    rows = [
+        {"space_id": space.id, "ordinal": ordinal, "word_count": length, "terms": packed} for ordinal, length, packed in expected
+    ]
+    db.many("doctor.reword", rows)
+    db.run("words.drop_space", {"space_id": space.id})
+    words.merge_tail(db, space)
+    params = {"id": space.id, "next_ordinal": space.next_ordinal, "merged_ordinal": space.merged_ordinal}
+    db.run("spaces.advance", {**params, "chunk_count": space.chunk_count, "word_count": space.word_count})
+
+
+def _vectors(db: Db) -> Finding:
+    models = db.all("doctor.models", {})
+    if not models:
+        return Finding("vectors", ok=True, detail="no vectors stored")
+    counted = ", ".join(f"{name} ({dimension}): {count}" for name, dimension, count in models)
+    return Finding("vectors", ok=True, detail=counted)

@@ -1,0 +1,303 @@
+-- Statements that mean the same to both dialects. {where} and {order} are filled from the fixed clauses in the code beside;
+-- IN :names[] takes a list, which each dialect passes its own way.
+
+-- name: spaces.add
+INSERT INTO spaces (tenant, level, owner) VALUES (:tenant, :level, :owner)
+ON CONFLICT (tenant, level, owner) DO NOTHING
+
+-- name: spaces.get
+SELECT id, next_ordinal, merged_ordinal, chunk_count, word_count FROM spaces
+WHERE tenant = :tenant AND level = :level AND owner = :owner {order}
+
+-- name: spaces.advance
+UPDATE spaces
+SET next_ordinal = :next_ordinal, merged_ordinal = :merged_ordinal, chunk_count = :chunk_count, word_count = :word_count
+WHERE id = :id
+
+-- name: sessions.add
+INSERT INTO sessions
+    (id, tenant, user_id, agent, space_id, key, channel, chat, thread, state, metadata, created_at, last_active_at, expires_at,
+     last_sequence, message_count)
+VALUES
+    (:id, :tenant, :user, :agent, :space_id, :key, :channel, :chat, :thread, :state, :metadata, :created_at, :last_active_at,
+     :expires_at, 0, 0)
+ON CONFLICT DO NOTHING
+
+-- name: sessions.select
+SELECT id, tenant, user_id, agent, channel, chat, thread, state, metadata, created_at, last_active_at, expires_at,
+    last_sequence, message_count
+FROM sessions s WHERE {where} {order}
+
+-- name: sessions.advance
+UPDATE sessions SET last_sequence = :last_sequence, message_count = :message_count,
+    last_active_at = CASE WHEN last_active_at > :active_at THEN last_active_at ELSE :active_at END
+WHERE id = :session AND tenant = :tenant
+
+-- name: sessions.set_state
+UPDATE sessions SET state = :state WHERE id = :session AND tenant = :tenant
+
+-- name: sessions.set_metadata
+UPDATE sessions SET metadata = :metadata WHERE id = :session AND tenant = :tenant
+
+-- name: sessions.set_expiry
+UPDATE sessions SET expires_at = :expires_at WHERE id = :session AND tenant = :tenant
+
+-- name: sessions.clear
+UPDATE sessions SET message_count = 0, cleared_through = last_sequence WHERE id = :session AND tenant = :tenant
+
+-- name: sessions.cleared_through
+SELECT cleared_through FROM sessions WHERE id = :session AND tenant = :tenant
+
+-- name: sessions.delete
+DELETE FROM sessions WHERE id = :session AND tenant = :tenant
+
+-- name: sessions.delete_messages
+DELETE FROM messages WHERE session_id = :session
+
+-- name: sessions.delete_summary
+DELETE FROM summaries WHERE session_id = :session
+
+-- name: sessions.delete_kv
+DELETE FROM kv WHERE session_id = :session
+
+-- name: sessions.delete_usage
+DELETE FROM usage WHERE session_id = :session
+
+-- name: messages.insert
+INSERT INTO messages
+    (session_id, sequence, role, content, parts, name, tool_calls, tool_call_id, is_error, metadata, tokens, created_at,
+     idempotency_key)
+VALUES
+    (:session, :sequence, :role, :content, :parts, :name, :tool_calls, :tool_call_id, :is_error, :metadata, :tokens, :created_at,
+     :idempotency_key)
+
+-- name: messages.select
+SELECT m.sequence, m.role, m.content, m.parts, m.name, m.tool_calls, m.tool_call_id, m.is_error, m.metadata, m.tokens,
+    m.created_at, m.idempotency_key
+FROM messages m JOIN sessions s ON s.id = m.session_id
+WHERE {where} {order}
+
+-- name: messages.count
+SELECT count(*) FROM messages m JOIN sessions s ON s.id = m.session_id WHERE {where}
+
+-- name: summaries.get
+SELECT y.text, y.epoch, y.upper_sequence, y.message_count, y.updated_at
+FROM summaries y JOIN sessions s ON s.id = y.session_id WHERE {where}
+
+-- name: summaries.put
+INSERT INTO summaries (session_id, text, epoch, upper_sequence, message_count, updated_at)
+VALUES (:session, :text, :epoch, :upper_sequence, :message_count, :updated_at)
+ON CONFLICT (session_id) DO UPDATE SET text = excluded.text, epoch = excluded.epoch,
+    upper_sequence = excluded.upper_sequence, message_count = excluded.message_count, updated_at = excluded.updated_at
+
+-- name: kv.select
+SELECT k.key, k.value, k.updated_at FROM kv k JOIN sessions s ON s.id = k.session_id WHERE {where}
+ORDER BY k.position DESC LIMIT :cap
+
+-- name: kv.set
+INSERT INTO kv (session_id, key, value, position, updated_at)
+SELECT :session, :key, :value, coalesce(max(position), 0) + 1, :updated_at FROM kv WHERE session_id = :session
+ON CONFLICT (session_id, key) DO UPDATE
+SET value = excluded.value, position = excluded.position, updated_at = excluded.updated_at
+
+-- name: kv.trim
+DELETE FROM kv WHERE session_id = :session AND position <=
+    (SELECT position FROM kv WHERE session_id = :session ORDER BY position DESC LIMIT 1 OFFSET :cap)
+
+-- name: kv.delete
+DELETE FROM kv WHERE session_id = :session AND key = :key
+
+-- name: usage.add
+INSERT INTO usage (session_id, model, calls, input_tokens, output_tokens, cached_tokens, cost_nanos)
+VALUES (:session, :model, :calls, :input_tokens, :output_tokens, :cached_tokens, :cost_nanos)
+ON CONFLICT (session_id, model) DO UPDATE SET calls = usage.calls + excluded.calls,
+    input_tokens = usage.input_tokens + excluded.input_tokens,
+    output_tokens = usage.output_tokens + excluded.output_tokens,
+    cached_tokens = usage.cached_tokens + excluded.cached_tokens,
+    cost_nanos = usage.cost_nanos + excluded.cost_nanos
+
+-- name: usage.select
+SELECT u.model, u.calls, u.input_tokens, u.output_tokens, u.cached_tokens, u.cost_nanos
+FROM usage u JOIN sessions s ON s.id = u.session_id WHERE {where} ORDER BY u.model
+
+-- name: records.insert
+INSERT INTO records
+    (id, tenant, level, owner, user_id, agent, session_id, space_id, layer, type, key, title, content, tags, metadata, confidence,
+     salience, refs, fingerprint, source, origin, created_at, updated_at, last_used_at, uses, valid_from, valid_to, superseded_by,
+     expires_at, pinned, version)
+VALUES
+    (:id, :tenant, :level, :owner, :user, :agent, :session, :space_id, :layer, :type, :key, :title, :content, :tags, :metadata,
+     :confidence, :salience, :refs, :fingerprint, :source, :origin, :created_at, :updated_at, :last_used_at, :uses, :valid_from,
+     :valid_to, :superseded_by, :expires_at, :pinned, :version)
+
+-- name: records.update
+UPDATE records SET layer = :layer, type = :type, key = :key, title = :title, content = :content, tags = :tags,
+    metadata = :metadata, confidence = :confidence, salience = :salience, refs = :refs, fingerprint = :fingerprint,
+    source = :source, origin = :origin, updated_at = :updated_at, last_used_at = :last_used_at, uses = :uses,
+    valid_from = :valid_from, valid_to = :valid_to, superseded_by = :superseded_by, expires_at = :expires_at,
+    pinned = :pinned, version = :version
+WHERE id = :id AND tenant = :tenant
+
+-- name: records.select
+SELECT r.id, r.tenant, r.level, r.user_id, r.agent, r.session_id, r.layer, r.type, r.key, r.title, r.content, r.tags,
+    r.metadata, r.confidence, r.salience, r.refs, r.fingerprint, r.source, r.origin, r.created_at, r.updated_at,
+    r.last_used_at, r.uses, r.valid_from, r.valid_to, r.superseded_by, r.expires_at, r.pinned, r.version
+FROM records r WHERE {where} {order}
+
+-- name: records.count
+SELECT count(*) FROM records r WHERE {where}
+
+-- name: records.keep_version
+INSERT INTO record_versions (record_id, version, body, updated_at, replaced_at)
+VALUES (:id, :version, :body, :updated_at, :replaced_at)
+
+-- name: records.versions
+SELECT body FROM record_versions WHERE record_id = :id ORDER BY version
+
+-- name: records.version_at
+SELECT body FROM record_versions WHERE record_id = :id AND updated_at <= :as_of AND replaced_at > :as_of
+ORDER BY version DESC LIMIT 1
+
+-- name: records.delete
+DELETE FROM records WHERE id = :id AND tenant = :tenant
+
+-- name: records.delete_versions
+DELETE FROM record_versions WHERE record_id = :id
+
+-- name: records.delete_tags
+DELETE FROM record_tags WHERE record_id = :id
+
+-- name: records.delete_metadata
+DELETE FROM record_metadata WHERE record_id = :id
+
+-- name: records.add_tag
+INSERT INTO record_tags (record_id, tag) VALUES (:id, :tag)
+
+-- name: records.add_metadata
+INSERT INTO record_metadata (record_id, key, value) VALUES (:id, :key, :value)
+
+-- name: chunks.insert
+INSERT INTO chunks
+    (space_id, ordinal, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at, hash,
+     word_count, terms, text)
+VALUES
+    (:space_id, :ordinal, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :hash,
+     :word_count, :terms, :text)
+
+-- name: chunks.insert_once
+INSERT INTO chunks
+    (space_id, ordinal, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at, hash,
+     word_count, terms, text)
+VALUES
+    (:space_id, :ordinal, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :hash,
+     :word_count, :terms, :text)
+ON CONFLICT (session_id, hash) WHERE kind = 'message' DO UPDATE SET last_sequence = excluded.last_sequence
+RETURNING ordinal
+
+-- name: chunks.of_session
+SELECT ordinal, word_count, terms FROM chunks
+WHERE space_id = :space_id AND session_id = :session AND kind = 'message' ORDER BY ordinal
+
+-- name: chunks.of_record
+SELECT ordinal, word_count, terms FROM chunks WHERE space_id = :space_id AND record_id = :record ORDER BY ordinal
+
+-- name: chunks.tail
+SELECT ordinal, word_count, terms FROM chunks WHERE space_id = :space_id AND ordinal >= :ordinal ORDER BY ordinal
+
+-- name: chunks.delete
+DELETE FROM chunks WHERE space_id = :space_id AND ordinal = :ordinal
+
+-- name: chunks.allowed
+SELECT c.ordinal FROM chunks c LEFT JOIN records r ON r.id = c.record_id
+WHERE c.space_id = :space_id AND {where} ORDER BY c.ordinal
+
+-- name: words.postings
+SELECT term, data FROM postings WHERE space_id = :space_id AND term IN :terms[]
+ORDER BY term, first_ordinal
+
+-- name: chunks.fetch
+SELECT c.ordinal, c.text, c.kind, c.session_id, c.record_id, c.document_id, c.first_sequence, c.last_sequence, c.role, c.name,
+    c.created_at, r.metadata, r.valid_to, r.superseded_by, r.expires_at, r.layer, r.type, r.key
+FROM chunks c LEFT JOIN records r ON r.id = c.record_id
+WHERE c.space_id = :space_id AND c.ordinal IN :ordinals[]
+
+-- name: words.block_before
+SELECT max(first_ordinal) FROM postings WHERE space_id = :space_id AND term = :term AND first_ordinal <= :ordinal
+
+-- name: words.blocks
+SELECT first_ordinal, data FROM postings
+WHERE space_id = :space_id AND term = :term AND first_ordinal >= :low AND first_ordinal <= :high ORDER BY first_ordinal
+
+-- name: words.put
+INSERT INTO postings (space_id, term, first_ordinal, data) VALUES (:space_id, :term, :first_ordinal, :data)
+ON CONFLICT (space_id, term, first_ordinal) DO UPDATE SET data = excluded.data
+
+-- name: words.drop
+DELETE FROM postings WHERE space_id = :space_id AND term = :term AND first_ordinal = :first_ordinal
+
+-- name: words.drop_space
+DELETE FROM postings WHERE space_id = :space_id
+
+-- name: words.everything
+SELECT term, first_ordinal, data FROM postings WHERE space_id = :space_id ORDER BY term, first_ordinal
+
+-- name: models.get
+SELECT id, dimension FROM models WHERE name = :name
+
+-- name: models.add
+INSERT INTO models (name, dimension) VALUES (:name, :dimension) ON CONFLICT (name) DO NOTHING
+
+-- name: vectors.delete
+DELETE FROM vectors WHERE space_id = :space_id AND ordinal = :ordinal
+
+-- name: imports.seen
+SELECT 1 FROM imports WHERE tenant = :tenant AND digest = :digest
+
+-- name: imports.note
+INSERT INTO imports (digest, tenant, name, sessions, messages, imported_at)
+VALUES (:digest, :tenant, :name, :sessions, :messages, :imported_at)
+
+-- name: properties.get
+SELECT value FROM properties WHERE name = :name
+
+-- name: properties.set
+INSERT INTO properties (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
+-- name: doctor.spaces
+SELECT id, tenant, level, owner, next_ordinal, merged_ordinal, chunk_count, word_count FROM spaces ORDER BY id
+
+-- name: doctor.space_chunks
+SELECT ordinal, word_count, terms, text FROM chunks WHERE space_id = :space_id ORDER BY ordinal
+
+-- name: doctor.reword
+UPDATE chunks SET word_count = :word_count, terms = :terms WHERE space_id = :space_id AND ordinal = :ordinal
+
+-- name: doctor.session_counts
+SELECT s.id, s.last_sequence, s.message_count, count(m.sequence), coalesce(max(m.sequence), 0)
+FROM sessions s LEFT JOIN messages m ON m.session_id = s.id
+GROUP BY s.id, s.last_sequence, s.message_count
+HAVING s.message_count <> count(m.sequence) OR s.last_sequence < coalesce(max(m.sequence), 0)
+
+-- name: doctor.fix_session
+UPDATE sessions SET message_count = :message_count, last_sequence = :last_sequence WHERE id = :session
+
+-- name: doctor.summaries
+SELECT y.session_id FROM summaries y JOIN sessions s ON s.id = y.session_id WHERE y.upper_sequence > s.last_sequence
+
+-- name: doctor.models
+SELECT m.name, m.dimension, count(v.ordinal) FROM models m LEFT JOIN vectors v ON v.model_id = m.id
+GROUP BY m.name, m.dimension ORDER BY m.name
+
+-- name: doctor.records
+SELECT id, tags, metadata FROM records ORDER BY id
+
+-- name: doctor.tags
+SELECT record_id, tag FROM record_tags ORDER BY record_id, tag
+
+-- name: doctor.metadata
+SELECT record_id, key, value FROM record_metadata ORDER BY record_id, key
+
+-- name: stats.counts
+SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages), (SELECT count(*) FROM records),
+    (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), (SELECT count(*) FROM vectors),
+    (SELECT count(*) FROM spaces WHERE level = 'user')

@@ -1,0 +1,153 @@
+"""Records with their history, tags and metadata, in named queries."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from holdfast.domain.record import Record, RecordQuery
+from holdfast.domain.scope import Home, Scope
+from holdfast.domain.times import to_micros
+from holdfast.storage.sql.chunks import SqlChunks
+from holdfast.storage.sql.db import Db
+from holdfast.storage.sql.filters import record_filters
+from holdfast.storage.sql.rows import micros, record_body, record_from, record_from_body, record_params
+
+
+def in_scope(scope: Scope) -> tuple[list[str], dict[str, Any]]:
+    """Clauses that keep a query on records ``r`` inside the scope: a user's own and those of the user's sessions."""
+    clauses, params = ["r.tenant = :tenant"], {"tenant": scope.tenant}
+    for column, name, value in (
+        ("r.user_id", "user", scope.user),
+        ("r.agent", "agent", scope.agent),
+        ("r.session_id", "session", scope.session),
+    ):
+        if value is not None:
+            clauses.append(f"{column} = :{name}")
+            params[name] = value
+    return clauses, params
+
+
+class SqlRecords:
+    def __init__(self, db: Db, chunks: SqlChunks) -> None:
+        self._db = db
+        self._chunks = chunks
+
+    def insert(self, home: Home, record: Record) -> None:
+        space = self._chunks.ensure_space(home.space)
+        self._db.run("records.insert", {**record_params(record), "space_id": space.id})
+        self._put_labels(record)
+
+    def replace(self, home: Home, record: Record) -> None:
+        old = self.lock(Scope(home.scope.tenant), record.id)
+        assert old is not None
+        self._db.run(
+            "records.keep_version",
+            {
+                "id": old.id,
+                "version": old.version,
+                "body": record_body(old),
+                "updated_at": micros(old.updated_at),
+                "replaced_at": micros(record.updated_at),
+            },
+        )
+        self._db.run("records.update", record_params(record))
+        self._drop_labels(record.id)
+        self._put_labels(record)
+
+    def _put_labels(self, record: Record) -> None:
+        self._db.many("records.add_tag", [{"id": record.id, "tag": tag} for tag in record.tags])
+        rows = [{"id": record.id, "key": key, "value": value} for key, value in record.metadata.items()]
+        self._db.many("records.add_metadata", rows)
+
+    def _drop_labels(self, record_id: str) -> None:
+        self._db.run("records.delete_tags", {"id": record_id})
+        self._db.run("records.delete_metadata", {"id": record_id})
+
+    def get(self, scope: Scope, record_id: str) -> Record | None:
+        return self._one(scope, "r.id = :id", {"id": record_id})
+
+    def lock(self, scope: Scope, record_id: str) -> Record | None:
+        return self._one(scope, "r.id = :id", {"id": record_id}, self._db.for_update)
+
+    def by_key(self, home: Home, key: str) -> Record | None:
+        params = {"level": home.level.value, "owner": home.owner, "key": key}
+        where = "r.level = :level AND r.owner = :owner AND r.key = :key"
+        return self._one(Scope(home.scope.tenant), where, params, self._db.for_update)
+
+    def _one(self, scope: Scope, clause: str, params: dict[str, Any], order: str = "") -> Record | None:
+        clauses, scoped = in_scope(scope)
+        row = self._db.one("records.select", {**scoped, **params}, where=" AND ".join([*clauses, clause]), order=order)
+        return None if row is None else record_from(row)
+
+    def find(self, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]:
+        where, params = self._where(scope, query, now)
+        order = "ORDER BY r.updated_at DESC, r.id DESC"
+        if query.limit is not None:
+            order += " LIMIT :limit OFFSET :offset"
+            params |= {"limit": query.limit, "offset": query.offset}
+        records = [record_from(row) for row in self._db.all("records.select", params, where=where, order=order)]
+        return records if query.as_of is None else [self._at(record, query.as_of) for record in records]
+
+    def count(self, scope: Scope, query: RecordQuery, now: datetime) -> int:
+        where, params = self._where(scope, query, now)
+        row = self._db.one("records.count", params, where=where)
+        return int(row[0]) if row else 0
+
+    def history(self, scope: Scope, record_id: str) -> list[Record]:
+        current = self.get(scope, record_id)
+        if current is None:
+            return []
+        past = [record_from_body(body) for (body,) in self._db.all("records.versions", {"id": record_id})]
+        return [*past, current]
+
+    def delete(self, scope: Scope, record_id: str) -> dict[str, int]:
+        record = self.lock(scope, record_id)
+        if record is None:
+            return {}
+        counts = {"chunks": self._chunks.drop_record(record.home.space, record_id)}
+        self._drop_labels(record_id)
+        counts["versions"] = self._db.run("records.delete_versions", {"id": record_id})
+        counts["records"] = self._db.run("records.delete", {"id": record_id, "tenant": scope.tenant})
+        return counts
+
+    def _at(self, record: Record, as_of: datetime) -> Record:
+        """The record as it read at that moment."""
+        if record.updated_at is None or record.updated_at <= as_of:
+            return record
+        row = self._db.one("records.version_at", {"id": record.id, "as_of": to_micros(as_of)})
+        return record if row is None else record_from_body(row[0])
+
+    @staticmethod
+    def _where(scope: Scope, query: RecordQuery, now: datetime) -> tuple[str, dict[str, Any]]:
+        clauses, params = in_scope(scope)
+        more, values = record_filters(query.filter)
+        clauses += more
+        params |= values
+        if query.since is not None:
+            clauses.append("r.created_at >= :since")
+            params["since"] = to_micros(query.since)
+        if query.until is not None:
+            clauses.append("r.created_at < :until")
+            params["until"] = to_micros(query.until)
+        if not query.include_past:
+            moment = query.as_of or now
+            clauses.append(
+                "r.valid_from <= :moment AND (r.valid_to IS NULL OR r.valid_to > :moment)"
+                " AND (r.expires_at IS NULL OR r.expires_at > :moment)"
+            )
+            clauses.append("r.superseded_by IS NULL" if query.as_of is None else "r.created_at <= :moment")
+            params["moment"] = to_micros(moment)
+        return " AND ".join(clauses), params
+
+
+class SqlImports:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def seen(self, scope: Scope, digest: str) -> bool:
+        return self._db.one("imports.seen", {"tenant": scope.tenant, "digest": digest}) is not None
+
+    def note(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None:
+        params = {"tenant": scope.tenant, "digest": digest, "name": name, "sessions": sessions, "messages": messages}
+        self._db.run("imports.note", {**params, "imported_at": to_micros(now)})

@@ -1,0 +1,170 @@
+"""Values to columns and back: the only place that knows how a noun is spelled in the database."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from holdfast.domain.keys import SessionKey
+from holdfast.domain.message import Message, Role, ToolCall, part_from_json, part_to_json
+from holdfast.domain.record import Layer, Origin, Record, RecordSource, RecordType
+from holdfast.domain.scope import Home, Level, Scope
+from holdfast.domain.session import SessionInfo, State
+from holdfast.domain.times import from_micros, to_micros
+from holdfast.storage.sql.db import Row
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def micros(value: datetime | None) -> int | None:
+    return None if value is None else to_micros(value)
+
+
+def moment(value: int | None) -> datetime | None:
+    return None if value is None else from_micros(value)
+
+
+def session_from(row: Row) -> SessionInfo:
+    return SessionInfo(
+        id=row[0],
+        tenant=row[1],
+        user=row[2],
+        agent=row[3],
+        key=SessionKey(row[4], row[5], row[6]),
+        state=State(row[7]),
+        metadata=json.loads(row[8]),
+        created_at=from_micros(row[9]),
+        last_active_at=from_micros(row[10]),
+        expires_at=moment(row[11]),
+        last_sequence=row[12],
+        message_count=row[13],
+    )
+
+
+def message_params(session_id: str, message: Message) -> dict[str, Any]:
+    whole_text = isinstance(message.content, str)
+    return {
+        "session": session_id,
+        "sequence": message.sequence,
+        "role": message.role.value,
+        "content": message.content if whole_text else "",
+        "parts": None if whole_text else to_json([part_to_json(part) for part in message.content]),  # type: ignore[arg-type]
+        "name": message.name,
+        "tool_calls": _calls_json(message.tool_calls),
+        "tool_call_id": message.tool_call_id,
+        "is_error": int(message.is_error),
+        "metadata": to_json(message.metadata) if message.metadata else None,
+        "tokens": message.tokens,
+        "created_at": micros(message.created_at),
+        "idempotency_key": message.idempotency_key,
+    }
+
+
+def message_from(row: Row) -> Message:
+    sequence, role, content, parts, name, calls, call_id, is_error, metadata, tokens, created_at, key = row
+    return Message(
+        role=Role(role),
+        content=content if parts is None else tuple(part_from_json(part) for part in json.loads(parts)),
+        name=name,
+        tool_calls=() if calls is None else tuple(ToolCall(**call) for call in json.loads(calls)),
+        tool_call_id=call_id,
+        is_error=bool(is_error),
+        metadata={} if metadata is None else json.loads(metadata),
+        created_at=from_micros(created_at),
+        sequence=sequence,
+        idempotency_key=key,
+        tokens=tokens,
+    )
+
+
+def _calls_json(calls: tuple[ToolCall, ...]) -> str | None:
+    if not calls:
+        return None
+    return to_json([{"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in calls])
+
+
+def record_params(record: Record) -> dict[str, Any]:
+    source = record.source
+    return {
+        "id": record.id,
+        "tenant": record.home.scope.tenant,
+        "level": record.home.level.value,
+        "owner": record.home.owner,
+        "user": record.user,
+        "agent": record.agent,
+        "session": record.session_id,
+        "layer": record.layer.value,
+        "type": record.type.value,
+        "key": record.key,
+        "title": record.title,
+        "content": record.content,
+        "tags": to_json(record.tags),
+        "metadata": to_json(dict(record.metadata)),
+        "confidence": record.confidence,
+        "salience": record.salience,
+        "refs": to_json(record.references),
+        "fingerprint": record.fingerprint,
+        "source": to_json([source.session_id, source.sequences, source.speaker, source.sentence]),
+        "origin": record.origin.value,
+        "created_at": micros(record.created_at),
+        "updated_at": micros(record.updated_at),
+        "last_used_at": micros(record.last_used_at),
+        "uses": record.uses,
+        "valid_from": micros(record.valid_from),
+        "valid_to": micros(record.valid_to),
+        "superseded_by": record.superseded_by,
+        "expires_at": micros(record.expires_at),
+        "pinned": int(record.pinned),
+        "version": record.version,
+    }
+
+
+# The order of records.select; a version's body is the same row as JSON.
+RECORD_COLUMNS = (
+    "id tenant level user agent session layer type key title content tags metadata confidence salience refs fingerprint "
+    "source origin created_at updated_at last_used_at uses valid_from valid_to superseded_by expires_at pinned version"
+).split()
+
+
+def record_body(record: Record) -> str:
+    params = record_params(record)
+    return to_json([params[column] for column in RECORD_COLUMNS])
+
+
+def record_from_body(body: str) -> Record:
+    return record_from(tuple(json.loads(body)))
+
+
+def record_from(row: Row) -> Record:
+    value = dict(zip(RECORD_COLUMNS, row, strict=True))
+    session_id, sequences, speaker, sentence = json.loads(value["source"])
+    return Record(
+        id=value["id"],
+        home=Home(Scope(value["tenant"], value["user"], value["agent"], value["session"]), Level(value["level"])),
+        layer=Layer(value["layer"]),
+        type=RecordType(value["type"]),
+        content=value["content"],
+        key=value["key"],
+        title=value["title"],
+        tags=tuple(json.loads(value["tags"])),
+        metadata=json.loads(value["metadata"]),
+        confidence=value["confidence"],
+        salience=value["salience"],
+        references=tuple(json.loads(value["refs"])),
+        fingerprint=value["fingerprint"],
+        source=RecordSource(session_id, tuple(sequences), speaker, sentence),
+        origin=Origin(value["origin"]),
+        created_at=from_micros(value["created_at"]),
+        updated_at=from_micros(value["updated_at"]),
+        last_used_at=moment(value["last_used_at"]),
+        uses=value["uses"],
+        valid_from=from_micros(value["valid_from"]),
+        valid_to=moment(value["valid_to"]),
+        superseded_by=value["superseded_by"],
+        expires_at=moment(value["expires_at"]),
+        pinned=bool(value["pinned"]),
+        version=value["version"],
+    )

@@ -1,0 +1,243 @@
+"""Sessions, messages, summaries, key-value entries and usage, in named queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from holdfast.domain.message import Message
+from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
+from holdfast.domain.times import from_micros, to_micros
+from holdfast.errors import SessionNotFound
+from holdfast.storage.sql.chunks import SqlChunks
+from holdfast.storage.sql.db import Db, Row
+from holdfast.storage.sql.rows import message_from, message_params, micros, session_from, to_json
+
+_NANO = 1_000_000_000
+
+
+def in_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
+    """The clause that keeps a query on sessions ``s`` inside the scope, and its parameters."""
+    clauses, params = ["s.tenant = :tenant"], {"tenant": scope.tenant}
+    for column, name, value in (
+        ("s.id", "session", scope.session),
+        ("s.user_id", "user", scope.user),
+        ("s.agent", "agent", scope.agent),
+    ):
+        if value is not None:
+            clauses.append(f"{column} = :{name}")
+            params[name] = value
+    return " AND ".join(clauses), params
+
+
+class SqlSessions:
+    def __init__(self, db: Db, chunks: SqlChunks) -> None:
+        self._db = db
+        self._chunks = chunks
+
+    def add(self, scope: Scope, info: SessionInfo) -> bool:
+        space = self._chunks.ensure_space(Space(scope.tenant, Level.USER, info.user))
+        params = {
+            "id": info.id,
+            "tenant": scope.tenant,
+            "user": info.user,
+            "agent": info.agent,
+            "space_id": space.id,
+            "key": str(info.key),
+            "channel": info.key.channel,
+            "chat": info.key.chat,
+            "thread": info.key.thread,
+            "state": info.state.value,
+            "metadata": to_json(dict(info.metadata)),
+            "created_at": to_micros(info.created_at),
+            "last_active_at": to_micros(info.last_active_at),
+            "expires_at": micros(info.expires_at),
+        }
+        return self._db.run("sessions.add", params) == 1
+
+    def get(self, scope: Scope) -> SessionInfo | None:
+        where, params = in_scope(scope)
+        row = self._db.one("sessions.select", params, where=where)
+        return None if row is None else session_from(row)
+
+    def lock(self, scope: Scope) -> SessionInfo:
+        where, params = in_scope(scope)
+        row = self._db.one("sessions.select", params, where=where, order=self._db.for_update)
+        if row is None:
+            raise SessionNotFound(f"no session {scope.session} here; it may have been deleted")
+        return session_from(row)
+
+    def live(self, scope: Scope, key: str) -> SessionInfo | None:
+        where, params = in_scope(scope)
+        where += " AND s.key = :key AND s.state <> 'TERMINATED'"
+        row = self._db.one("sessions.select", {**params, "key": key}, where=where)
+        return None if row is None else session_from(row)
+
+    def find(self, scope: Scope, query: SessionQuery) -> list[SessionInfo]:
+        where, params = in_scope(scope)
+        for name, value in (("channel", query.channel), ("state", query.state)):
+            if value is not None:
+                where += f" AND s.{name} = :{name}"
+                params[name] = str(value)
+        order = "ORDER BY s.last_active_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
+        params |= {"limit": query.limit, "offset": query.offset}
+        return [session_from(row) for row in self._db.all("sessions.select", params, where=where, order=order)]
+
+    def set_state(self, scope: Scope, state: State) -> None:
+        self._db.run("sessions.set_state", _at(scope, state=state.value))
+
+    def set_metadata(self, scope: Scope, metadata: Mapping[str, Any]) -> None:
+        self._db.run("sessions.set_metadata", _at(scope, metadata=to_json(dict(metadata))))
+
+    def set_expiry(self, scope: Scope, expires_at: datetime | None) -> None:
+        self._db.run("sessions.set_expiry", _at(scope, expires_at=micros(expires_at)))
+
+    def advance(self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime) -> None:
+        self._db.run(
+            "sessions.advance",
+            _at(scope, last_sequence=last_sequence, message_count=message_count, active_at=to_micros(active_at)),
+        )
+
+    def clear(self, scope: Scope) -> dict[str, int]:
+        counts = {
+            "chunks": self._chunks.drop_session(scope),
+            "messages": self._db.run("sessions.delete_messages", {"session": scope.session}),
+            "summaries": self._db.run("sessions.delete_summary", {"session": scope.session}),
+        }
+        self._db.run("sessions.clear", _at(scope))
+        return counts
+
+    def delete(self, scope: Scope) -> dict[str, int]:
+        counts = self.clear(scope)
+        counts["kv"] = self._db.run("sessions.delete_kv", {"session": scope.session})
+        counts["usage"] = self._db.run("sessions.delete_usage", {"session": scope.session})
+        counts["sessions"] = self._db.run("sessions.delete", _at(scope))
+        return counts
+
+
+class SqlMessages:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def insert(self, scope: Scope, message: Message) -> None:
+        assert scope.session is not None
+        self._db.run("messages.insert", message_params(scope.session, message))
+
+    def by_idempotency_key(self, scope: Scope, key: str) -> Message | None:
+        where, params = in_scope(scope)
+        where += " AND m.idempotency_key = :key"
+        row = self._db.one("messages.select", {**params, "key": key}, where=where)
+        return None if row is None else message_from(row)
+
+    def range(self, scope: Scope, after: int | None, before: int | None, limit: int | None) -> list[Message]:
+        where, params = self._between(scope, after, before)
+        order = "ORDER BY m.sequence"
+        if limit is not None:
+            order += " LIMIT :limit"
+            params["limit"] = limit
+        return [message_from(row) for row in self._db.all("messages.select", params, where=where, order=order)]
+
+    def recent(self, scope: Scope, count: int, before: int | None = None) -> list[Message]:
+        where, params = self._between(scope, None, before)
+        order = "ORDER BY m.sequence DESC LIMIT :limit"
+        rows = self._db.all("messages.select", {**params, "limit": count}, where=where, order=order)
+        return [message_from(row) for row in reversed(rows)]
+
+    def count_through(self, scope: Scope, upper_sequence: int) -> int:
+        where, params = self._between(scope, None, upper_sequence + 1)
+        row = self._db.one("messages.count", params, where=where)
+        return int(row[0]) if row else 0
+
+    @staticmethod
+    def _between(scope: Scope, after: int | None, before: int | None) -> tuple[str, dict[str, Any]]:
+        where, params = in_scope(scope)
+        if after is not None:
+            where += " AND m.sequence > :after"
+            params["after"] = after
+        if before is not None:
+            where += " AND m.sequence < :before"
+            params["before"] = before
+        return where, params
+
+
+class SqlSummaries:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def get(self, scope: Scope) -> Summary | None:
+        where, params = in_scope(scope)
+        row = self._db.one("summaries.get", params, where=where)
+        return None if row is None else Summary(row[0], row[1], row[2], row[3], from_micros(row[4]))
+
+    def put(self, scope: Scope, summary: Summary) -> None:
+        params = {
+            "session": scope.session,
+            "text": summary.text,
+            "epoch": summary.epoch,
+            "upper_sequence": summary.upper_sequence,
+            "message_count": summary.message_count,
+            "updated_at": to_micros(summary.updated_at),
+        }
+        self._db.run("summaries.put", params)
+
+    def cleared_through(self, scope: Scope) -> int:
+        row = self._db.one("sessions.cleared_through", _at(scope))
+        return int(row[0]) if row else 0
+
+
+class SqlKeyValues:
+    """An entry beyond the cap is as good as gone: reads do not see it and the next write removes it."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def get(self, scope: Scope, key: str, cap: int) -> KvEntry | None:
+        return next((_entry(row) for row in self._rows(scope, cap) if row[0] == key), None)
+
+    def set(self, scope: Scope, key: str, value: str, now: datetime, cap: int) -> None:
+        params = {"session": scope.session, "key": key, "value": value, "updated_at": to_micros(now)}
+        self._db.run("kv.set", params)
+        self._db.run("kv.trim", {"session": scope.session, "cap": cap})
+
+    def delete(self, scope: Scope, key: str) -> bool:
+        return self._db.run("kv.delete", {"session": scope.session, "key": key}) > 0
+
+    def items(self, scope: Scope, cap: int) -> list[KvEntry]:
+        return [_entry(row) for row in reversed(self._rows(scope, cap))]
+
+    def _rows(self, scope: Scope, cap: int) -> list[Row]:
+        where, params = in_scope(scope)
+        return self._db.all("kv.select", {**params, "cap": cap}, where=where)
+
+
+def _entry(row: Row) -> KvEntry:
+    return KvEntry(row[0], json.loads(row[1]), from_micros(row[2]))
+
+
+class SqlUsage:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def add(self, scope: Scope, entry: ModelUsage) -> None:
+        params = {
+            "session": scope.session,
+            "model": entry.model,
+            "calls": entry.calls,
+            "input_tokens": entry.input_tokens,
+            "output_tokens": entry.output_tokens,
+            "cached_tokens": entry.cached_tokens,
+            "cost_nanos": round(entry.cost * _NANO),
+        }
+        self._db.run("usage.add", params)
+
+    def find(self, scope: Scope) -> list[ModelUsage]:
+        where, params = in_scope(scope)
+        rows = self._db.all("usage.select", params, where=where)
+        return [ModelUsage(row[0], row[1], row[2], row[3], row[4], cost=row[5] / _NANO) for row in rows]
+
+
+def _at(scope: Scope, **values: Any) -> dict[str, Any]:
+    return {"session": scope.session, "tenant": scope.tenant, **values}

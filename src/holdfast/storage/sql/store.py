@@ -1,0 +1,107 @@
+"""What a store does the same way on every SQL backend: one writer, a pool of readers, no use across a fork."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from holdfast.errors import StorageError, StoreUnavailable
+from holdfast.storage.base import Finding
+from holdfast.storage.sql import doctor, migrate
+from holdfast.storage.sql.tx import SqlTx
+from holdfast.storage.sql.writer import Transactions, Writer
+
+T = TypeVar("T")
+
+
+class Connection(Transactions, Protocol):
+    def snapshot(self, work: Callable[[SqlTx], T]) -> T:
+        """Run the work on one consistent view."""
+
+    def close(self) -> None: ...
+
+
+class SqlStore:
+    def __init__(self, connection: Connection, readers: Readers | None, group_size: int) -> None:
+        self._pid = os.getpid()
+        self._connection = connection
+        self._writer = Writer(connection, group_size)
+        self._readers = readers
+
+    def write(self, work: Callable[[SqlTx], T]) -> T:
+        self._refuse_fork()
+        return self._writer.write(work)
+
+    def read(self, work: Callable[[SqlTx], T]) -> T:
+        self._refuse_fork()
+        self._writer.refuse_nesting()
+        if self._readers is None:
+            return self._writer.exclusive(lambda: self._connection.snapshot(work))
+        return self._readers.read(work)
+
+    def counts(self) -> Mapping[str, int]:
+        return self.read(doctor.counts)
+
+    def doctor(self, *, repair: bool) -> Iterator[Finding]:
+        yield from doctor.examine(self, repair=repair)
+
+    def close(self) -> None:
+        if os.getpid() != self._pid:
+            return  # a forked child must not touch its parent's connections
+        self._writer.close()
+        if self._readers is not None:
+            self._readers.close()
+        self._connection.close()
+
+    def _refuse_fork(self) -> None:
+        if os.getpid() != self._pid:
+            raise StorageError("this store was opened before the process forked; open it again in the child")
+
+
+class Readers:
+    """Read connections, made when needed and kept; each serves one thread at a time."""
+
+    def __init__(self, make: Callable[[], Connection], places: int) -> None:
+        self._make = make
+        self._idle: list[Connection] = []
+        self._places = threading.BoundedSemaphore(places)
+        self._closed = False
+
+    def read(self, work: Callable[[SqlTx], T]) -> T:
+        with self._places:
+            connection = self._take()
+            try:
+                return connection.snapshot(work)
+            finally:
+                self._give_back(connection)
+
+    def _take(self) -> Connection:
+        if self._closed:
+            raise StoreUnavailable("this store is closed; open it again")
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._make()
+
+    def _give_back(self, connection: Connection) -> None:
+        if self._closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+
+def bring_forward(connection: Connection, target: migrate.Target, package: str) -> None:
+    """Migrate, or leave nothing open."""
+    try:
+        migrate.bring_forward(target, migrate.load(package))
+        doctor.stamp_analysis(connection)
+    except BaseException:  # why: whatever stopped the opening, the connection must not stay open
+        connection.close()
+        raise

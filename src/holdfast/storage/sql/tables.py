@@ -1,0 +1,56 @@
+"""Every table with its columns and key, parents before children."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Table(NamedTuple):
+    name: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def _table(name: str, key: str, rest: str) -> Table:
+    keys = tuple(key.split())
+    return Table(name, keys, (*keys, *rest.split()))
+
+
+TABLES = (
+    _table("spaces", "id", "tenant level owner next_ordinal merged_ordinal chunk_count word_count"),
+    _table(
+        "sessions",
+        "id",
+        "tenant user_id agent space_id key channel chat thread state metadata created_at last_active_at expires_at"
+        " last_sequence message_count cleared_through",
+    ),
+    _table(
+        "messages",
+        "session_id sequence",
+        "role content parts name tool_calls tool_call_id is_error metadata tokens created_at idempotency_key",
+    ),
+    _table("summaries", "session_id", "text epoch upper_sequence message_count updated_at"),
+    _table("kv", "session_id key", "value position updated_at"),
+    _table("usage", "session_id model", "calls input_tokens output_tokens cached_tokens cost_nanos"),
+    _table(
+        "records",
+        "id",
+        "tenant level owner user_id agent session_id space_id layer type key title content tags metadata confidence salience"
+        " refs fingerprint source origin created_at updated_at last_used_at uses valid_from valid_to superseded_by expires_at"
+        " pinned version",
+    ),
+    _table("record_versions", "record_id version", "body updated_at replaced_at"),
+    _table("record_tags", "record_id tag", ""),
+    _table("record_metadata", "record_id key", "value"),
+    _table("documents", "id", "space_id uri title content_hash metadata created_at updated_at"),
+    _table(
+        "chunks",
+        "space_id ordinal",
+        "kind session_id record_id document_id first_sequence last_sequence role name created_at hash word_count terms text",
+    ),
+    _table("postings", "space_id term first_ordinal", "data"),
+    _table("models", "id", "name dimension"),
+    _table("vectors", "space_id model_id ordinal", "vector"),
+    _table("imports", "tenant digest", "name sessions messages imported_at"),
+    _table("properties", "name", "value"),
+)

@@ -1,0 +1,21 @@
+"""A transaction: every noun of the port on one connection."""
+
+from __future__ import annotations
+
+from holdfast.storage.sql.chunks import SqlChunks
+from holdfast.storage.sql.db import Db
+from holdfast.storage.sql.records import SqlImports, SqlRecords
+from holdfast.storage.sql.sessions import SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
+
+
+class SqlTx:
+    def __init__(self, db: Db) -> None:
+        self.db = db
+        self.chunks = SqlChunks(db)
+        self.records = SqlRecords(db, self.chunks)
+        self.sessions = SqlSessions(db, self.chunks)
+        self.messages = SqlMessages(db)
+        self.summaries = SqlSummaries(db)
+        self.kv = SqlKeyValues(db)
+        self.usage = SqlUsage(db)
+        self.imports = SqlImports(db)

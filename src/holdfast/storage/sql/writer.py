@@ -1,0 +1,192 @@
+"""One writer that groups commits.
+
+Every caller queues its work and then waits for its turn on one lock. Whoever gets the lock runs all the work that is queued by
+then in one transaction, a savepoint each, commits once, and wakes the others with their results. A lone caller finds the queue
+holding only its own work and pays one uncontended lock. Nobody is answered before the commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar
+
+from holdfast.errors import StorageError, StoreUnavailable
+from holdfast.storage.sql.tx import SqlTx
+
+T = TypeVar("T")
+
+
+class Transactions(Protocol):
+    """What the writer needs of a connection."""
+
+    tx: SqlTx
+
+    def begin(self) -> None: ...
+    def commit(self) -> None: ...
+    def committed(self) -> bool:
+        """After a commit was interrupted: did it happen?"""
+
+    def rollback(self) -> None:
+        """Never raises: what was begun is over, whatever state the connection is in."""
+
+    def savepoint(self) -> None: ...
+    def release(self) -> None: ...
+    def rollback_to_savepoint(self) -> None: ...
+    def is_transient(self, error: StorageError) -> bool:
+        """True when the same work may well succeed at once, such as after a deadlock between two processes."""
+
+
+class Ticket(Generic[T]):
+    __slots__ = ("done", "error", "result", "work")
+
+    def __init__(self, work: Callable[[SqlTx], T]) -> None:
+        self.work = work
+        self.done = False
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def answer(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return self.result  # type: ignore[return-value]  # done without an error: the work's own result, None included
+
+    def fail(self, error: BaseException) -> None:
+        self.result, self.error, self.done = None, error, True
+
+
+_ATTEMPTS = 5
+
+
+class Writer:
+    def __init__(self, connection: Transactions, group_size: int) -> None:
+        self._connection = connection
+        self._group_size = group_size
+        self._turn = threading.Lock()
+        self._queue: deque[Ticket[Any]] = deque()
+        self._pending: list[Ticket[Any]] = []
+        self._leader: int | None = None
+        self._closed = False
+
+    def write(self, work: Callable[[SqlTx], T]) -> T:
+        self.refuse_nesting()
+        ticket = Ticket(work)
+        self._queue.append(ticket)
+        try:
+            with self._turn:
+                # Another leader may have done it while this thread waited.
+                while not ticket.done:
+                    self._lead()
+        except BaseException:  # why: an interrupted caller was told nothing, so its work must not happen behind its back
+            with suppress(ValueError):
+                self._queue.remove(ticket)
+            raise
+        return ticket.answer()
+
+    def exclusive(self, action: Callable[[], T]) -> T:
+        """Run something on the write connection with no transaction open."""
+        self.refuse_nesting()
+        with self._turn:
+            self._refuse_closed()
+            self._leader = threading.get_ident()
+            try:
+                return action()
+            finally:
+                self._leader = None
+
+    def refuse_nesting(self) -> None:
+        if self._leader == threading.get_ident():
+            raise StorageError("the store was called inside its own transaction; use the transaction that was handed over")
+
+    def close(self) -> None:
+        """Finish what is queued, then refuse."""
+        self.refuse_nesting()
+        with self._turn:
+            while self._queue and not self._closed:
+                self._lead()
+            self._closed = True
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("this store is closed; open it again")
+
+    def _lead(self) -> None:
+        group = [self._queue.popleft() for _ in range(min(len(self._queue), self._group_size))]
+        self._leader = threading.get_ident()
+        try:
+            self._refuse_closed()
+            self._connection.begin()
+            if len(group) == 1:
+                self._run_alone(group[0])
+            elif not self._run_group(group):
+                for ticket in group:
+                    self._connection.begin()
+                    self._run_alone(ticket)
+        except StorageError as error:
+            # Not even begun: locked, full, gone or closed. That is everybody's answer.
+            for ticket in group:
+                if not ticket.done:
+                    ticket.fail(error)
+        except BaseException:  # why: an interrupt of this thread must not take the other callers' work with it
+            if self._pending and self._connection.committed():
+                self._settle()
+            self._connection.rollback()
+            self._queue.extendleft(ticket for ticket in reversed(group) if not ticket.done)
+            raise
+        finally:
+            self._pending = []
+            self._leader = None
+
+    def _run_group(self, group: list[Ticket[Any]]) -> bool:
+        """One commit for all. False when the transaction itself failed: then nothing of it happened."""
+        connection = self._connection
+        try:
+            for ticket in group:
+                connection.savepoint()
+                try:
+                    ticket.result, ticket.error = ticket.work(connection.tx), None
+                    connection.release()
+                except StorageError:
+                    raise
+                except Exception as error:  # why: one caller's mistake is that caller's answer, not the group's
+                    connection.rollback_to_savepoint()
+                    ticket.result, ticket.error = None, error
+            self._commit(group)
+        except StorageError:
+            connection.rollback()
+            return False
+        return True
+
+    def _run_alone(self, ticket: Ticket[Any]) -> None:
+        connection = self._connection
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                ticket.result, ticket.error = ticket.work(connection.tx), None
+                self._commit([ticket])
+            except StorageError as error:
+                connection.rollback()
+                if attempt == _ATTEMPTS or not connection.is_transient(error):
+                    ticket.fail(error)
+                    return
+                connection.begin()
+            except Exception as error:  # why: whatever the work raised is its caller's answer, after the rollback
+                connection.rollback()
+                ticket.fail(error)
+                return
+            else:
+                return
+
+    def _commit(self, group: list[Ticket[Any]]) -> None:
+        self._pending = group
+        try:
+            self._connection.commit()
+        except StorageError:
+            self._pending = []
+            raise
+        self._settle()
+
+    def _settle(self) -> None:
+        for ticket in self._pending:
+            ticket.done = True

@@ -1,0 +1,221 @@
+"""SQLite connections: one that writes, a pool that reads, and what their errors mean."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.config import Storage as StorageConfig
+from holdfast.errors import (
+    ConstraintFailed,
+    StorageError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from holdfast.storage.sql import named
+from holdfast.storage.sql.db import Params, Row, Statements
+from holdfast.storage.sql.tx import SqlTx
+
+T = TypeVar("T")
+
+MEMORY = ":memory:"
+OLDEST = (3, 35, 0)  # RETURNING
+
+_MEANINGS: dict[int, tuple[type[StorageError], str]] = {
+    sqlite3.SQLITE_BUSY: (StoreBusy, "is locked by another process; try again, or raise storage.busy_timeout_ms"),
+    sqlite3.SQLITE_LOCKED: (StoreBusy, "is locked by another connection; try again"),
+    sqlite3.SQLITE_FULL: (StoreFull, "cannot grow: the disk is full; free some space and repeat the call"),
+    sqlite3.SQLITE_READONLY: (StoreReadOnly, "cannot be written; check the permissions of the file and its folder"),
+    sqlite3.SQLITE_PERM: (StoreReadOnly, "cannot be written; check the permissions of the file and its folder"),
+    sqlite3.SQLITE_CANTOPEN: (StoreReadOnly, "cannot be opened; check that its folder exists and may be written"),
+    sqlite3.SQLITE_NOTADB: (StoreCorrupt, "is not a SQLite database; give the folder of a Holdfast store, or another one"),
+    sqlite3.SQLITE_CORRUPT: (StoreCorrupt, "is damaged; restore a backup, or try `holdfast doctor`"),
+    sqlite3.SQLITE_IOERR: (StorageError, "could not be read or written; check the disk"),
+    sqlite3.SQLITE_CONSTRAINT: (ConstraintFailed, "refused a value that would break a constraint"),
+}
+
+
+def meaning(error: sqlite3.Error, path: str) -> StorageError:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        closed = "closed" in str(error)
+        return (StoreUnavailable if closed else StorageError)(f"{path}: {error}")
+    kind, text = _MEANINGS.get(code & 0xFF, (StorageError, "failed"))
+    return kind(f"{path} {text} ({error})")
+
+
+@cache
+def statements() -> Statements:
+    queries = named.load("holdfast.storage.sql") | named.load("holdfast.storage.sqlite")
+    return Statements(queries, named.to_sqlite)
+
+
+class SqliteDb:
+    """Named queries on one connection."""
+
+    for_update = ""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self.raw = connection
+        self.path = path
+        self._sql = statements()
+
+    def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
+        try:
+            rows = self.raw.execute(self._sql(name, where, order), params).fetchall()
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+        return rows[0] if rows else None
+
+    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
+        try:
+            return self.raw.execute(self._sql(name, where, order), params).fetchall()
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def run(self, name: str, params: Params) -> int:
+        try:
+            return self.raw.execute(self._sql(name), params).rowcount
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def many(self, name: str, rows: Sequence[Params]) -> None:
+        try:
+            self.raw.executemany(self._sql(name), rows)
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def composed(self, sql: str, params: Params | None = None) -> list[Row]:
+        try:
+            return self.raw.execute(sql, params or {}).fetchall()
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def composed_many(self, sql: str, rows: Sequence[Params]) -> None:
+        try:
+            self.raw.executemany(sql, rows)
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def plain(self, sql: str) -> None:
+        try:
+            self.raw.execute(sql)
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def numbers(self, values: Sequence[int]) -> str:
+        return json.dumps(list(values))
+
+    def pack_vector(self, values: Sequence[float]) -> bytes:
+        return struct.pack(f"<{len(values)}f", *values)
+
+    def unpack_vector(self, stored: bytes) -> tuple[float, ...]:
+        return struct.unpack(f"<{len(stored) // 4}f", stored)
+
+
+class SqliteConnection:
+    """A connection that can be handed from thread to thread, one at a time."""
+
+    def __init__(self, path: str, config: StorageConfig, *, reader: bool = False) -> None:
+        self.path = path
+        self.raw = _connect(path, config, reader=reader)
+        self.db = SqliteDb(self.raw, path)
+        self.tx = SqlTx(self.db)
+
+    def begin(self) -> None:
+        self.db.plain("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self.db.plain("COMMIT")
+
+    def committed(self) -> bool:
+        return not self.raw.in_transaction
+
+    def rollback(self) -> None:
+        # A full disk or an I/O error may have ended the transaction already.
+        with suppress(sqlite3.Error):
+            if self.raw.in_transaction:
+                self.raw.execute("ROLLBACK")
+
+    def savepoint(self) -> None:
+        self.db.plain("SAVEPOINT one")
+
+    def release(self) -> None:
+        self.db.plain("RELEASE one")
+
+    def rollback_to_savepoint(self) -> None:
+        self.db.plain("ROLLBACK TO one")
+        self.db.plain("RELEASE one")
+
+    def is_transient(self, error: StorageError) -> bool:
+        return False
+
+    def snapshot(self, work: Callable[[SqlTx], T]) -> T:
+        """Run the work on one consistent view."""
+        self.db.plain("BEGIN")
+        try:
+            return work(self.tx)
+        finally:
+            self.rollback()
+
+    def close(self) -> None:
+        with suppress(sqlite3.Error):
+            self.raw.close()
+
+
+def _connect(path: str, config: StorageConfig, *, reader: bool) -> sqlite3.Connection:
+    if sqlite3.sqlite_version_info < OLDEST:
+        raise StorageError(f"SQLite {'.'.join(map(str, OLDEST))} or newer is needed; this Python has {sqlite3.sqlite_version}")
+    try:
+        raw = sqlite3.connect(
+            path,
+            timeout=config.busy_timeout_ms / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+    except sqlite3.Error as error:
+        raise meaning(error, path) from error
+    try:
+        raw.execute("PRAGMA foreign_keys = ON")
+        raw.execute(f"PRAGMA synchronous = {config.synchronous}")
+        if path != MEMORY:
+            _set_journal(raw, config)
+        if reader:
+            raw.execute("PRAGMA query_only = ON")
+    except sqlite3.Error as error:
+        raw.close()
+        raise meaning(error, path) from error
+    return raw
+
+
+def _set_journal(raw: sqlite3.Connection, config: StorageConfig) -> None:
+    wanted = "wal" if config.wal else "delete"
+    deadline = time.monotonic() + config.busy_timeout_ms / 1000
+    while raw.execute("PRAGMA journal_mode").fetchone()[0] != wanted:
+        try:
+            raw.execute(f"PRAGMA journal_mode = {wanted}")
+        except sqlite3.OperationalError as error:
+            # The switch needs the file for itself for a moment, and SQLite does not wait for that.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+    raw.execute("PRAGMA journal_size_limit = 67108864")
+
+
+def prepare_folder(path: str) -> None:
+    folder = Path(path).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreReadOnly(f"the folder {folder} cannot be made: {error.strerror}; choose another with --data") from error

@@ -1,0 +1,96 @@
+"""The store on one SQLite file, or in memory."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.config import Storage as StorageConfig
+from holdfast.domain.times import Clock
+from holdfast.errors import InvalidInput, StorageError
+from holdfast.storage.base import Features, Finding, Progress
+from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
+from holdfast.storage.sqlite.connection import MEMORY, SqliteConnection, meaning, prepare_folder
+from holdfast.storage.sqlite.schema import SqliteSchema
+
+_BACKUP_PAGES = 1024
+
+
+class SqliteStore(SqlStore):
+    def __init__(self, path: str, config: StorageConfig, clock: Clock) -> None:
+        self.path = path
+        self._config = config
+        if path != MEMORY:
+            prepare_folder(path)
+        self._sqlite = SqliteConnection(path, config)
+        bring_forward(self._sqlite, SqliteSchema(self._sqlite, clock), "holdfast.storage.sqlite")
+        # A database in memory belongs to its one connection: reads take turns with the writer.
+        readers = None if path == MEMORY else Readers(self._reader, config.readers)
+        super().__init__(self._sqlite, readers, config.group_size)
+
+    def _reader(self) -> SqliteConnection:
+        return SqliteConnection(self.path, self._config, reader=True)
+
+    @property
+    def features(self) -> Features:
+        on_disk = self.path != MEMORY
+        return Features("sqlite" if on_disk else "memory", on_disk, on_disk, self.path)
+
+    def doctor(self, *, repair: bool) -> Iterator[Finding]:
+        yield self._writer.exclusive(self._integrity)
+        yield self._writer.exclusive(self._foreign_keys)
+        yield from super().doctor(repair=repair)
+
+    def _integrity(self) -> Finding:
+        try:
+            answers = [row[0] for row in self._sqlite.raw.execute("PRAGMA integrity_check(20)")]
+        except sqlite3.Error as error:
+            answers = [str(error)]
+        return Finding("file integrity", answers == ["ok"], "; ".join(answers))
+
+    def _foreign_keys(self) -> Finding:
+        broken = self._sqlite.raw.execute("PRAGMA foreign_key_check").fetchall()
+        detail = f"{len(broken)} rows point to nothing: {broken[:5]}" if broken else "every reference holds"
+        return Finding("references", not broken, detail)
+
+    def backup(self, path: str, progress: Progress | None = None) -> None:
+        """Copy the live database to a new file, which appears whole or not at all."""
+        self._refuse_fork()
+        target = Path(path)
+        if target.exists():
+            raise InvalidInput(f"{target} exists already; name a new file for the backup")
+        unfinished = target.with_name(target.name + ".unfinished")
+        source = self._sqlite if self._readers is None else self._reader()
+        try:
+            prepare_folder(path)
+            unfinished.unlink(missing_ok=True)
+            _copy_database(source.raw, unfinished, progress)
+            os.replace(unfinished, target)
+        except sqlite3.Error as error:
+            raise meaning(error, path) from error
+        except OSError as error:
+            raise StorageError(f"the backup to {target} failed: {error.strerror}; nothing was left there") from error
+        finally:
+            unfinished.unlink(missing_ok=True)
+            if source is not self._sqlite:
+                source.close()
+
+
+def _copy_database(source: sqlite3.Connection, path: Path, progress: Progress | None) -> None:
+    target = sqlite3.connect(path, isolation_level=None)
+    try:
+
+        def report(_: int, remaining: int, total: int) -> None:
+            if progress is not None:
+                progress("pages", total - remaining, total)
+
+        source.backup(target, pages=_BACKUP_PAGES, progress=report)
+        answer = target.execute("PRAGMA quick_check(1)").fetchone()[0]
+    finally:
+        target.close()
+    if answer != "ok":
+        raise StorageError(f"the copy is damaged ({answer}); check the disk and the source with `holdfast doctor`")
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,108 @@
+"""Appending messages: prepared outside the transaction, stored inside one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from holdfast.config import Chunks as ChunkConfig
+from holdfast.domain.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
+from holdfast.domain.message import Message, Role
+from holdfast.domain.scope import Level, Scope, Space
+from holdfast.errors import ProviderError, SequenceConflict
+from holdfast.providers.embedder import Embedder
+from holdfast.storage.base import Tx
+from holdfast.write.chunk import drafts
+
+log = logging.getLogger("holdfast.write")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message with what search will find of it."""
+
+    message: Message
+    chunks: tuple[ChunkDraft, ...]
+
+
+def prepare(messages: Sequence[Message], config: ChunkConfig, embedder: Embedder | None) -> list[Entry]:
+    """Everything slow, before the transaction: cutting, word analysis, embedding."""
+    return embedded([Entry(message, _chunks(message, config)) for message in messages], embedder)
+
+
+def _chunks(message: Message, config: ChunkConfig) -> tuple[ChunkDraft, ...]:
+    # A system prompt is an instruction, not something that happened: recalled, it would pass for a memory.
+    if message.role is Role.SYSTEM:
+        return ()
+    speaker = f"{message.role} {message.name or ''}"
+    return tuple(drafts(message.searchable, config.max_chars, config.overlap, speaker=speaker))
+
+
+def embedded(entries: list[Entry], embedder: Embedder | None) -> list[Entry]:
+    """The entries with a vector on each chunk, or as they were when the embedder fails: words find them all the same."""
+    texts = [chunk.text for entry in entries for chunk in entry.chunks]
+    if embedder is None or not texts:
+        return entries
+    try:
+        vectors = iter(embedder.embed(texts))
+    except ProviderError as error:
+        log.warning("embedding failed, %d chunks are searchable by words only: %s", len(texts), error)
+        return entries
+    return [
+        Entry(
+            entry.message,
+            tuple(replace(chunk, vector=Vector(embedder.name, tuple(next(vectors)))) for chunk in entry.chunks),
+        )
+        for entry in entries
+    ]
+
+
+def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> list[Message]:
+    """Store the messages under the next sequence numbers; all of them or none."""
+    session = tx.sessions.lock(scope)
+    last, count = session.last_sequence, session.message_count
+    active_at = session.last_active_at
+    stored = []
+    for entry in entries:
+        message = entry.message
+        if message.idempotency_key is not None:
+            first = tx.messages.by_idempotency_key(scope, message.idempotency_key)
+            if first is not None:
+                stored.append(first)
+                continue
+        last = _next_sequence(message.sequence, last)
+        message = replace(message, sequence=last, created_at=message.created_at or now)
+        _store(tx, scope, message, entry.chunks)
+        stored.append(message)
+        count += 1
+        active_at = max(active_at, message.created_at or now)
+    if count > session.message_count:
+        tx.sessions.advance(scope, last, count, active_at)
+    return stored
+
+
+def _next_sequence(wanted: int, last: int) -> int:
+    if not wanted:
+        return last + 1
+    if wanted <= last:
+        raise SequenceConflict(f"sequence {wanted} is not above the session's last one, {last}; leave it out to get the next")
+    return wanted
+
+
+def _store(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
+    assert scope.user is not None
+    assert scope.session is not None
+    assert message.created_at is not None
+    tx.messages.insert(scope, message)
+    source = ChunkSource(
+        kind=SourceKind.MESSAGE,
+        id=scope.session,
+        created_at=message.created_at,
+        session_id=scope.session,
+        sequence=message.sequence,
+        role=message.role.value,
+        name=message.name,
+    )
+    tx.chunks.add(Space(scope.tenant, Level.USER, scope.user), source, chunks)

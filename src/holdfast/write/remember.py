@@ -1,0 +1,207 @@
+"""Long-term records: saved, changed and removed, each in one transaction with its history and its chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from holdfast.config import Chunks as ChunkConfig
+from holdfast.domain.chunk import ChunkDraft, ChunkSource, SourceKind
+from holdfast.domain.ids import checked_id
+from holdfast.domain.keys import checked_record_key
+from holdfast.domain.record import (
+    Forgotten,
+    Record,
+    RecordQuery,
+    checked_layer,
+    checked_share,
+    checked_type,
+    fingerprint,
+)
+from holdfast.domain.scope import Home, Scope
+from holdfast.domain.text import checked_text
+from holdfast.domain.times import checked_time
+from holdfast.domain.values import checked_label, checked_strings
+from holdfast.errors import InvalidInput, RecordNotFound
+from holdfast.storage.analysis import analyse, query_terms
+from holdfast.storage.base import Tx
+from holdfast.write.chunk import drafts
+
+MAX_TAGS = 100
+
+Cut = Callable[[Record], Sequence[ChunkDraft]]
+
+
+def cutter(config: ChunkConfig) -> Cut:
+    def cut(record: Record) -> Sequence[ChunkDraft]:
+        return drafts(searchable(record), config.max_chars, config.overlap)
+
+    return cut
+
+
+def searchable(record: Record) -> str:
+    return f"{record.title}\n{record.content}" if record.title else record.content
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The fields of a record a caller may set, checked. None leaves a field as it is."""
+
+    content: str | None = None
+    key: str | None = None
+    title: str | None = None
+    type: Any = None
+    layer: Any = None
+    tags: tuple[str, ...] | None = None
+    metadata: Mapping[str, str] | None = None
+    confidence: float | None = None
+    salience: float | None = None
+    references: tuple[str, ...] | None = None
+    pinned: bool | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    expires_at: datetime | None = None
+
+    def over(self, record: Record) -> Record:
+        given = {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
+        changed = replace(record, **given)
+        return replace(changed, fingerprint=fingerprint(changed.type, changed.content))
+
+
+def checked_changes(values: Mapping[str, Any], now: datetime) -> Changes:
+    """Check every field a caller gave. Fields left out or None change nothing."""
+    given = {name: value for name, value in values.items() if value is not None}
+    ttl = given.pop("ttl", None)
+    if ttl is not None:
+        given["expires_at"] = now + _checked_ttl(ttl)
+    unknown = set(given) - set(_CHECKS)
+    if unknown:
+        raise InvalidInput(f"a record has no {', '.join(sorted(unknown))}; it has {', '.join(sorted(_CHECKS))}")
+    return Changes(**{name: _CHECKS[name](value) for name, value in given.items()})
+
+
+def _checked_content(value: object) -> str:
+    text = checked_text(value, "content")
+    if not text.strip():
+        raise InvalidInput("content is empty; to remove a memory use forget")
+    return text
+
+
+def _checked_list(what: str) -> Callable[[object], tuple[str, ...]]:
+    def check(value: object) -> tuple[str, ...]:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise InvalidInput(f"{what} must be a list of texts, not {type(value).__name__}")
+        items = tuple(dict.fromkeys(checked_label(item, f"one of {what}") for item in value))
+        if len(items) > MAX_TAGS:
+            raise InvalidInput(f"{what} has {len(items):,} entries; the limit is {MAX_TAGS}")
+        return items
+
+    return check
+
+
+def _checked_ttl(value: object) -> timedelta:
+    seconds = value if isinstance(value, timedelta) else None
+    if seconds is None and isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            seconds = timedelta(seconds=value)
+        except (OverflowError, ValueError):
+            seconds = None
+    if seconds is None or seconds <= timedelta(0) or seconds > timedelta(days=365_000):
+        raise InvalidInput(f"ttl must be a positive timedelta or number of seconds, not {value!r}")
+    return seconds
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "content": _checked_content,
+    "key": checked_record_key,
+    "title": lambda value: checked_text(value, "title", max_bytes=4096),
+    "type": checked_type,
+    "layer": checked_layer,
+    "tags": _checked_list("tags"),
+    "metadata": checked_strings,
+    "confidence": lambda value: checked_share(value, "confidence"),
+    "salience": lambda value: checked_share(value, "salience"),
+    "references": _checked_list("references"),
+    "pinned": bool,
+    "valid_from": lambda value: checked_time(value, "valid_from"),
+    "valid_to": lambda value: checked_time(value, "valid_to"),
+    "expires_at": lambda value: checked_time(value, "expires_at"),
+}
+
+
+def save(tx: Tx, draft: Record, changes: Changes, cut: Cut, now: datetime) -> Record:
+    """Insert the record, or change the one that has its id or its key already."""
+    home = draft.home
+    if home.scope.session is not None:
+        tx.sessions.lock(home.scope)
+    old = tx.records.lock(home.scope, draft.id)
+    if old is None and changes.key is not None:
+        old = tx.records.by_key(home, changes.key)
+    if old is not None:
+        return _change(tx, old, changes, cut, now)
+    record = changes.over(draft)
+    tx.records.insert(home, record)
+    _index(tx, record, cut)
+    return record
+
+
+def update(tx: Tx, scope: Scope, record_id: str, changes: Changes, cut: Cut, now: datetime) -> Record:
+    old = tx.records.lock(scope, checked_id(record_id, "record id"))
+    if old is None:
+        raise RecordNotFound(f"no record {record_id} here")
+    return _change(tx, old, changes, cut, now)
+
+
+def _change(tx: Tx, old: Record, changes: Changes, cut: Cut, now: datetime) -> Record:
+    # A clock that was set back must not make a version end before it began.
+    updated_at = max(now, old.updated_at or now)
+    record = replace(changes.over(old), updated_at=updated_at, version=old.version + 1)
+    if record == replace(old, updated_at=updated_at, version=old.version + 1):
+        return old
+    tx.records.replace(old.home, record)
+    if searchable(record) != searchable(old):
+        tx.chunks.drop_record(old.home.space, old.id)
+        _index(tx, record, cut)
+    return record
+
+
+def _index(tx: Tx, record: Record, cut: Cut) -> None:
+    assert record.created_at is not None
+    source = ChunkSource(
+        kind=SourceKind.RECORD, id=record.id, created_at=record.created_at, session_id=record.session_id
+    )
+    tx.chunks.add(record.home.space, source, cut(record))
+
+
+def forget(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> Forgotten:
+    """Remove records with every copy of them. Ids that are not there do not count."""
+    totals: dict[str, int] = {}
+    gone = []
+    for record_id in record_ids:
+        counts = tx.records.delete(scope, record_id)
+        if counts:
+            gone.append(record_id)
+        for kind, number in counts.items():
+            totals[kind] = totals.get(kind, 0) + number
+    return Forgotten(totals, tuple(gone))
+
+
+
+
+def forget_key(tx: Tx, home: Home, key: str) -> Forgotten:
+    found = tx.records.by_key(home, key)
+    if found is None:
+        raise RecordNotFound(f"no memory with the key {key!r} here; nothing was forgotten")
+    return forget(tx, found.home.scope, [found.id])
+
+
+def forget_matching(tx: Tx, home: Home, words: str, now: datetime) -> Forgotten:
+    """Forget the owner's records that hold every word of the text, in whatever form. No word matches nothing."""
+    wanted = set(query_terms(words))
+    if not wanted:
+        raise InvalidInput("the query has no word to look for; nothing was forgotten")
+    records = tx.records.find(home.scope, RecordQuery(include_past=True, limit=None), now)
+    matching = [record.id for record in records if wanted <= analyse(searchable(record)).counts.keys()]
+    return forget(tx, home.scope, matching)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import hypothesis
+import pytest
+
+from tests.postgres_server import PostgresMissing, PostgresServer, ServerAt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast import Holdfast
+
+SERVER_URL = "HOLDFAST_TEST_POSTGRES"
+SERVER_MISSING = "HOLDFAST_TEST_POSTGRES_MISSING"
+SERVER_REQUIRED = "HOLDFAST_REQUIRE_POSTGRES"
+NOT_TESTED = "PostgreSQL was not tested"
+
+# A busy machine is no failure.
+hypothesis.settings.register_profile("holdfast", deadline=None)
+hypothesis.settings.load_profile("holdfast")
+
+
+class FakeClock:
+    """A clock that moves only when told to."""
+
+    def __init__(self, now: datetime = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, seconds: float = 0, **units: float) -> datetime:
+        """Also by ``minutes=``, ``hours=``, ``days=``…"""
+        self.now += timedelta(seconds=seconds, **units)
+        return self.now
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A fresh, empty database on the shared server."""
+    server = _required_server(request.config)
+    url = server.create_database()
+    yield url
+    server.drop_database(url)
+
+
+@pytest.fixture
+def private_postgres() -> Iterator[PostgresServer]:
+    """A server of the test's own, to stop, restart and cut off; it keeps its promises to the disk."""
+    try:
+        server = PostgresServer.start_private(durable=True)
+    except PostgresMissing as error:
+        _refuse(str(error))
+    with server:
+        yield server
+
+
+@pytest.fixture(params=("sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)))
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """What to open a store with, on each backend in turn."""
+    if request.param == "memory":
+        return ":memory:"
+    if request.param == "sqlite":
+        return str(tmp_path / "data")
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+def hf(store_url: str) -> Iterator[Holdfast]:
+    from holdfast import Holdfast
+
+    with Holdfast.open(store_url) as opened:
+        yield opened
+
+
+# One server for the whole run: the process that hands out tests starts it and tells the workers where it is; without
+# workers the first test that needs it does.
+
+_server = pytest.StashKey[ServerAt | str]()  # text: why there is none
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hands_out_tests = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
+    if hands_out_tests and not config.option.collectonly:
+        server = _shared_server(config)
+        if isinstance(server, str):
+            os.environ[SERVER_MISSING] = server
+        else:
+            os.environ[SERVER_URL] = server.url()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    server = config.stash.get(_server, None)
+    if isinstance(server, PostgresServer):
+        os.environ.pop(SERVER_URL, None)
+        server.close()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("postgres"):
+        _required_server(item.config)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    skipped = [report for report in terminalreporter.stats.get("skipped", ()) if NOT_TESTED in str(report.longrepr)]
+    if skipped:
+        terminalreporter.section(NOT_TESTED, sep="!", red=True, bold=True)
+        terminalreporter.line(f"{len(skipped)} tests were skipped. {skipped[0].longrepr[2]}", red=True)
+        terminalreporter.line(f"Install the dev extra, or set {SERVER_URL} to the URL of a server with pgvector.")
+
+
+def _required_server(config: pytest.Config) -> ServerAt:
+    server = _shared_server(config)
+    if isinstance(server, str):
+        _refuse(server)
+    return server
+
+
+def _refuse(reason: str) -> NoReturn:
+    if os.environ.get(SERVER_REQUIRED, "0") != "0":
+        pytest.fail(f"{NOT_TESTED}, and {SERVER_REQUIRED} is set: {reason}", pytrace=False)
+    pytest.skip(f"{NOT_TESTED}: {reason}")
+
+
+def _shared_server(config: pytest.Config) -> ServerAt | str:
+    if _server not in config.stash:
+        config.stash[_server] = _find_server()
+    return config.stash[_server]
+
+
+def _find_server() -> ServerAt | str:
+    if url := os.environ.get(SERVER_URL):
+        return ServerAt(url)
+    if reason := os.environ.get(SERVER_MISSING):
+        return reason
+    try:
+        return PostgresServer.start_private()
+    except PostgresMissing as error:
+        return str(error)

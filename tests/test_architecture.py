@@ -1,0 +1,251 @@
+"""The plan of the house, kept by a test: which room may import which, and how big things may grow."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src"
+
+# A room may import itself and rooms of lower floors; never its neighbours. `` is holdfast/__init__.py.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("domain",),
+    ("config",),
+    ("storage", "providers"),
+    ("write", "recall", "context", "compact", "learn", "policy", "session", "files", "schedule"),
+    ("runtime",),
+    ("handle", "snapshots"),
+    ("engine",),
+    ("aio",),
+    ("",),
+    ("tools",),
+    ("adapters", "server", "bench"),
+    ("cli",),
+    ("__main__",),
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+
+# Other packages are imported inside the function that needs them. Not so in modules that are themselves imported late.
+THIRD_PARTY_AT_THE_TOP = {"holdfast.storage.postgres": {"psycopg"}}
+
+# What makes a run differ from the next belongs to the composition root, which hands it down.
+ROOT = "runtime"
+IMPURE = {
+    *("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"),
+    *("time.time", "time.time_ns", "time.localtime", "time.gmtime"),
+    *("os.environ", "os.environb", "os.getenv", "os.urandom", "uuid.uuid1", "uuid.uuid4", "random", "secrets"),
+}
+MAY_BE_IMPURE = {("holdfast.domain.times", "datetime.datetime.now")}  # system_clock, the engine's default
+
+MAX_FUNCTION_LINES = 80
+MAX_FILE_LINES = 500
+REASON = re.compile(r"#.*\bwhy: \S")
+
+
+@dataclass(frozen=True)
+class Import:
+    target: str
+    line: int
+    at_the_top: bool  # executed when the module is imported
+    for_types: bool
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        return room_of(self.name)
+
+    def at(self, line: int) -> str:
+        return f"{self.path.relative_to(SOURCE)}:{line}"
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+@cache
+def modules() -> dict[str, Module]:
+    found = {}
+    for path in sorted((SOURCE / "holdfast").rglob("*.py")):
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        text = path.read_text(encoding="utf-8")
+        found[name] = Module(name, path, text, ast.parse(text))
+    return found
+
+
+@cache
+def imports(module: Module) -> tuple[Import, ...]:
+    return tuple(_imports(module, module.tree, at_the_top=True, for_types=False))
+
+
+def _imports(module: Module, node: ast.AST, *, at_the_top: bool, for_types: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            for target in _targets(module, child):
+                yield Import(target, child.lineno, at_the_top, for_types)
+        late = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        typing = isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")
+        yield from _imports(module, child, at_the_top=at_the_top and not late, for_types=for_types or typing)
+
+
+def _targets(module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """Modules where they can be told, else `module.name`: what `from a import b` means is a.b if that is a module."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+        return
+    origin = node.module or ""
+    if node.level:
+        package = module.name if module.path.name == "__init__.py" else module.name.rpartition(".")[0]
+        parts = package.split(".")
+        origin = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [origin])])
+    found = [f"{origin}.{alias.name}" for alias in node.names]
+    yield from {name if name in modules() or not origin.startswith("holdfast") else origin for name in found}
+
+
+def inside() -> Iterator[tuple[Module, Import]]:
+    """Imports of one part of Holdfast by another."""
+    for module in modules().values():
+        for entry in imports(module):
+            if entry.target.split(".")[0] == "holdfast":
+                yield module, entry
+
+
+def test_every_room_has_its_floor():
+    assert {module.room for module in modules().values()} - FLOOR.keys() == set(), "give the new room a floor in FLOORS"
+
+
+def test_imports_go_one_way():
+    wrong = [
+        f"{module.at(entry.line)} imports {entry.target}"
+        for module, entry in inside()
+        if module.room != room_of(entry.target) and not _is_below(room_of(entry.target), module.room)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _is_below(lower: str, upper: str) -> bool:
+    """A room without a floor is another test's business."""
+    return not {lower, upper} <= FLOOR.keys() or FLOOR[lower] < FLOOR[upper]
+
+
+def test_the_domain_knows_only_the_standard_library():
+    wrong = [
+        f"{module.at(entry.line)} imports {entry.target}"
+        for module in modules().values()
+        if module.room == "domain"
+        for entry in imports(module)
+        if entry.target.split(".")[0] not in sys.stdlib_module_names
+        and not entry.target.startswith(("holdfast.domain", "holdfast.errors"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_module_imports_itself_in_a_circle():
+    graph: dict[str, set[str]] = {name: set() for name in modules()}
+    for module, entry in inside():
+        if entry.at_the_top and not entry.for_types and entry.target != module.name:
+            graph[module.name].add(entry.target)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def test_other_packages_are_imported_late():
+    wrong = [
+        f"{module.at(entry.line)} imports {entry.target} at the top"
+        for module in modules().values()
+        for entry in imports(module)
+        if entry.at_the_top and not entry.for_types and not _may_be_at_the_top(module, entry.target.split(".")[0])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _may_be_at_the_top(module: Module, package: str) -> bool:
+    return package in {"holdfast", *sys.stdlib_module_names} or any(
+        f"{module.name}.".startswith(f"{place}.") and package in allowed
+        for place, allowed in THIRD_PARTY_AT_THE_TOP.items()
+    )
+
+
+def test_importing_holdfast_imports_nothing_heavy():
+    code = "import sys, holdfast; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"asyncio", "httpx", "numpy", "psycopg", "snowballstemmer", "ssl", "tomllib", "yaml"}
+    assert heavy & set(done.stdout.split()) == set()
+
+
+def test_functions_and_files_stay_small():
+    wrong = []
+    for module in modules().values():
+        if (lines := module.text.count("\n")) > MAX_FILE_LINES:
+            wrong.append(f"{module.at(1)} has {lines} lines; split it at {MAX_FILE_LINES}")
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MAX_FUNCTION_LINES:
+                    wrong.append(f"{module.at(node.lineno)} {node.name} has {lines} lines, above {MAX_FUNCTION_LINES}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_broad_excepts_say_why():
+    wrong = []
+    for module in modules().values():
+        lines = module.text.splitlines()
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ExceptHandler) and _is_broad(node.type) and not _raises_again(node):
+                near = lines[max(0, node.lineno - 2) : node.lineno]
+                if not any(REASON.search(line) for line in near):
+                    wrong.append(f"{module.at(node.lineno)} catches everything without a `# why: …` beside it")
+    assert not wrong, "\n".join(wrong)
+
+
+def _is_broad(caught: ast.expr | None) -> bool:
+    kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(kind is None or ast.unparse(kind) in {"Exception", "BaseException"} for kind in kinds)
+
+
+def _raises_again(handler: ast.ExceptHandler) -> bool:
+    """Tidy up and pass it on: that hides nothing."""
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
+
+
+def test_no_clock_chance_or_environment_below_the_root():
+    wrong = [
+        f"{module.at(line)} uses {name}"
+        for module in modules().values()
+        if FLOOR.get(module.room, 0) < FLOOR[ROOT]
+        for line, name in _uses(module)
+        if (name in IMPURE or name.split(".")[0] in IMPURE) and (module.name, name) not in MAY_BE_IMPURE
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _uses(module: Module) -> Iterator[tuple[int, str]]:
+    """Every name from elsewhere with its full path, aliases undone: `from os import environ as e; e` is os.environ."""
+    known: dict[str, str] = {}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            known |= {alias.asname or alias.name.split(".")[0]: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            known |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Name | ast.Attribute):
+            first, _, rest = ast.unparse(node).partition(".")
+            if first in known:
+                yield node.lineno, f"{known[first]}.{rest}" if rest else known[first]

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import stat
+import threading
+import time
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from holdfast.errors import HoldfastError, StorageError, StoreBusy, StoreFull, StoreReadOnly
+from holdfast.files import locked, write_atomic
+from holdfast.files.atomic import is_bookkeeping, make_folder, read_bytes
+
+
+def test_writes_replace_the_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "note.md"
+    write_atomic(path, b"a longer first version")
+    write_atomic(path, b"short")
+    assert path.read_bytes() == b"short"
+    assert [file.name for file in tmp_path.iterdir()] == ["note.md"]
+
+
+def test_a_missing_file_reads_as_none(tmp_path: Path) -> None:
+    assert read_bytes(tmp_path / "none") is None
+
+
+def test_reading_a_folder_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot read"):
+        read_bytes(tmp_path)
+
+
+def test_a_new_file_is_private_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "note.md"
+    write_atomic(path, b"1")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    write_atomic(path, b"2")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    target, link = tmp_path / "real" / "note.md", tmp_path / "note.md"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    with locked(link):
+        write_atomic(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOSPC, StoreFull),
+        (errno.EDQUOT, StoreFull),
+        (errno.EACCES, StoreReadOnly),
+        (errno.EPERM, StoreReadOnly),
+        (errno.EROFS, StoreReadOnly),
+        (errno.EIO, StorageError),
+    ],
+)
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_failed_write_names_the_path_and_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[HoldfastError], call: str
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    path = tmp_path / "note.md"
+    write_atomic(path, b"old")
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(StorageError, match=r"note\.md: .*; ") as caught:
+        write_atomic(path, b"new")
+    assert type(caught.value) is kind
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["note.md"]
+
+
+def test_writing_into_a_missing_folder_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="check that the folder exists"):
+        write_atomic(tmp_path / "no" / "note.md", b"")
+    with pytest.raises(StorageError, match="check that the folder exists"), locked(tmp_path / "no" / "note.md"):
+        pass
+
+
+def test_a_folder_that_cannot_sync_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not here")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomic(tmp_path / "note.md", b"x")
+    assert (tmp_path / "note.md").read_bytes() == b"x"
+
+
+def test_make_folder_makes_parents_and_may_be_repeated(tmp_path: Path) -> None:
+    make_folder(tmp_path / "a" / "b")
+    make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError):
+        make_folder(tmp_path / "file")
+
+
+def test_threads_exclude_one_another(tmp_path: Path) -> None:
+    path, inside, most = tmp_path / "n", [0], [0]
+
+    def work() -> None:
+        for _ in range(20):
+            with locked(path):
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                time.sleep(0.0005)
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+
+
+def test_a_lock_held_too_long_is_store_busy(tmp_path: Path) -> None:
+    path = tmp_path / "n"
+    with locked(path), pytest.raises(StoreBusy, match=r"n\.lock has been held"), locked(path, timeout=0.02):
+        pass
+    with locked(path, timeout=0):
+        pass
+
+
+def test_the_lock_is_released_when_the_body_fails(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="mine"), locked(tmp_path / "n"):
+        raise OSError("mine")
+    with locked(tmp_path / "n", timeout=0):
+        pass
+
+
+def _hold(path: Path, held: Event) -> None:
+    with locked(path):
+        held.set()
+        time.sleep(60)
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    held = context.Event()
+    holder = context.Process(target=_hold, args=(tmp_path / "n", held))
+    holder.start()
+    try:
+        assert held.wait(10)
+        with pytest.raises(StoreBusy), locked(tmp_path / "n", timeout=0.01):
+            pass
+    finally:
+        holder.kill()
+        holder.join()
+    with locked(tmp_path / "n", timeout=1):
+        pass
+
+
+def test_what_a_killed_writer_left_is_swept_up_by_the_next(tmp_path: Path) -> None:
+    left, other = tmp_path / ".kv.json.abc.tmp", tmp_path / ".else.json.abc.tmp"
+    left.write_text("half a secret")
+    other.write_text("somebody else's")
+    with locked(tmp_path / "kv.json"):
+        pass
+    assert not left.exists()
+    assert other.exists()
+
+
+def test_bookkeeping_names() -> None:
+    assert is_bookkeeping("kv.json.lock")
+    assert is_bookkeeping(".kv.json.x1.tmp")
+    assert not is_bookkeeping("kv.json")
+    assert not is_bookkeeping("notes.tmp")

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.domain.ids import uuid7
+from holdfast.domain.message import Role
+from holdfast.domain.times import Clock
+from holdfast.errors import ConstraintFailed, InvalidInput, InvalidKey, SessionNotFound, StoreCorrupt, Unsupported
+from holdfast.files import FileSessions, SessionStore, families, register_store_type
+from holdfast.files.transcript import TranscriptEntry
+
+START = datetime(2026, 11, 15, 10, 30, 1, 123456, tzinfo=UTC)
+ID = "01969c3a-0000-7000-8000-000000000000"
+FIRST = TranscriptEntry(Role.USER, START, "from the first store")
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(families, "_factories", dict(families._factories))
+
+
+class OnlyTranscript(SessionStore):
+    type_name = "only_transcript"
+
+    def __init__(self, folder: Path, *, kv_cap: int, transcript_cap: int, clock: Clock) -> None:
+        pass
+
+    def transcript_read_last(self, n: int) -> list[TranscriptEntry]:
+        return [FIRST] * n
+
+
+def test_the_written_index(sessions: FileSessions, tmp_path: Path) -> None:
+    session = sessions.create_session(agent="chat")
+    assert json.loads((tmp_path / "sessions.json").read_text()) == {
+        "sessions": [
+            {
+                "id": session.id,
+                "agent_id": "chat",
+                "store_types": ["basic_session"],
+                "created_at": "2026-11-15T10:30:01.123456Z",
+            }
+        ]
+    }
+    assert (tmp_path / "sessions" / session.id).is_dir()
+
+
+def test_create_use_and_load_again(sessions: FileSessions) -> None:
+    session = sessions.create_session()
+    assert session.agent == "assistant"
+    session.kv_set("k", [1])
+    entry = session.transcript_append("user", "hi")
+    session.set_working_memory("plan")
+    again = sessions.load_session(session.id.upper())
+    assert (again.id, again.agent, again.created_at) == (session.id, session.agent, session.created_at)
+    assert again.kv_get("k") == [1]
+    assert again.working_memory == "plan"
+    assert [item.key for item in again.kv_items()] == ["k", "working_memory"]
+    assert again.transcript_read_last(5) == [entry]
+    assert again.kv_delete("k") is True
+    assert [info.name for info in again.list_files()] == ["kv.json", "transcript.md"]
+
+
+def test_sessions_do_not_share_anything(sessions: FileSessions) -> None:
+    one, two = sessions.create_session(), sessions.create_session()
+    one.kv_set("k", 1)
+    assert two.kv_get("k") is None
+    assert two.list_files() == []
+
+
+def test_list_is_in_order_of_creation(sessions: FileSessions) -> None:
+    assert sessions.list() == ()
+    made = [sessions.create_session(agent=name) for name in ("a", "b", "c")]
+    assert [session.id for session in sessions.list()] == [session.id for session in made]
+    assert [session.agent for session in sessions.list()] == ["a", "b", "c"]
+
+
+def test_an_unknown_session(sessions: FileSessions) -> None:
+    with pytest.raises(SessionNotFound):
+        sessions.load_session("01969c3a-0000-7000-8000-000000000000")
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        "",
+        "..",
+        "../../etc",
+        "/etc/passwd",
+        "..\\..\\x",
+        "01969c3a-0000-7000-8000-000000000000/../../x",
+        "01969c3a-0000-7000-8000-000000000000\n",
+        "01969c3a-0000-7000-8000-00000000000\u0660",
+        "./01969c3a-0000-7000-8000-000000000000",
+        None,
+        7,
+    ],
+)
+def test_an_id_can_lead_nowhere_else(sessions: FileSessions, id: Any) -> None:
+    with pytest.raises(InvalidKey):
+        sessions.load_session(id)
+
+
+def test_an_id_factory_that_leads_elsewhere_is_refused(tmp_path: Path, clock: Clock) -> None:
+    sessions = FileSessions(tmp_path / "data", clock=clock, new_id=lambda: "../../outside")
+    with pytest.raises(InvalidKey):
+        sessions.create_session()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_id_given_twice_is_refused(tmp_path: Path, clock: Clock) -> None:
+    sessions = FileSessions(tmp_path, clock=clock, new_id=lambda: ID)
+    sessions.create_session()
+    with pytest.raises(ConstraintFailed, match=ID):
+        sessions.create_session()
+
+
+@pytest.mark.parametrize("types", [(), "basic_session", []])
+def test_store_types_are_a_list_of_names(sessions: FileSessions, types: Any) -> None:
+    with pytest.raises(InvalidInput, match="store_types"):
+        sessions.create_session(types)
+
+
+def test_an_unknown_store_type_creates_nothing(sessions: FileSessions, tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="known: basic_session"):
+        sessions.create_session(["basic_session", "graph"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_operation_goes_to_the_first_store_that_can(sessions: FileSessions) -> None:
+    register_store_type("only_transcript", OnlyTranscript)
+    session = sessions.create_session(["only_transcript", "basic_session", "basic_session"])
+    assert session.store_types == ("only_transcript", "basic_session")
+    assert session.transcript_read_last(1) == [FIRST]
+    session.kv_set("k", 1)
+    assert session.kv_get("k") == 1
+    session.set_working_memory("w")
+    assert session.working_memory == "w"
+
+
+def test_what_no_store_can_is_unsupported_by_name(sessions: FileSessions) -> None:
+    register_store_type("only_transcript", OnlyTranscript)
+    session = sessions.create_session(["only_transcript"])
+    with pytest.raises(Unsupported, match=r"\(only_transcript\) supports kv_set"):
+        session.kv_set("k", 1)
+    with pytest.raises(Unsupported, match="supports working_memory"):
+        _ = session.working_memory
+    assert session.list_files() == []
+
+
+def test_a_session_of_a_type_not_installed_here_is_listed(
+    sessions: FileSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register_store_type("only_transcript", OnlyTranscript)
+    sessions.create_session(["only_transcript"])
+    monkeypatch.delitem(families._factories, "only_transcript")
+    [session] = sessions.list()
+    with pytest.raises(Unsupported, match="no store type 'only_transcript'"):
+        session.transcript_read_last(1)
+
+
+ENTRY = '"agent_id": "a", "store_types": [], "created_at": "2026-01-01T00:00:00Z"'
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "[]",
+        '{"sessions": {}}',
+        '{"sessions": [{}]}',
+        f'{{"sessions": [{{"id": "../x", {ENTRY}}}]}}',
+        f'{{"sessions": [{{"id": "{ID}", "agent_id": "a", "store_types": [], "created_at": "soon"}}]}}',
+        f'{{"sessions": [{{"id": "{ID}", {ENTRY}}}, {{"id": "{ID}", {ENTRY}}}]}}',
+    ],
+)
+def test_a_damaged_index_is_an_error_and_never_overwritten(sessions: FileSessions, tmp_path: Path, damage: str) -> None:
+    (tmp_path / "sessions.json").write_text(damage)
+    for call in (sessions.list, sessions.create_session, lambda: sessions.load_session(ID)):
+        with pytest.raises(StoreCorrupt, match=r"sessions\.json is damaged"):
+            call()
+    assert (tmp_path / "sessions.json").read_text() == damage
+
+
+def test_what_people_add_to_the_index_stays(sessions: FileSessions, tmp_path: Path) -> None:
+    sessions.create_session()
+    path = tmp_path / "sessions.json"
+    document = json.loads(path.read_text())
+    document["sessions"][0]["title"] = "holiday"
+    path.write_text(json.dumps(document))
+    sessions.create_session()
+    assert json.loads(path.read_text())["sessions"][0]["title"] == "holiday"
+
+
+def test_a_session_whose_folder_was_deleted_starts_again(sessions: FileSessions, tmp_path: Path) -> None:
+    session = sessions.create_session()
+    (tmp_path / "sessions" / session.id).rmdir()
+    assert session.kv_items() == []
+    assert session.list_files() == []
+    session.kv_set("k", 1)
+    assert session.kv_get("k") == 1
+
+
+def test_caps_reach_the_stores(tmp_path: Path, clock: Clock, ids: Iterator[str]) -> None:
+    sessions = FileSessions(tmp_path, clock=clock, new_id=lambda: next(ids), kv_cap=2, transcript_cap=1)
+    session = sessions.create_session()
+    for key in "abc":
+        session.kv_set(key, 1)
+        session.transcript_append("user", key)
+    assert [item.key for item in session.kv_items()] == ["b", "c"]
+    assert [item.text for item in session.transcript_read_last(9)] == ["c"]
+
+
+def _create(folder: Path, seed: int) -> None:
+    numbers = iter(range(10))
+    sessions = FileSessions(
+        folder, clock=lambda: START, new_id=lambda: uuid7(START, (seed * 1000 + next(numbers)).to_bytes(10, "big"))
+    )
+    for _ in range(10):
+        sessions.create_session()
+
+
+def test_two_processes_create_sessions_at_once(sessions: FileSessions, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_create, args=(tmp_path, seed)) for seed in (7, 8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(30)
+        assert writer.exitcode == 0
+    assert len(sessions.list()) == 20
+
+
+def test_one_session_is_shared_between_threads(sessions: FileSessions) -> None:
+    session = sessions.create_session()
+
+    def work(name: str) -> None:
+        for number in range(10):
+            session.kv_set(f"{name}{number}", number)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(session.kv_items()) == 30

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import builtins
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.config import Chunks, Config, Search, Storage
+from holdfast.errors import ConfigError
+
+
+def config_file(folder: Path, text: str, name: str = "holdfast.toml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_defaults_are_those_of_the_specification():
+    config = Config()
+    assert config.storage == Storage(wal=True, busy_timeout_ms=5000, synchronous="full")
+    assert (config.session.kv_cap, config.session.transcript_cap, config.session.live_messages) == (200, 500, 100)
+    assert (config.context.max_tokens, config.context.recent_messages, config.context.reply_reserve) == (4000, 20, 1024)
+    assert (config.chunks.max_chars, config.chunks.overlap) == (640, 96)
+    assert (config.search.k, config.search.bm25_k1, config.search.bm25_b) == (10, 1.2, 0.3)
+    assert Config.load() == config
+
+
+def test_a_config_is_frozen():
+    with pytest.raises(FrozenInstanceError):
+        Config().search.k = 3  # type: ignore[misc]
+
+
+def test_each_layer_is_stronger_than_the_one_before(tmp_path):
+    path = config_file(tmp_path, "[search]\nk = 1\nbm25_b = 0.5\n[storage]\nwal = false\n[session]\nkv_cap = 7\n")
+    env = {"HOLDFAST_SEARCH_K": "2", "HOLDFAST_STORAGE_WAL": "on", "PATH": "/bin"}
+    config = Config.load(path, env=env, overrides={"search.k": 3})
+    assert (config.search.k, config.search.bm25_b, config.storage.wal, config.session.kv_cap) == (3, 0.5, True, 7)
+
+
+def test_yaml_is_read_too(tmp_path):
+    path = config_file(tmp_path, "search:\n  k: 4\nstorage:\n  # wal: false\n", "holdfast.yaml")
+    assert Config.load(path).search.k == 4
+    assert Config.load(config_file(tmp_path, "", "empty.yml")) == Config()
+
+
+def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
+    path = config_file(tmp_path, "search: {k: 4}", "holdfast.yaml")
+    real = builtins.__import__
+
+    def without_yaml(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "yaml":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_yaml)
+    with pytest.raises(ConfigError, match=r"holdfast\[yaml\]"):
+        Config.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    (
+        ("[serach]\nk = 1", "serach is not a section; did you mean search?"),
+        ("[search]\nkk = 1", "search.kk is not a setting; did you mean search.k?"),
+        ("[search]\nnothing_like_it = 1", "search.nothing_like_it is not a setting"),
+        ("wal = true", "wal is not a section"),
+        ("search = 3", "search is a section that holds settings, not 3"),
+        ("[search]\nk = '5'", "search.k must be an integer from 1 to 1000, not '5'"),
+        ("[search]\nk = true", "search.k must be an integer from 1 to 1000, not True"),
+        ("[search]\nk = 1.0", "search.k must be an integer from 1 to 1000, not 1.0"),
+        ("[search]\nk = 0", "search.k must be an integer from 1 to 1000, not 0"),
+        ("[search]\nbm25_b = nan", "search.bm25_b must be a number from 0 to 1, not nan"),
+        (f"[search]\nbm25_b = 1{'0' * 400}", "search.bm25_b must be a number from 0 to 1, not 1000"),
+        ("[storage]\nwal = 1", "storage.wal must be true or false, not 1"),
+        ("[storage]\nsynchronous = 'off'", 'storage.synchronous must be "full" or "normal", not \'off\''),
+        ("[session]\ndefault_agent = ''", "session.default_agent is empty"),
+        ("[limits]\ncontent_bytes = 4194305", "limits.content_bytes must be an integer from 1 to 4194304, not 4194305"),
+        ("[search", "is not TOML"),
+    ),
+)
+def test_a_wrong_file_is_refused_with_its_place(tmp_path, text, message):
+    path = config_file(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        Config.load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ("- a", "search: [", "3"))
+def test_wrong_yaml_is_refused_with_its_place(tmp_path, text):
+    path = config_file(tmp_path, text, "holdfast.yml")
+    with pytest.raises(ConfigError) as caught:
+        Config.load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_a_missing_file_is_a_config_error(tmp_path):
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: cannot be read"):
+        Config.load(tmp_path / "nowhere.toml")
+
+
+def test_a_file_that_is_not_text_is_a_config_error(tmp_path):
+    (tmp_path / "holdfast.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        Config.load(tmp_path / "holdfast.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    (
+        ("HOLDFAST_SEARCH_KK", "1", "HOLDFAST_SEARCH_KK is not a setting; did you mean HOLDFAST_SEARCH_K?"),
+        ("HOLDFAST_STORGE_WAL", "1", "HOLDFAST_STORGE_WAL is not a setting; did you mean HOLDFAST_STORAGE_WAL?"),
+        ("HOLDFAST_SEARCH_K", "ten", "HOLDFAST_SEARCH_K: search.k must be an integer from 1 to 1000, not 'ten'"),
+        ("HOLDFAST_SEARCH_K", "", "search.k must be an integer from 1 to 1000, not ''"),
+        ("HOLDFAST_SEARCH_BM25_B", "inf", "search.bm25_b must be a number from 0 to 1, not inf"),
+        ("HOLDFAST_STORAGE_WAL", "maybe", "storage.wal must be true or false, not 'maybe'"),
+    ),
+)
+def test_a_wrong_environment_is_refused_with_its_name(name, text, message):
+    with pytest.raises(ConfigError) as caught:
+        Config.load(env={name: text})
+    assert message in str(caught.value)
+
+
+def test_other_variables_are_not_settings():
+    others = ("HOLDFAST_DATA", "HOLDFAST_CONFIG", "HOLDFAST_TEST_POSTGRES", "HOLDFAST_REQUIRE_POSTGRES", "SEARCH_K")
+    assert Config.load(env=dict.fromkeys(others, "x")) == Config()
+
+
+def test_the_environment_is_read_only_when_it_is_given(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_SEARCH_K", "3")
+    assert Config.load().search.k == 10
+
+
+@pytest.mark.parametrize(("text", "wal"), (("true", True), ("1", True), ("Off", False), ("no", False)))
+def test_truth_in_the_environment(text, wal):
+    assert Config.load(env={"HOLDFAST_STORAGE_WAL": text}).storage.wal is wal
+
+
+@pytest.mark.parametrize("name", ("search.kk", "search", "k", "serach.k"))
+def test_an_unknown_override_is_refused(name):
+    with pytest.raises(ConfigError, match=r"override: .* is not a se"):
+        Config.load(overrides={name: 1})
+
+
+def test_settings_made_in_code_are_checked_like_those_of_a_file():
+    with pytest.raises(ConfigError, match=r"search\.k must be an integer"):
+        Search(k="3")  # type: ignore[arg-type]
+    assert isinstance(Search(bm25_k1=1).bm25_k1, float)
+
+
+def test_an_overlap_as_long_as_the_chunk_is_refused():
+    with pytest.raises(ConfigError, match=r"chunks\.overlap must be below chunks\.max_chars"):
+        Chunks(max_chars=100, overlap=100)
+
+
+def test_describe_covers_every_field():
+    held = {f"{section.name}.{key}" for section in fields(Config) for key in _keys(getattr(Config(), section.name))}
+    rows = list(Config.describe())
+    assert {key for key, *_ in rows} == held
+    assert all(kind and doc for _, kind, _, doc in rows)
+
+
+def _keys(section: Any) -> list[str]:
+    return [entry.name for entry in fields(section)]
+
+
+def test_every_setting_can_be_given_by_each_layer(tmp_path):
+    rows = list(Config.describe())
+    overrides = {key: default for key, _, default, _ in rows}
+    env = {f"HOLDFAST_{key.replace('.', '_').upper()}": str(default) for key, default in overrides.items()}
+    assert Config.load(env=env) == Config.load(overrides=overrides) == Config()
+
+
+def test_importing_the_configuration_is_cheap():
+    code = "import sys, holdfast.config; print(*{'tomllib', 'yaml', 'numpy', 'psycopg'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
