@@ -189,7 +189,9 @@ class AsyncHoldfast:
     async def __aenter__(self) -> AsyncHoldfast:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.close()
 
     def __repr__(self) -> str:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, fields
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
-from holdfast.domain.text import MAX_CONTENT_BYTES, checked_name
-from holdfast.domain.values import MAX_KEYS
+from holdfast.domain.text import checked_name
 from holdfast.errors import ConfigError, InvalidKey
 
 _BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
@@ -90,7 +89,6 @@ class Session(_Section):
     kv_cap: int = setting(200, "key-value entries kept per session; beyond it the oldest goes", 1, 1_000_000)
     transcript_cap: int = setting(500, "messages a transcript shows at most", 1, 1_000_000)
     default_agent: str = setting("assistant", "the agent of a session that names none")
-    live_messages: int = setting(100, "newest messages a live session holds", 1, 100_000)
     import_snapshot: bool = setting(True, "a sessions.json found in the data folder is imported once")
 
 
@@ -98,8 +96,6 @@ class Session(_Section):
 class Context(_Section):
     max_tokens: int = setting(4000, "tokens of a context at most", 1, 100_000_000)
     recent_messages: int = setting(20, "newest messages in a context", 1, 100_000)
-    user_memories: int = setting(50, "explicit memories in a context at most, the most relevant", 0, 10_000)
-    reply_reserve: int = setting(1024, "tokens of the model's window left free for its reply", 0, 100_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +117,11 @@ class Search(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits(_Section):
-    content_bytes: int = setting(MAX_CONTENT_BYTES, "bytes of one text; can only be lowered", 1, MAX_CONTENT_BYTES)
-    metadata_keys: int = setting(MAX_KEYS, "keys of one metadata object; can only be lowered", 1, MAX_KEYS)
-
-
-@dataclass(frozen=True, slots=True)
 class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
 
-_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Search, Limits, Aio)
+_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Search, Aio)
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
@@ -146,7 +136,6 @@ class Config:
     context: Context = field(default_factory=Context)
     chunks: Chunks = field(default_factory=Chunks)
     search: Search = field(default_factory=Search)
-    limits: Limits = field(default_factory=Limits)
     aio: Aio = field(default_factory=Aio)
 
     @classmethod

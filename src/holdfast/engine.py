@@ -69,7 +69,9 @@ class Holdfast:
     def __enter__(self) -> Holdfast:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -126,7 +128,9 @@ class Holdfast:
     ) -> list[SessionInfo]:
         """Sessions, the most recently active first."""
         scope = self._scope(user=user, agent=agent)
-        query = SessionQuery(channel=channel, state=_state(state), limit=_page(limit), offset=checked_number(offset, "offset"))
+        query = SessionQuery(
+            channel=channel, state=_state(state), limit=_page(limit), offset=checked_number(offset, "offset")
+        )
         return self._read(lambda tx: tx.sessions.find(scope, query))
 
     # Recall
@@ -270,7 +274,9 @@ class Holdfast:
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
         return self._read(lambda tx: tx.records.count(scope, RecordQuery(), now))
 
-    def search_metadata(self, key: str, value: str, user: str | None = None, *, agent: str | None = None) -> list[Record]:
+    def search_metadata(
+        self, key: str, value: str, user: str | None = None, *, agent: str | None = None
+    ) -> list[Record]:
         """Every current record whose metadata has exactly this value under this key."""
         wanted = {checked_label(key, "the metadata key"): checked_text(value, "the metadata value")}
         scope, now = self._scope(user=user, agent=agent), self._now()
@@ -376,4 +382,3 @@ def _page(value: object) -> int:
     if number > MAX_PAGE:
         raise InvalidInput(f"limit is at most {MAX_PAGE}, not {number}; read further pages with offset")
     return number
-

@@ -57,6 +57,7 @@ class Session:
     def __init__(self, runtime: Runtime, info: SessionInfo) -> None:
         self._runtime = runtime
         self._info = info
+        self._scope = info.scope
         self.kv = KeyValues(runtime, info.scope)
 
     def __repr__(self) -> str:
@@ -284,10 +285,6 @@ class Session:
         entry = usage.checked_usage(model, input_tokens, output_tokens, cached_tokens, cost)
         self._runtime.store.write(lambda tx: usage.add(tx, self._scope, entry))
 
-    @property
-    def _scope(self) -> Scope:
-        return self._info.scope
-
     def _read(self, work: Callable[[Tx], T]) -> T:
         return self._runtime.store.read(work)
 
@@ -301,4 +298,3 @@ class Session:
 def _entry(message: Message) -> TranscriptEntry:
     assert message.created_at is not None
     return TranscriptEntry(message.role, message.created_at, message.text)
-

@@ -22,8 +22,8 @@ def config_file(folder: Path, text: str, name: str = "holdfast.toml") -> Path:
 def test_defaults_are_those_of_the_specification():
     config = Config()
     assert config.storage == Storage(wal=True, busy_timeout_ms=5000, synchronous="full")
-    assert (config.session.kv_cap, config.session.transcript_cap, config.session.live_messages) == (200, 500, 100)
-    assert (config.context.max_tokens, config.context.recent_messages, config.context.reply_reserve) == (4000, 20, 1024)
+    assert (config.session.kv_cap, config.session.transcript_cap) == (200, 500)
+    assert (config.context.max_tokens, config.context.recent_messages) == (4000, 20)
     assert (config.chunks.max_chars, config.chunks.overlap) == (640, 96)
     assert (config.search.k, config.search.bm25_k1, config.search.bm25_b) == (10, 1.2, 0.3)
     assert Config.load() == config
@@ -78,7 +78,6 @@ def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
         ("[storage]\nwal = 1", "storage.wal must be true or false, not 1"),
         ("[storage]\nsynchronous = 'off'", 'storage.synchronous must be "full" or "normal", not \'off\''),
         ("[session]\ndefault_agent = ''", "session.default_agent is empty"),
-        ("[limits]\ncontent_bytes = 4194305", "limits.content_bytes must be an integer from 1 to 4194304, not 4194305"),
         ("[search", "is not TOML"),
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.domain.record import RecordFilter
 
@@ -17,8 +17,7 @@ class SourceKind(StrEnum):
     DOCUMENT = "document"
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """A text's words as the index keeps them: numbered terms with their counts, and the length in words."""
 
     counts: Mapping[int, int]
@@ -33,8 +32,7 @@ class Vector:
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkDraft:
+class ChunkDraft(NamedTuple):
     """A chunk on its way in: prepared before the transaction, so that no text is read or embedded inside it."""
 
     text: str
@@ -43,8 +41,7 @@ class ChunkDraft:
     vector: Vector | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkSource:
+class ChunkSource(NamedTuple):
     """What the chunks of one draft list were cut from."""
 
     kind: SourceKind

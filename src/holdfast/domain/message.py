@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, Union
 
-from holdfast.domain.text import MAX_CONTENT_BYTES, checked_text, optional_name
+from holdfast.domain.text import MAX_CONTENT_BYTES, checked_text, optional_name, shown
 from holdfast.domain.times import checked_time
 from holdfast.domain.tokens import estimate
 from holdfast.domain.values import checked_json, checked_metadata
@@ -91,9 +92,10 @@ class Message:
         idempotency_key: str | None = None,
     ) -> Message:
         """Check and normalise everything a caller may give. Raises InvalidInput; stores nothing."""
-        calls = tuple(_checked_call(call) for call in tool_calls)
+        calls = _checked_calls(tool_calls)
         body = checked_content(content)
-        message = cls(
+        searchable = _searchable(body, calls)
+        return cls(
             role=_checked_role(role),
             content=body,
             name=optional_name(name, "name"),
@@ -104,24 +106,45 @@ class Message:
             created_at=None if created_at is None else checked_time(created_at, "created_at"),
             sequence=0 if sequence is None else _checked_sequence(sequence),
             idempotency_key=optional_name(idempotency_key, "idempotency_key"),
+            tokens=estimate(searchable),
         )
-        object.__setattr__(message, "tokens", estimate(message.searchable))
-        return message
+
+    def stored_as(self, sequence: int, created_at: datetime) -> Message:
+        """The message with its number and time; spelled out, since every append makes one."""
+        return Message(
+            self.role,
+            self.content,
+            self.name,
+            self.tool_calls,
+            self.tool_call_id,
+            self.is_error,
+            self.metadata,
+            created_at,
+            sequence,
+            self.idempotency_key,
+            self.tokens,
+        )
 
     @property
     def text(self) -> str:
         """The words of the message, with references in Markdown."""
-        if isinstance(self.content, str):
-            return self.content
-        return "\n".join(filter(None, map(part_text, self.content)))
+        return _text(self.content)
 
     @property
     def searchable(self) -> str:
         """What search sees: the text, then each tool call's name and arguments."""
-        if not self.tool_calls:
-            return self.text
-        calls = (f"{call.name} {checked_json(call.arguments, 'tool call')}" for call in self.tool_calls)
-        return "\n".join(filter(None, (self.text, *calls)))
+        return _searchable(self.content, self.tool_calls)
+
+
+def _text(content: str | tuple[Part, ...]) -> str:
+    return content if isinstance(content, str) else "\n".join(filter(None, map(part_text, content)))
+
+
+def _searchable(content: str | tuple[Part, ...], calls: tuple[ToolCall, ...]) -> str:
+    if not calls:
+        return _text(content)
+    described = (f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}" for call in calls)
+    return "\n".join(filter(None, (_text(content), *described)))
 
 
 def part_text(part: Part) -> str:
@@ -185,29 +208,35 @@ def part_from_json(value: Mapping[str, Any]) -> Part:
         case "file":
             return FilePart(value.get("uri", ""), value.get("media_type"), value.get("name") or "")
         case other:
-            raise InvalidInput(f"a part's type is text, image or file, not {other!r}")
+            raise InvalidInput(f"a part's type is text, image or file, not {shown(other)}")
 
 
 def _checked_role(role: object) -> Role:
     try:
         return Role(str(role))
     except ValueError:
-        raise InvalidInput(f"role must be one of {', '.join(Role)}; not {role!r}") from None
+        raise InvalidInput(f"role must be one of {', '.join(Role)}; not {shown(role)}") from None
 
 
 def _checked_sequence(sequence: object) -> int:
     if isinstance(sequence, bool) or not isinstance(sequence, int):
         raise InvalidInput(f"sequence must be a whole number, not {type(sequence).__name__}")
     if not 1 <= sequence < 2**62:
-        raise InvalidInput(f"sequence must be between 1 and 2**62, not {sequence}")
+        raise InvalidInput(f"sequence must be between 1 and 2**62, not {shown(sequence)}")
     return sequence
 
 
-def _checked_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
+def _checked_calls(calls: object) -> tuple[ToolCall, ...]:
+    if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes, Mapping)):
+        raise InvalidInput(f"tool_calls must be a list of tool calls, not {type(calls).__name__}")
+    return tuple(_checked_call(call) for call in calls)
+
+
+def _checked_call(call: object) -> ToolCall:
     if isinstance(call, Mapping):
         unknown = set(call) - {"id", "name", "arguments"}
         if unknown:
-            raise InvalidInput(f"a tool call has id, name and arguments; not {', '.join(sorted(unknown))}")
+            raise InvalidInput(f"a tool call has id, name and arguments; not {', '.join(sorted(map(str, unknown)))}")
         call = ToolCall(call.get("id", ""), call.get("name", ""), call.get("arguments") or {})
     if not isinstance(call, ToolCall):
         raise InvalidInput(f"a tool call must be ToolCall or a mapping, not {type(call).__name__}")
@@ -215,5 +244,8 @@ def _checked_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
     checked_text(call.name, "a tool call's name", max_bytes=1024)
     if not call.name:
         raise InvalidInput("a tool call needs a name")
-    checked_json(call.arguments, "a tool call's arguments", max_bytes=MAX_CONTENT_BYTES)
-    return call
+    if not isinstance(call.arguments, Mapping):
+        raise InvalidInput(f"a tool call's arguments must be a mapping, not {type(call.arguments).__name__}")
+    # A copy, and as it will be read back: what the caller does to its own afterwards is not what was said.
+    arguments = checked_json(dict(call.arguments), "a tool call's arguments", max_bytes=MAX_CONTENT_BYTES)
+    return ToolCall(call.id, call.name, json.loads(arguments))

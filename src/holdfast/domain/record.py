@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from holdfast.domain.scope import Home
+from holdfast.domain.text import shown
 from holdfast.errors import InvalidInput
 
 
@@ -148,18 +149,18 @@ def checked_layer(value: object) -> Layer:
     try:
         return Layer(str(value))
     except ValueError:
-        raise InvalidInput(f"layer must be one of {', '.join(Layer)}; not {value!r}") from None
+        raise InvalidInput(f"layer must be one of {', '.join(Layer)}; not {shown(value)}") from None
 
 
 def checked_type(value: object) -> RecordType:
     try:
         return RecordType(str(value))
     except ValueError:
-        raise InvalidInput(f"type must be one of {', '.join(RecordType)}; not {value!r}") from None
+        raise InvalidInput(f"type must be one of {', '.join(RecordType)}; not {shown(value)}") from None
 
 
 def checked_share(value: object, what: str) -> float:
     """A number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-        raise InvalidInput(f"{what} must be a number from 0 to 1, not {value!r}")
+        raise InvalidInput(f"{what} must be a number from 0 to 1, not {shown(value)}")
     return float(value)

@@ -13,6 +13,7 @@ from holdfast.errors import InvalidInput, InvalidKey
 
 MAX_CONTENT_BYTES = 4 * 1024 * 1024
 MAX_NAME_BYTES = 256
+_SHOWN = 120
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -21,7 +22,9 @@ def checked_text(value: object, what: str, *, max_bytes: int = MAX_CONTENT_BYTES
     if not isinstance(value, str):
         raise InvalidInput(f"{what} must be text, not {type(value).__name__}")
     if "\x00" in value:
-        raise InvalidInput(f"{what} contains a NUL character at position {value.index(chr(0))}; remove it before storing")
+        raise InvalidInput(
+            f"{what} contains a NUL character at position {value.index(chr(0))}; remove it before storing"
+        )
     # No UTF-8 text is longer than four bytes a character, so most texts need no encoding to be measured.
     if value.isascii():
         size = len(value)
@@ -58,3 +61,12 @@ def checked_name(value: object, what: str, *, max_bytes: int = MAX_NAME_BYTES) -
 
 def optional_name(value: object, what: str) -> str | None:
     return None if value is None else checked_name(value, what)
+
+
+def shown(value: object) -> str:
+    """A value in an error message: short, and safe for what cannot be printed, such as a number of 5,000 digits."""
+    try:
+        text = repr(value)
+    except Exception as error:  # why: whatever its repr does, a value that is refused must be refused in our words
+        return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.domain.text import checked_text
+from holdfast.domain.text import checked_text, shown
 from holdfast.errors import InvalidInput
 
 MAX_KEYS = 1_000
 MAX_MAP_BYTES = 256 * 1024
 MAX_LABEL_BYTES = 1024
+MAX_DEPTH = 100
+
+# An escaped NUL, not a backslash that stands before the letters u0000: backslashes in pairs are text.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+_BRACKET = re.compile(r"[\[{\]}]")
 
 
 def checked_json(value: object, what: str, *, max_bytes: int = MAX_MAP_BYTES) -> str:
@@ -20,9 +27,21 @@ def checked_json(value: object, what: str, *, max_bytes: int = MAX_MAP_BYTES) ->
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{what} is not JSON: {error}") from None
-    if "\\u0000" in text:
+    if "\\u0000" in text and _NUL.search(text):
         raise InvalidInput(f"{what} contains a NUL character")
-    return checked_text(text, what, max_bytes=max_bytes)
+    checked_text(text, what, max_bytes=max_bytes)
+    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        raise InvalidInput(f"{what} is nested more than {MAX_DEPTH} levels deep")
+    return text
+
+
+def _depth(text: str) -> int:
+    """How deep brackets stand in each other. Deeper than a reader's stack, a value could be stored but never read."""
+    depth = deepest = 0
+    for bracket in _BRACKET.findall(_STRING.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def checked_metadata(value: Mapping[str, Any] | None, what: str = "metadata") -> dict[str, Any]:
@@ -46,7 +65,7 @@ def checked_strings(value: Mapping[str, str] | None, what: str = "metadata") -> 
     for key, item in copy.items():
         checked_label(key, f"a key of {what}")
         if not isinstance(item, str):
-            raise InvalidInput(f"{what}[{key!r}] must be text, not {type(item).__name__}")
+            raise InvalidInput(f"{what}[{shown(key)}] must be text, not {type(item).__name__}")
     return copy
 
 
@@ -61,5 +80,5 @@ def checked_label(value: object, what: str) -> str:
 def checked_number(value: object, what: str) -> int:
     """A whole number from 0 up that every backend can hold."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
-        raise InvalidInput(f"{what} must be a whole number from 0 up, not {value!r}")
+        raise InvalidInput(f"{what} must be a whole number from 0 up, not {shown(value)}")
     return value

@@ -10,7 +10,7 @@ from holdfast.config import Search as SearchConfig
 from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind
 from holdfast.domain.record import RecordFilter, checked_layer, checked_type
 from holdfast.domain.scope import Space
-from holdfast.domain.text import checked_text
+from holdfast.domain.text import checked_text, shown
 from holdfast.domain.times import checked_time
 from holdfast.domain.values import checked_label, checked_strings
 from holdfast.errors import InvalidInput
@@ -22,7 +22,9 @@ RECIPES = (WORDS,)
 MAX_HITS = 1000
 
 
-def search(tx: Tx, space: Space, question: str, query: ChunkQuery, k: int, config: SearchConfig, now: datetime) -> list[Hit]:
+def search(
+    tx: Tx, space: Space, question: str, query: ChunkQuery, k: int, config: SearchConfig, now: datetime
+) -> list[Hit]:
     """The ``k`` best chunks by BM25. A question that shares no word with what is stored finds nothing."""
     terms = query_terms(question)
     return tx.chunks.search_words(space, terms, query, k, config.bm25_k1, config.bm25_b, now)
@@ -34,7 +36,7 @@ def checked_question(value: object) -> str:
 
 def checked_count(k: object) -> int:
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_HITS:
-        raise InvalidInput(f"k must be a whole number from 1 to {MAX_HITS}, not {k!r}")
+        raise InvalidInput(f"k must be a whole number from 1 to {MAX_HITS}, not {shown(k)}")
     return k
 
 
@@ -42,7 +44,7 @@ def checked_recipe(recipe: str | None) -> str:
     if recipe is None:
         return WORDS
     if recipe not in RECIPES:
-        raise InvalidInput(f"no recipe {recipe!r}; there is {', '.join(RECIPES)}")
+        raise InvalidInput(f"no recipe {shown(recipe)}; there is {', '.join(RECIPES)}")
     return recipe
 
 
@@ -83,7 +85,7 @@ def _kind(value: object) -> SourceKind:
     try:
         return SourceKind(str(value))
     except ValueError:
-        raise InvalidInput(f"kinds are {', '.join(SourceKind)}; not {value!r}") from None
+        raise InvalidInput(f"kinds are {', '.join(SourceKind)}; not {shown(value)}") from None
 
 
 def _listed(values: Iterable[Any] | None, what: str) -> Sequence[Any]:

@@ -12,8 +12,9 @@ from holdfast.domain.keys import SessionKey
 from holdfast.domain.record import RecordQuery
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import SessionInfo, State
+from holdfast.domain.text import shown
 from holdfast.domain.values import checked_metadata
-from holdfast.errors import StorageError
+from holdfast.errors import InvalidInput, StorageError
 from holdfast.storage.base import Tx
 
 
@@ -43,7 +44,7 @@ def open_session(
         metadata=checked_metadata(metadata),
         created_at=now,
         last_active_at=now,
-        expires_at=None if ttl is None else now + ttl,
+        expires_at=expiry(now, ttl),
     )
     if tx.sessions.add(scope, info):
         return info
@@ -73,11 +74,25 @@ def set_state(tx: Tx, scope: Scope, state: State) -> SessionInfo:
 
 def update_metadata(tx: Tx, scope: Scope, changes: Mapping[str, Any]) -> SessionInfo:
     """Merge; a value of None removes its key."""
+    if not isinstance(changes, Mapping):
+        raise InvalidInput(f"metadata must be a mapping, not {type(changes).__name__}")
     info = tx.sessions.lock(scope)
     merged = {**info.metadata, **changes}
     metadata = checked_metadata({key: value for key, value in merged.items() if value is not None})
     tx.sessions.set_metadata(scope, metadata)
     return replace(info, metadata=metadata)
+
+
+def expiry(now: datetime, ttl: object) -> datetime | None:
+    """The moment a time to live ends."""
+    if ttl is None:
+        return None
+    if not isinstance(ttl, timedelta) or ttl <= timedelta(0):
+        raise InvalidInput(f"ttl must be a positive timedelta, not {shown(ttl)}")
+    try:
+        return now + ttl
+    except OverflowError:
+        raise InvalidInput(f"ttl ends after the year 9999: {shown(ttl)}") from None
 
 
 def set_expiry(tx: Tx, scope: Scope, expires_at: datetime | None) -> SessionInfo:

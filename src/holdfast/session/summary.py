@@ -19,7 +19,9 @@ def swap(tx: Tx, scope: Scope, text: str, upper_sequence: int, expected_epoch: i
     checked_text(text, "summary")
     session = tx.sessions.lock(scope)
     if upper_sequence > session.last_sequence:
-        raise InvalidInput(f"a summary cannot cover up to {upper_sequence}: the session's last message is {session.last_sequence}")
+        raise InvalidInput(
+            f"a summary cannot cover up to {upper_sequence}: the session's last message is {session.last_sequence}"
+        )
     current = tx.summaries.get(scope)
     epoch = current.epoch if current else 0
     lowest = max(current.upper_sequence if current else 0, tx.summaries.cleared_through(scope) + 1)

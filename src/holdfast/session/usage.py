@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-import math
-
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import ModelUsage, Usage
-from holdfast.domain.text import checked_name
+from holdfast.domain.text import checked_name, shown
 from holdfast.domain.values import checked_number
 from holdfast.errors import InvalidInput
 from holdfast.storage.base import Tx
 
+# Of one call: sums of thousands of the largest still fit a database's whole numbers, the cost in billionths.
+_MAX_TOKENS = 10**12
+_MAX_COST = 1_000_000
 
-def checked_usage(model: str, input_tokens: object, output_tokens: object, cached_tokens: object, cost: object) -> ModelUsage:
-    if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not math.isfinite(cost) or not 0 <= cost < 1e9:
-        raise InvalidInput(f"cost must be a number from 0 up, not {cost!r}")
+
+def checked_usage(
+    model: str, input_tokens: object, output_tokens: object, cached_tokens: object, cost: object
+) -> ModelUsage:
+    if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost <= _MAX_COST:
+        raise InvalidInput(f"cost must be a number from 0 to {_MAX_COST:,}, not {shown(cost)}")
     return ModelUsage(
         checked_name(model, "model"),
         calls=1,
-        input_tokens=checked_number(input_tokens, "input_tokens"),
-        output_tokens=checked_number(output_tokens, "output_tokens"),
-        cached_tokens=checked_number(cached_tokens, "cached_tokens"),
+        input_tokens=_checked_tokens(input_tokens, "input_tokens"),
+        output_tokens=_checked_tokens(output_tokens, "output_tokens"),
+        cached_tokens=_checked_tokens(cached_tokens, "cached_tokens"),
         cost=float(cost),
     )
+
+
+def _checked_tokens(value: object, what: str) -> int:
+    tokens = checked_number(value, what)
+    if tokens > _MAX_TOKENS:
+        raise InvalidInput(f"{what} of one call cannot be {tokens:,}; the limit is {_MAX_TOKENS:,}")
+    return tokens
 
 
 def add(tx: Tx, scope: Scope, entry: ModelUsage) -> None:

@@ -35,8 +35,8 @@ _MAX_WORD = 64
 
 
 def analyse(text: str) -> Terms:
-    counts = Counter(_terms(text))
-    return Terms(counts, counts.total())
+    terms = _terms(text)
+    return Terms(Counter(terms), len(terms))
 
 
 def query_terms(text: str) -> list[int]:
@@ -44,17 +44,12 @@ def query_terms(text: str) -> list[int]:
     return list(dict.fromkeys(_terms(text)))
 
 
-def _terms(text: str) -> Iterator[int]:
-    for word in _words(text):
-        term = _term(word)
-        if term is not None:
-            yield term
+def _terms(text: str) -> list[int]:
+    words = _ASCII_WORD.findall(text.lower()) if text.isascii() else _words(text)
+    return [term for word in words if (term := _term(word)) is not None]
 
 
 def _words(text: str) -> Iterator[str]:
-    if text.isascii():
-        yield from _ASCII_WORD.findall(text.lower())
-        return
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     for word in _WORD.findall(folded):
         if _CJK_RUN.match(word):
@@ -81,7 +76,9 @@ def _term(word: str) -> int | None:
 
 @cache
 def _stemmer() -> Callable[[str], str]:
-    from snowballstemmer.english_stemmer import EnglishStemmer  # late: importing the package loads every language
+    from Stemmer import Stemmer  # late: most commands cut no words
 
-    stem: Callable[[str], str] = EnglishStemmer().stemWord
+    stemmer = Stemmer("english")
+    stemmer.maxCacheSize = 0  # _term remembers, and holds the number as well
+    stem: Callable[[str], str] = stemmer.stemWord
     return stem

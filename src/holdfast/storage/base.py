@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Hit
 from holdfast.domain.message import Message
@@ -39,6 +39,14 @@ class Finding:
     repaired: bool = False
 
 
+class Head(NamedTuple):
+    """Where a session's history ends."""
+
+    last_sequence: int
+    message_count: int
+    last_active_at: datetime
+
+
 class Sessions(Protocol):
     def add(self, scope: Scope, info: SessionInfo) -> bool:
         """False when another writer holds the key already."""
@@ -46,6 +54,9 @@ class Sessions(Protocol):
     def get(self, scope: Scope) -> SessionInfo | None: ...
     def lock(self, scope: Scope) -> SessionInfo:
         """The session, held until the transaction ends. Raises SessionNotFound."""
+
+    def head(self, scope: Scope) -> Head:
+        """Where the session's history ends, held until the transaction ends. Raises SessionNotFound."""
 
     def live(self, scope: Scope, key: str) -> SessionInfo | None: ...
     def find(self, scope: Scope, query: SessionQuery) -> list[SessionInfo]: ...

@@ -42,7 +42,9 @@ def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, in
 def _copy_table(source: Db, target: Db, table: Table, progress: Progress | None) -> int:
     total, done = _count(source, table), 0
     names = ", ".join(table.columns)
-    insert = f"INSERT INTO {table.name} ({names}) VALUES ({', '.join(':' + _slot(at) for at in range(len(table.columns)))})"
+    insert = (
+        f"INSERT INTO {table.name} ({names}) VALUES ({', '.join(':' + _slot(at) for at in range(len(table.columns)))})"
+    )
     for batch in _batches(source, table):
         rows = [_params(source, target, table, row) for row in batch]
         target.composed_many(insert, rows)
@@ -81,7 +83,9 @@ def _count(db: Db, table: Table) -> int:
     return int(db.composed(f"SELECT count(*) FROM {table.name}")[0][0])
 
 
-def copy_to_file(source: SqlStore, path: str, config: StorageConfig, clock: Clock, progress: Progress | None = None) -> None:
+def copy_to_file(
+    source: SqlStore, path: str, config: StorageConfig, clock: Clock, progress: Progress | None = None
+) -> None:
     """A new SQLite file with everything in it, which appears whole or not at all."""
     from holdfast.storage.sqlite.store import SqliteStore
 

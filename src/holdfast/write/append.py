@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from holdfast.config import Chunks as ChunkConfig
 from holdfast.domain.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from holdfast.domain.message import Message, Role
 from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.text import checked_name
 from holdfast.errors import ProviderError, SequenceConflict
 from holdfast.providers.embedder import Embedder
 from holdfast.storage.base import Tx
@@ -18,9 +19,10 @@ from holdfast.write.chunk import drafts
 
 log = logging.getLogger("holdfast.write")
 
+_MAX_FLOAT = 3.4e38
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+
+class Entry(NamedTuple):
     """A message with what search will find of it."""
 
     message: Message
@@ -46,24 +48,36 @@ def embedded(entries: list[Entry], embedder: Embedder | None) -> list[Entry]:
     if embedder is None or not texts:
         return entries
     try:
-        vectors = iter(embedder.embed(texts))
-    except ProviderError as error:
+        model = checked_name(embedder.name, "the embedder's name")
+        vectors = iter(_checked_vectors(embedder.embed(texts), len(texts)))
+    except Exception as error:  # why: whatever an embedder does, the message itself must be stored
         log.warning("embedding failed, %d chunks are searchable by words only: %s", len(texts), error)
         return entries
     return [
         Entry(
             entry.message,
-            tuple(replace(chunk, vector=Vector(embedder.name, tuple(next(vectors)))) for chunk in entry.chunks),
+            tuple(chunk._replace(vector=Vector(model, next(vectors))) for chunk in entry.chunks),
         )
         for entry in entries
     ]
 
 
+def _checked_vectors(given: Iterable[Iterable[float]], count: int) -> list[tuple[float, ...]]:
+    """A vector a text, all of one length, of numbers that fit 32 bits: else some backend would refuse the message."""
+    vectors = [tuple(map(float, vector)) for vector in given]
+    if len(vectors) != count:
+        raise ProviderError(f"{len(vectors)} vectors came for {count} texts")
+    if len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
+        raise ProviderError("the vectors are empty or of different lengths")
+    if not all(-_MAX_FLOAT < value < _MAX_FLOAT for vector in vectors for value in vector):
+        raise ProviderError("a vector holds a value that is no number or too large")
+    return vectors
+
+
 def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> list[Message]:
     """Store the messages under the next sequence numbers; all of them or none."""
-    session = tx.sessions.lock(scope)
-    last, count = session.last_sequence, session.message_count
-    active_at = session.last_active_at
+    head = tx.sessions.head(scope)
+    last, count, active_at = head
     stored = []
     for entry in entries:
         message = entry.message
@@ -73,12 +87,12 @@ def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> lis
                 stored.append(first)
                 continue
         last = _next_sequence(message.sequence, last)
-        message = replace(message, sequence=last, created_at=message.created_at or now)
+        message = message.stored_as(last, message.created_at or now)
         _store(tx, scope, message, entry.chunks)
         stored.append(message)
         count += 1
         active_at = max(active_at, message.created_at or now)
-    if count > session.message_count:
+    if count > head.message_count:
         tx.sessions.advance(scope, last, count, active_at)
     return stored
 
@@ -87,7 +101,9 @@ def _next_sequence(wanted: int, last: int) -> int:
     if not wanted:
         return last + 1
     if wanted <= last:
-        raise SequenceConflict(f"sequence {wanted} is not above the session's last one, {last}; leave it out to get the next")
+        raise SequenceConflict(
+            f"sequence {wanted} is not above the session's last one, {last}; leave it out to get the next"
+        )
     return wanted
 
 

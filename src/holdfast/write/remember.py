@@ -21,7 +21,7 @@ from holdfast.domain.record import (
     fingerprint,
 )
 from holdfast.domain.scope import Home, Scope
-from holdfast.domain.text import checked_text
+from holdfast.domain.text import checked_text, shown
 from holdfast.domain.times import checked_time
 from holdfast.domain.values import checked_label, checked_strings
 from holdfast.errors import InvalidInput, RecordNotFound
@@ -109,7 +109,7 @@ def _checked_ttl(value: object) -> timedelta:
         except (OverflowError, ValueError):
             seconds = None
     if seconds is None or seconds <= timedelta(0) or seconds > timedelta(days=365_000):
-        raise InvalidInput(f"ttl must be a positive timedelta or number of seconds, not {value!r}")
+        raise InvalidInput(f"ttl must be a positive timedelta or number of seconds, not {shown(value)}")
     return seconds
 
 
@@ -137,14 +137,28 @@ def save(tx: Tx, draft: Record, changes: Changes, cut: Cut, now: datetime) -> Re
     if home.scope.session is not None:
         tx.sessions.lock(home.scope)
     old = tx.records.lock(home.scope, draft.id)
+    if old is not None and old.home != home:
+        raise InvalidInput(f"record {draft.id} belongs to its {old.level}; saving it elsewhere would move or share it")
     if old is None and changes.key is not None:
         old = tx.records.by_key(home, changes.key)
     if old is not None:
-        return _change(tx, old, changes, cut, now)
+        return _change(tx, old, changes, cut, now, base=_revived(old, now))
     record = changes.over(draft)
     tx.records.insert(home, record)
     _index(tx, record, cut)
     return record
+
+
+def _revived(old: Record, now: datetime) -> Record:
+    """What is said again is true again: the end an earlier saying came to must not swallow the new one."""
+    expired = old.expires_at is not None and old.expires_at <= now
+    ended = old.valid_to is not None and old.valid_to <= now
+    return replace(
+        old,
+        expires_at=None if expired else old.expires_at,
+        valid_to=None if ended else old.valid_to,
+        superseded_by=None,
+    )
 
 
 def update(tx: Tx, scope: Scope, record_id: str, changes: Changes, cut: Cut, now: datetime) -> Record:
@@ -154,10 +168,10 @@ def update(tx: Tx, scope: Scope, record_id: str, changes: Changes, cut: Cut, now
     return _change(tx, old, changes, cut, now)
 
 
-def _change(tx: Tx, old: Record, changes: Changes, cut: Cut, now: datetime) -> Record:
+def _change(tx: Tx, old: Record, changes: Changes, cut: Cut, now: datetime, *, base: Record | None = None) -> Record:
     # A clock that was set back must not make a version end before it began.
     updated_at = max(now, old.updated_at or now)
-    record = replace(changes.over(old), updated_at=updated_at, version=old.version + 1)
+    record = replace(changes.over(base or old), updated_at=updated_at, version=old.version + 1)
     if record == replace(old, updated_at=updated_at, version=old.version + 1):
         return old
     tx.records.replace(old.home, record)
@@ -188,8 +202,6 @@ def forget(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> Forgotten:
     return Forgotten(totals, tuple(gone))
 
 
-
-
 def forget_key(tx: Tx, home: Home, key: str) -> Forgotten:
     found = tx.records.by_key(home, key)
     if found is None:
@@ -203,5 +215,7 @@ def forget_matching(tx: Tx, home: Home, words: str, now: datetime) -> Forgotten:
     if not wanted:
         raise InvalidInput("the query has no word to look for; nothing was forgotten")
     records = tx.records.find(home.scope, RecordQuery(include_past=True, limit=None), now)
-    matching = [record.id for record in records if wanted <= analyse(searchable(record)).counts.keys()]
+    # A scope does not say which level is meant: the tenant's own memories are not everybody's.
+    own = [record for record in records if record.home.space == home.space]
+    matching = [record.id for record in own if wanted <= analyse(searchable(record)).counts.keys()]
     return forget(tx, home.scope, matching)

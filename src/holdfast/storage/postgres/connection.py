@@ -29,7 +29,10 @@ T = TypeVar("T")
 # By the first two characters of SQLSTATE, or all five.
 _MEANINGS: dict[str, tuple[type[StorageError], str]] = {
     "08": (StoreUnavailable, "the connection to PostgreSQL was lost; nothing of this call was stored, repeat it"),
-    "57": (StoreUnavailable, "PostgreSQL is shutting down or ended the connection; nothing of this call was stored, repeat it"),
+    "57": (
+        StoreUnavailable,
+        "PostgreSQL is shutting down or ended the connection; nothing of this call was stored, repeat it",
+    ),
     "53": (StoreFull, "PostgreSQL is out of disk, memory or connections"),
     "23": (ConstraintFailed, "PostgreSQL refused a value that would break a constraint"),
     "25006": (StoreReadOnly, "this PostgreSQL accepts no writes; connect to the primary"),
@@ -153,7 +156,9 @@ class PostgresConnection:
             raw = psycopg.connect(self._url, autocommit=True, connect_timeout=self._config.connect_timeout_s)
         except psycopg.Error as error:
             text = str(error).strip().split("\n")[0]
-            raise StoreUnavailable(f"PostgreSQL cannot be reached: {text}; check the address, user and server") from error
+            raise StoreUnavailable(
+                f"PostgreSQL cannot be reached: {text}; check the address, user and server"
+            ) from error
         self._db = PostgresDb(raw)
         self.tx = SqlTx(self._db)
 

@@ -6,11 +6,12 @@ SELECT p.term, p.first_ordinal, p.data FROM unnest(:terms::bigint[]) AS t (value
         (SELECT max(q.first_ordinal) FROM postings q WHERE q.space_id = :space_id AND q.term = t.value)
 
 -- name: vectors.put
-INSERT INTO vectors (space_id, model_id, ordinal, vector) VALUES (:space_id, :model_id, :ordinal, :vector::vector)
-ON CONFLICT (space_id, model_id, ordinal) DO UPDATE SET vector = excluded.vector
+INSERT INTO vectors (chunk_id, model_id, vector) VALUES (:id, :model_id, :vector::vector)
+ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector
 
 -- name: vectors.all
-SELECT ordinal, vector::text FROM vectors WHERE space_id = :space_id AND model_id = :model_id ORDER BY ordinal
+SELECT chunk_id, vector::text FROM vectors
+WHERE model_id = :model_id AND chunk_id >= :low AND chunk_id < :high ORDER BY chunk_id
 
 -- name: copy.number_spaces
 SELECT setval(pg_get_serial_sequence('spaces', 'id'), max(id)) FROM spaces HAVING max(id) IS NOT NULL

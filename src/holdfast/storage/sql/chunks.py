@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Hit, Signal, Source, SourceKind, Vector
@@ -15,8 +16,6 @@ from holdfast.storage.sql import words
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.filters import record_filters
 from holdfast.storage.sql.words import SpaceRow
-
-_PAGE = 64
 
 
 class SqlChunks:
@@ -40,10 +39,11 @@ class SqlChunks:
         if not drafts:
             return 0
         row = self.ensure_space(space)
+        self._find_end(row)
         shared = {
             "space_id": row.id,
             "kind": source.kind.value,
-            "session": source.session_id,
+            "session": source.session_id if source.kind is SourceKind.MESSAGE else None,
             "record": source.id if source.kind is SourceKind.RECORD else None,
             "document": source.id if source.kind is SourceKind.DOCUMENT else None,
             "sequence": source.sequence,
@@ -56,13 +56,13 @@ class SqlChunks:
             self._insert(row, shared, draft, once=source.kind is SourceKind.MESSAGE)
         if row.next_ordinal - row.merged_ordinal >= words.TAIL:
             words.merge_tail(self._db, row)
-        self._advance(row)
+            self._advance(row)
         return row.next_ordinal - before
 
     def _insert(self, row: SpaceRow, shared: dict[str, Any], draft: ChunkDraft, *, once: bool) -> None:
         params = {
             **shared,
-            "ordinal": row.next_ordinal,
+            "id": row.chunk_id(row.next_ordinal),
             "hash": draft.hash,
             "word_count": draft.terms.length,
             "terms": words.pack_terms(draft.terms),
@@ -70,24 +70,17 @@ class SqlChunks:
         }
         if once:
             stored = self._db.one("chunks.insert_once", params)
-            if stored is not None and stored[0] != row.next_ordinal:
+            if stored is not None and stored[0] != params["id"]:
                 return  # the session has this chunk already; its range now reaches here
         else:
             self._db.run("chunks.insert", params)
         if draft.vector is not None:
-            self._put_vector(row, row.next_ordinal, draft.vector)
+            self._put_vector(params["id"], draft.vector)
         row.next_ordinal += 1
-        row.chunk_count += 1
-        row.word_count += draft.terms.length
 
-    def _put_vector(self, row: SpaceRow, ordinal: int, vector: Vector) -> None:
-        params = {
-            "space_id": row.id,
-            "model_id": self._model(vector),
-            "ordinal": ordinal,
-            "vector": self._db.pack_vector(vector.values),
-        }
-        self._db.run("vectors.put", params)
+    def _put_vector(self, chunk_id: int, vector: Vector) -> None:
+        packed = self._db.pack_vector(vector.values)
+        self._db.run("vectors.put", {"id": chunk_id, "model_id": self._model(vector), "vector": packed})
 
     def _model(self, vector: Vector) -> int:
         found = self._db.one("models.get", {"name": vector.model})
@@ -114,14 +107,19 @@ class SqlChunks:
         gone = [] if row is None else self._db.all(query, {"space_id": row.id, **params})
         if row is None or not gone:
             return 0
+        self._find_end(row)
         words.remove(self._db, row, gone)
-        keys = [{"space_id": row.id, "ordinal": ordinal} for ordinal, _, _ in gone]
+        keys = [{"id": chunk_id} for chunk_id, _, _ in gone]
         self._db.many("vectors.delete", keys)
         self._db.many("chunks.delete", keys)
-        row.chunk_count -= len(gone)
-        row.word_count -= sum(length for _, length, _ in gone)
         self._advance(row)
         return len(gone)
+
+    def _find_end(self, row: SpaceRow) -> None:
+        """Past the newest chunk, and past those that are gone: an ordinal is never given out twice."""
+        newest = self._db.one("spaces.newest", row.ids_from(0))
+        if newest is not None and newest[0] is not None:
+            row.next_ordinal = max(row.next_ordinal, words.ordinal_of(newest[0]) + 1)
 
     def _advance(self, row: SpaceRow) -> None:
         self._db.run(
@@ -142,31 +140,26 @@ class SqlChunks:
         if row is None or not terms:
             return []
         ranked = words.rank(self._db, row, terms, self._allowed(row, query, now), k1, b)
-        hits: list[Hit] = []
-        for rank, (score, chunk) in enumerate(self._current(row, ranked, query, now), start=1):
-            hits.append(_hit(chunk, rank, score))
-            if len(hits) == limit:
-                break
-        return hits
+        found = enumerate(self._current(ranked, query, now), start=1)
+        return [_hit(chunk, rank, score) for rank, (score, chunk) in islice(found, limit)]
 
     def _allowed(self, row: SpaceRow, query: ChunkQuery, now: datetime) -> list[int] | None:
-        """The ordinals the filters leave, or None when they leave all."""
+        """The ids the filters leave, or None when they leave all."""
         where, params = _chunk_filters(query, now)
         if not where:
             return None
-        found = self._db.all("chunks.allowed", {"space_id": row.id, **params}, where=where)
-        return [ordinal for (ordinal,) in found]
+        found = self._db.all("chunks.allowed", {**row.ids_from(0), **params}, where=where)
+        return [chunk_id for (chunk_id,) in found]
 
     def _current(
-        self, row: SpaceRow, ranked: Sequence[tuple[int, float]], query: ChunkQuery, now: datetime
+        self, pages: Iterable[list[tuple[int, float]]], query: ChunkQuery, now: datetime
     ) -> Iterator[tuple[float, Row]]:
-        """Ranked chunks a page at a time, past the records that are no longer true."""
-        for start in range(0, len(ranked), _PAGE):
-            page = ranked[start : start + _PAGE]
-            params = {"space_id": row.id, "ordinals": self._db.numbers([ordinal for ordinal, _ in page])}
-            chunks = {chunk[0]: chunk for chunk in self._db.all("chunks.fetch", params)}
-            for ordinal, score in page:
-                chunk = chunks.get(ordinal)
+        """Ranked chunks, past the records that are no longer true."""
+        for page in pages:
+            ids = self._db.numbers([chunk_id for chunk_id, _ in page])
+            chunks = {chunk[0]: chunk for chunk in self._db.all("chunks.fetch", {"ids": ids})}
+            for chunk_id, score in page:
+                chunk = chunks.get(chunk_id)
                 if chunk is not None and (query.as_of is not None or _is_current(chunk, to_micros(now))):
                     yield score, chunk
 
@@ -178,7 +171,7 @@ def _chunk_filters(query: ChunkQuery, now: datetime) -> tuple[str, dict[str, Any
         names = ", ".join(f"'{kind.value}'" for kind in query.kinds)
         clauses.append(f"c.kind IN ({names})")
     if query.session is not None:
-        clauses.append("c.session_id = :session")
+        clauses.append("(c.session_id = :session OR r.session_id = :session)")
         params["session"] = query.session
     if query.since is not None:
         clauses.append("c.created_at >= :since")
@@ -202,7 +195,24 @@ def _is_current(chunk: Row, now: int) -> bool:
 
 
 def _hit(chunk: Row, rank: int, score: float) -> Hit:
-    _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, metadata, *_, layer, type_, key = chunk
+    (
+        _,
+        text,
+        kind,
+        session_id,
+        record_id,
+        document_id,
+        first,
+        last,
+        role,
+        name,
+        created_at,
+        metadata,
+        *_,
+        layer,
+        type_,
+        key,
+    ) = chunk
     source = Source(
         kind=SourceKind(kind),
         id=record_id or document_id or session_id,

@@ -17,7 +17,6 @@ from holdfast.storage.sql.writer import Transactions
 T = TypeVar("T")
 
 
-
 class Examined(Protocol):
     def write(self, work: Callable[[SqlTx], T]) -> T: ...
     def read(self, work: Callable[[SqlTx], T]) -> T: ...
@@ -59,9 +58,7 @@ def examine(store: Examined, *, repair: bool) -> Iterator[Finding]:
 def _sessions(db: Db, *, repair: bool) -> Finding:
     wrong = db.all("doctor.session_counts", {})
     if repair:
-        fixes = [
-            {"session": row[0], "message_count": row[3], "last_sequence": max(row[1], row[4])} for row in wrong
-        ]
+        fixes = [{"session": row[0], "message_count": row[3], "last_sequence": max(row[1], row[4])} for row in wrong]
         db.many("doctor.fix_session", fixes)
     detail = f"{len(wrong)} sessions miscount their messages" if wrong else "every session counts its messages right"
     return Finding("sessions", not wrong, detail, repaired=repair and bool(wrong))
@@ -69,7 +66,9 @@ def _sessions(db: Db, *, repair: bool) -> Finding:
 
 def _summaries(db: Db) -> Finding:
     wrong = db.all("doctor.summaries", {})
-    detail = f"{len(wrong)} summaries cover messages that do not exist" if wrong else "no summary claims more than there is"
+    detail = (
+        f"{len(wrong)} summaries cover messages that do not exist" if wrong else "no summary claims more than there is"
+    )
     return Finding("summaries", not wrong, detail)
 
 
@@ -91,31 +90,35 @@ def _labels(db: Db, *, repair: bool) -> Finding:
             "records.add_metadata",
             [{"id": record, "key": key, "value": value} for record, key, value in expected_metadata if record in wrong],
         )
-    detail = f"{len(wrong)} records are labelled otherwise than they say" if wrong else "labels agree with their records"
+    detail = (
+        f"{len(wrong)} records are labelled otherwise than they say" if wrong else "labels agree with their records"
+    )
     return Finding("labels", not wrong, detail, repaired=repair and bool(wrong))
 
 
 def _words(db: Db, space: Row, *, stale: bool, repair: bool) -> Finding:
     """Rebuild the index from the text and compare."""
     space_id, _, level, owner, next_ordinal, merged, chunk_count, word_count = space
-    chunks = db.all("doctor.space_chunks", {"space_id": space_id})
+    row = SpaceRow(space_id, next_ordinal, merged, chunk_count, word_count)
+    chunks = db.all("doctor.space_chunks", row.ids_from(0))
     faults = []
     expected = []
-    for ordinal, length, packed, text in chunks:
+    for chunk_id, length, packed, text in chunks:
         terms = analyse(text)
-        expected.append((ordinal, terms.length, words.pack_terms(terms)))
+        expected.append((chunk_id, terms.length, words.pack_terms(terms)))
         if (length, bytes(packed)) != expected[-1][1:]:
-            faults.append(f"chunk {ordinal} has other words than its text")
+            faults.append(f"chunk {words.ordinal_of(chunk_id)} has other words than its text")
     stored: dict[int, bytes] = {}
     for term, _, data in db.all("words.everything", {"space_id": space_id}):
         stored[term] = stored.get(term, b"") + bytes(data)
-    if stored != words.postings_of(row for row in expected if row[0] < merged):
+    merged_chunks = [chunk for chunk in expected if chunk[0] < row.chunk_id(merged)]
+    if stored != words.postings_of(merged_chunks):
         faults.append("the postings differ from the chunks")
-    totals = (len(expected), sum(length for _, length, _ in expected))
+    totals = (len(merged_chunks), sum(length for _, length, _ in merged_chunks))
     if totals != (chunk_count, word_count):
         faults.append(f"counts {chunk_count, word_count} should be {totals}")
     if repair and (faults or stale):
-        _reword(db, SpaceRow(space_id, next_ordinal, 0, *totals), expected)
+        _reword(db, SpaceRow(space_id, next_ordinal, 0, 0, 0), expected)
     where = f"{level} {owner}".strip()
     if not faults and stale:
         return Finding("words", repair, f"{where}: indexed by another analysis", repaired=repair)
@@ -124,11 +127,11 @@ def _words(db: Db, space: Row, *, stale: bool, repair: bool) -> Finding:
 
 
 def _reword(db: Db, space: SpaceRow, expected: list[Row]) -> None:
-    rows = [
-        {"space_id": space.id, "ordinal": ordinal, "word_count": length, "terms": packed} for ordinal, length, packed in expected
-    ]
+    rows = [{"id": chunk_id, "word_count": length, "terms": packed} for chunk_id, length, packed in expected]
     db.many("doctor.reword", rows)
     db.run("words.drop_space", {"space_id": space.id})
+    if expected:
+        space.next_ordinal = max(space.next_ordinal, words.ordinal_of(expected[-1][0]) + 1)
     words.merge_tail(db, space)
     params = {"id": space.id, "next_ordinal": space.next_ordinal, "merged_ordinal": space.merged_ordinal}
     db.run("spaces.advance", {**params, "chunk_count": space.chunk_count, "word_count": space.word_count})

@@ -28,4 +28,3 @@ def record_filters(wanted: RecordFilter) -> tuple[list[str], dict[str, Any]]:
         )
         params |= {key_name: key, value_name: value}
     return clauses, params
-

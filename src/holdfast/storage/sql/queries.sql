@@ -9,6 +9,9 @@ ON CONFLICT (tenant, level, owner) DO NOTHING
 SELECT id, next_ordinal, merged_ordinal, chunk_count, word_count FROM spaces
 WHERE tenant = :tenant AND level = :level AND owner = :owner {order}
 
+-- name: spaces.newest
+SELECT max(id) FROM chunks WHERE id >= :low AND id < :high
+
 -- name: spaces.advance
 UPDATE spaces
 SET next_ordinal = :next_ordinal, merged_ordinal = :merged_ordinal, chunk_count = :chunk_count, word_count = :word_count
@@ -27,6 +30,9 @@ ON CONFLICT DO NOTHING
 SELECT id, tenant, user_id, agent, channel, chat, thread, state, metadata, created_at, last_active_at, expires_at,
     last_sequence, message_count
 FROM sessions s WHERE {where} {order}
+
+-- name: sessions.head
+SELECT last_sequence, message_count, last_active_at FROM sessions s WHERE {where} {order}
 
 -- name: sessions.advance
 UPDATE sessions SET last_sequence = :last_sequence, message_count = :message_count,
@@ -178,48 +184,47 @@ INSERT INTO record_metadata (record_id, key, value) VALUES (:id, :key, :value)
 
 -- name: chunks.insert
 INSERT INTO chunks
-    (space_id, ordinal, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at, hash,
+    (id, space_id, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at, hash,
      word_count, terms, text)
 VALUES
-    (:space_id, :ordinal, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :hash,
+    (:id, :space_id, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :hash,
      :word_count, :terms, :text)
 
 -- name: chunks.insert_once
 INSERT INTO chunks
-    (space_id, ordinal, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at, hash,
+    (id, space_id, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at, hash,
      word_count, terms, text)
 VALUES
-    (:space_id, :ordinal, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :hash,
+    (:id, :space_id, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :hash,
      :word_count, :terms, :text)
-ON CONFLICT (session_id, hash) WHERE kind = 'message' DO UPDATE SET last_sequence = excluded.last_sequence
-RETURNING ordinal
+ON CONFLICT (session_id, hash) DO UPDATE SET last_sequence = excluded.last_sequence
+RETURNING id
 
 -- name: chunks.of_session
-SELECT ordinal, word_count, terms FROM chunks
-WHERE space_id = :space_id AND session_id = :session AND kind = 'message' ORDER BY ordinal
+SELECT id, word_count, terms FROM chunks WHERE session_id = :session AND space_id = :space_id ORDER BY id
 
 -- name: chunks.of_record
-SELECT ordinal, word_count, terms FROM chunks WHERE space_id = :space_id AND record_id = :record ORDER BY ordinal
+SELECT id, word_count, terms FROM chunks WHERE record_id = :record AND space_id = :space_id ORDER BY id
 
 -- name: chunks.tail
-SELECT ordinal, word_count, terms FROM chunks WHERE space_id = :space_id AND ordinal >= :ordinal ORDER BY ordinal
+SELECT id, word_count, terms FROM chunks WHERE id >= :low AND id < :high ORDER BY id
 
 -- name: chunks.delete
-DELETE FROM chunks WHERE space_id = :space_id AND ordinal = :ordinal
+DELETE FROM chunks WHERE id = :id
 
 -- name: chunks.allowed
-SELECT c.ordinal FROM chunks c LEFT JOIN records r ON r.id = c.record_id
-WHERE c.space_id = :space_id AND {where} ORDER BY c.ordinal
+SELECT c.id FROM chunks c LEFT JOIN records r ON r.id = c.record_id
+WHERE c.id >= :low AND c.id < :high AND {where} ORDER BY c.id
 
 -- name: words.postings
 SELECT term, data FROM postings WHERE space_id = :space_id AND term IN :terms[]
 ORDER BY term, first_ordinal
 
 -- name: chunks.fetch
-SELECT c.ordinal, c.text, c.kind, c.session_id, c.record_id, c.document_id, c.first_sequence, c.last_sequence, c.role, c.name,
+SELECT c.id, c.text, c.kind, coalesce(c.session_id, r.session_id), c.record_id, c.document_id, c.first_sequence, c.last_sequence, c.role, c.name,
     c.created_at, r.metadata, r.valid_to, r.superseded_by, r.expires_at, r.layer, r.type, r.key
 FROM chunks c LEFT JOIN records r ON r.id = c.record_id
-WHERE c.space_id = :space_id AND c.ordinal IN :ordinals[]
+WHERE c.id IN :ids[]
 
 -- name: words.block_before
 SELECT max(first_ordinal) FROM postings WHERE space_id = :space_id AND term = :term AND first_ordinal <= :ordinal
@@ -248,7 +253,7 @@ SELECT id, dimension FROM models WHERE name = :name
 INSERT INTO models (name, dimension) VALUES (:name, :dimension) ON CONFLICT (name) DO NOTHING
 
 -- name: vectors.delete
-DELETE FROM vectors WHERE space_id = :space_id AND ordinal = :ordinal
+DELETE FROM vectors WHERE chunk_id = :id
 
 -- name: imports.seen
 SELECT 1 FROM imports WHERE tenant = :tenant AND digest = :digest
@@ -267,10 +272,10 @@ INSERT INTO properties (name, value) VALUES (:name, :value) ON CONFLICT (name) D
 SELECT id, tenant, level, owner, next_ordinal, merged_ordinal, chunk_count, word_count FROM spaces ORDER BY id
 
 -- name: doctor.space_chunks
-SELECT ordinal, word_count, terms, text FROM chunks WHERE space_id = :space_id ORDER BY ordinal
+SELECT id, word_count, terms, text FROM chunks WHERE id >= :low AND id < :high ORDER BY id
 
 -- name: doctor.reword
-UPDATE chunks SET word_count = :word_count, terms = :terms WHERE space_id = :space_id AND ordinal = :ordinal
+UPDATE chunks SET word_count = :word_count, terms = :terms WHERE id = :id
 
 -- name: doctor.session_counts
 SELECT s.id, s.last_sequence, s.message_count, count(m.sequence), coalesce(max(m.sequence), 0)
@@ -285,7 +290,7 @@ UPDATE sessions SET message_count = :message_count, last_sequence = :last_sequen
 SELECT y.session_id FROM summaries y JOIN sessions s ON s.id = y.session_id WHERE y.upper_sequence > s.last_sequence
 
 -- name: doctor.models
-SELECT m.name, m.dimension, count(v.ordinal) FROM models m LEFT JOIN vectors v ON v.model_id = m.id
+SELECT m.name, m.dimension, count(v.chunk_id) FROM models m LEFT JOIN vectors v ON v.model_id = m.id
 GROUP BY m.name, m.dimension ORDER BY m.name
 
 -- name: doctor.records

@@ -12,6 +12,7 @@ from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.errors import SessionNotFound
+from holdfast.storage.base import Head
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.rows import message_from, message_params, micros, session_from, to_json
@@ -67,8 +68,15 @@ class SqlSessions:
         where, params = in_scope(scope)
         row = self._db.one("sessions.select", params, where=where, order=self._db.for_update)
         if row is None:
-            raise SessionNotFound(f"no session {scope.session} here; it may have been deleted")
+            raise _gone(scope)
         return session_from(row)
+
+    def head(self, scope: Scope) -> Head:
+        where, params = in_scope(scope)
+        row = self._db.one("sessions.head", params, where=where, order=self._db.for_update)
+        if row is None:
+            raise _gone(scope)
+        return Head(row[0], row[1], from_micros(row[2]))
 
     def live(self, scope: Scope, key: str) -> SessionInfo | None:
         where, params = in_scope(scope)
@@ -237,6 +245,10 @@ class SqlUsage:
         where, params = in_scope(scope)
         rows = self._db.all("usage.select", params, where=where)
         return [ModelUsage(row[0], row[1], row[2], row[3], row[4], cost=row[5] / _NANO) for row in rows]
+
+
+def _gone(scope: Scope) -> SessionNotFound:
+    return SessionNotFound(f"no session {scope.session} here; it may have been deleted")
 
 
 def _at(scope: Scope, **values: Any) -> dict[str, Any]:

@@ -45,12 +45,12 @@ TABLES = (
     _table("documents", "id", "space_id uri title content_hash metadata created_at updated_at"),
     _table(
         "chunks",
-        "space_id ordinal",
-        "kind session_id record_id document_id first_sequence last_sequence role name created_at hash word_count terms text",
+        "id",
+        "space_id kind session_id record_id document_id first_sequence last_sequence role name created_at hash word_count terms text",
     ),
     _table("postings", "space_id term first_ordinal", "data"),
     _table("models", "id", "name dimension"),
-    _table("vectors", "space_id model_id ordinal", "vector"),
+    _table("vectors", "model_id chunk_id", "vector"),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
     _table("properties", "name", "value"),
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Long enough that a merge writes several postings to a row, short enough that scanning it costs less than a millisecond.
 TAIL = 512
 BLOCK = 256
+_PAGE = 64
 _ENTRY = 8
 _MAX_COUNT = 255
 _MAX_LENGTH = 0xFFFF
@@ -29,7 +30,7 @@ _MAX_LENGTH = 0xFFFF
 
 @dataclass(slots=True)
 class SpaceRow:
-    """A space's counters while a transaction works on it."""
+    """A space's counters while a transaction works on it. The counts are those of the merged chunks."""
 
     id: int
     next_ordinal: int
@@ -37,10 +38,25 @@ class SpaceRow:
     chunk_count: int
     word_count: int
 
+    def chunk_id(self, ordinal: int) -> int:
+        return self.id << 32 | ordinal
+
+    def ids_from(self, ordinal: int) -> dict[str, int]:
+        """The half-open range of the ids of this space's chunks from the ordinal on."""
+        return {"low": self.chunk_id(ordinal), "high": self.chunk_id(0) + (1 << 32)}
+
+
+def ordinal_of(chunk_id: int) -> int:
+    return chunk_id & 0xFFFFFFFF
+
 
 def pack_terms(terms: Terms) -> bytes:
-    size = len(terms.counts)
-    return struct.pack(f"<{size}q{size}B", *terms.counts, *(min(count, _MAX_COUNT) for count in terms.counts.values()))
+    counts = terms.counts.values()
+    try:
+        packed = bytes(counts)
+    except ValueError:  # a word said more often than a byte can count
+        packed = bytes(min(count, _MAX_COUNT) for count in counts)
+    return struct.pack(f"<{len(terms.counts)}q", *terms.counts) + packed
 
 
 def unpack_terms(data: bytes) -> tuple[tuple[int, ...], bytes]:
@@ -50,7 +66,7 @@ def unpack_terms(data: bytes) -> tuple[tuple[int, ...], bytes]:
 
 def merge_tail(db: Db, space: SpaceRow) -> None:
     """Move the tail into the postings. The caller writes the space's counters back."""
-    rows = db.all("chunks.tail", {"space_id": space.id, "ordinal": space.merged_ordinal})
+    rows = db.all("chunks.tail", space.ids_from(space.merged_ordinal))
     added = postings_of(rows)
     last_blocks = db.all("words.last_blocks", {"space_id": space.id, "terms": db.numbers(list(added))})
     open_blocks = {term: (first, bytes(data)) for term, first, data in last_blocks if len(data) < BLOCK * _ENTRY}
@@ -60,12 +76,15 @@ def merge_tail(db: Db, space: SpaceRow) -> None:
         puts += _blocks(space.id, term, first, old + entries)
     db.many("words.put", puts)
     space.merged_ordinal = space.next_ordinal
+    space.chunk_count += len(rows)
+    space.word_count += sum(length for _, length, _ in rows)
 
 
 def postings_of(rows: Iterable[Row]) -> dict[int, bytes]:
-    """(ordinal, word count, packed terms) rows turned around: each term's packed entries."""
+    """(id, word count, packed terms) rows turned around: each term's packed entries."""
     entries: defaultdict[int, bytearray] = defaultdict(bytearray)
-    for ordinal, length, packed in rows:
+    for chunk_id, length, packed in rows:
+        ordinal = ordinal_of(chunk_id)
         terms, counts = unpack_terms(bytes(packed))
         for term, count in zip(terms, counts, strict=True):
             entries[term] += struct.pack("<II", ordinal, count << 16 | min(length, _MAX_LENGTH))
@@ -88,10 +107,13 @@ def _first_ordinal(data: bytes) -> int:
 
 
 def remove(db: Db, space: SpaceRow, rows: Sequence[Row]) -> None:
-    """Take chunks, as (ordinal, word count, packed terms), out of the postings. Those in the tail are in none."""
+    """Take chunks, as (id, word count, packed terms), out of the postings. Those in the tail are in none."""
     gone: defaultdict[int, set[int]] = defaultdict(set)
-    for ordinal, _, packed in rows:
+    for chunk_id, length, packed in rows:
+        ordinal = ordinal_of(chunk_id)
         if ordinal < space.merged_ordinal:
+            space.chunk_count -= 1
+            space.word_count -= length
             for term in unpack_terms(bytes(packed))[0]:
                 gone[term].add(ordinal)
     for term, ordinals in gone.items():
@@ -113,41 +135,78 @@ def _without(data: bytes, ordinals: set[int]) -> bytes:
 
 def rank(
     db: Db, space: SpaceRow, terms: Sequence[int], allowed: Sequence[int] | None, k1: float, b: float
-) -> list[tuple[int, float]]:
-    """Every matching ordinal with its BM25 score, best first, the newer first among equals."""
+) -> Iterator[list[tuple[int, float]]]:
+    """Pages of matching chunk ids with their BM25 scores, best first, the newer first among equals."""
     import numpy as np  # late: most commands never search
 
-    found = _entries(db, space, terms)
-    if not found or not space.chunk_count:
-        return []
-    average = max(1.0, space.word_count / space.chunk_count)
+    tail = db.all("chunks.tail", space.ids_from(space.merged_ordinal))
+    found = _entries(db, space, terms, tail)
+    if not found:
+        return
+    chunk_count = space.chunk_count + len(tail)
+    average = max(1.0, (space.word_count + sum(length for _, length, _ in tail)) / chunk_count)
     ordinals, weights = [], []
     for term in sorted(found):
         entries = found[term]
         frequency = (entries[:, 1] >> 16).astype(np.float64)
         length = (entries[:, 1] & _MAX_LENGTH).astype(np.float64)
-        rarity = np.log1p((space.chunk_count - len(entries) + 0.5) / (len(entries) + 0.5))
+        rarity = np.log1p((chunk_count - len(entries) + 0.5) / (len(entries) + 0.5))
         weights.append(rarity * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average)))
         ordinals.append(entries[:, 0])
-    everywhere = np.concatenate(ordinals)
-    scores = np.bincount(everywhere, weights=np.concatenate(weights))
-    candidates = np.unique(everywhere) if allowed is None else np.intersect1d(everywhere, np.asarray(allowed, dtype="<u4"))
-    order = np.lexsort((-candidates.astype(np.int64), -scores[candidates]))
-    best = candidates[order]
-    return list(zip(best.tolist(), scores[best].tolist(), strict=True))
+    scores = np.bincount(np.concatenate(ordinals), weights=np.concatenate(weights))
+    if allowed is not None:
+        outside = np.ones(len(scores), dtype=bool)
+        outside[[ordinal for ordinal in map(ordinal_of, allowed) if ordinal < len(scores)]] = False
+        scores[outside] = 0.0
+    yield from _pages(space, scores)
 
 
-def _entries(db: Db, space: SpaceRow, terms: Sequence[int]) -> Mapping[int, np.ndarray]:
+def _pages(space: SpaceRow, scores: np.ndarray) -> Iterator[list[tuple[int, float]]]:
+    """The best few first, and the rest only for a caller who goes on asking: nobody sorts what nobody reads."""
+    import numpy as np
+
+    left = np.flatnonzero(scores)
+    while len(left):
+        values = scores[left]
+        # Everything that ties with the page's last goes onto the page, so that the order does not depend on its size.
+        bar = np.partition(values, -_PAGE)[-_PAGE] if len(left) > _PAGE else values.min()
+        page = left[values >= bar]
+        best = page[np.lexsort((-page, -scores[page]))]
+        yield [
+            (space.chunk_id(ordinal), score)
+            for ordinal, score in zip(best.tolist(), scores[best].tolist(), strict=True)
+        ]
+        left = left[values < bar]
+
+
+def _entries(db: Db, space: SpaceRow, terms: Sequence[int], tail: Sequence[Row]) -> Mapping[int, np.ndarray]:
     """For each term that occurs: an array of (ordinal, count and length)."""
     import numpy as np
 
     pieces: defaultdict[int, list[bytes]] = defaultdict(list)
     for term, data in db.all("words.postings", {"space_id": space.id, "terms": db.numbers(terms)}):
         pieces[term].append(bytes(data))
-    wanted = frozenset(terms)
-    for ordinal, length, packed in db.all("chunks.tail", {"space_id": space.id, "ordinal": space.merged_ordinal}):
-        chunk_terms, counts = unpack_terms(bytes(packed))
-        for term in wanted.intersection(chunk_terms):
-            count = counts[chunk_terms.index(term)]
-            pieces[term].append(struct.pack("<II", ordinal, count << 16 | min(length, _MAX_LENGTH)))
+    for term, data in _tail_entries(tail, terms):
+        pieces[term].append(data)
     return {term: np.frombuffer(b"".join(parts), dtype="<u4").reshape(-1, 2) for term, parts in pieces.items()}
+
+
+def _tail_entries(rows: Sequence[Row], wanted: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """The wanted terms' packed entries among the newest chunks, all chunks looked through at once."""
+    import numpy as np
+
+    if not rows:
+        return
+    sizes = [len(packed) // 9 for _, _, packed in rows]
+    terms = np.frombuffer(b"".join(packed[: size * 8] for (_, _, packed), size in zip(rows, sizes, strict=True)), "<i8")
+    at = np.flatnonzero(np.isin(terms, np.asarray(wanted, dtype="<i8")))
+    counts = np.frombuffer(b"".join(packed[size * 8 :] for (_, _, packed), size in zip(rows, sizes, strict=True)), "u1")
+    chunk = np.repeat(np.arange(len(rows)), sizes)[at]
+    ordinals = np.asarray([ordinal_of(chunk_id) for chunk_id, _, _ in rows], dtype="<u4")[chunk]
+    lengths = np.asarray([min(length, _MAX_LENGTH) for _, length, _ in rows], dtype="<u4")[chunk]
+    entries = np.stack([ordinals, counts[at].astype("<u4") << 16 | lengths], axis=1)
+    found = terms[at]
+    for term in wanted:
+        mine = entries[found == term]
+        if len(mine):
+            yield term, mine.tobytes()

@@ -1,8 +1,8 @@
-"""One writer that groups commits.
+"""One writer that groups commits, without a thread of its own.
 
-Every caller queues its work and then waits for its turn on one lock. Whoever gets the lock runs all the work that is queued by
-then in one transaction, a savepoint each, commits once, and wakes the others with their results. A lone caller finds the queue
-holding only its own work and pays one uncontended lock. Nobody is answered before the commit.
+Every caller queues its work. The first becomes the leader: it runs all the work that is queued by then in one transaction, a
+savepoint each, commits once, wakes the others with their results, and hands the lead to whoever queued meanwhile. A lone
+caller is its own leader and pays an uncontended lock. Nobody is answered before the commit.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic, sleep
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.errors import StorageError, StoreUnavailable
@@ -40,13 +41,17 @@ class Transactions(Protocol):
 
 
 class Ticket(Generic[T]):
-    __slots__ = ("done", "error", "result", "work")
+    """A caller's work and its outcome. The caller waits at ``gate`` until it is done, or is to lead."""
+
+    __slots__ = ("done", "error", "gate", "leads", "result", "work")
 
     def __init__(self, work: Callable[[SqlTx], T]) -> None:
         self.work = work
         self.done = False
+        self.leads = False
         self.result: T | None = None
         self.error: BaseException | None = None
+        self.gate = threading.Lock()
 
     def answer(self) -> T:
         if self.error is not None:
@@ -58,30 +63,37 @@ class Ticket(Generic[T]):
 
 
 _ATTEMPTS = 5
+# How long a leader waits for as many callers as the last group had. Those that were just answered are about to come again,
+# and a commit shared by all of them is worth many times this.
+_PATIENCE = 0.0005
 
 
 class Writer:
     def __init__(self, connection: Transactions, group_size: int) -> None:
         self._connection = connection
         self._group_size = group_size
-        self._turn = threading.Lock()
+        self._mutex = threading.Lock()  # guards the queue and who leads
+        self._turn = threading.Lock()  # held by whoever uses the connection
         self._queue: deque[Ticket[Any]] = deque()
+        self._led = False
+        self._crowd = 1
         self._pending: list[Ticket[Any]] = []
-        self._leader: int | None = None
+        self._busy: int | None = None
         self._closed = False
 
     def write(self, work: Callable[[SqlTx], T]) -> T:
         self.refuse_nesting()
         ticket = Ticket(work)
-        self._queue.append(ticket)
         try:
-            with self._turn:
-                # Another leader may have done it while this thread waited.
-                while not ticket.done:
-                    self._lead()
-        except BaseException:  # why: an interrupted caller was told nothing, so its work must not happen behind its back
-            with suppress(ValueError):
-                self._queue.remove(ticket)
+            self._join(ticket)
+            if not ticket.leads:
+                ticket.gate.acquire()
+            if ticket.leads:
+                self._lead(ticket)
+        except (
+            BaseException
+        ):  # why: an interrupted caller was told nothing, so its work must not happen behind its back
+            self._withdraw(ticket)
             raise
         return ticket.answer()
 
@@ -90,31 +102,72 @@ class Writer:
         self.refuse_nesting()
         with self._turn:
             self._refuse_closed()
-            self._leader = threading.get_ident()
+            self._busy = threading.get_ident()
             try:
                 return action()
             finally:
-                self._leader = None
+                self._busy = None
 
     def refuse_nesting(self) -> None:
-        if self._leader == threading.get_ident():
-            raise StorageError("the store was called inside its own transaction; use the transaction that was handed over")
+        if self._busy == threading.get_ident():
+            raise StorageError(
+                "the store was called inside its own transaction; use the transaction that was handed over"
+            )
 
     def close(self) -> None:
         """Finish what is queued, then refuse."""
-        self.refuse_nesting()
+        with suppress(StorageError):  # a server that is gone, or a store that is closed, has nothing left to finish
+            self.write(lambda _: None)
         with self._turn:
-            while self._queue and not self._closed:
-                self._lead()
             self._closed = True
 
     def _refuse_closed(self) -> None:
         if self._closed:
             raise StoreUnavailable("this store is closed; open it again")
 
-    def _lead(self) -> None:
+    def _join(self, ticket: Ticket[Any]) -> None:
+        with self._mutex:
+            self._queue.append(ticket)
+            if self._led:
+                ticket.gate.acquire()
+            else:
+                ticket.leads = self._led = True
+
+    def _lead(self, own: Ticket[Any]) -> None:
+        try:
+            self._gather()
+            with self._turn:
+                self._busy = threading.get_ident()
+                try:
+                    self._run_queued(own)
+                finally:
+                    self._busy = None
+        finally:
+            self._hand_over(own)
+
+    def _gather(self) -> None:
+        until = monotonic() + _PATIENCE
+        while len(self._queue) < self._crowd and monotonic() < until:
+            sleep(0)  # let the others run
+
+    def _hand_over(self, leader: Ticket[Any]) -> None:
+        with self._mutex:
+            leader.leads = False
+            if self._queue:
+                self._queue[0].leads = True
+                self._queue[0].gate.release()
+            else:
+                self._led = False
+
+    def _withdraw(self, ticket: Ticket[Any]) -> None:
+        with self._mutex, suppress(ValueError):
+            self._queue.remove(ticket)
+        if ticket.leads:
+            self._hand_over(ticket)
+
+    def _run_queued(self, own: Ticket[Any]) -> None:
         group = [self._queue.popleft() for _ in range(min(len(self._queue), self._group_size))]
-        self._leader = threading.get_ident()
+        self._crowd = len(group)
         try:
             self._refuse_closed()
             self._connection.begin()
@@ -133,11 +186,13 @@ class Writer:
             if self._pending and self._connection.committed():
                 self._settle()
             self._connection.rollback()
-            self._queue.extendleft(ticket for ticket in reversed(group) if not ticket.done)
+            self._queue.extendleft(ticket for ticket in reversed(group) if not ticket.done and ticket is not own)
             raise
         finally:
             self._pending = []
-            self._leader = None
+            for ticket in group:
+                if ticket.done and ticket.gate.locked():
+                    ticket.gate.release()
 
     def _run_group(self, group: list[Ticket[Any]]) -> bool:
         """One commit for all. False when the transaction itself failed: then nothing of it happened."""

@@ -38,7 +38,10 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     sqlite3.SQLITE_READONLY: (StoreReadOnly, "cannot be written; check the permissions of the file and its folder"),
     sqlite3.SQLITE_PERM: (StoreReadOnly, "cannot be written; check the permissions of the file and its folder"),
     sqlite3.SQLITE_CANTOPEN: (StoreReadOnly, "cannot be opened; check that its folder exists and may be written"),
-    sqlite3.SQLITE_NOTADB: (StoreCorrupt, "is not a SQLite database; give the folder of a Holdfast store, or another one"),
+    sqlite3.SQLITE_NOTADB: (
+        StoreCorrupt,
+        "is not a SQLite database; give the folder of a Holdfast store, or another one",
+    ),
     sqlite3.SQLITE_CORRUPT: (StoreCorrupt, "is damaged; restore a backup, or try `holdfast doctor`"),
     sqlite3.SQLITE_IOERR: (StorageError, "could not be read or written; check the disk"),
     sqlite3.SQLITE_CONSTRAINT: (ConstraintFailed, "refused a value that would break a constraint"),
@@ -175,7 +178,9 @@ class SqliteConnection:
 
 def _connect(path: str, config: StorageConfig, *, reader: bool) -> sqlite3.Connection:
     if sqlite3.sqlite_version_info < OLDEST:
-        raise StorageError(f"SQLite {'.'.join(map(str, OLDEST))} or newer is needed; this Python has {sqlite3.sqlite_version}")
+        raise StorageError(
+            f"SQLite {'.'.join(map(str, OLDEST))} or newer is needed; this Python has {sqlite3.sqlite_version}"
+        )
     try:
         raw = sqlite3.connect(
             path,
@@ -189,6 +194,7 @@ def _connect(path: str, config: StorageConfig, *, reader: bool) -> sqlite3.Conne
     try:
         raw.execute("PRAGMA foreign_keys = ON")
         raw.execute(f"PRAGMA synchronous = {config.synchronous}")
+        raw.execute("PRAGMA cache_size = -8192")
         if path != MEMORY:
             _set_journal(raw, config)
         if reader:
@@ -210,6 +216,8 @@ def _set_journal(raw: sqlite3.Connection, config: StorageConfig) -> None:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
+    # 16 MB between checkpoints: an append touches a few pages again and again, and each is copied back once.
+    raw.execute("PRAGMA wal_autocheckpoint = 4000")
     raw.execute("PRAGMA journal_size_limit = 67108864")
 
 
@@ -218,4 +226,6 @@ def prepare_folder(path: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreReadOnly(f"the folder {folder} cannot be made: {error.strerror}; choose another with --data") from error
+        raise StoreReadOnly(
+            f"the folder {folder} cannot be made: {error.strerror}; choose another with --data"
+        ) from error

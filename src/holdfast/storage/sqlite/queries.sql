@@ -1,16 +1,17 @@
 -- Statements that only SQLite understands this way. The PostgreSQL file has the same names.
 
 -- name: words.last_blocks
-SELECT p.term, p.first_ordinal, p.data FROM json_each(:terms) t JOIN postings p
+-- CROSS JOIN fixes the order, term by term; SQLite would else walk the whole space.
+SELECT p.term, p.first_ordinal, p.data FROM json_each(:terms) t CROSS JOIN postings p
     ON p.space_id = :space_id AND p.term = t.value AND p.first_ordinal =
         (SELECT max(q.first_ordinal) FROM postings q WHERE q.space_id = :space_id AND q.term = t.value)
 
 -- name: vectors.put
-INSERT INTO vectors (space_id, model_id, ordinal, vector) VALUES (:space_id, :model_id, :ordinal, :vector)
-ON CONFLICT (space_id, model_id, ordinal) DO UPDATE SET vector = excluded.vector
+INSERT INTO vectors (chunk_id, model_id, vector) VALUES (:id, :model_id, :vector)
+ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector
 
 -- name: vectors.all
-SELECT ordinal, vector FROM vectors WHERE space_id = :space_id AND model_id = :model_id ORDER BY ordinal
+SELECT chunk_id, vector FROM vectors WHERE model_id = :model_id AND chunk_id >= :low AND chunk_id < :high ORDER BY chunk_id
 
 -- name: copy.number_spaces
 UPDATE sqlite_sequence SET seq = (SELECT max(id) FROM spaces) WHERE name = 'spaces'

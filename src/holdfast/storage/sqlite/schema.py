@@ -54,7 +54,9 @@ class SqliteSchema:
             for statement in statements(migration.sql):
                 self._raw.execute(statement)
             row = (migration.version, migration.name, migration.checksum, to_micros(self._clock()))
-            self._raw.execute("INSERT INTO holdfast_migrations (version, name, checksum, applied_at) VALUES (?, ?, ?, ?)", row)
+            self._raw.execute(
+                "INSERT INTO holdfast_migrations (version, name, checksum, applied_at) VALUES (?, ?, ?, ?)", row
+            )
             self._raw.execute("COMMIT")
         except sqlite3.Error as error:
             kind = meaning(error, self._connection.path)

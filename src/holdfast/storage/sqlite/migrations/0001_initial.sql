@@ -4,9 +4,11 @@ CREATE TABLE spaces (
     tenant TEXT NOT NULL,
     level TEXT NOT NULL CHECK (level IN ('user', 'agent', 'global')),
     owner TEXT NOT NULL,
+    -- Ordinals below this were given out, also to chunks that are gone. An append does not write here: the newest chunk counts too.
     next_ordinal BIGINT NOT NULL DEFAULT 0,
     -- Chunks below this ordinal are in the postings; those from it on are the tail, searched by their own terms.
     merged_ordinal BIGINT NOT NULL DEFAULT 0,
+    -- Of the merged chunks.
     chunk_count BIGINT NOT NULL DEFAULT 0,
     word_count BIGINT NOT NULL DEFAULT 0,
     UNIQUE (tenant, level, owner)
@@ -33,8 +35,7 @@ CREATE TABLE sessions (
     cleared_through BIGINT NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX sessions_live_key ON sessions (tenant, user_id, agent, key) WHERE state <> 'TERMINATED';
-CREATE INDEX sessions_by_user ON sessions (tenant, user_id, last_active_at, id);
-CREATE INDEX sessions_by_activity ON sessions (tenant, last_active_at, id);
+CREATE INDEX sessions_by_user ON sessions (tenant, user_id);
 CREATE INDEX sessions_by_space ON sessions (space_id);
 
 CREATE TABLE messages (
@@ -52,7 +53,7 @@ CREATE TABLE messages (
     created_at BIGINT NOT NULL,
     idempotency_key TEXT,
     PRIMARY KEY (session_id, sequence)
-);
+) WITHOUT ROWID;
 CREATE UNIQUE INDEX messages_idempotency ON messages (session_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 
 CREATE TABLE summaries (
@@ -161,9 +162,10 @@ CREATE TABLE documents (
     UNIQUE (space_id, uri)
 );
 
+-- A chunk's id is its space's number and its own in one (space << 32 | ordinal): the chunks of a space lie together.
 CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY,
     space_id BIGINT NOT NULL REFERENCES spaces (id),
-    ordinal BIGINT NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('message', 'record', 'document')),
     session_id TEXT REFERENCES sessions (id),
     record_id TEXT REFERENCES records (id),
@@ -176,11 +178,10 @@ CREATE TABLE chunks (
     hash BLOB NOT NULL,
     word_count BIGINT NOT NULL,
     terms BLOB NOT NULL,
-    text TEXT NOT NULL,
-    PRIMARY KEY (space_id, ordinal)
+    text TEXT NOT NULL
 );
-CREATE UNIQUE INDEX chunks_once_a_session ON chunks (session_id, hash) WHERE kind = 'message';
-CREATE INDEX chunks_by_session ON chunks (session_id, first_sequence) WHERE session_id IS NOT NULL;
+-- Only a message's chunk names its session, so the same text is stored once a session.
+CREATE UNIQUE INDEX chunks_once_a_session ON chunks (session_id, hash);
 CREATE INDEX chunks_by_record ON chunks (record_id) WHERE record_id IS NOT NULL;
 CREATE INDEX chunks_by_document ON chunks (document_id) WHERE document_id IS NOT NULL;
 
@@ -199,13 +200,12 @@ CREATE TABLE models (
     dimension BIGINT NOT NULL
 );
 CREATE TABLE vectors (
-    space_id BIGINT NOT NULL,
+    chunk_id BIGINT NOT NULL REFERENCES chunks (id),
     model_id BIGINT NOT NULL REFERENCES models (id),
-    ordinal BIGINT NOT NULL,
     vector BLOB NOT NULL,
-    PRIMARY KEY (space_id, model_id, ordinal),
-    FOREIGN KEY (space_id, ordinal) REFERENCES chunks (space_id, ordinal)
+    PRIMARY KEY (model_id, chunk_id)
 );
+CREATE INDEX vectors_by_chunk ON vectors (chunk_id);
 
 -- Snapshots that were taken in, by their digest: a crash before the file is renamed imports nothing twice.
 CREATE TABLE imports (

@@ -1,0 +1,3 @@
+from holdfast.cli.main import main
+
+raise SystemExit(main())

@@ -1,0 +1,30 @@
+"""``holdfast bench``: the numbers. What measures is imported when it is asked for, its options included."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from typing import Any
+
+from holdfast.cli.options import Parser, command
+
+BENCHES = {"speed": "how fast this store is on this machine"}
+
+
+def add(commands: Any) -> None:
+    bench = command(commands, "bench", "measure Holdfast", None)
+    kinds = bench.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
+    for name, summary in BENCHES.items():
+        # A benchmark may have its own meaning for an option of ours.
+        parser = command(kinds, name, summary, None, conflict_handler="resolve")
+        parser.late = lambda parser, name=name: _fill(parser, name)
+
+
+def _fill(parser: Parser, name: str) -> None:
+    module = import_module(f"holdfast.bench.{name}")
+    module.add_arguments(parser)
+
+    def run(args: argparse.Namespace) -> int:
+        return int(module.main(args))
+
+    parser.set_defaults(run=run)

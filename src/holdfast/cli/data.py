@@ -1,0 +1,141 @@
+"""import, backup, copy, doctor: the store as a whole."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast.cli import place, shapes, show
+from holdfast.cli.ask import Progress
+from holdfast.cli.options import command
+from holdfast.errors import HoldfastError, InvalidInput, Unsupported
+
+if TYPE_CHECKING:
+    from holdfast.snapshots import Imported
+    from holdfast.storage.base import Finding, Store
+    from holdfast.storage.sql.store import SqlStore
+
+FORMATS = ("auto", "sessions.json")
+
+
+class FaultsRemain(HoldfastError):
+    code = "faults_remain"
+
+
+def add(commands: Any) -> None:
+    importing = command(commands, "import", "take in another program's sessions, all of them or none", import_file)
+    importing.add_argument("file", metavar="FILE", help="a sessions.json")
+    importing.add_argument("--format", choices=FORMATS, default="auto", help="what FILE is; default: auto")
+    backup_ = command(commands, "backup", "copy the live store to a new SQLite file", backup)
+    backup_.add_argument("file", metavar="FILE", help="the new file; a name in .db can be opened with --data")
+    copy_ = command(commands, "copy", "copy a whole store into an empty one, on any backend", copy)
+    copy_.add_argument("source", metavar="SRC", help="a folder, a .db file or postgresql://…")
+    copy_.add_argument("target", metavar="DST", help="a folder, a .db file or postgresql://…, new or empty")
+    doctor_ = command(commands, "doctor", "check the store; exit status 1 when a fault remains", doctor)
+    doctor_.add_argument("--repair", action="store_true", help="set right what can be derived again")
+
+
+def import_file(args: Namespace) -> int:
+    if args.format == "auto":
+        _refuse_unknown(args.file)
+    with place.opened(args, creates=True) as hf:
+        done = hf.import_snapshot(args.file)
+    value = {
+        "format": "sessions.json",
+        "sessions": done.sessions,
+        "messages": done.messages,
+        "skipped": list(done.skipped),
+        "already": done.already,
+    }
+    show.answer(args, value, _imported(args.file, done))
+    return 0
+
+
+def _refuse_unknown(path: str) -> None:
+    """Before a store is made for a file that nothing here can read."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+    if start[:1] not in (b"[", b"{"):
+        raise Unsupported(f"{path} is in no format this release knows; it imports sessions.json")
+
+
+def _imported(path: str, done: Imported) -> list[str]:
+    if done.already:
+        return [show.one_line(f"{path} was imported before; nothing was taken in again.")]
+    sessions, messages = show.quantity(done.sessions, "session"), show.quantity(done.messages, "message")
+    lines = [show.one_line(f"Imported {sessions} with {messages} from {path}.")]
+    if done.skipped:
+        lines += ["Skipped:", *(f"  {show.one_line(note)}" for note in done.skipped)]
+    return lines
+
+
+def backup(args: Namespace) -> int:
+    progress = Progress()
+    with place.opened(args, needed=True) as hf:
+        try:
+            hf.backup(args.file, progress)
+        finally:
+            progress.end()
+    bytes_ = os.path.getsize(args.file)
+    lines = [show.one_line(f"Backed up to {args.file} ({show.size(bytes_)}).")]
+    if args.file.endswith(".db"):
+        lines.append(show.one_line(f"Look inside: holdfast --data {args.file} sessions"))
+    show.answer(args, {"file": args.file, "bytes": bytes_}, lines)
+    return 0
+
+
+def copy(args: Namespace) -> int:
+    from holdfast.domain.times import system_clock
+    from holdfast.runtime import open_store
+    from holdfast.storage.copy import copy_store
+
+    source, target = place.checked(args.source, "SRC"), place.checked(args.target, "DST")
+    if place.MEMORY in (source, target):
+        raise InvalidInput("a store in memory is gone when the command ends; name a folder or a postgresql:// address")
+    if not place.is_store(source):
+        raise InvalidInput(f"there is no store at {source}")
+    config, progress = place.settings(args), Progress()
+    reading, _ = open_store(source, config, system_clock)
+    try:
+        writing, _ = open_store(target, config, system_clock)
+        try:
+            # Every store of ours keeps its rows in SQL; the port does not promise it.
+            rows = copy_store(cast("SqlStore", reading), cast("SqlStore", writing), progress)
+            places = [_shown(store) for store in (reading, writing)]
+        finally:
+            progress.end()
+            writing.close()
+    finally:
+        reading.close()
+    said = f"Copied {show.quantity(sum(rows.values()), 'row')} from {places[0]} to {places[1]}."
+    show.answer(args, {"source": places[0], "target": places[1], "rows": rows}, [show.one_line(said)])
+    return 0
+
+
+def _shown(store: Store) -> str:
+    """Where it is, without a password."""
+    return store.features.location
+
+
+def doctor(args: Namespace) -> int:
+    with place.opened(args, needed=True) as hf:
+        findings = hf.doctor(repair=args.repair)
+    faults = [finding for finding in findings if not finding.ok and not finding.repaired]
+    value = {"ok": not faults, "findings": [shapes.finding(finding) for finding in findings]}
+    show.answer(args, value, _findings(findings))
+    if faults:
+        hint = "restore a backup" if args.repair else "holdfast doctor --repair may set it right"
+        raise FaultsRemain(f"{show.quantity(len(faults), 'fault')} found; {hint}")
+    return 0
+
+
+def _findings(findings: Sequence[Finding]) -> list[str]:
+    return [
+        f"{shapes.status(finding).ljust(8)}  {show.one_line(finding.check)}: {show.one_line(finding.detail)}"
+        for finding in findings
+    ]

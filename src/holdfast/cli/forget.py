@@ -1,0 +1,105 @@
+"""forget: what would go is shown before it goes."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli import options, shapes, show
+from holdfast.cli.ask import at_terminal, confirm
+from holdfast.cli.options import UsageError, command
+from holdfast.cli.place import opened
+from holdfast.errors import InvalidInput, RecordNotFound
+
+if TYPE_CHECKING:
+    from holdfast import Holdfast, Record
+
+PAGE = 10_000
+
+
+def add(commands: Any) -> None:
+    parser = command(commands, "forget", "remove memories with their history and index entries", forget)
+    parser.add_argument("id", metavar="ID", nargs="?", help="the id of one memory")
+    parser.add_argument("--key", metavar="K", help="the one its owner keeps under this key")
+    parser.add_argument("--query", metavar="Q", help="all of its owner's that hold every one of these words")
+    options.add_owner(parser)
+    options.add_yes(parser)
+
+
+def forget(args: Namespace) -> int:
+    if [args.id, args.key, args.query].count(None) != 2:
+        raise UsageError("forget takes exactly one of ID, --key K and --query Q")
+    with opened(args, needed=True) as hf:
+        found = _chosen(hf, args)
+        if found and not args.yes:
+            _ask(args, found)
+        totals, gone = _remove(hf, found)
+    show.answer(args, shapes.forgotten(totals, gone), [forgotten_line(len(gone))])
+    return 0
+
+
+def _remove(hf: Holdfast, found: Sequence[Record]) -> tuple[dict[str, int], list[str]]:
+    """What was shown is what goes, also when somebody adds another match, or removes one, meanwhile."""
+    totals: dict[str, int] = {}
+    gone: list[str] = []
+    for record in found:
+        with suppress(RecordNotFound):
+            for kind, number in hf.forget(record.id).counts.items():
+                totals[kind] = totals.get(kind, 0) + number
+            gone.append(record.id)
+    return totals, gone
+
+
+def forgotten_line(number: int) -> str:
+    if not number:
+        return "No record holds all these words; nothing was forgotten."
+    return f"Forgot {show.quantity(number, 'record')}, every version and index entry included."
+
+
+def _ask(args: Namespace, found: Sequence[Record]) -> None:
+    # One memory named by its id or key is what the caller meant; what a query matches has to be seen first.
+    if not at_terminal() and args.query is None:
+        return
+    rows = [(record.id, record.key or "-", show.when(record.updated_at), record.content) for record in found]
+    print("\n".join(show.table(("ID", "KEY", "?CHANGED", "TEXT"), rows)), file=sys.stderr)
+    confirm(args, f"Forget {show.quantity(len(found), 'record')} for good?")
+
+
+def _chosen(hf: Holdfast, args: Namespace) -> list[Record]:
+    if args.id is not None:
+        return [hf.record(args.id, user=args.user)]
+    owner = options.owner(args)
+    level = next(name for name in ("scope", "session", "user", "agent") if owner[name] is not None)
+    level = "global" if level == "scope" else level
+    if owner["session"] is not None:
+        hf.load_session(owner["session"], user=owner["user"])
+    everything = all_records(hf, user=owner["user"], agent=owner["agent"], session=owner["session"])
+    if args.key is not None:
+        found = [record for record in everything if record.level == level and record.key == args.key]
+        if not found:
+            raise RecordNotFound(f"no memory with the key {args.key!r} here; nothing was forgotten")
+        return found
+    return [record for record in _matching(everything, args.query) if level != "global" or record.level == level]
+
+
+def _matching(records: Sequence[Record], words: str) -> list[Record]:
+    """The records that hold every word, in whatever form: the rule of ``Holdfast.forget(query=…)``."""
+    from holdfast.storage.analysis import analyse, query_terms
+    from holdfast.write.remember import searchable
+
+    wanted = set(query_terms(words))
+    if not wanted:
+        raise InvalidInput("the query has no word to look for; nothing was forgotten")
+    return [record for record in records if wanted <= analyse(searchable(record)).counts.keys()]
+
+
+def all_records(hf: Holdfast, **owner: Any) -> list[Record]:
+    found: list[Record] = []
+    while True:
+        page = hf.records(history=True, limit=PAGE, offset=len(found), **owner)
+        found += page
+        if len(page) < PAGE:
+            return found

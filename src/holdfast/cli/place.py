@@ -1,0 +1,86 @@
+"""Where the memory is, and opening it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from holdfast.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast import Config, Holdfast
+
+MEMORY = ":memory:"
+
+
+def location(args: Namespace) -> str:
+    """As given, else HOLDFAST_DATA, else the platform's folder for a user's data."""
+    if args.data is not None:
+        return checked(args.data, "--data")
+    return os.environ.get("HOLDFAST_DATA") or user_folder(os.environ, sys.platform)
+
+
+def checked(where: str, what: str) -> str:
+    if not where.strip():
+        raise InvalidInput(f"{what} is empty; name a folder or a postgresql:// address")
+    return where
+
+
+def user_folder(env: Mapping[str, str], platform: str) -> str:
+    home = os.path.expanduser("~")
+    if platform == "win32":
+        base = env.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    elif platform == "darwin":
+        base = os.path.join(home, "Library", "Application Support")
+    else:
+        given = env.get("XDG_DATA_HOME", "")
+        # The specification wants a relative path ignored.
+        base = given if os.path.isabs(given) else os.path.join(home, ".local", "share")
+    return os.path.join(base, "holdfast")
+
+
+def settings(args: Namespace) -> Config:
+    from holdfast.config import Config
+
+    return Config.load(args.config or os.environ.get("HOLDFAST_CONFIG") or None, env=os.environ)
+
+
+def opened(args: Namespace, *, creates: bool = False, needed: bool = False) -> Holdfast:
+    """The store. A command that only reads makes none: where there is none it sees an empty one, and says so."""
+    from holdfast import Holdfast
+    from holdfast.domain.scope import DEFAULT_TENANT
+
+    where, config = location(args), settings(args)
+    if not creates and not is_store(where):
+        if needed:
+            raise missing(where)
+        print(f"holdfast: note: there is no store at {where} yet", file=sys.stderr)
+        where = MEMORY
+    tenant = DEFAULT_TENANT if args.tenant is None else args.tenant
+    return Holdfast.open(where, config=config, tenant=tenant)
+
+
+def is_store(where: str) -> bool:
+    """Whether there is anything to open. A server is asked when it is opened."""
+    return where == MEMORY or "://" in where or any(file.exists() for file in _files(where))
+
+
+def _files(where: str) -> list[Path]:
+    from pathlib import Path
+
+    from holdfast.runtime import DATABASE
+    from holdfast.snapshots import SNAPSHOT
+
+    path = Path(where).expanduser()
+    if path.suffix == ".db" and not path.is_dir():
+        return [path]
+    return [path / DATABASE, path / SNAPSHOT]
+
+
+def missing(where: str) -> InvalidInput:
+    return InvalidInput(f"there is no store at {where}; name another with --data")

@@ -1,0 +1,172 @@
+"""What programs read: every noun as JSON. Names here are a promise; add, never rename."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast import Context, Hit, Message, Record, SessionInfo, Source, Summary
+    from holdfast.domain.session import Usage
+    from holdfast.storage.base import Finding
+
+Json = dict[str, Any]
+
+
+def iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def session(info: SessionInfo) -> Json:
+    return {
+        "id": info.id,
+        "key": str(info.key),
+        "tenant": info.tenant,
+        "user": info.user,
+        "agent": info.agent,
+        "channel": info.key.channel,
+        "chat": info.key.chat,
+        "thread": info.key.thread,
+        "state": info.state.value,
+        "metadata": dict(info.metadata),
+        "created_at": iso(info.created_at),
+        "last_active_at": iso(info.last_active_at),
+        "expires_at": iso(info.expires_at),
+        "last_sequence": info.last_sequence,
+        "message_count": info.message_count,
+    }
+
+
+def message(given: Message) -> Json:
+    from holdfast.domain.message import part_to_json
+
+    content = given.content if isinstance(given.content, str) else [part_to_json(part) for part in given.content]
+    calls = [{"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in given.tool_calls]
+    return {
+        "sequence": given.sequence,
+        "role": given.role.value,
+        "name": given.name,
+        "content": content,
+        "tool_calls": calls,
+        "tool_call_id": given.tool_call_id,
+        "is_error": given.is_error,
+        "metadata": dict(given.metadata),
+        "tokens": given.tokens,
+        "created_at": iso(given.created_at),
+        "idempotency_key": given.idempotency_key,
+    }
+
+
+def summary(given: Summary | None) -> Json | None:
+    if given is None:
+        return None
+    return {
+        "text": given.text,
+        "epoch": given.epoch,
+        "upper_sequence": given.upper_sequence,
+        "message_count": given.message_count,
+        "updated_at": iso(given.updated_at),
+    }
+
+
+def usage(given: Usage) -> list[Json]:
+    return [
+        {
+            "model": entry.model,
+            "calls": entry.calls,
+            "input_tokens": entry.input_tokens,
+            "output_tokens": entry.output_tokens,
+            "cached_tokens": entry.cached_tokens,
+            "cost": entry.cost,
+        }
+        for entry in given.models
+    ]
+
+
+def record(given: Record) -> Json:
+    return {
+        "id": given.id,
+        "tenant": given.home.scope.tenant,
+        "level": given.level,
+        "user": given.user,
+        "agent": given.agent,
+        "session_id": given.session_id,
+        "layer": given.layer.value,
+        "type": given.type.value,
+        "key": given.key,
+        "title": given.title,
+        "content": given.content,
+        "tags": list(given.tags),
+        "metadata": dict(given.metadata),
+        "confidence": given.confidence,
+        "salience": given.salience,
+        "references": list(given.references),
+        "origin": given.origin.value,
+        "source": {
+            "session_id": given.source.session_id,
+            "sequences": list(given.source.sequences),
+            "speaker": given.source.speaker,
+            "sentence": given.source.sentence,
+        },
+        "created_at": iso(given.created_at),
+        "updated_at": iso(given.updated_at),
+        "last_used_at": iso(given.last_used_at),
+        "uses": given.uses,
+        "valid_from": iso(given.valid_from),
+        "valid_to": iso(given.valid_to),
+        "superseded_by": given.superseded_by,
+        "expires_at": iso(given.expires_at),
+        "pinned": given.pinned,
+        "version": given.version,
+    }
+
+
+def hit(rank: int, given: Hit) -> Json:
+    signals = {name: {"rank": signal.rank, "score": signal.score} for name, signal in given.signals.items()}
+    return {
+        "rank": rank,
+        "score": given.score,
+        "text": given.text,
+        "signals": signals,
+        "source": source(given.source),
+        "metadata": dict(given.metadata),
+    }
+
+
+def source(given: Source) -> Json:
+    return {
+        "kind": given.kind.value,
+        "id": given.id,
+        "session_id": given.session_id,
+        "first_sequence": given.first_sequence,
+        "last_sequence": given.last_sequence,
+        "role": given.role,
+        "name": given.name,
+        "created_at": iso(given.created_at),
+    }
+
+
+def context(given: Context) -> Json:
+    return {
+        "text": given.text,
+        "messages": [message(entry) for entry in given.messages],
+        "tokens": given.tokens,
+        "sections": dict(given.sections),
+        "hits": [hit(rank, entry) for rank, entry in enumerate(given.hits, start=1)],
+        "dropped": [{"what": entry.what, "reason": entry.reason} for entry in given.dropped],
+    }
+
+
+def forgotten(counts: Mapping[str, int], ids: list[str]) -> Json:
+    return {"forgotten": len(ids), "ids": ids, "counts": dict(counts)}
+
+
+def status(finding: Finding) -> str:
+    if finding.repaired:
+        return "repaired"
+    return "ok" if finding.ok else "FAULT"
+
+
+def finding(given: Finding) -> Json:
+    return {"check": given.check, "status": status(given), "detail": given.detail}

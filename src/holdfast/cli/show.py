@@ -1,0 +1,159 @@
+"""What people read: tables, local times, and stored text that cannot drive their terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+WIDTH = 120  # where there is no terminal to ask
+WIDEST = 48  # of any column but the last
+NARROWEST = 24  # of the last column
+
+# Controls, what reverses the direction of text, and halves of characters. A line end and a tab are for the caller.
+_BODY = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_HIDDEN = re.compile(f"[{_BODY}]")
+_JSON_HIDDEN = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """The text with its control characters spelled out. Lines and tabs stay."""
+    return _HIDDEN.sub(lambda found: _spelled(ord(found.group())), text)
+
+
+def one_line(text: str) -> str:
+    return visible(" ".join(text.split()))
+
+
+def message(text: str) -> str:
+    """An error or a log record on one line."""
+    return visible(text).replace("\n", "\\n").replace("\t", " ")
+
+
+def _spelled(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def answer(args: Namespace, value: Any, lines: Iterable[str]) -> None:
+    """The command's result: one JSON document, or lines for people."""
+    if args.json:
+        print(to_json(value))
+        return
+    for line in lines:
+        print(line)
+
+
+def to_json(value: Any, *, indent: int | None = 2) -> str:
+    """JSON in any encoding the output may have, with nothing in it that a terminal would obey."""
+    import json
+
+    utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(value, indent=indent, ensure_ascii=not utf8)
+    return _JSON_HIDDEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def when(moment: datetime | None) -> str:
+    """Local time with its zone."""
+    if moment is None:
+        return "-"
+    try:
+        return moment.astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    except (OverflowError, OSError, ValueError):
+        return moment.isoformat(" ", "minutes")
+
+
+def quantity(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def more(shown: int, limit: int, offset: int) -> list[str]:
+    """A word about the next page, when there may be one."""
+    return [f"{shown:,} shown; --offset {offset + shown} shows the next."] if shown and shown == limit else []
+
+
+def size(number: float) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
+
+
+def fields(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """``name  value`` lines; what is empty is left out."""
+    kept = [(name, value) for name, value in pairs if value]
+    longest = max((len(name) for name, _ in kept), default=0)
+    return [f"{name.ljust(longest)}  {visible(value)}" for name, value in kept]
+
+
+def indented(text: str, by: int = 4) -> list[str]:
+    return [" " * by + line for line in visible(text).split("\n")]
+
+
+def table(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], under: Sequence[Sequence[str]] | None = None
+) -> list[str]:
+    """Aligned columns, the last cut to the width. Lines ``under`` follow a row.
+
+    Before a title ``>`` aligns its column right, and ``?`` leaves it out where the screen is too narrow.
+    """
+    cells = [[title.strip("?>") for title in titles], *([one_line(cell) for cell in row] for row in rows)]
+    last = len(titles) - 1
+    cells = [[cut(cell, WIDEST) if at < last else cell for at, cell in enumerate(row)] for row in cells]
+    widths = [max(columns(row[at]) for row in cells) for at in range(len(titles))]
+    kept = _kept(titles, widths)
+    widths[last] = min(widths[last], max(NARROWEST, screen() - sum(widths[at] + 2 for at in kept[:-1])))
+    lines = []
+    for number, row in enumerate(cells):
+        padded = [_pad(cut(row[at], widths[at]), widths[at], ">" in titles[at]) for at in kept]
+        lines.append("  ".join(padded).rstrip())
+        if number and under is not None:
+            lines += under[number - 1]
+    return lines
+
+
+def _kept(titles: Sequence[str], widths: Sequence[int]) -> list[int]:
+    kept = list(range(len(titles)))
+    for at in reversed(kept[:-1]):
+        needed = sum(widths[other] + 2 for other in kept[:-1]) + min(widths[kept[-1]], NARROWEST)
+        if needed > screen() and "?" in titles[at]:
+            kept.remove(at)
+    return kept
+
+
+def screen() -> int:
+    from shutil import get_terminal_size
+
+    return get_terminal_size((WIDTH, 24)).columns
+
+
+def columns(text: str) -> int:
+    """How many columns a terminal needs for the text."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(char: str) -> int:
+    if unicodedata.combining(char) or char in "\u200b\u200c\u200d\ufe0f":
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, width: int) -> str:
+    if columns(text) <= width:
+        return text
+    kept, room = [], width - 1
+    for char in text:
+        room -= _columns(char)
+        if room < 0:
+            break
+        kept.append(char)
+    return "".join(kept).rstrip() + "…"
+
+
+def _pad(text: str, width: int, right: bool) -> str:
+    space = " " * (width - columns(text))
+    return space + text if right else text + space

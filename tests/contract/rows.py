@@ -1,0 +1,42 @@
+"""The tables behind a store, past everything that guards them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast import Holdfast
+from holdfast.storage.sql.tables import TABLES
+
+
+def sql(hf: Holdfast, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+    """Run a statement on the store's own connection, parameters as ``:name``, and commit."""
+    store: Any = hf._runtime.store
+    rows: list[tuple[Any, ...]] = store.write(lambda tx: tx.db.composed(statement, values))
+    return rows
+
+
+def every_row(hf: Holdfast) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of all tables, in the order of their keys, in plain Python values."""
+    store: Any = hf._runtime.store
+
+    def read(tx: Any) -> dict[str, list[tuple[Any, ...]]]:
+        found = {}
+        for table in TABLES:
+            rows = tx.db.composed(f"SELECT {', '.join(table.columns)} FROM {table.name}")
+            plain = [tuple(_plain(tx, column, value) for column, value in zip(table.columns, row)) for row in rows]
+            found[table.name] = sorted(plain, key=lambda row, width=len(table.key): row[:width])
+        return found
+
+    rows: dict[str, list[tuple[Any, ...]]] = store.read(read)
+    return rows
+
+
+def _plain(tx: Any, column: str, value: Any) -> Any:
+    if column == "vector":
+        return tx.db.unpack_vector(value)
+    return bytes(value) if isinstance(value, (memoryview, bytearray)) else value
+
+
+def faults(hf: Holdfast) -> list[str]:
+    """What doctor finds wrong."""
+    return [f"{finding.check}: {finding.detail}" for finding in hf.doctor() if not finding.ok]

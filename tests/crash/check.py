@@ -1,0 +1,283 @@
+"""Comparing a store with what its writers noted: every acknowledged deed is there, the others at most once and whole."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast import Holdfast, Message, Record, SessionInfo
+from holdfast.errors import StoreUnavailable
+from tests.crash import deeds
+from tests.crash.deeds import Deed
+from tests.crash.writer import record_key, user_of
+
+MESSAGES = {"append", "append once", "extend", "scratch"}
+READS = {"recall"}
+NOTHING_STORED = "nothing of this call was stored"
+PAGE = 1000
+
+
+@dataclass
+class Findings:
+    """What was counted, and everything that must not be, each with a line that says where."""
+
+    kills: int = 0
+    acknowledged: int = 0
+    unanswered: int = 0
+    unanswered_found: int = 0
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    torn: list[str] = field(default_factory=list)
+    misnumbered: list[str] = field(default_factory=list)
+    denied: list[str] = field(default_factory=list)
+    unsound: list[str] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)
+    refused: list[str] = field(default_factory=list)
+
+    def faults(self) -> dict[str, list[str]]:
+        """Each promise with what breaks it."""
+        return {
+            "every acknowledged write is there": self.lost,
+            "no write is there twice": self.doubled,
+            "every write is whole": self.torn,
+            "sequences have no gaps and no doubles": self.misnumbered,
+            "what was reported as not stored is not there": self.denied,
+            "file, references and word index are sound": self.unsound,
+            "no writer saw an error it should not": self.refused,
+        }
+
+    def __iadd__(self, other: Findings) -> Findings:
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+        return self
+
+
+def check(hf: Holdfast, noted: Iterable[Deed], *, may_be_unavailable: bool = False) -> Findings:
+    """``may_be_unavailable``: the server was taken away on purpose, and writers were to be told so."""
+    findings = Findings()
+    noted = list(noted)
+    writes = [deed for deed in noted if deed.kind not in READS]
+    findings.acknowledged = sum(deed.done for deed in writes)
+    findings.unanswered = len(writes) - findings.acknowledged
+    _check_errors(noted, findings, may_be_unavailable=may_be_unavailable)
+    _check_messages(hf, writes, findings)
+    _check_kv(hf, writes, findings)
+    _check_records(hf, writes, findings)
+    findings.unsound += [f"{found.check}: {found.detail}" for found in hf.doctor() if not found.ok]
+    return findings
+
+
+def check_file(path: Path) -> list[str]:
+    """SQLite's own opinion of the file, asked without Holdfast."""
+    with closing(sqlite3.connect(path)) as raw:
+        answers = [row[0] for row in raw.execute("PRAGMA integrity_check") if row[0] != "ok"]
+        return answers + [f"reference to nothing: {row}" for row in raw.execute("PRAGMA foreign_key_check")]
+
+
+def _check_errors(noted: Iterable[Deed], findings: Findings, *, may_be_unavailable: bool) -> None:
+    for deed in noted:
+        for error in deed.errors:
+            kind = error.partition(":")[0]
+            findings.errors[kind] += 1
+            if kind != StoreUnavailable.__name__ or not may_be_unavailable:
+                findings.refused.append(f"{deed.name} ({deed.kind}): {error}")
+
+
+# Messages
+
+
+def _check_messages(hf: Holdfast, writes: Sequence[Deed], findings: Findings) -> None:
+    sessions = {info.id: info for info in _sessions(hf)}
+    stored = {id: hf.load_session(id).messages() for id in sessions}
+    places: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for id, messages in stored.items():
+        _check_numbers(sessions[id], messages, findings)
+        for message in messages:
+            places[_whole(message, findings)].append((id, message.sequence))
+    findings.doubled += [f"{marker} is at {found}" for marker, found in places.items() if len(found) > 1]
+    begun = {marker for deed in writes if deed.kind in MESSAGES for marker in deed.markers}
+    findings.torn += [f"{marker} was never written" for marker in places.keys() - begun]
+    for deed in writes:
+        if deed.kind in MESSAGES and deed.kind != "scratch":
+            _check_appended(deed, places, findings)
+    _check_scratch(writes, stored, findings)
+    _check_sessions(writes, sessions, findings)
+
+
+def _sessions(hf: Holdfast) -> Iterator[SessionInfo]:
+    for start in range(0, 10**9, PAGE):
+        page = hf.sessions(limit=PAGE, offset=start)
+        yield from page
+        if len(page) < PAGE:
+            return
+
+
+def _check_numbers(info: SessionInfo, messages: Sequence[Message], findings: Findings) -> None:
+    numbers = [message.sequence for message in messages]
+    first = numbers[0] if numbers and info.key.channel == "scratch" else 1
+    if numbers != list(range(first, first + len(numbers))):
+        findings.misnumbered.append(f"{info.key} {info.id}: {numbers}")
+    if info.message_count != len(numbers) or (numbers and info.last_sequence != numbers[-1]):
+        counted = f"{info.message_count} up to {info.last_sequence}"
+        findings.misnumbered.append(f"{info.key} {info.id} counts {counted}, and has {len(numbers)}: {numbers[-3:]}")
+
+
+def _whole(message: Message, findings: Findings) -> str:
+    """Whose message it is; it must be that one in every field."""
+    marker = deeds.named_in(message.text)
+    if marker is None or "i" not in marker:
+        findings.torn.append(f"nobody wrote {message}")
+        return message.text
+    expected = deeds.message(marker, once=message.idempotency_key is not None)
+    if replace(message, sequence=0) != expected:
+        findings.torn.append(f"{marker} is {message}, not {expected}")
+    return marker
+
+
+def _check_appended(deed: Deed, places: Mapping[str, list[tuple[str, int]]], findings: Findings) -> None:
+    found = [places[marker][0] for marker in deed.markers if marker in places]
+    if deed.done:
+        expected = [(deed.target, sequence) for sequence in deed.result]
+        if found != expected:
+            findings.lost.append(f"{deed.name} ({deed.kind}) was answered with {expected}, and is at {found}")
+    elif found:
+        _note_unanswered(deed, findings)
+        if len(found) != deed.size:
+            findings.torn.append(f"{deed.name} ({deed.kind}) has {len(found)} of its {deed.size} messages")
+
+
+def _note_unanswered(deed: Deed, findings: Findings) -> None:
+    findings.unanswered_found += 1
+    if deed.errors and all(NOTHING_STORED in error for error in deed.errors):
+        findings.denied.append(f"{deed.name} ({deed.kind}) is there, but the writer was told: {deed.errors}")
+
+
+def _check_scratch(writes: Iterable[Deed], stored: Mapping[str, Sequence[Message]], findings: Findings) -> None:
+    events: defaultdict[str, list[Deed]] = defaultdict(list)
+    for deed in writes:
+        if deed.kind in ("scratch", "clear"):
+            events[deed.target].append(deed)
+    for id, of_session in events.items():
+        actual = [deeds.deed_of(deeds.named_in(message.text) or "") for message in stored.get(id, ())]
+        if not fits(of_session, actual, resets={"clear"}):
+            findings.lost.append(f"scratch session {id} holds {actual[-5:]} after {_told(of_session)}")
+
+
+def _check_sessions(writes: Iterable[Deed], sessions: Mapping[str, SessionInfo], findings: Findings) -> None:
+    used = {deed.target for deed in writes if deed.kind in MESSAGES | {"clear", "rotate"}}
+    findings.lost += [f"session {id} is gone" for id in used - sessions.keys()]
+    for deed in writes:
+        if deed.kind == "rotate" and deed.done:
+            old, new = sessions.get(deed.target), sessions.get(deed.result)
+            if old is None or new is None or old.state != "TERMINATED" or old.key != new.key:
+                findings.lost.append(f"{deed.name} (rotate) led from {old} to {new}")
+    live = Counter((info.user, str(info.key)) for info in sessions.values() if info.state != "TERMINATED")
+    findings.doubled += [f"{key} has {count} live sessions" for key, count in live.items() if count > 1]
+
+
+# Key-value entries
+
+
+def _check_kv(hf: Holdfast, writes: Iterable[Deed], findings: Findings) -> None:
+    possible: defaultdict[str, list[Any]] = defaultdict(lambda: [None])
+    for deed in writes:
+        if deed.kind in ("kv set", "kv delete"):
+            value = [deed.name, deeds.text(deed.name)] if deed.kind == "kv set" else None
+            possible[deed.target] = [value] if deed.done else [*possible[deed.target], value]
+    for target, values in possible.items():
+        session, _, key = target.partition("/")
+        actual = hf.load_session(session).kv.get(key)
+        if actual not in values:
+            findings.lost.append(f"kv {target} is {actual}, not one of {values}")
+
+
+# Records
+
+
+def _check_records(hf: Holdfast, writes: Sequence[Deed], findings: Findings) -> None:
+    histories = {record.id: _history(hf, record, findings) for record in _records(hf)}
+    told = [name for history in histories.values() for name in history]
+    findings.doubled += [f"{name} is in {count} versions" for name, count in Counter(told).items() if count > 1]
+    begun = {deed.name for deed in writes if deed.kind in ("remember", "update", "remember key")}
+    findings.torn += [f"a record says {name}, which was never written" for name in set(told) - begun]
+    by_maker = {history[0]: (id, history) for id, history in histories.items()}
+    events: defaultdict[str, list[Deed]] = defaultdict(list)
+    for deed in writes:
+        if deed.kind in ("update", "forget"):
+            events[deed.target].append(deed)
+    for deed in writes:
+        if deed.kind == "remember":
+            id, actual = by_maker.get(deed.name, (None, []))
+            if (id and deed.done and id != deed.result) or not fits([deed, *events[deed.name]], actual, {"forget"}):
+                findings.lost.append(f"record of {deed.name} says {actual} after {_told([deed, *events[deed.name]])}")
+            findings.unanswered_found += bool(id and not deed.done)
+    _check_keyed(hf, writes, histories, findings)
+
+
+def _check_keyed(
+    hf: Holdfast, writes: Iterable[Deed], histories: Mapping[str, Sequence[str]], findings: Findings
+) -> None:
+    of_key: defaultdict[str, list[Deed]] = defaultdict(list)
+    for deed in writes:
+        if deed.kind in ("remember key", "forget key"):
+            of_key[deed.target].append(deed)
+    for key, events in of_key.items():
+        doer = deeds.doer_of(events[0].name)
+        assert key == record_key(doer)
+        found = [record for record in _records(hf, user=user_of(doer)) if record.key == key]
+        if len(found) > 1:
+            findings.doubled.append(f"{len(found)} records have the key {key}")
+        actual = histories[found[0].id] if found else []
+        if not fits(events, actual, {"forget key"}):
+            findings.lost.append(f"record {key} says {actual} after {_told(events)}")
+
+
+def _records(hf: Holdfast, user: str | None = None) -> Iterator[Record]:
+    for start in range(0, 10**9, PAGE):
+        page = hf.records(user=user, history=True, limit=PAGE, offset=start)
+        yield from page
+        if len(page) < PAGE:
+            return
+
+
+def _history(hf: Holdfast, record: Record, findings: Findings) -> list[str]:
+    versions = hf.history(record.id)
+    if [version.version for version in versions] != list(range(1, len(versions) + 1)):
+        findings.misnumbered.append(f"record {record.id} has versions {[version.version for version in versions]}")
+    names = []
+    for version in versions:
+        name = deeds.named_in(version.content) or version.content
+        names.append(name)
+        if version.content != deeds.text(name):
+            findings.torn.append(f"record {record.id} says {version.content!r}, not {deeds.text(name)!r}")
+    return names
+
+
+# What one thread alone did to one thing
+
+
+def fits(events: Iterable[Deed], actual: Sequence[str], resets: set[str]) -> bool:
+    """Can this list of deeds be what the events left, each unanswered one having happened or not?
+
+    Events add themselves to the list; those of a kind in ``resets`` empty it. The positions in the list that may have been
+    reached are followed through the events; None stands for a list that will still be emptied.
+    """
+    reached: set[int | None] = {0, None}
+    for event in events:
+        if event.kind in resets:
+            begun_anew: set[int | None] = {None, 0} if None in reached else set()
+            reached = begun_anew if event.done else reached | begun_anew
+        else:
+            added = {at + 1 for at in reached if at is not None and at < len(actual) and actual[at] == event.name}
+            waiting: set[int | None] = reached & {None}
+            reached = added | waiting if event.done else reached | added
+    return len(actual) in reached
+
+
+def _told(events: Sequence[Deed]) -> list[str]:
+    return [f"{'done' if event.done else 'begun'} {event.kind} {event.name}" for event in events[-6:]]

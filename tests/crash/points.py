@@ -1,0 +1,164 @@
+"""Dying at a chosen point: before the n-th statement or file operation of a job, in a process of its own.
+
+A job is run again and again, one point later each time, until it survives. So every state a crash can leave is seen, not
+only the likely ones.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from holdfast import Holdfast, Message
+from holdfast.config import Config
+from holdfast.domain.times import system_clock
+from holdfast.runtime import open_store
+from holdfast.storage import copy
+from holdfast.storage.sql import words
+from holdfast.storage.sqlite import store as sqlite_store
+
+NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
+
+
+class Fuse:
+    """Burns one step at each point while lit, and kills the process at its end. One of length 0 has no end."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self.burnt = 0
+        self.lit = False
+
+    def burn(self) -> None:
+        if self.lit:
+            self.burnt += 1
+            if self.burnt == self._length:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def before(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.burn()
+            return function(*args, **kwargs)
+
+        return call
+
+
+def run(job: str, at: int, store: str, target: str = "", count: str = "") -> None:
+    """In the child: do the job on the store, and die at that point of it. A survivor leaves the number of points there."""
+    fuse = Fuse(at)
+    _wire(fuse)
+    secrets.token_bytes = Random(job).randbytes  # type: ignore[assignment]  # the same ids each time
+    if job in OTHERS:
+        OTHERS[job](fuse, store, target)
+    else:
+        with Holdfast.open(store, clock=lambda: NOW + timedelta(seconds=1)) as hf:
+            fuse.lit = True
+            VERBS[job](hf)
+            fuse.lit = False
+    fuse.lit = False
+    Path(count).write_text(str(fuse.burnt))
+
+
+def _wire(fuse: Fuse) -> None:
+    class Wired(sqlite3.Connection):
+        def execute(self, *args: Any) -> sqlite3.Cursor:
+            fuse.burn()
+            return super().execute(*args)
+
+        def executemany(self, *args: Any) -> sqlite3.Cursor:
+            fuse.burn()
+            return super().executemany(*args)
+
+        def backup(self, target: sqlite3.Connection, *, pages: int, progress: Callable[..., None]) -> None:  # type: ignore[override]
+            super().backup(target, pages=pages, progress=fuse.before(progress))
+
+        def close(self) -> None:
+            fuse.burn()
+            super().close()
+
+    connect = sqlite3.connect
+    sqlite3.connect = lambda *args, **kwargs: connect(*args, **kwargs, factory=Wired)  # type: ignore[assignment]
+    sqlite_store._BACKUP_PAGES = 16
+    for name in ("replace", "unlink", "fsync"):
+        setattr(os, name, fuse.before(getattr(os, name)))
+    try:
+        import psycopg
+    except ImportError:
+        return
+    psycopg.Connection.execute = fuse.before(psycopg.Connection.execute)  # type: ignore[method-assign]
+    psycopg.Cursor.executemany = fuse.before(psycopg.Cursor.executemany)  # type: ignore[method-assign]
+
+
+# Verbs, on a store that furnish() has filled
+
+
+def furnish(hf: Holdfast) -> None:
+    """Something of everything. The word index has a merged part, and a tail that a few more chunks make long enough to merge."""
+    session = hf.session("test", "chat", user="alice")
+    session.extend([Message.new("user", f"message {number} about topic{number % 7}") for number in range(words.TAIL * 2 - 12)])
+    session.append("user", "the long one. " * 90, idempotency_key="long")
+    session.kv.set("color", "green")
+    session.swap_summary("so far", 5, 0)
+    session.add_usage("model", input_tokens=5, cost=0.5)
+    hf.remember("the dog is called Biscuit", user="alice", key="dog", tags=["pet"], metadata={"a.b": "c"})
+    hf.remember("the dog is called Rex", user="alice", key="dog")
+    hf.remember("only said in this session", session=session.id, tags=["here"])
+
+
+def _session(hf: Holdfast) -> Any:
+    return hf.session("test", "chat", user="alice")
+
+
+VERBS: dict[str, Callable[[Holdfast], object]] = {
+    "append": lambda hf: _session(hf).append("user", "one more word " * 60, metadata={"a": 1}, idempotency_key="k"),
+    "extend": lambda hf: _session(hf).extend([Message.new("user", f"several {number}") for number in range(5)]),
+    "merge": lambda hf: _session(hf).extend([Message.new("user", f"another topic{number}") for number in range(12)]),
+    "rotate": lambda hf: _session(hf).new(),
+    "open": lambda hf: hf.session("test", "another", user="bob", metadata={"a": [1]}),
+    "clear": lambda hf: _session(hf).clear(),
+    "delete": lambda hf: _session(hf).delete(),
+    "kv": lambda hf: _session(hf).kv.set("color", "blue"),
+    "summary": lambda hf: _session(hf).swap_summary("further", 600, 1),
+    "usage": lambda hf: _session(hf).add_usage("model", output_tokens=9, cost=0.25),
+    "remember": lambda hf: hf.remember("a new memory " * 60, user="alice", tags=["x", "y"], metadata={"k": "v"}),
+    "replace": lambda hf: hf.remember("the dog is called Fido", user="alice", key="dog", tags=["pet", "new"]),
+    "update": lambda hf: hf.update(hf.records(user="alice")[0].id, content="other words", metadata={"new": "er"}),
+    "forget": lambda hf: hf.forget(query="dog", user="alice"),
+}
+
+
+# What is more than one transaction, or more than one file
+
+
+def _open_new(fuse: Fuse, store: str, target: str) -> None:
+    fuse.lit = True
+    Holdfast.open(store, clock=lambda: NOW).close()
+
+
+def _backup(fuse: Fuse, store: str, target: str) -> None:
+    with Holdfast.open(store, clock=lambda: NOW) as hf:
+        fuse.lit = True
+        hf.backup(target)
+        fuse.lit = False
+
+
+def _copy(fuse: Fuse, store: str, target: str) -> None:
+    source, _ = open_store(store, Config(), system_clock)
+    fuse.lit = True
+    into, _ = open_store(target, Config(), system_clock)
+    copy.copy_store(source, into)  # type: ignore[arg-type]  # every store there is has the SQL below
+    into.close()
+
+
+OTHERS: dict[str, Callable[[Fuse, str, str], None]] = {
+    "open new": _open_new,
+    "import": _open_new,  # of a folder with a sessions.json in it
+    "backup": _backup,
+    "copy": _copy,
+}

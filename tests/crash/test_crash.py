@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from holdfast import Config, Holdfast
+from holdfast.domain.times import system_clock
+from holdfast.runtime import open_store
+from holdfast.storage.sql.db import Row
+from holdfast.storage.sql.store import SqlStore
+from holdfast.storage.sql.tables import TABLES
+from tests.crash import points
+from tests.crash.check import Findings, check, check_file
+from tests.crash.nursery import Nursery
+from tests.crash.siege import Fleet, besiege
+from tests.crash.torture import Postgres
+from tests.postgres_server import PostgresServer
+
+KILLED = -signal.SIGKILL
+FEW = 60  # points of a job that are all died at; of more, as many are chosen
+
+Dump = dict[str, list[Row]]
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as opened:
+        yield opened
+
+
+@pytest.fixture
+def chance() -> Random:
+    return Random()
+
+
+def assert_kept(findings: Findings) -> None:
+    assert {promise: faults[:5] for promise, faults in findings.faults().items() if faults} == {}
+    assert findings.acknowledged > 0
+
+
+# Killed at any moment
+
+
+@pytest.mark.slow
+def test_killed_writers_lose_nothing(nursery: Nursery, tmp_path: Path, chance: Random) -> None:
+    store = str(tmp_path / "data")
+    fleet = Fleet(nursery, store, tmp_path, chance, writers=3)
+    besiege(fleet, kills=14)
+    with Holdfast.open(store) as hf:
+        findings = check(hf, fleet.noted())
+    findings.refused += fleet.accidents
+    findings.unsound += check_file(tmp_path / "data" / "holdfast.db")
+    assert_kept(findings)
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_a_struck_postgres_loses_nothing(
+    nursery: Nursery, tmp_path: Path, chance: Random, private_postgres: PostgresServer
+) -> None:
+    server = Postgres(private_postgres)
+    store = server.new_store()
+    Holdfast.open(store).close()
+    fleet = Fleet(nursery, store, tmp_path, chance, writers=3)
+    server.kill_server(fleet)
+    besiege(fleet, kills=14, strike=server.strike)
+    server.settle(store)
+    with Holdfast.open(store) as hf:
+        findings = check(hf, fleet.noted(), may_be_unavailable=True)
+    findings.refused += fleet.accidents
+    assert_kept(findings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_several_processes_on_one_store(
+    backend: str, nursery: Nursery, tmp_path: Path, chance: Random, request: pytest.FixtureRequest
+) -> None:
+    """"database is locked" was what users of two MCP clients saw; on PostgreSQL it was deadlocks."""
+    store = str(tmp_path / "data") if backend == "sqlite" else request.getfixturevalue("postgres_url")
+    Holdfast.open(store).close()
+    fleet = Fleet(nursery, store, tmp_path, chance, pace=0.001)
+    time.sleep(3)
+    assert fleet.stop_all() == [0, 0, 0, 0]
+    with Holdfast.open(store) as hf:
+        assert_kept(check(hf, fleet.noted()))
+        if backend == "postgres":
+            sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+            assert raw_store(hf).read(lambda tx: tx.db.composed(sql)) == [(0,)]
+
+
+@pytest.mark.slow
+def test_processes_that_open_a_new_file_together(nursery: Nursery, tmp_path: Path, chance: Random) -> None:
+    for attempt in range(5):
+        notes = tmp_path / f"notes-{attempt}"
+        notes.mkdir()
+        fleet = Fleet(nursery, str(tmp_path / f"data-{attempt}"), notes, chance, writers=6, threads=1, pace=0)
+        time.sleep(0.15)
+        assert fleet.stop_all() == [0] * 6
+        with Holdfast.open(tmp_path / f"data-{attempt}") as hf:
+            assert_kept(check(hf, fleet.noted()))
+
+
+@pytest.mark.slow
+def test_a_power_cut_leaves_what_was_acknowledged(nursery: Nursery, tmp_path: Path, chance: Random) -> None:
+    """The database and its log as they are at one moment hold every write acknowledged before it."""
+    store = tmp_path / "data"
+    fleet = Fleet(nursery, str(store), tmp_path, chance, writers=3, pace=0.001)
+    for cut in range(8):
+        time.sleep(chance.uniform(0.1, 0.3))
+        for pid in fleet.pids:
+            nursery.pause(pid)
+        copy = tmp_path / f"copy-{cut}"
+        copy.mkdir()
+        for name in ("holdfast.db", "holdfast.db-wal"):
+            if (store / name).exists():
+                shutil.copyfile(store / name, copy / name)
+        noted = fleet.noted()
+        for pid in fleet.pids:
+            nursery.resume(pid)
+        with Holdfast.open(copy) as hf:
+            assert_kept(check(hf, noted))
+    fleet.kill_all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.mark.parametrize("repair", [False, True])
+def test_doctor_finds_no_fault_in_a_store_that_is_written_to(
+    backend: str, repair: bool, nursery: Nursery, tmp_path: Path, chance: Random, request: pytest.FixtureRequest
+) -> None:
+    store = str(tmp_path / "data") if backend == "sqlite" else request.getfixturevalue("postgres_url")
+    with Holdfast.open(store) as hf:
+        fleet = Fleet(nursery, store, tmp_path, chance, writers=2, pace=0.001)
+        deadline = time.monotonic() + 1.5
+        found = []
+        while time.monotonic() < deadline:
+            found += [finding for finding in hf.doctor(repair=repair) if not finding.ok]
+        fleet.stop_all()
+        assert_kept(check(hf, fleet.noted()))
+    assert found == []
+
+
+# Killed at every point
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("furnished")
+    with Holdfast.open(folder, clock=lambda: points.NOW) as hf:
+        points.furnish(hf)
+    return folder
+
+
+class Scene:
+    """A job, done again and again on a copy of the same folder."""
+
+    def __init__(self, nursery: Nursery, job: str, scene: Path | None, folder: Path) -> None:
+        self._nursery, self._job, self._scene, self._folder = nursery, job, scene, folder
+        self.attempts = 0
+
+    def play(self, at: int, target: str = "") -> tuple[Path, int]:
+        """Where it was done, and how it ended."""
+        self.attempts += 1
+        store = self._folder / f"attempt-{self.attempts}"
+        if self._scene is not None:
+            shutil.copytree(self._scene, store)
+        where = {"store": str(store), "target": target.format(self.attempts), "count": str(self._folder / "count")}
+        return store, self._nursery.run("tests.crash.points:run", job=self._job, at=at, **where)
+
+    def points(self) -> list[int]:
+        """Where to die, known from a performance that was survived."""
+        total = int((self._folder / "count").read_text())
+        chosen = range(1, total + 1)
+        return list(chosen) if total <= FEW else sorted(Random().sample(chosen, FEW))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", points.VERBS)
+def test_a_verb_killed_at_any_point_did_all_or_nothing(
+    verb: str, nursery: Nursery, furnished: Path, tmp_path: Path
+) -> None:
+    scene = Scene(nursery, verb, furnished, tmp_path)
+    before = dump(furnished)
+    store, status = scene.play(at=0)
+    after = dump(store)
+    assert status == 0
+    assert after != before
+    if verb == "merge":
+        assert after["postings"] != before["postings"]
+    for at in scene.points():
+        store, status = scene.play(at)
+        assert status == KILLED
+        assert dump(store) in (before, after)
+        assert faults(store) == []
+        shutil.rmtree(store)
+
+
+@pytest.mark.slow
+def test_a_migration_killed_at_any_point_is_done_by_the_next_start(nursery: Nursery, tmp_path: Path) -> None:
+    scene = Scene(nursery, "open new", None, tmp_path)
+    store, status = scene.play(at=0)
+    whole = dump(store)
+    assert status == 0
+    for at in scene.points():
+        store, status = scene.play(at)
+        assert status == KILLED
+        assert faults(store) == []
+        assert dump(store) == whole
+
+
+@pytest.mark.slow
+def test_an_import_killed_at_any_point_happens_once(nursery: Nursery, tmp_path: Path) -> None:
+    folder = tmp_path / "found"
+    folder.mkdir()
+    (folder / "sessions.json").write_text(json.dumps(SNAPSHOT))
+    scene = Scene(nursery, "import", folder, tmp_path)
+    store, status = scene.play(at=0)
+    whole = dump(store)
+    assert status == 0
+    assert len(whole["messages"]) == 9
+    for at in scene.points():
+        store, status = scene.play(at)
+        assert status == KILLED
+        left = imported(dump_if_any(store))
+        assert not any(left.values()) or left == imported(whole)
+        assert faults(store) == []
+        assert imported(dump(store)) == imported(whole)
+        assert sorted(path.name for path in store.glob("*.json*")) == ["sessions.json.migrated"]
+
+
+def imported(rows: Dump | None) -> Dump:
+    """What came of the import; not from where, which is another place every time."""
+    tables = {name: (rows or {}).get(name, []) for name in ("sessions", "messages", "summaries", "chunks", "imports")}
+    return tables | {"imports": [(digest, sessions, messages) for _, digest, _, sessions, messages, _ in tables["imports"]]}
+
+
+SNAPSHOT = [
+    {
+        "id": f"00000000-0000-7000-8000-00000000000{number}",
+        "channel": "telegram",
+        "chat": str(number),
+        "created_at": "2026-01-01T00:00:00Z",
+        "summary": "they met",
+        "messages": [{"role": "user", "content": f"hello {number} {line}"} for line in range(3)],
+    }
+    for number in range(3)
+]
+
+
+@pytest.mark.slow
+def test_a_backup_killed_at_any_point_is_whole_or_not_there(nursery: Nursery, furnished: Path, tmp_path: Path) -> None:
+    scene = Scene(nursery, "backup", furnished, tmp_path)
+    before = dump(furnished)
+    folder = tmp_path / "backups"
+    assert scene.play(at=0, target=str(folder / "{}" / "copy.db"))[1] == 0
+    for at in scene.points():
+        store, status = scene.play(at, target=str(folder / "{}" / "copy.db"))
+        target = folder / str(scene.attempts) / "copy.db"
+        assert status == KILLED
+        assert dump(store) == before
+        if not target.exists():
+            with Holdfast.open(store) as hf:
+                hf.backup(target)
+        assert check_file(target) == []
+        assert dump(target) == before
+        left = {path.name for path in target.parent.iterdir()}
+        assert left <= {"copy.db", "copy.db-wal", "copy.db-shm"}, "a killed backup left files that stay for ever"
+        shutil.rmtree(store)
+
+
+@pytest.mark.slow
+def test_a_copy_killed_at_any_point_is_whole_or_empty(nursery: Nursery, furnished: Path, tmp_path: Path) -> None:
+    scene = Scene(nursery, "copy", furnished, tmp_path)
+    before = dump(furnished)
+    assert scene.play(at=0, target=str(tmp_path / "target-{}"))[1] == 0
+    for at in scene.points():
+        store, status = scene.play(at, target=str(tmp_path / "target-{}"))
+        target = tmp_path / f"target-{scene.attempts}"
+        assert status == KILLED
+        left = dump_if_any(target)
+        assert left is None or is_empty(left) or left == before
+        assert faults(target) == []
+        shutil.rmtree(store)
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_a_copy_to_postgres_killed_at_any_point_is_whole_or_empty(
+    nursery: Nursery, furnished: Path, tmp_path: Path, postgres_url: str
+) -> None:
+    """Into the same database every time, one point later each, until one copy is there, and that whole."""
+    scene = Scene(nursery, "copy", furnished, tmp_path)
+    whole = in_any_order(dump(furnished))
+    with Holdfast.open(postgres_url) as hf:
+        for at in range(1, 1000, 3):
+            store, _ = scene.play(at, target=postgres_url)
+            shutil.rmtree(store)
+            until_alone(hf)
+            left = in_any_order(raw_store(hf).read(dump_tx))
+            if not is_empty(left):
+                break
+        assert left == whole
+        assert [finding for finding in hf.doctor() if not finding.ok] == []
+
+
+# Looking into a store
+
+
+def raw_store(hf: Holdfast) -> Any:
+    return hf._runtime.store
+
+
+def dump_tx(tx: Any) -> Dump:
+    rows: Dump = {}
+    for table in TABLES:
+        found = tx.db.composed(f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {', '.join(table.key)}")
+        rows[table.name] = [tuple(bytes(value) if isinstance(value, memoryview) else value for value in row) for row in found]
+    return rows
+
+
+def in_any_order(rows: Dump) -> Dump:
+    """Two databases need not agree on which text is the greater."""
+    return {table: sorted(found, key=repr) for table, found in rows.items()}
+
+
+def dump(place: Path) -> Dump:
+    """Every row, read through a store: a log that a killed process left is taken in on the way."""
+    store, _ = open_store(str(place), Config(), system_clock)
+    assert isinstance(store, SqlStore)
+    try:
+        return store.read(dump_tx)
+    finally:
+        store.close()
+
+
+def dump_if_any(folder: Path) -> Dump | None:
+    """The rows of a store that may not have come into being, looked at without bringing it into being."""
+    if not (folder / "holdfast.db").exists():
+        return None
+    with closing(sqlite3.connect(folder / "holdfast.db")) as raw:
+        if not raw.execute("SELECT 1 FROM sqlite_master").fetchone():
+            return None
+    return dump(folder)
+
+
+def is_empty(rows: Dump) -> bool:
+    return not any(found for table, found in rows.items() if table != "properties")
+
+
+def faults(folder: Path) -> list[Any]:
+    with Holdfast.open(folder, clock=lambda: points.NOW) as hf:
+        return [finding for finding in hf.doctor() if not finding.ok]
+
+
+def until_alone(hf: Holdfast) -> None:
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
+    while raw_store(hf).read(lambda tx: tx.db.composed(sql)) != [(0,)]:
+        time.sleep(0.01)

@@ -1,0 +1,206 @@
+"""Kill writers without mercy, and count what is missing.
+
+    python -m tests.crash.torture [--short] [--kills N] [--backend sqlite|postgres|both] [--seed S]
+
+Writers in several processes, each with several threads, write to one store and note every call before it and after its answer.
+They are killed with SIGKILL at random moments and replaced at once. Against PostgreSQL their connections are cut and the server
+process behind one is killed, too, which makes the whole server start again. After each round the store is compared with the
+notes. Exit status 1 when anything that was acknowledged is missing, anything is there twice, or anything is unsound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from random import Random
+
+from holdfast import Holdfast
+from tests.crash.check import Findings, check, check_file
+from tests.crash.nursery import Nursery
+from tests.crash.siege import Fleet, besiege
+from tests.postgres_server import PostgresMissing, PostgresServer
+
+SHORT = {"sqlite": 200, "postgres": 120}
+LONG = {"sqlite": 2000, "postgres": 1000}
+ROUND = 40  # kills on one store before it is looked at: it stays small, and its words are merged all the same
+SHOWN = 10
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    seed = secrets.randbits(32) if options.seed is None else options.seed
+    backends = ("sqlite", "postgres") if options.backend == "both" else (options.backend,)
+    print(f"seed {seed}")
+    passed = failed = 0
+    with Nursery() as nursery, _folder() as folder:
+        for backend in backends:
+            kills = options.kills or (SHORT if options.short else LONG)[backend]
+            started = time.monotonic()
+            with _siege(backend, folder) as siege:
+                findings = _torture(siege, nursery, kills, Random(f"{seed}/{backend}"))
+            _report(backend, findings, time.monotonic() - started)
+            broken = sum(map(bool, findings.faults().values()))
+            passed, failed = passed + len(findings.faults()) - broken, failed + broken
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="torture", description="Kill writers without mercy, and count what is missing.")
+    parser.add_argument("--short", action="store_true", help="the form for every day: about two minutes")
+    parser.add_argument("--kills", type=int, help="how many on each backend")
+    parser.add_argument("--backend", choices=("sqlite", "postgres", "both"), default="both")
+    parser.add_argument("--seed", type=int, help="repeat the choices of a run, though never its timing")
+    return parser.parse_args(arguments)
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """Kept when something failed, to be looked into."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-torture-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class Sqlite:
+    """One file, several processes."""
+
+    may_be_unavailable = False
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._rounds = 0
+
+    def new_store(self) -> str:
+        self._rounds += 1
+        return str(self._folder / f"sqlite-{self._rounds}")
+
+    def strike(self, fleet: Fleet) -> None:
+        fleet.kill_one()
+
+    def settle(self, store: str) -> None:
+        pass
+
+    def look_into(self, store: str) -> list[str]:
+        return check_file(Path(store) / "holdfast.db")
+
+
+class Postgres:
+    """A server of its own that keeps its promises to the disk, and is itself struck now and then."""
+
+    may_be_unavailable = True
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+
+    def new_store(self) -> str:
+        return self._server.create_database()
+
+    def strike(self, fleet: Fleet) -> None:
+        kind = fleet.chance.choices(("writer", "connection", "server"), (50, 40, 10))[0]
+        strikes = {"writer": Fleet.kill_one, "connection": self.cut_connection, "server": self.kill_server}
+        strikes[kind](fleet)
+
+    def cut_connection(self, fleet: Fleet) -> None:
+        if pids := self._backends():
+            self._run(f"SELECT pg_terminate_backend({fleet.chance.choice(pids)})")
+            fleet.kills += 1
+
+    def kill_server(self, fleet: Fleet) -> None:
+        """One of the processes behind the connections: the server cuts all the others and recovers."""
+        if pids := self._backends():
+            # The connection may have been closed since.
+            with suppress(ProcessLookupError):
+                os.kill(fleet.chance.choice(pids), signal.SIGKILL)
+                fleet.kills += 1
+
+    def settle(self, store: str) -> None:
+        """A killed client's last statement may still be running on the server."""
+        while self._backends():
+            self._run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'holdfast%'")
+
+    def look_into(self, store: str) -> list[str]:
+        self._server.drop_database(store)
+        return []
+
+    def _backends(self) -> list[int]:
+        sql = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname LIKE 'holdfast%'"
+        return [pid for (pid,) in self._run(sql)]
+
+    def _run(self, sql: str) -> list[tuple[int]]:
+        """Patient: the server may just be recovering."""
+        import psycopg
+
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return self._server.run(sql)
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+
+@contextmanager
+def _siege(backend: str, folder: Path) -> Iterator[Sqlite | Postgres]:
+    if backend == "sqlite":
+        yield Sqlite(folder)
+        return
+    try:
+        server = PostgresServer.start_private(durable=True)
+    except PostgresMissing as error:
+        sys.exit(f"PostgreSQL cannot be tortured here: {error}")
+    with server:
+        yield Postgres(server)
+
+
+def _torture(siege: Sqlite | Postgres, nursery: Nursery, kills: int, chance: Random) -> Findings:
+    total = Findings()
+    while total.kills < kills:
+        total += _round(siege, nursery, min(ROUND, kills - total.kills), chance)
+        print(f"  {total.kills} kills, {total.acknowledged} acknowledged, {len(total.lost)} lost", flush=True)
+    return total
+
+
+def _round(siege: Sqlite | Postgres, nursery: Nursery, kills: int, chance: Random) -> Findings:
+    store = siege.new_store()
+    with tempfile.TemporaryDirectory(prefix="holdfast-notes-") as notes:
+        Holdfast.open(store).close()
+        fleet = Fleet(nursery, store, Path(notes), chance)
+        besiege(fleet, kills, siege.strike)
+        siege.settle(store)
+        with Holdfast.open(store) as hf:
+            findings = check(hf, fleet.noted(), may_be_unavailable=siege.may_be_unavailable)
+    findings.kills = fleet.kills
+    findings.refused += fleet.accidents
+    findings.unsound += siege.look_into(store)
+    return findings
+
+
+def _report(backend: str, findings: Findings, seconds: float) -> None:
+    found = findings.acknowledged - len(findings.lost)
+    errors = ", ".join(f"{kind} {count}" for kind, count in findings.errors.most_common()) or "none"
+    print(f"{backend}: {findings.kills} kills in {seconds:.0f} s")
+    print(f"  acknowledged   {findings.acknowledged:>7}")
+    print(f"  found          {found:>7}")
+    print(f"  lost           {len(findings.lost):>7}")
+    print(f"  doubled        {len(findings.doubled):>7}")
+    print(f"  unacknowledged {findings.unanswered:>7}   (of which there: {findings.unanswered_found})")
+    print(f"  errors raised  {findings.errors.total():>7}   ({errors})")
+    for promise, faults in findings.faults().items():
+        print(f"  {'FAILED' if faults else 'ok    '} {promise}{f': {len(faults)} faults' if faults else ''}")
+        for fault in faults[:SHOWN]:
+            print(f"         {fault[:600]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
