@@ -1,19 +1,19 @@
 """Holdfast: the memory of an AI agent."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from holdfast.config import Config
-from holdfast.domain.chunk import Hit, Signal, Source
-from holdfast.domain.context import Context
-from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
-from holdfast.domain.record import Forgotten, Record
-from holdfast.domain.session import SessionInfo, Summary, Usage
-from holdfast.engine import Holdfast
-from holdfast.errors import HoldfastError
-from holdfast.handle import Session
 
 if TYPE_CHECKING:
     from holdfast.aio import AsyncHoldfast, AsyncSession
+    from holdfast.config import Config
+    from holdfast.domain.chunk import Hit, Signal, Source
+    from holdfast.domain.context import Context
+    from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
+    from holdfast.domain.record import Forgotten, Record
+    from holdfast.domain.session import SessionInfo, Summary, Usage
+    from holdfast.engine import Holdfast
+    from holdfast.errors import HoldfastError
+    from holdfast.handle import Session
 
 __version__ = "0.1.0"
 
@@ -40,11 +40,28 @@ __all__ = [
     "Usage",
 ]
 
+_HOMES = {
+    "aio": "AsyncHoldfast AsyncSession",
+    "config": "Config",
+    "domain.chunk": "Hit Signal Source",
+    "domain.context": "Context",
+    "domain.message": "FilePart ImagePart Message TextPart ToolCall",
+    "domain.record": "Forgotten Record",
+    "domain.session": "SessionInfo Summary Usage",
+    "engine": "Holdfast",
+    "errors": "HoldfastError",
+    "handle": "Session",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
 
 def __getattr__(name: str) -> Any:
-    """The asynchronous face is loaded when asked for: asyncio is most of what importing it costs."""
-    if name in ("AsyncHoldfast", "AsyncSession"):
-        from holdfast import aio
+    """Each name is loaded when first used, so that a program pays only for what it needs of us."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"holdfast.{_HOME_OF[name]}"), name)
+    return value
 
-        return getattr(aio, name)
-    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

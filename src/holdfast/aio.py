@@ -1,7 +1,7 @@
 """The same memory for asyncio: the same names, awaited.
-
-SQLite and the verbs above it are plain blocking code, so each call makes one hop to a thread of this object's own pool. A call
-that was handed to the pool is carried out even when the task that awaits it is cancelled: nothing is left half done.
+SQLite and the verbs above it are plain blocking code, so each call makes one hop to a thread of this object's own
+pool. A call that was handed to the pool is carried out even when the task that awaits it is cancelled: nothing is
+left half done.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from os import PathLike
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from holdfast.config import Config
 from holdfast.domain.scope import DEFAULT_TENANT
@@ -186,7 +186,7 @@ class AsyncHoldfast:
         self._pool.shutdown()
         self._sync.close()
 
-    async def __aenter__(self) -> AsyncHoldfast:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -215,6 +215,7 @@ class AsyncHoldfast:
     update = hop(Holdfast.update)
     history = hop(Holdfast.history)
     forget = hop(Holdfast.forget)
+    file_sessions = hop(Holdfast.file_sessions)
     import_snapshot = hop(Holdfast.import_snapshot)
     doctor = hop(Holdfast.doctor)
     backup = hop(Holdfast.backup)

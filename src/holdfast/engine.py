@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from holdfast import snapshots
 from holdfast.config import Config
 from holdfast.domain.chunk import Hit
 from holdfast.domain.ids import checked_id
@@ -23,10 +22,14 @@ from holdfast.errors import InvalidInput, RecordNotFound, SessionNotFound, Unsup
 from holdfast.handle import Session
 from holdfast.providers.embedder import Embedder
 from holdfast.recall import search
-from holdfast.runtime import Runtime, open_store
+from holdfast.runtime import SNAPSHOT, Runtime, open_store
 from holdfast.session import lifecycle
 from holdfast.storage.base import Finding, Progress, Tx
 from holdfast.write import remember as memory
+
+if TYPE_CHECKING:
+    from holdfast.files.sessions_index import FileSessions
+    from holdfast.snapshots import Imported
 
 T = TypeVar("T")
 
@@ -59,14 +62,14 @@ class Holdfast:
         store, folder = open_store(str(location), settings, now)
         opened = cls(Runtime(store, settings, now, embedder, folder), tenant)
         if settings.session.import_snapshot:
-            snapshots.take_in_found(opened._runtime, opened._scope())
+            opened._import_found()
         return opened
 
     def close(self) -> None:
         """Finish what is being written and close the store. Closing twice is fine."""
         self._runtime.store.close()
 
-    def __enter__(self) -> Holdfast:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -156,7 +159,7 @@ class Holdfast:
         agent: str | None = None,
         scope: Literal["global"] | None = None,
     ) -> list[Hit]:
-        """The chunks that answer the question best: of a user, of one of the user's sessions, of an agent, or of the tenant."""
+        """The chunks that answer the question best, of a user, one of the user's sessions, an agent, or the tenant."""
         question, count = search.checked_question(query), search.checked_count(self.config.search.k if k is None else k)
         search.checked_recipe(recipe)
         if rerank is not None:
@@ -256,7 +259,7 @@ class Holdfast:
         agent: str | None = None,
         history: bool = False,
     ) -> list[Record]:
-        """Records, the latest change first: those true now, or at ``as_of``, or with ``history`` also those that were."""
+        """Records, the latest change first: those true now or at ``as_of``; with ``history`` also those that were."""
         query = RecordQuery(
             search.record_filter(layers, types, tags, metadata),
             since=None if since is None else checked_time(since, "since"),
@@ -284,7 +287,7 @@ class Holdfast:
         return self._read(lambda tx: tx.records.find(scope, query, now))
 
     def update(self, id: str, /, *, user: str | None = None, **changes: Any) -> Record:
-        """Change some fields of a record in one transaction. Its id and creation time stay; what it said goes to its history."""
+        """Change some fields of a record. Its id and creation time stay; what it said before goes to its history."""
         scope, now = self._scope(user=user), self._now()
         checked = memory.checked_changes(changes, now)
         return self._write(lambda tx: memory.update(tx, scope, id, checked, self._cut, now))
@@ -329,9 +332,33 @@ class Holdfast:
 
     # The store itself
 
-    def import_snapshot(self, path: str | PathLike[str]) -> snapshots.Imported:
+    def file_sessions(self) -> FileSessions:
+        """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""
+        from holdfast.files.sessions_index import FileSessions
+
+        if self._runtime.folder is None:
+            raise Unsupported("this store has no folder to keep plain files in; open a folder")
+        caps = self.config.session
+        return FileSessions(
+            self._runtime.folder / "memory",
+            clock=self._runtime.clock,
+            new_id=self._runtime.new_id,
+            kv_cap=caps.kv_cap,
+            transcript_cap=caps.transcript_cap,
+        )
+
+    def import_snapshot(self, path: str | PathLike[str]) -> Imported:
         """Take in a ``sessions.json``, all of it or nothing. The same content again is not taken in twice."""
+        from holdfast import snapshots  # late: few stores ever import
+
         return snapshots.take_in(self._runtime, self._scope(), path)
+
+    def _import_found(self) -> None:
+        folder = self._runtime.folder
+        if folder is not None and (folder / SNAPSHOT).is_file():
+            from holdfast import snapshots
+
+            snapshots.take_in_found(self._runtime, self._scope(), folder / SNAPSHOT)
 
     def doctor(self, *, repair: bool = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""

@@ -21,7 +21,6 @@ from holdfast.session.restore import restore
 from holdfast.storage.base import Tx
 from holdfast.write import append
 
-
 T = TypeVar("T")
 
 
@@ -181,7 +180,7 @@ class Session:
         return self._read(lambda tx: restore(tx, self._scope, budget))
 
     def context(self, query: str = "", max_tokens: int | None = None) -> Context:
-        """What belongs into the next prompt: the newest messages within the budget, the summary when older ones are cut."""
+        """What belongs into the next prompt: the newest messages that fit, and the summary when older ones are cut."""
         limits = self._runtime.config.context
         budget = limits.max_tokens if max_tokens is None else checked_number(max_tokens, "max_tokens")
 

@@ -14,6 +14,7 @@ from holdfast.providers.embedder import Embedder
 from holdfast.storage.base import Store
 
 DATABASE = "holdfast.db"
+SNAPSHOT = "sessions.json"  # left by another program, imported once
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Runtime:
 
 
 def open_store(location: str, config: Config, clock: Clock) -> tuple[Store, Path | None]:
-    """The store behind a folder, a database file, ``:memory:`` or a PostgreSQL address, and its folder if it has one."""
+    """The store behind a folder, a file, ``:memory:`` or a PostgreSQL address, and its folder if it has one."""
     if location.startswith(("postgresql://", "postgres://")):
         from holdfast.storage.postgres.store import PostgresStore  # late: the driver is an extra
 

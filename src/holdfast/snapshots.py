@@ -22,7 +22,6 @@ from holdfast.write import append
 
 log = logging.getLogger("holdfast.import")
 
-SNAPSHOT = "sessions.json"
 DONE = ".migrated"
 IMPORTED_ID = "imported_id"
 
@@ -35,18 +34,13 @@ class Imported:
     already: bool = False
 
 
-def take_in_found(runtime: Runtime, scope: Scope) -> Imported | None:
+def take_in_found(runtime: Runtime, scope: Scope, path: Path) -> Imported | None:
     """Import the snapshot that lies in the data folder. A bad one stays untouched and stops nothing."""
-    if runtime.folder is None:
-        return None
-    path = runtime.folder / SNAPSHOT
-    if not path.is_file():
-        return None
     try:
         done = take_in(runtime, scope, path)
-        os.replace(path, path.with_name(SNAPSHOT + DONE))
+        os.replace(path, path.with_name(path.name + DONE))
     except (HoldfastError, OSError) as error:
-        log.error("%s was not imported and stays as it is: %s", path, error)
+        log.error("%s was not imported and stays as it is: %s", path, error)  # noqa: TRY400 - the line says it all
         return None
     log.info("imported %d sessions with %d messages from %s", done.sessions, done.messages, path)
     return done

@@ -29,7 +29,10 @@ def texts(count: int, seed: int = 7) -> list[str]:
 class Bare:
     """The same row into the same table with the same pragmas, and nothing else: BEGIN, INSERT, COMMIT."""
 
-    INSERT = "INSERT INTO messages (session_id, sequence, role, content, is_error, tokens, created_at) VALUES (?, ?, 'user', ?, 0, 20, ?)"
+    INSERT = (
+        "INSERT INTO messages (session_id, sequence, role, content, is_error, tokens, created_at)"
+        " VALUES (?, ?, 'user', ?, 0, 20, ?)"
+    )
 
     def __init__(self, folder: Path, sessions: int) -> None:
         self._path = str(folder / DATABASE)

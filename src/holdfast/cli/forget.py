@@ -70,7 +70,7 @@ def _ask(args: Namespace, found: Sequence[Record]) -> None:
 
 def _chosen(hf: Holdfast, args: Namespace) -> list[Record]:
     if args.id is not None:
-        return [hf.record(args.id, user=args.user)]
+        return [_by_id(hf, args)]
     owner = options.owner(args)
     level = next(name for name in ("scope", "session", "user", "agent") if owner[name] is not None)
     level = "global" if level == "scope" else level
@@ -83,6 +83,16 @@ def _chosen(hf: Holdfast, args: Namespace) -> list[Record]:
             raise RecordNotFound(f"no memory with the key {args.key!r} here; nothing was forgotten")
         return found
     return [record for record in _matching(everything, args.query) if level != "global" or record.level == level]
+
+
+def _by_id(hf: Holdfast, args: Namespace) -> Record:
+    """The record, if it is the named owner's: a slip in the id must not reach somebody else's memory."""
+    record = hf.record(args.id, user=args.user)
+    named = [(args.agent, record.agent), (args.session, record.session_id)]
+    named += [("global", record.level)] if args.everyone else []
+    if any(wanted is not None and wanted != found for wanted, found in named):
+        raise RecordNotFound(f"no record {record.id} of that owner; nothing was forgotten")
+    return record
 
 
 def _matching(records: Sequence[Record], words: str) -> list[Record]:

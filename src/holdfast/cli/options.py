@@ -54,7 +54,7 @@ def add_globals(parser: Parser, *, top: bool = False) -> None:
         help="where the memory is: a folder, a .db file or postgresql://… (else HOLDFAST_DATA, else your data folder)",
     )
     group.add_argument("--config", metavar="FILE", default=unset, help="a settings file (else HOLDFAST_CONFIG)")
-    group.add_argument("--tenant", metavar="T", default=unset, help="whose store inside the store; default: default")
+    group.add_argument("--tenant", metavar="T", default=unset, help="which tenant of the store; default: default")
     flag: Any = False if top else argparse.SUPPRESS
     group.add_argument("--json", action="store_true", default=flag, help="print one JSON document")
     group.add_argument("-v", "--verbose", action="store_true", default=flag, help="print log lines on stderr")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast import Config, Holdfast
 
 MEMORY = ":memory:"
+SNAPSHOT = "sessions.json"  # opening the folder imports it
 
 
 def location(args: Namespace) -> str:
@@ -74,7 +75,6 @@ def _files(where: str) -> list[Path]:
     from pathlib import Path
 
     from holdfast.runtime import DATABASE
-    from holdfast.snapshots import SNAPSHOT
 
     path = Path(where).expanduser()
     if path.suffix == ".db" and not path.is_dir():

@@ -62,8 +62,10 @@ def _add_update(verbs: Any) -> None:
     update.add_argument("--meta", action="append", metavar="K=V", type=options.pair, help="the metadata, all of it")
     update.add_argument("--confidence", metavar="0..1", type=float, help="how sure it is")
     update.add_argument("--salience", metavar="0..1", type=float, help="how much it matters")
-    update.add_argument("--ttl", metavar="SPAN", type=options.span, help="forget after, such as 30d or 12h")
-    update.add_argument("--pin", action=argparse.BooleanOptionalAction, help="never let it fade")
+    update.add_argument(
+        "--ttl", metavar="SPAN", type=options.span, help="not recalled after this time, such as 30d or 12h"
+    )
+    update.add_argument("--pin", action=argparse.BooleanOptionalAction, help="mark it as one that never fades")
 
 
 def list_records(args: Namespace) -> int:

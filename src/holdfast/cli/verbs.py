@@ -37,8 +37,10 @@ def _add_remember(commands: Any) -> None:
     remember_.add_argument("--layer", choices=options.LAYERS, default="semantic", help="default: semantic")
     remember_.add_argument("--tag", action="append", metavar="TAG", help="a label; may be repeated")
     remember_.add_argument("--meta", action="append", metavar="K=V", type=options.pair, help="may be repeated")
-    remember_.add_argument("--ttl", metavar="SPAN", type=options.span, help="forget after, such as 30d or 12h")
-    remember_.add_argument("--pin", action="store_true", help="never let it fade")
+    remember_.add_argument(
+        "--ttl", metavar="SPAN", type=options.span, help="not recalled after this time, such as 30d or 12h"
+    )
+    remember_.add_argument("--pin", action="store_true", help="mark it as one that never fades")
 
 
 def _add_recall(commands: Any) -> None:

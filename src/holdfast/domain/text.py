@@ -1,8 +1,7 @@
 """What text may be stored, and what may name something.
-
-Content is kept byte for byte, terminal escapes and all. Two things no database keeps faithfully are refused: NUL, which
-PostgreSQL cannot hold, and lone surrogates, which have no UTF-8. Names (ids, keys, channels) also refuse control characters,
-so that a name always prints as it compares.
+Content is kept byte for byte, terminal escapes and all. Two things no database keeps faithfully are refused: NUL,
+which PostgreSQL cannot hold, and lone surrogates, which have no UTF-8. Names (ids, keys, channels) also refuse
+control characters, so that a name always prints as it compares.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def checked_text(value: object, what: str, *, max_bytes: int = MAX_CONTENT_BYTES
             size = len(value.encode())
         except UnicodeEncodeError as error:
             raise InvalidInput(
-                f"{what} contains a lone surrogate at position {error.start}; decode the text with errors='replace' first"
+                f"{what} contains a lone surrogate at position {error.start}; decode it with errors='replace' first"
             ) from None
     if size > max_bytes:
         raise InvalidInput(f"{what} is {size:,} bytes long; the limit is {max_bytes:,}")

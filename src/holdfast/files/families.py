@@ -75,7 +75,13 @@ class StoreFactory(Protocol):
     def __call__(self, folder: Path, *, kv_cap: int, transcript_cap: int, clock: Clock) -> SessionStore: ...
 
 
-_factories: dict[str, StoreFactory] = {}
+def _basic_session(folder: Path, *, kv_cap: int, transcript_cap: int, clock: Clock) -> SessionStore:
+    from holdfast.files.basic_session import BasicSession  # late: it builds on this module
+
+    return BasicSession(folder, kv_cap=kv_cap, transcript_cap=transcript_cap, clock=clock)
+
+
+_factories: dict[str, StoreFactory] = {"basic_session": _basic_session}
 
 
 def register_store_type(name: str, factory: StoreFactory) -> None:

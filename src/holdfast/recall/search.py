@@ -77,7 +77,7 @@ def chunk_query(
         since=None if since is None else checked_time(since, "since"),
         until=None if until is None else checked_time(until, "until"),
         as_of=None if as_of is None else checked_time(as_of, "as_of"),
-        records=records if records else None,
+        records=records or None,
     )
 
 

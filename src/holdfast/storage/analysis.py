@@ -1,7 +1,7 @@
 """Text to index terms: the one analysis both for what is stored and for what is asked.
-
-Words are folded and stemmed (Snowball English); Chinese, Japanese and Korean runs become overlapping pairs, since they have no
-spaces; an emoji is a word. A term is kept as a 64-bit number, so that an index row holds no readable text.
+Words are folded and stemmed (Snowball English); Chinese, Japanese and Korean runs become overlapping pairs, since
+they have no spaces; an emoji is a word. A term is kept as a 64-bit number, so that an index row holds no readable
+text.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from hashlib import blake2b
+from itertools import pairwise
 
 from holdfast.domain.chunk import Terms
 
@@ -19,17 +20,16 @@ from holdfast.domain.chunk import Terms
 ANALYSIS = "snowball-english-3/pairs/1"
 
 _STOP_WORDS = frozenset(
-    """a an and are as at be been but by did do does for from had has have he her him his how i if in into is it its me my
-    of on or our she so than that the their them then there these they this those to us was we were what when where
-    which who whom whose why will with would you your am being could should can't don't i'm it's you're""".split()
+    """a an and are as at be been but by did do does for from had has have he her him his how i if in into is it
+    its me my of on or our she so than that the their them then there these they this those to us was we were
+    what when where which who whom whose why will with would you your am being could should can't don't i'm it's
+    you're""".split()
 )
-_CJK = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
-_CJK_RUN = re.compile(f"[{_CJK}\U00020000-\U0003134f]+")
-_WORD = re.compile(
-    f"[{_CJK}\U00020000-\U0003134f]+"
-    r"|[^\W_" + _CJK + r"\U00020000-\U0003134f]+(?:'[^\W_" + _CJK + r"\U00020000-\U0003134f]+)*"
-    r"|[\u2600-\u27bf\U0001f300-\U0001faff]"
+_CJK = (
+    "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff"
+    "\uf900-\ufaff\U00020000-\U0003134f"
 )
+_EMOJI = "\u2600-\u27bf\U0001f300-\U0001faff"
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 _MAX_WORD = 64
 
@@ -51,18 +51,24 @@ def _terms(text: str) -> list[int]:
 
 def _words(text: str) -> Iterator[str]:
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
-    for word in _WORD.findall(folded):
-        if _CJK_RUN.match(word):
-            yield from _pairs(word)
+    for run, word in _patterns().findall(folded):
+        if run:
+            yield from _pairs(run)
         else:
             yield word
+
+
+@cache
+def _patterns() -> re.Pattern[str]:
+    """A run of ideographs, or another word. Compiled when the first text that is not ASCII comes."""
+    letter = f"[^\\W_{_CJK}]"
+    return re.compile(f"([{_CJK}]+)|({letter}+(?:'{letter}+)*|[{_EMOJI}])")
 
 
 def _pairs(run: str) -> Iterator[str]:
     """Each character alone and with its follower: a one-character question finds it, a longer one ranks by pairs."""
     yield from run
-    for first, second in zip(run, run[1:], strict=False):
-        yield first + second
+    yield from map("".join, pairwise(run))
 
 
 @lru_cache(maxsize=1 << 16)

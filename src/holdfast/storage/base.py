@@ -150,7 +150,7 @@ class Store(Protocol):
     @property
     def features(self) -> Features: ...
     def write(self, work: Work[T]) -> T:
-        """Run the work in a transaction and return after it is durable. It may run more than once; only one run stays."""
+        """Run the work in a transaction; return once it is durable. It may run again; only one run stays."""
 
     def read(self, work: Work[T]) -> T:
         """Run the work on one consistent view of the store."""

@@ -43,7 +43,7 @@ def _chunks(message: Message, config: ChunkConfig) -> tuple[ChunkDraft, ...]:
 
 
 def embedded(entries: list[Entry], embedder: Embedder | None) -> list[Entry]:
-    """The entries with a vector on each chunk, or as they were when the embedder fails: words find them all the same."""
+    """The entries with a vector on each chunk, or as they were when the embedder fails: words find them still."""
     texts = [chunk.text for entry in entries for chunk in entry.chunks]
     if embedder is None or not texts:
         return entries

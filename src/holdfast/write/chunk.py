@@ -34,11 +34,9 @@ def _end(text: str, start: int, max_chars: int) -> int:
     # A break in the first half would leave a stub; a plain cut is better than that.
     floor = start + max_chars // 2
     for pattern in _ENDS:
-        last = None
-        for last in pattern.finditer(text, floor, limit):
-            pass
-        if last is not None:
-            return last.end()
+        ends = [match.end() for match in pattern.finditer(text, floor, limit)]
+        if ends:
+            return ends[-1]
     return limit
 
 

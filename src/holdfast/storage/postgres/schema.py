@@ -28,7 +28,10 @@ class PostgresSchema:
 
     def _refuse_foreign(self) -> None:
         """Our table names are plain words: somebody else's ``sessions`` must not be built upon."""
-        sql = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('sessions', 'messages')"
+        sql = (
+            "SELECT tablename FROM pg_tables"
+            " WHERE schemaname = current_schema() AND tablename IN ('sessions', 'messages')"
+        )
         if found := self._connection.db.plain(sql):
             raise MigrationError(
                 f"this database has a table {found[0][0]!r} that is not Holdfast's; "

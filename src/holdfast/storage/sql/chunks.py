@@ -139,13 +139,13 @@ class SqlChunks:
         row = self._space(space)
         if row is None or not terms:
             return []
-        ranked = words.rank(self._db, row, terms, self._allowed(row, query, now), k1, b)
+        ranked = words.rank(self._db, row, terms, self._allowed(row, query), k1, b)
         found = enumerate(self._current(ranked, query, now), start=1)
         return [_hit(chunk, rank, score) for rank, (score, chunk) in islice(found, limit)]
 
-    def _allowed(self, row: SpaceRow, query: ChunkQuery, now: datetime) -> list[int] | None:
+    def _allowed(self, row: SpaceRow, query: ChunkQuery) -> list[int] | None:
         """The ids the filters leave, or None when they leave all."""
-        where, params = _chunk_filters(query, now)
+        where, params = _chunk_filters(query)
         if not where:
             return None
         found = self._db.all("chunks.allowed", {**row.ids_from(0), **params}, where=where)
@@ -164,7 +164,7 @@ class SqlChunks:
                     yield score, chunk
 
 
-def _chunk_filters(query: ChunkQuery, now: datetime) -> tuple[str, dict[str, Any]]:
+def _chunk_filters(query: ChunkQuery) -> tuple[str, dict[str, Any]]:
     clauses: list[str] = []
     params: dict[str, Any] = {}
     if query.kinds:

@@ -36,10 +36,8 @@ class Target(Protocol):
 
 
 def load(package: str) -> list[Migration]:
-    found = []
-    for entry in files(package).joinpath("migrations").iterdir():
-        if match := _FILE.fullmatch(entry.name):
-            found.append(Migration(int(match[1]), match[2], entry.read_text(encoding="utf-8")))
+    named = ((_FILE.fullmatch(entry.name), entry) for entry in files(package).joinpath("migrations").iterdir())
+    found = [Migration(int(match[1]), match[2], entry.read_text(encoding="utf-8")) for match, entry in named if match]
     found.sort(key=lambda migration: migration.version)
     if [migration.version for migration in found] != list(range(1, len(found) + 1)):
         raise MigrationError(f"the migrations of {package} are not numbered 1, 2, 3, …")

@@ -1,8 +1,8 @@
 """The word index as plain rows.
-
-Each chunk carries its own terms. The newest chunks of a space, its *tail*, are searched by those. When the tail is long enough
-it is merged into postings: for each term, blocks of (ordinal, count, length) in the order of the ordinals. A search reads the
-blocks of its terms and the tail, so its cost follows the space it asks in and never the rest of the database.
+Each chunk carries its own terms. The newest chunks of a space, its *tail*, are searched by those. When the tail is
+long enough it is merged into postings: for each term, blocks of (ordinal, count, length) in the order of the
+ordinals. A search reads the blocks of its terms and the tail, so its cost follows the space it asks in and never the
+rest of the database.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.storage.sql.db import Db, Params, Row
 if TYPE_CHECKING:
     import numpy as np
 
-# Long enough that a merge writes several postings to a row, short enough that scanning it costs less than a millisecond.
+# Long enough that a merge writes several postings to a row, short enough that looking through it is quick.
 TAIL = 512
 BLOCK = 256
 _PAGE = 64

@@ -1,8 +1,7 @@
 """One writer that groups commits, without a thread of its own.
-
-Every caller queues its work. The first becomes the leader: it runs all the work that is queued by then in one transaction, a
-savepoint each, commits once, wakes the others with their results, and hands the lead to whoever queued meanwhile. A lone
-caller is its own leader and pays an uncontended lock. Nobody is answered before the commit.
+Every caller queues its work. The first becomes the leader: it runs all the work that is queued by then in one
+transaction, a savepoint each, commits once, wakes the others with their results, and hands the lead to whoever queued
+meanwhile. A lone caller is its own leader and pays an uncontended lock. Nobody is answered before the commit.
 """
 
 from __future__ import annotations
@@ -63,8 +62,8 @@ class Ticket(Generic[T]):
 
 
 _ATTEMPTS = 5
-# How long a leader waits for as many callers as the last group had. Those that were just answered are about to come again,
-# and a commit shared by all of them is worth many times this.
+# How long a leader waits for as many callers as the last group had. Those that were just answered are about to
+# come again, and a commit shared by all of them is worth many times this.
 _PATIENCE = 0.0005
 
 

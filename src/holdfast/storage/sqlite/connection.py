@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from holdfast.config import Storage as StorageConfig
 from holdfast.errors import (
@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 MEMORY = ":memory:"
 OLDEST = (3, 35, 0)  # RETURNING
+APPLICATION_ID = 0x484F4C44  # "HOLD" in the file's header, so that `file` and we can tell whose it is
 
 _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     sqlite3.SQLITE_BUSY: (StoreBusy, "is locked by another process; try again, or raise storage.busy_timeout_ms"),
@@ -196,6 +197,7 @@ def _connect(path: str, config: StorageConfig, *, reader: bool) -> sqlite3.Conne
         raw.execute(f"PRAGMA synchronous = {config.synchronous}")
         raw.execute("PRAGMA cache_size = -8192")
         if path != MEMORY:
+            _refuse_foreign(raw, path)
             _set_journal(raw, config)
         if reader:
             raw.execute("PRAGMA query_only = ON")
@@ -203,6 +205,14 @@ def _connect(path: str, config: StorageConfig, *, reader: bool) -> sqlite3.Conne
         raw.close()
         raise meaning(error, path) from error
     return raw
+
+
+def _refuse_foreign(raw: sqlite3.Connection, path: str) -> None:
+    """Somebody else's database is refused before anything is written to it, its journal mode included."""
+    stamp = raw.execute("PRAGMA application_id").fetchone()[0]
+    if stamp != APPLICATION_ID and raw.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raw.close()
+        raise StoreCorrupt(f"{path} is a SQLite database, but not a Holdfast one; choose another (nothing was changed)")
 
 
 def _set_journal(raw: sqlite3.Connection, config: StorageConfig) -> None:
