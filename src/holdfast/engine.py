@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from holdfast.config import Config
 from holdfast.domain.chunk import Hit
 from holdfast.domain.ids import checked_id
-from holdfast.domain.keys import SessionKey, checked_record_key, user_for
+from holdfast.domain.keys import SessionKey, user_for
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
 from holdfast.domain.scope import DEFAULT_TENANT, Home, Level, Scope, home_of
 from holdfast.domain.session import SessionInfo, SessionQuery, State
@@ -310,25 +310,24 @@ class Holdfast:
         agent: str | None = None,
         session: str | None = None,
         scope: Literal["global"] | None = None,
+        dry_run: bool = False,
     ) -> Forgotten:
-        """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query."""
+        """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query.
+
+        With ``dry_run`` nothing is removed; the answer names what would be.
+        """
         if [id, key, query].count(None) != 2:
             raise InvalidInput("forget takes exactly one of id, key and query")
         if id is not None:
-            return self._forget_id(checked_id(id, "record id"), self._scope(user=user, agent=agent, session=session))
-        home = self._home(user, agent, session, scope)
-        now = self._now()
-        if key is not None:
-            checked = checked_record_key(key)
-            return self._write(lambda tx: memory.forget_key(tx, home, checked))
-        words = search.checked_question(query)
-        return self._write(lambda tx: memory.forget_matching(tx, home, words, now))
-
-    def _forget_id(self, record_id: str, scope: Scope) -> Forgotten:
-        gone = self._write(lambda tx: memory.forget(tx, scope, [record_id]))
-        if not gone.ids:
-            raise RecordNotFound(f"no record {record_id} here; nothing was forgotten")
-        return gone
+            owner = self._scope(user=user, agent=agent, session=session)
+            choose = memory.by_id(owner, id)
+        else:
+            home = self._home(user, agent, session, scope)
+            owner = home.scope
+            choose = memory.by_words(home, query, self._now()) if query is not None else memory.by_key(home, key or "")
+        if dry_run:
+            return self._read(lambda tx: Forgotten({}, tuple(choose(tx))))
+        return self._write(lambda tx: memory.forget(tx, owner, choose(tx)))
 
     # The store itself
 
@@ -382,6 +381,8 @@ class Holdfast:
         """The one level a memory belongs to. A session's user is looked up, so that a session alone is enough."""
         if scope not in (None, "global"):
             raise InvalidInput(f"scope is 'global' or left out, not {scope!r}")
+        if user is not None and agent is not None:
+            raise InvalidInput("a memory is a user's or an agent's: give user= or agent=, not both")
         if session is not None:
             owner = self.load_session(session, user=user).info
             return Home(Scope(owner.tenant, user=owner.user, session=owner.id), Level.SESSION)

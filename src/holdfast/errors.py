@@ -18,6 +18,7 @@ HoldfastError
     ├── StoreFull           no space left
     ├── StoreReadOnly       the file or folder cannot be written
     ├── StoreUnavailable    the server is gone, or the store was closed
+    │   └── OutcomeUnknown  the server was lost during the commit, and cannot be asked
     ├── StoreCorrupt        not a Holdfast database, or a damaged one
     └── ConstraintFailed    two writers claimed the same unique value
 
@@ -99,6 +100,10 @@ class StoreReadOnly(StorageError):
 
 class StoreUnavailable(StorageError):
     code = "store_unavailable"
+
+
+class OutcomeUnknown(StoreUnavailable):
+    code = "outcome_unknown"
 
 
 class StoreCorrupt(StorageError):

@@ -11,6 +11,7 @@ from holdfast.domain.context import Context
 from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import FileInfo, SessionInfo, State, Summary, Usage
+from holdfast.domain.text import checked_text
 from holdfast.domain.values import checked_number
 from holdfast.errors import InvalidInput, SessionNotFound
 from holdfast.files.listing import list_folder
@@ -257,6 +258,7 @@ class Session:
         return self.kv.get(kv.WORKING_MEMORY) or ""
 
     def set_working_memory(self, text: str) -> None:
+        checked_text(text, "working memory")
         self.kv.set(kv.WORKING_MEMORY, text)
 
     def transcript(self, last: int | None = None) -> list[TranscriptEntry]:

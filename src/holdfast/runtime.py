@@ -46,5 +46,10 @@ def open_store(location: str, config: Config, clock: Clock) -> tuple[Store, Path
     if location == ":memory:":
         return SqliteStore(location, config.storage, clock), None
     path = Path(location).expanduser()
-    file = path if path.suffix == ".db" and not path.is_dir() else path / DATABASE
+    file = database_file(path)
     return SqliteStore(str(file), config.storage, clock), file.parent
+
+
+def database_file(path: Path) -> Path:
+    """A file is itself, and so is a name that ends like one; anything else is a folder with a database in it."""
+    return path if path.is_file() or (path.suffix == ".db" and not path.is_dir()) else path / DATABASE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from holdfast import Holdfast
@@ -32,8 +33,9 @@ def every_row(hf: Holdfast) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def _plain(tx: Any, column: str, value: Any) -> Any:
-    if column == "vector":
-        return tx.db.unpack_vector(value)
+    if column == "vector":  # a driver may show a 32-bit number in fewer digits than another
+        values = tx.db.unpack_vector(value)
+        return struct.pack(f"<{len(values)}f", *values)
     return bytes(value) if isinstance(value, (memoryview, bytearray)) else value
 
 

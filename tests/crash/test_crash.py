@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -36,6 +37,18 @@ Dump = dict[str, list[Row]]
 def nursery() -> Iterator[Nursery]:
     with Nursery() as opened:
         yield opened
+
+
+on_disk = pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+
+
+@pytest.fixture
+def disk_url(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """What several processes can open at once."""
+    if backend == "sqlite":
+        return str(tmp_path / "data")
+    url: str = request.getfixturevalue("postgres_url")
+    return url
 
 
 @pytest.fixture
@@ -82,19 +95,16 @@ def test_a_struck_postgres_loses_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def test_several_processes_on_one_store(
-    backend: str, nursery: Nursery, tmp_path: Path, chance: Random, request: pytest.FixtureRequest
-) -> None:
-    """"database is locked" was what users of two MCP clients saw; on PostgreSQL it was deadlocks."""
-    store = str(tmp_path / "data") if backend == "sqlite" else request.getfixturevalue("postgres_url")
-    Holdfast.open(store).close()
-    fleet = Fleet(nursery, store, tmp_path, chance, pace=0.001)
-    time.sleep(3)
+@on_disk
+def test_several_processes_on_one_store(nursery: Nursery, disk_url: str, tmp_path: Path, chance: Random) -> None:
+    """Two MCP clients on one file saw "database is locked". On a server, writers that lock each other out wait for seconds."""
+    Holdfast.open(disk_url).close()
+    fleet = Fleet(nursery, disk_url, tmp_path, chance, pace=0.001)
+    time.sleep(2.5)
     assert fleet.stop_all() == [0, 0, 0, 0]
-    with Holdfast.open(store) as hf:
+    with Holdfast.open(disk_url) as hf:
         assert_kept(check(hf, fleet.noted()))
-        if backend == "postgres":
+        if hf.stats()["backend"] == "postgres":
             sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
             assert raw_store(hf).read(lambda tx: tx.db.composed(sql)) == [(0,)]
 
@@ -134,21 +144,73 @@ def test_a_power_cut_leaves_what_was_acknowledged(nursery: Nursery, tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-@pytest.mark.parametrize("repair", [False, True])
+@on_disk
 def test_doctor_finds_no_fault_in_a_store_that_is_written_to(
-    backend: str, repair: bool, nursery: Nursery, tmp_path: Path, chance: Random, request: pytest.FixtureRequest
+    nursery: Nursery, disk_url: str, tmp_path: Path, chance: Random
 ) -> None:
-    store = str(tmp_path / "data") if backend == "sqlite" else request.getfixturevalue("postgres_url")
-    with Holdfast.open(store) as hf:
-        fleet = Fleet(nursery, store, tmp_path, chance, writers=2, pace=0.001)
+    with Holdfast.open(disk_url) as hf:
+        fleet = Fleet(nursery, disk_url, tmp_path, chance, writers=2, pace=0.001)
         deadline = time.monotonic() + 1.5
         found = []
         while time.monotonic() < deadline:
-            found += [finding for finding in hf.doctor(repair=repair) if not finding.ok]
+            found += [finding for finding in hf.doctor() if not finding.ok]
         fleet.stop_all()
         assert_kept(check(hf, fleet.noted()))
     assert found == []
+
+
+@on_disk
+@pytest.mark.parametrize("repair", [False, True])
+def test_doctor_repairs_nothing_that_another_process_just_wrote(
+    repair: bool, disk_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two transactions of the doctor somebody else writes, to every space."""
+    with Holdfast.open(disk_url) as hf, Holdfast.open(disk_url) as other:
+        numbers = itertools.count()
+
+        def write_beside() -> None:
+            for user in ("alice", "bob"):
+                other.session("test", "chat", user=user).append("user", f"said beside {next(numbers)}")
+                other.remember(f"kept beside {next(numbers)}", user=user, tags=["beside"])
+
+        def interrupted(call: Callable[..., Any]) -> Callable[..., Any]:
+            def run(*args: Any) -> Any:
+                answer = call(*args)
+                write_beside()
+                return answer
+
+            return run
+
+        write_beside()
+        store = raw_store(hf)
+        with monkeypatch.context() as patch:
+            for name in ("read", "write"):
+                patch.setattr(store, name, interrupted(getattr(store, name)))
+            found = [finding for finding in hf.doctor(repair=repair) if not finding.ok or finding.repaired]
+        write_beside()
+        assert found == []
+        assert [finding for finding in hf.doctor() if not finding.ok] == []
+
+
+@pytest.mark.postgres
+def test_doctor_sees_all_labels_of_one_moment(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written while the labels were read must not be taken for wrong, and repaired away."""
+    with Holdfast.open(postgres_url) as hf, Holdfast.open(postgres_url) as other:
+        db = raw_store(hf)._connection.db
+        read = type(db).all
+
+        def all_then_write(self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+            rows = read(self, name, *args, **kwargs)
+            if name == "doctor.records":
+                other.remember("kept beside", user="alice", tags=["beside"], metadata={"a": "b"})
+            return rows
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(db), "all", all_then_write)
+            found = [finding for finding in hf.doctor(repair=True) if not finding.ok]
+        assert found == []
+        assert [finding for finding in hf.doctor() if not finding.ok] == []
+        assert len(hf.search_metadata("a", "b", user="alice")) == 1
 
 
 # Killed at every point

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from time import perf_counter
 
 from holdfast import Holdfast
 from holdfast.bench.workload import Bare, fill, texts, timed, together
@@ -179,24 +178,25 @@ def start(*ours: str, plain: str = "pass") -> Callable[[Bench], Times]:
     def measure(bench: Bench) -> Times:
         times = Times()
         for _ in range(bench.effort.starts):
-            times.ours.append(timed(lambda: subprocess.run([sys.executable, *ours], check=True, capture_output=True)))
-            times.plain.append(
-                timed(lambda: subprocess.run([sys.executable, "-c", plain], check=True, capture_output=True))
-            )
+            times.ours.append(timed(lambda: _python(*ours)))
+            times.plain.append(timed(lambda: _python("-c", plain)))
         return times
 
     return measure
 
 
+def _python(*arguments: str) -> None:
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)  # noqa: S603 - our own words
+
+
 COMPARISONS = (
     Comparison("append, one thread", "sqlite3 insert and commit", 0.5, True, append_alone),
     Comparison("append, 32 threads", "sqlite3 insert and commit, 32 threads", 5.0, True, append_together),
-    Comparison("last 20 messages, 1,000,000 stored", "1,000 stored", 1.5, False, read_recent),
-    Comparison("append, 1,000,000 stored", "1,000 stored", 1.5, False, append_to_large),
+    Comparison("last 20 messages, {large:,} stored", "{small:,} stored", 1.5, False, read_recent),
+    Comparison("append, {large:,} stored", "{small:,} stored", 1.5, False, append_to_large),
     Comparison("import holdfast", "python -c pass", None, False, start("-c", "import holdfast")),
-    Comparison(
-        "import holdfast ", "import sqlite3", None, False, start("-c", "import holdfast", plain="import sqlite3")
-    ),
+    Comparison("import holdfast", "import sqlite3", 3.0, False, start("-c", "import holdfast", plain="import sqlite3")),
+    Comparison("load Holdfast", "python -c pass", None, False, start("-c", "from holdfast import Holdfast")),
     Comparison("holdfast --help", "python -c pass", None, False, start("-m", "holdfast", "--help")),
 )
 
@@ -234,8 +234,8 @@ def measure(comparison: Comparison, bench: Bench, repeats: int) -> Result:
     goal, more = comparison.goal, comparison.more_is_better
     ours, plain = statistics.fmean(times.ours), statistics.fmean(times.plain)
     return Result(
-        name=comparison.name.strip(),
-        against=comparison.plain,
+        name=comparison.name.format(large=bench.effort.large, small=bench.effort.small),
+        against=comparison.plain.format(large=bench.effort.large, small=bench.effort.small),
         unit="per second" if more else "microseconds",
         ours=round(1 / ours if more else statistics.median(times.ours) * 1e6),
         plain=round(1 / plain if more else statistics.median(times.plain) * 1e6),
@@ -274,14 +274,8 @@ def machine() -> str:
     )
 
 
-_noted_at = 0.0
-
-
 def _note(text: str) -> None:
     """One line that changes, for a person who waits."""
-    global _noted_at
-    if not sys.stderr.isatty() or (text and perf_counter() - _noted_at < 0.2):
-        return
-    _noted_at = perf_counter()
-    sys.stderr.write(f"\r\x1b[K{text}")
-    sys.stderr.flush()
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()

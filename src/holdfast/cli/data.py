@@ -129,7 +129,7 @@ def doctor(args: Namespace) -> int:
     value = {"ok": not faults, "findings": [shapes.finding(finding) for finding in findings]}
     show.answer(args, value, _findings(findings))
     if faults:
-        hint = "restore a backup" if args.repair else "holdfast doctor --repair may set it right"
+        hint = "restore a backup" if args.repair else "try holdfast doctor --repair, else restore a backup"
         raise FaultsRemain(f"{show.quantity(len(faults), 'fault')} found; {hint}")
     return 0
 

@@ -12,12 +12,10 @@ from holdfast.cli import options, shapes, show
 from holdfast.cli.ask import at_terminal, confirm
 from holdfast.cli.options import UsageError, command
 from holdfast.cli.place import opened
-from holdfast.errors import InvalidInput, RecordNotFound
+from holdfast.errors import RecordNotFound
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Record
-
-PAGE = 10_000
 
 
 def add(commands: Any) -> None:
@@ -39,6 +37,23 @@ def forget(args: Namespace) -> int:
         totals, gone = _remove(hf, found)
     show.answer(args, shapes.forgotten(totals, gone), [forgotten_line(len(gone))])
     return 0
+
+
+def _chosen(hf: Holdfast, args: Namespace) -> list[Record]:
+    if args.id is not None:
+        return [_by_id(hf, args)]
+    would_go = hf.forget(key=args.key, query=args.query, dry_run=True, **options.owner(args))
+    return [hf.record(record_id) for record_id in would_go.ids]
+
+
+def _by_id(hf: Holdfast, args: Namespace) -> Record:
+    """The record, if it is the named owner's: a slip in the id must not reach somebody else's memory."""
+    record = hf.record(args.id, user=args.user)
+    named = [(args.agent, record.agent), (args.session, record.session_id)]
+    named += [("global", record.level)] if args.everyone else []
+    if any(wanted is not None and wanted != found for wanted, found in named):
+        raise RecordNotFound(f"no record {record.id} of that owner; nothing was forgotten")
+    return record
 
 
 def _remove(hf: Holdfast, found: Sequence[Record]) -> tuple[dict[str, int], list[str]]:
@@ -66,50 +81,3 @@ def _ask(args: Namespace, found: Sequence[Record]) -> None:
     rows = [(record.id, record.key or "-", show.when(record.updated_at), record.content) for record in found]
     print("\n".join(show.table(("ID", "KEY", "?CHANGED", "TEXT"), rows)), file=sys.stderr)
     confirm(args, f"Forget {show.quantity(len(found), 'record')} for good?")
-
-
-def _chosen(hf: Holdfast, args: Namespace) -> list[Record]:
-    if args.id is not None:
-        return [_by_id(hf, args)]
-    owner = options.owner(args)
-    level = next(name for name in ("scope", "session", "user", "agent") if owner[name] is not None)
-    level = "global" if level == "scope" else level
-    if owner["session"] is not None:
-        hf.load_session(owner["session"], user=owner["user"])
-    everything = all_records(hf, user=owner["user"], agent=owner["agent"], session=owner["session"])
-    if args.key is not None:
-        found = [record for record in everything if record.level == level and record.key == args.key]
-        if not found:
-            raise RecordNotFound(f"no memory with the key {args.key!r} here; nothing was forgotten")
-        return found
-    return [record for record in _matching(everything, args.query) if level != "global" or record.level == level]
-
-
-def _by_id(hf: Holdfast, args: Namespace) -> Record:
-    """The record, if it is the named owner's: a slip in the id must not reach somebody else's memory."""
-    record = hf.record(args.id, user=args.user)
-    named = [(args.agent, record.agent), (args.session, record.session_id)]
-    named += [("global", record.level)] if args.everyone else []
-    if any(wanted is not None and wanted != found for wanted, found in named):
-        raise RecordNotFound(f"no record {record.id} of that owner; nothing was forgotten")
-    return record
-
-
-def _matching(records: Sequence[Record], words: str) -> list[Record]:
-    """The records that hold every word, in whatever form: the rule of ``Holdfast.forget(query=…)``."""
-    from holdfast.storage.analysis import analyse, query_terms
-    from holdfast.write.remember import searchable
-
-    wanted = set(query_terms(words))
-    if not wanted:
-        raise InvalidInput("the query has no word to look for; nothing was forgotten")
-    return [record for record in records if wanted <= analyse(searchable(record)).counts.keys()]
-
-
-def all_records(hf: Holdfast, **owner: Any) -> list[Record]:
-    found: list[Record] = []
-    while True:
-        page = hf.records(history=True, limit=PAGE, offset=len(found), **owner)
-        found += page
-        if len(page) < PAGE:
-            return found

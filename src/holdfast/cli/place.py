@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from holdfast import Config, Holdfast
 
 MEMORY = ":memory:"
-SNAPSHOT = "sessions.json"  # opening the folder imports it
 
 
 def location(args: Namespace) -> str:
@@ -74,12 +73,10 @@ def is_store(where: str) -> bool:
 def _files(where: str) -> list[Path]:
     from pathlib import Path
 
-    from holdfast.runtime import DATABASE
+    from holdfast.runtime import SNAPSHOT, database_file
 
     path = Path(where).expanduser()
-    if path.suffix == ".db" and not path.is_dir():
-        return [path]
-    return [path / DATABASE, path / SNAPSHOT]
+    return [database_file(path), path / SNAPSHOT]
 
 
 def missing(where: str) -> InvalidInput:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.config import Search as SearchConfig
 from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind
@@ -20,6 +20,9 @@ from holdfast.storage.base import Tx
 WORDS = "words"
 RECIPES = (WORDS,)
 MAX_HITS = 1000
+MAX_CONDITIONS = 100
+
+T = TypeVar("T")
 
 
 def search(
@@ -54,12 +57,17 @@ def record_filter(
     tags: Iterable[str] | None,
     metadata: Mapping[str, str] | None,
 ) -> RecordFilter:
-    return RecordFilter(
-        tuple(checked_layer(layer) for layer in _listed(layers, "layers")),
-        tuple(checked_type(type_) for type_ in _listed(types, "types")),
-        tuple(checked_label(tag, "a tag") for tag in _listed(tags, "tags")),
+    wanted = RecordFilter(
+        _once(checked_layer(layer) for layer in _listed(layers, "layers")),
+        _once(checked_type(type_) for type_ in _listed(types, "types")),
+        _once(checked_label(tag, "a tag") for tag in _listed(tags, "tags")),
         checked_strings(metadata),
     )
+    # Each is a condition of its own to the database, which takes longer to plan them than to answer.
+    for what, number in (("tags", len(wanted.tags)), ("metadata", len(wanted.metadata))):
+        if number > MAX_CONDITIONS:
+            raise InvalidInput(f"a search takes at most {MAX_CONDITIONS} {what}, not {number:,}")
+    return wanted
 
 
 def chunk_query(
@@ -72,13 +80,17 @@ def chunk_query(
     as_of: datetime | None,
 ) -> ChunkQuery:
     return ChunkQuery(
-        kinds=tuple(_kind(kind) for kind in _listed(kinds, "kinds")),
+        kinds=_once(_kind(kind) for kind in _listed(kinds, "kinds")),
         session=session,
         since=None if since is None else checked_time(since, "since"),
         until=None if until is None else checked_time(until, "until"),
         as_of=None if as_of is None else checked_time(as_of, "as_of"),
         records=records or None,
     )
+
+
+def _once(values: Iterable[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(values))
 
 
 def _kind(value: object) -> SourceKind:

@@ -202,20 +202,42 @@ def forget(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> Forgotten:
     return Forgotten(totals, tuple(gone))
 
 
-def forget_key(tx: Tx, home: Home, key: str) -> Forgotten:
-    found = tx.records.by_key(home, key)
-    if found is None:
-        raise RecordNotFound(f"no memory with the key {key!r} here; nothing was forgotten")
-    return forget(tx, found.home.scope, [found.id])
+Choice = Callable[[Tx], list[str]]
 
 
-def forget_matching(tx: Tx, home: Home, words: str, now: datetime) -> Forgotten:
-    """Forget the owner's records that hold every word of the text, in whatever form. No word matches nothing."""
-    wanted = set(query_terms(words))
+def by_id(scope: Scope, record_id: str) -> Choice:
+    checked = checked_id(record_id, "record id")
+
+    def choose(tx: Tx) -> list[str]:
+        if tx.records.get(scope, checked) is None:
+            raise RecordNotFound(f"no record {checked} here; nothing was forgotten")
+        return [checked]
+
+    return choose
+
+
+def by_key(home: Home, key: str) -> Choice:
+    checked = checked_record_key(key)
+
+    def choose(tx: Tx) -> list[str]:
+        found = tx.records.by_key(home, checked)
+        if found is None:
+            raise RecordNotFound(f"no memory with the key {checked!r} here; nothing was forgotten")
+        return [found.id]
+
+    return choose
+
+
+def by_words(home: Home, words: str, now: datetime) -> Choice:
+    """The owner's records that hold every word of the text, in whatever form."""
+    wanted = set(query_terms(checked_text(words, "the query")))
     if not wanted:
         raise InvalidInput("the query has no word to look for; nothing was forgotten")
-    records = tx.records.find(home.scope, RecordQuery(include_past=True, limit=None), now)
-    # A scope does not say which level is meant: the tenant's own memories are not everybody's.
-    own = [record for record in records if record.home.space == home.space]
-    matching = [record.id for record in own if wanted <= analyse(searchable(record)).counts.keys()]
-    return forget(tx, home.scope, matching)
+
+    def choose(tx: Tx) -> list[str]:
+        records = tx.records.find(home.scope, RecordQuery(include_past=True, limit=None), now)
+        # A scope does not say which level is meant: the tenant's own memories are not everybody's.
+        own = [record for record in records if record.home.space == home.space]
+        return [record.id for record in own if wanted <= analyse(searchable(record)).counts.keys()]
+
+    return choose

@@ -13,8 +13,7 @@ from typing import NoReturn
 import pytest
 
 from holdfast.errors import HoldfastError, StorageError, StoreBusy, StoreFull, StoreReadOnly
-from holdfast.files import locked, write_atomic
-from holdfast.files.atomic import is_bookkeeping, make_folder, read_bytes
+from holdfast.files.atomic import is_bookkeeping, locked, make_folder, read_bytes, write_atomic
 
 
 def test_writes_replace_the_whole_file(tmp_path: Path) -> None:

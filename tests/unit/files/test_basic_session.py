@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from holdfast.domain.message import Role
 from holdfast.domain.times import Clock
 from holdfast.errors import InvalidInput, InvalidKey, StoreCorrupt, StoreFull
-from holdfast.files import BasicSession, TranscriptEntry, basic_session
+from holdfast.files import basic_session
+from holdfast.files.basic_session import BasicSession
+from holdfast.files.transcript import TranscriptEntry
 
 WHEN = datetime(2026, 11, 15, 10, 30, 1, 123456, tzinfo=UTC)
 
@@ -300,7 +302,7 @@ WRITER = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from holdfast.files import BasicSession
+from holdfast.files.basic_session import BasicSession
 store = BasicSession(Path(sys.argv[1]), kv_cap=10_000, transcript_cap=10_000, clock=lambda: datetime.now(UTC))
 for number in range(10_000):
     store.kv_set(f"k{number}", "x" * 2000)
@@ -334,7 +336,7 @@ KILLED_AT = """
 import os, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from holdfast.files import BasicSession
+from holdfast.files.basic_session import BasicSession
 store = BasicSession(Path(sys.argv[1]), clock=lambda: datetime.now(UTC))
 store.kv_set("k", "old")
 store.transcript_append("user", "old")

@@ -7,7 +7,9 @@ import pytest
 
 from holdfast.domain.times import Clock
 from holdfast.errors import InvalidInput, InvalidKey, Unsupported
-from holdfast.files import BasicSession, SessionStore, families, open_store, register_store_type, store_types
+from holdfast.files import families
+from holdfast.files.basic_session import BasicSession
+from holdfast.files.families import SessionStore, open_store, register_store_type, store_types
 
 
 class Nothing(SessionStore):
@@ -52,7 +54,8 @@ def test_an_unknown_type_is_answered_with_the_known_ones(tmp_path: Path, clock: 
 
 
 def test_a_name_is_registered_once() -> None:
-    register_store_type("basic_session", BasicSession)
+    register_store_type("twice", BasicSession)
+    register_store_type("twice", BasicSession)
     with pytest.raises(InvalidInput, match="already registered"):
         register_store_type("basic_session", Nothing)
     with pytest.raises(InvalidKey):

@@ -14,7 +14,9 @@ from holdfast.domain.ids import uuid7
 from holdfast.domain.message import Role
 from holdfast.domain.times import Clock
 from holdfast.errors import ConstraintFailed, InvalidInput, InvalidKey, SessionNotFound, StoreCorrupt, Unsupported
-from holdfast.files import FileSessions, SessionStore, families, register_store_type
+from holdfast.files import families
+from holdfast.files.families import SessionStore, register_store_type
+from holdfast.files.sessions_index import FileSessions
 from holdfast.files.transcript import TranscriptEntry
 
 START = datetime(2026, 11, 15, 10, 30, 1, 123456, tzinfo=UTC)

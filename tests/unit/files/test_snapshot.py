@@ -15,7 +15,8 @@ from holdfast.domain.keys import SessionKey
 from holdfast.domain.message import ImagePart, Message, Role, TextPart, ToolCall
 from holdfast.domain.session import State
 from holdfast.errors import InvalidInput
-from holdfast.files import FileSessions, Snapshot, SnapshotSession, parse_snapshot
+from holdfast.files.sessions_index import FileSessions
+from holdfast.files.snapshot import Snapshot, SnapshotSession, parse_snapshot
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 CREATED = datetime(2026, 2, 1, 9, 0, tzinfo=UTC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.config import Storage as StorageConfig
 from holdfast.errors import (
     ConstraintFailed,
+    OutcomeUnknown,
     StorageError,
     StoreBusy,
     StoreFull,
@@ -188,14 +190,18 @@ class PostgresConnection:
     def committed(self) -> bool:
         if self._xid is None:
             return False
-        self.connect()
-        try:
-            return bool(self.db.plain("SELECT pg_xact_status(%s::xid8)", [self._xid])[0][0] == "committed")
-        except StorageError as error:
-            raise StoreUnavailable(
-                "PostgreSQL was lost during the commit and cannot be asked what became of it; "
-                "repeat the call with the same idempotency_key"
-            ) from error
+        deadline = time.monotonic() + self._config.connect_timeout_s
+        while time.monotonic() < deadline:
+            with suppress(StorageError):
+                self.connect()
+                status = self.db.plain("SELECT pg_xact_status(%s::xid8)", [self._xid])[0][0]
+                if status != "in progress":
+                    return bool(status == "committed")
+            time.sleep(0.1)
+        raise OutcomeUnknown(
+            "PostgreSQL was lost during the commit and cannot be asked what became of it; "
+            "look whether the write is there before repeating it, or give writes an idempotency_key"
+        )
 
     def rollback(self) -> None:
         psycopg = driver()

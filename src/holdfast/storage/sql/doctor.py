@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Protocol, TypeVar
 
+from holdfast.errors import StorageError
 from holdfast.storage.analysis import ANALYSIS, analyse
 from holdfast.storage.base import Finding
 from holdfast.storage.sql import words
@@ -15,6 +18,8 @@ from holdfast.storage.sql.words import SpaceRow
 from holdfast.storage.sql.writer import Transactions
 
 T = TypeVar("T")
+
+log = logging.getLogger("holdfast.storage")
 
 
 class Examined(Protocol):
@@ -31,7 +36,12 @@ def counts(tx: SqlTx) -> dict[str, int]:
 
 def stamp_analysis(connection: Transactions) -> None:
     """Note in a new store which analysis cuts its words."""
-    if connection.tx.db.one("properties.get", {"name": "analysis"}) is not None:
+    found = connection.tx.db.one("properties.get", {"name": "analysis"})
+    if found is not None:
+        if found[0] != ANALYSIS:
+            log.warning(
+                "words were indexed as %s, this program reads %s: run `holdfast doctor --repair`", found[0], ANALYSIS
+            )
         return
     connection.begin()
     try:
@@ -42,17 +52,25 @@ def stamp_analysis(connection: Transactions) -> None:
 
 
 def examine(store: Examined, *, repair: bool) -> Iterator[Finding]:
-    """Each check in a transaction of its own, so that a repair sees what the check saw."""
-    run = store.write if repair else store.read
-    yield run(lambda tx: _sessions(tx.db, repair=repair))
-    yield run(lambda tx: _summaries(tx.db))
-    yield run(lambda tx: _labels(tx.db, repair=repair))
+    """Each check in a transaction of its own: what it compares is of one moment, and so is its repair."""
+
+    def run(name: str, check: Callable[[Db], Finding]) -> Finding:
+        try:
+            return (store.write if repair else store.read)(lambda tx: check(tx.db))
+        except StorageError as error:
+            return Finding(
+                name, ok=False, detail=str(error)
+            )  # a damaged table is a finding; the rest is looked at still
+
+    yield run("sessions", lambda db: _sessions(db, repair=repair))
+    yield run("summaries", _summaries)
+    yield run("labels", lambda db: _labels(db, repair=repair))
     stale = store.read(lambda tx: tx.db.one("properties.get", {"name": "analysis"})) != (ANALYSIS,)
-    for space in store.read(lambda tx: tx.db.all("doctor.spaces", {})):
-        yield run(lambda tx, space=space: _words(tx.db, space, stale=stale, repair=repair))  # type: ignore[misc]
+    for (space_id,) in store.read(lambda tx: tx.db.all("doctor.spaces", {})):
+        yield run("words", partial(_words, space_id=space_id, stale=stale, repair=repair))
     if repair:
         store.write(lambda tx: tx.db.run("properties.set", {"name": "analysis", "value": ANALYSIS}))
-    yield run(lambda tx: _vectors(tx.db))
+    yield run("vectors", _vectors)
 
 
 def _sessions(db: Db, *, repair: bool) -> Finding:
@@ -96,10 +114,13 @@ def _labels(db: Db, *, repair: bool) -> Finding:
     return Finding("labels", not wrong, detail, repaired=repair and bool(wrong))
 
 
-def _words(db: Db, space: Row, *, stale: bool, repair: bool) -> Finding:
+def _words(db: Db, *, space_id: int, stale: bool, repair: bool) -> Finding:
     """Rebuild the index from the text and compare."""
-    space_id, _, level, owner, next_ordinal, merged, chunk_count, word_count = space
-    row = SpaceRow(space_id, next_ordinal, merged, chunk_count, word_count)
+    found = db.one("doctor.space", {"id": space_id}, order=db.for_update if repair else "")
+    if found is None:
+        return Finding("words", ok=True, detail="a space that is gone by now")
+    level, owner, *counters = found
+    row = SpaceRow(space_id, *counters)
     chunks = db.all("doctor.space_chunks", row.ids_from(0))
     faults = []
     expected = []
@@ -111,14 +132,14 @@ def _words(db: Db, space: Row, *, stale: bool, repair: bool) -> Finding:
     stored: dict[int, bytes] = {}
     for term, _, data in db.all("words.everything", {"space_id": space_id}):
         stored[term] = stored.get(term, b"") + bytes(data)
-    merged_chunks = [chunk for chunk in expected if chunk[0] < row.chunk_id(merged)]
+    merged_chunks = [chunk for chunk in expected if chunk[0] < row.chunk_id(row.merged_ordinal)]
     if stored != words.postings_of(merged_chunks):
         faults.append("the postings differ from the chunks")
     totals = (len(merged_chunks), sum(length for _, length, _ in merged_chunks))
-    if totals != (chunk_count, word_count):
-        faults.append(f"counts {chunk_count, word_count} should be {totals}")
+    if totals != (row.chunk_count, row.word_count):
+        faults.append(f"counts {row.chunk_count, row.word_count} should be {totals}")
     if repair and (faults or stale):
-        _reword(db, SpaceRow(space_id, next_ordinal, 0, 0, 0), expected)
+        _reword(db, SpaceRow(space_id, row.next_ordinal, 0, 0, 0), expected)
     where = f"{level} {owner}".strip()
     if not faults and stale:
         return Finding("words", repair, f"{where}: indexed by another analysis", repaired=repair)

@@ -269,7 +269,10 @@ SELECT value FROM properties WHERE name = :name
 INSERT INTO properties (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
 
 -- name: doctor.spaces
-SELECT id, tenant, level, owner, next_ordinal, merged_ordinal, chunk_count, word_count FROM spaces ORDER BY id
+SELECT id FROM spaces ORDER BY id
+
+-- name: doctor.space
+SELECT level, owner, next_ordinal, merged_ordinal, chunk_count, word_count FROM spaces WHERE id = :id {order}
 
 -- name: doctor.space_chunks
 SELECT id, word_count, terms, text FROM chunks WHERE id >= :low AND id < :high ORDER BY id

@@ -125,8 +125,8 @@ def record_params(record: Record) -> dict[str, Any]:
 # The order of records.select; a version's body is the same row as JSON.
 RECORD_COLUMNS = (
     "id tenant level user agent session layer type key title content tags metadata confidence salience refs "
-    "fingerprint source origin created_at updated_at last_used_at uses valid_from valid_to superseded_by expires_at pinned "
-    "version"
+    "fingerprint source origin created_at updated_at last_used_at uses valid_from valid_to superseded_by expires_at "
+    "pinned version"
 ).split()
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any, Generic, Protocol, TypeVar
 
-from holdfast.errors import StorageError, StoreUnavailable
+from holdfast.errors import OutcomeUnknown, StorageError, StoreUnavailable
 from holdfast.storage.sql.tx import SqlTx
 
 T = TypeVar("T")
@@ -25,7 +25,9 @@ class Transactions(Protocol):
     tx: SqlTx
 
     def begin(self) -> None: ...
-    def commit(self) -> None: ...
+    def commit(self) -> None:
+        """Raises OutcomeUnknown when nobody can tell whether it happened."""
+
     def committed(self) -> bool:
         """After a commit was interrupted: did it happen?"""
 
@@ -208,6 +210,10 @@ class Writer:
                     connection.rollback_to_savepoint()
                     ticket.result, ticket.error = None, error
             self._commit(group)
+        except OutcomeUnknown as error:
+            # Running the work once more might do it twice.
+            for ticket in group:
+                ticket.fail(error)
         except StorageError:
             connection.rollback()
             return False

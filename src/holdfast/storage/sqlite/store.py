@@ -51,7 +51,10 @@ class SqliteStore(SqlStore):
         return Finding("file integrity", answers == ["ok"], "; ".join(answers))
 
     def _foreign_keys(self) -> Finding:
-        broken = self._sqlite.raw.execute("PRAGMA foreign_key_check").fetchall()
+        try:
+            broken = self._sqlite.raw.execute("PRAGMA foreign_key_check").fetchall()
+        except sqlite3.Error as error:
+            return Finding("references", ok=False, detail=str(error))
         detail = f"{len(broken)} rows point to nothing: {broken[:5]}" if broken else "every reference holds"
         return Finding("references", not broken, detail)
 
@@ -61,21 +64,29 @@ class SqliteStore(SqlStore):
         target = Path(path)
         if target.exists():
             raise InvalidInput(f"{target} exists already; name a new file for the backup")
-        unfinished = target.with_name(target.name + ".unfinished")
-        source = self._sqlite if self._readers is None else self._reader()
+        if self._readers is None:
+            self._writer.exclusive(lambda: _backup(self._sqlite, target, progress))
+            return
+        source = self._reader()
         try:
-            prepare_folder(path)
-            unfinished.unlink(missing_ok=True)
-            _copy_database(source.raw, unfinished, progress)
-            os.replace(unfinished, target)
-        except sqlite3.Error as error:
-            raise meaning(error, path) from error
-        except OSError as error:
-            raise StorageError(f"the backup to {target} failed: {error.strerror}; nothing was left there") from error
+            _backup(source, target, progress)
         finally:
-            unfinished.unlink(missing_ok=True)
-            if source is not self._sqlite:
-                source.close()
+            source.close()
+
+
+def _backup(source: SqliteConnection, target: Path, progress: Progress | None) -> None:
+    unfinished = target.with_name(target.name + ".unfinished")
+    try:
+        prepare_folder(str(target))
+        unfinished.unlink(missing_ok=True)
+        _copy_database(source.raw, unfinished, progress)
+        os.replace(unfinished, target)
+    except sqlite3.Error as error:
+        raise meaning(error, str(target)) from error
+    except OSError as error:
+        raise StorageError(f"the backup to {target} failed: {error.strerror}; nothing was left there") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _copy_database(source: sqlite3.Connection, path: Path, progress: Progress | None) -> None:

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, Message, Record
+from holdfast.errors import InvalidInput, StorageError
+from holdfast.storage.copy import copy_store
+from tests.contract.rows import every_row, faults
+
+
+class Embedder:
+    name = "letters-3"
+    dimension = 3
+
+    def embed(self, texts: list[str]) -> list[list[float]]:
+        return [[len(text) / 7, text.count("a") / 3, -0.1] for text in texts]
+
+
+def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> Record:
+    """Something in every table, of every tenant."""
+    for tenant in ("default", "other"):
+        view = hf.tenant(tenant)
+        for chat in range(chats):
+            session = view.session("t", f"chat:{chat}", None if chat % 2 else "thread", user=f"user {chat % 2}")
+            session.extend([Message.new("user", f"walrus {chat} {number} é 日本語 \x1b") for number in range(messages)])
+            session.append("tool", "result", tool_call_id="c", is_error=True, idempotency_key="k")
+            session.set_summary("walruses", 3)
+            session.kv.set("k", {"deep": [1, None]})
+            session.add_usage("model", input_tokens=5, cost=0.25)
+        view.session("t", "chat:0", "thread", user="user 0").clear()
+        view.remember("for all", scope="global", title="T", references=["r"], ttl=1000, pinned=True)
+        record = view.remember("walrus one", user="user 1", key="k", tags=["a", "b.c"], metadata={"m.n": "é"})
+        view.update(record.id, content="walrus two")
+    return record
+
+
+@pytest.fixture
+def filled(store_url: str) -> Any:
+    with Holdfast.open(store_url, embedder=Embedder()) as hf:
+        fill(hf)
+        yield hf
+
+
+def rows(hf: Holdfast) -> dict[str, list[tuple[Any, ...]]]:
+    return every_row(hf)
+
+
+def test_a_backup_holds_everything_and_opens_like_any_store(filled: Holdfast, tmp_path: Path) -> None:
+    target = tmp_path / "copies" / "backup.db"
+    filled.backup(target)
+    assert [path.name for path in target.parent.iterdir()] == ["backup.db"]
+    with Holdfast.open(target) as copy:
+        assert rows(copy) == rows(filled)
+        assert faults(copy) == []
+        assert copy.recall("walrus", user="user 1", k=100) == filled.recall("walrus", user="user 1", k=100)
+        session = copy.session("t", "chat:1", user="user 1")
+        assert session.append("user", "goes on").sequence == 22
+        copy.remember("new", user="somebody new")
+        assert faults(copy) == []
+
+
+def test_a_backup_never_writes_over_a_file(filled: Holdfast, tmp_path: Path) -> None:
+    target = tmp_path / "backup.db"
+    target.write_text("precious")
+    with pytest.raises(InvalidInput, match="exists"):
+        filled.backup(target)
+    assert target.read_text() == "precious"
+    with pytest.raises(InvalidInput):
+        filled.backup(tmp_path)
+    assert list(tmp_path.glob("*unfinished*")) == []
+
+
+def test_a_backup_reports_its_progress(filled: Holdfast, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    filled.backup(tmp_path / "b.db", lambda what, done, total: seen.append((what, done, total)))
+    assert seen
+    assert all(0 <= done <= total for _, done, total in seen)
+    assert seen[-1][1] == seen[-1][2]
+
+
+def test_a_backup_that_is_broken_off_leaves_nothing(filled: Holdfast, tmp_path: Path) -> None:
+    def stop(what: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    target = tmp_path / "b.db"
+    with pytest.raises(KeyboardInterrupt):
+        filled.backup(target, stop)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("b.db")] == []
+    filled.session("t", "x").append("user", "the store goes on")
+    filled.backup(target)
+    assert target.exists()
+
+
+def test_a_backup_to_where_nothing_can_be_written_says_so(filled: Holdfast, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError):
+        filled.backup(tmp_path / "file" / "b.db")
+    with pytest.raises(StorageError):
+        filled.backup("/proc/b.db")
+    filled.session("t", "x").append("user", "the store goes on")
+
+
+def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Path) -> None:
+    """Each turn is two messages in one transaction: a copy with an odd number is no moment that ever was."""
+    with Holdfast.open(store_url) as hf:
+        session = hf.session("t", "1", user="alice")
+        session.extend([Message.new("user", f"walrus {number} " * 20) for number in range(400)])
+        stop = threading.Event()
+        written = 0
+
+        def write() -> None:
+            nonlocal written
+            while not stop.is_set():
+                session.extend([Message.new("user", f"question {written}"), Message.new("assistant", f"answer {written}")])
+                written += 1
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            copies = []
+            for number in range(3):
+                copies.append(tmp_path / f"copy{number}.db")
+                before = session.count()
+                hf.backup(copies[-1])
+                with Holdfast.open(copies[-1]) as copy:
+                    assert copy.stats()["messages"] >= before
+        finally:
+            stop.set()
+            writer.join()
+        assert written > 5
+        assert session.count() == 400 + 2 * written
+        for path in copies:
+            with Holdfast.open(path) as copy:
+                again = copy.session("t", "1", user="alice")
+                assert again.count() % 2 == 0
+                assert [message.sequence for message in again.messages()] == list(range(1, again.count() + 1))
+                assert faults(copy) == []
+        assert faults(hf) == []
+
+
+def test_a_backup_is_one_whole_file(filled: Holdfast, tmp_path: Path) -> None:
+    target = tmp_path / "b.db"
+    filled.backup(str(target))
+    assert not os.path.exists(f"{target}-wal")
+    connection = sqlite3.connect(f"file:{target}?mode=ro", uri=True)
+    try:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert connection.execute("SELECT count(*) FROM messages").fetchone()[0] == filled.stats()["messages"]
+    finally:
+        connection.close()
+
+
+# Copy
+
+
+def store_of(hf: Holdfast) -> Any:
+    return hf._runtime.store
+
+
+@pytest.mark.postgres
+def test_a_copy_to_postgres_and_back_is_lossless(tmp_path: Path, postgres_url: str) -> None:
+    with (
+        Holdfast.open(tmp_path / "first", embedder=Embedder()) as first,
+        Holdfast.open(postgres_url) as middle,
+        Holdfast.open(tmp_path / "last") as last,
+    ):
+        fill(first, chats=5, messages=150)
+        seen: list[tuple[str, int, int]] = []
+        copied = copy_store(store_of(first), store_of(middle), lambda *step: seen.append(step))
+        assert rows(middle) == rows(first)
+        assert copied == {name: len(found) for name, found in rows(first).items()}
+        assert {name for name, count in copied.items() if count} == {name for name, _, _ in seen}
+        assert all(count for name, count in copied.items() if name != "documents" and name != "imports")
+        copy_store(store_of(middle), store_of(last))
+        assert rows(last) == rows(first)
+        question = "walrus 3 77"
+        assert (
+            first.recall(question, user="user 1", k=200)
+            == middle.recall(question, user="user 1", k=200)
+            == last.recall(question, user="user 1", k=200)
+        )
+        for hf in (middle, last):
+            assert faults(hf) == []
+            hf.session("new", "chat", user="somebody new").append("user", "a number of its own")
+            hf.session("t", "chat:1", user="user 1").append("user", "goes on")
+            assert faults(hf) == []
+
+
+def test_a_copy_goes_into_an_empty_store_only(filled: Holdfast, tmp_path: Path) -> None:
+    with Holdfast.open(tmp_path / "target") as target:
+        target.session("t", "1").append("user", "mine")
+        before = rows(target)
+        with pytest.raises(InvalidInput, match="not empty"):
+            copy_store(store_of(filled), store_of(target))
+        assert rows(target) == before
+
+
+def test_a_copy_that_fails_leaves_the_target_empty(filled: Holdfast, tmp_path: Path) -> None:
+    with Holdfast.open(tmp_path / "target") as target:
+        before = rows(target)
+
+        def fail(what: str, done: int, total: int) -> None:
+            if what == "chunks":
+                raise RuntimeError("broken off")
+
+        with pytest.raises(RuntimeError):
+            copy_store(store_of(filled), store_of(target), fail)
+        assert rows(target) == before
+        copy_store(store_of(filled), store_of(target))
+        assert rows(target) == rows(filled)
+
+
+def test_an_empty_store_can_be_copied(store_url: str, tmp_path: Path) -> None:
+    with Holdfast.open(store_url) as source, Holdfast.open(tmp_path / "target") as target:
+        copy_store(store_of(source), store_of(target))
+        assert rows(target) == rows(source)
+        target.session("t", "1").append("user", "works")
+        assert faults(target) == []

@@ -1,0 +1,394 @@
+from __future__ import annotations
+
+import random
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Config, Holdfast, Message, ToolCall
+from holdfast.config import Search
+from holdfast.domain.chunk import Hit
+from holdfast.errors import InvalidInput, SessionNotFound, Unsupported
+from tests.conftest import FakeClock
+from tests.contract.rows import faults
+
+
+def said(hits: list[Hit]) -> list[str]:
+    return [hit.text for hit in hits]
+
+
+def store(hf: Holdfast, *texts: str, chat: str = "1", user: str = "alice") -> None:
+    hf.session("t", chat, user=user).extend([Message.new("user", text) for text in texts])
+
+
+# Any input is safe
+
+
+def test_any_question_is_safe(hf: Holdfast) -> None:
+    store(hf, "The quick brown fox jumps over the lazy dog.", "C'est l'été - n'est-ce pas?", 'He said "AND" to me')
+    questions = [
+        '"', "'", "''", '""', '"fox', "fox\"", "-", "--", "fox -dog", "AND", "fox AND", "AND OR NOT NEAR", "NEAR(fox, 5)",
+        "fox*", "*", "^fox", "fox:dog", "text:fox", "(", ")", "((fox", "{fox}", "[fox]", "fox~", "fox?", "?", "!", "&", "|",
+        "fox & dog | !cat", ":*", "fox:*", "<->", "\\", "\\'", "%", "_", "%s", "%(x)s", ":terms", "$1", ";", "; DROP TABLE chunks",
+        "\n", "\t", " ", "", "\x01\x1b[31m", "👍", "👩‍👩‍👧", "é", "ß", "İ", "ﬀ", "\u202efox", "\ufeff", "\U0010ffff",
+        "a" * 10_000, "' OR 1=1 --", "fox' UNION SELECT * FROM messages --", "0", "-1", "1e999", "NaN", "null",
+    ]  # fmt: skip
+    for question in questions:
+        hits = hf.recall(question, user="alice")
+        assert isinstance(hits, list)
+    assert len(hf.recall("fox AND", user="alice")) >= 1
+    assert said(hf.recall("the fox' -dog*", user="alice")) == ["The quick brown fox jumps over the lazy dog."]
+    assert hf.recall("", user="alice") == hf.recall("?!", user="alice") == []
+
+
+def test_a_question_of_a_megabyte_is_answered_in_seconds(hf: Holdfast) -> None:
+    store(hf, "a needle in a haystack")
+    chance = random.Random(5)
+    distinct = " ".join(f"{chance.getrandbits(40):x}" for _ in range(95_000))
+    for question in (distinct + " needle", "needle " * 150_000, "x" * 1_000_000 + " needle", "針" * 300_000 + " needle"):
+        begun = time.monotonic()
+        assert said(hf.recall(question, user="alice")) == ["a needle in a haystack"]
+        assert time.monotonic() - begun < 20
+    with pytest.raises(InvalidInput, match="limit"):
+        hf.recall("x" * 5_000_000, user="alice")
+
+
+def test_questions_that_cannot_be_text_are_refused(hf: Holdfast) -> None:
+    wrong: list[Any] = [None, 5, b"x", ["x"], "\x00", "a\x00b", "\ud800"]
+    for bad in wrong:
+        with pytest.raises(InvalidInput):
+            hf.recall(bad, user="alice")
+    counts: list[Any] = [0, -1, 1001, "5", 1.5, True]
+    for bad in counts:
+        with pytest.raises(InvalidInput, match="k must"):
+            hf.recall("x", user="alice", k=bad)
+    with pytest.raises(InvalidInput, match="recipe"):
+        hf.recall("x", user="alice", recipe="magic")
+    with pytest.raises(Unsupported):
+        hf.recall("x", user="alice", rerank=5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="whose"):
+        hf.recall("x")
+
+
+# What is found
+
+
+def test_words_are_found_in_their_other_forms(hf: Holdfast) -> None:
+    store(hf, "She was running with the dogs", "Nothing to see", "He organizes parties", "the connection is broken")
+    for question in ("run", "runs", "RUNNING", "dog", "Dog's", "who had dogs?"):
+        assert said(hf.recall(question, user="alice"))[0] == "She was running with the dogs"
+    assert said(hf.recall("organize a party", user="alice")) == ["He organizes parties"]
+    assert said(hf.recall("connected", user="alice")) == ["the connection is broken"]
+
+
+def test_words_joined_by_or_and_the_most_telling_first(hf: Holdfast) -> None:
+    store(hf, "apples and pears", "apples", "pears and plums and quinces", "bread")
+    assert set(said(hf.recall("apples quinces", user="alice"))) == {
+        "apples and pears",
+        "apples",
+        "pears and plums and quinces",
+    }
+    assert said(hf.recall("quinces", user="alice")) == ["pears and plums and quinces"]
+    assert said(hf.recall("apples pears", user="alice"))[0] == "apples and pears"
+
+
+def test_a_question_about_nothing_stored_returns_nothing(hf: Holdfast) -> None:
+    store(hf, "The quick brown fox")
+    assert hf.recall("zeppelin turbine", user="alice") == []
+    assert hf.recall("what is the of and", user="alice") == []
+    assert hf.recall("fox", user="nobody") == []
+
+
+def test_chinese_japanese_and_korean_are_found(hf: Holdfast) -> None:
+    texts = {
+        "我最喜欢的颜色是蓝色": ["颜色", "蓝色", "最喜欢", "我的颜色"],
+        "昨日、東京で寿司を食べました。": ["東京", "寿司", "食べ"],
+        "カタカナのコンピューターを買った": ["コンピューター", "ｺﾝﾋﾟｭｰﾀｰ"],
+        "내 강아지의 이름은 비스킷입니다": ["강아지", "비스킷", "이름"],
+        "iPhoneを使っています": ["iphone", "使って"],
+        "価格は１２３円です": ["123", "円"],
+        "𠮷野家で会う": ["𠮷", "野家"],
+        "العربية لغة جميلة": ["لغة"],
+        "Привет, мой дорогой друг": ["друг", "ДРУГ"],
+        "Das Straßenfest war schön": ["STRASSENFEST", "schön"],
+    }
+    store(hf, *texts)
+    for text, questions in texts.items():
+        for question in questions:
+            assert said(hf.recall(question, user="alice"))[:1] == [text], question
+    assert hf.recall("北京", user="alice") == [] or "京" in said(hf.recall("北京", user="alice"))[0]
+
+
+def test_long_texts_are_found_at_any_place(hf: Holdfast) -> None:
+    words = [f"w{number:05}" for number in range(3000)]
+    store(hf, " ".join(words))
+    for word in (words[0], words[1234], words[-1]):
+        hits = hf.recall(word, user="alice")
+        assert hits
+        assert all(word in hit.text and len(hit.text) <= 640 for hit in hits)
+
+
+def test_tool_call_arguments_are_found_and_system_prompts_are_not(hf: Holdfast) -> None:
+    session = hf.session("t", "1", user="alice")
+    session.append("system", "You are a walrus expert")
+    session.append("assistant", "", tool_calls=[ToolCall("1", "search_web", {"query": "zeppelin 'history'"})])
+    session.append("tool", "founded in 1908", tool_call_id="1", name="search_web")
+    assert hf.recall("walrus", user="alice") == []
+    assert hf.recall("zeppelin", user="alice")[0].source.role == "assistant"
+    assert hf.recall("1908", user="alice")[0].source.name == "search_web"
+
+
+def test_a_hit_says_where_it_came_from_and_why(timed: Holdfast, clock: FakeClock) -> None:
+    session = timed.session("t", "1", user="alice")
+    session.append("user", "nothing")
+    message = session.append("assistant", "the walrus sings", name="bot")
+    record = timed.remember("a walrus fact", user="alice", key="walrus", metadata={"m": "1"}, layer="episodic")
+    hits = timed.recall("walrus", user="alice")
+    by_kind = {hit.source.kind.value: hit for hit in hits}
+    spoken, known = by_kind["message"], by_kind["record"]
+    assert (spoken.source.id, spoken.source.session_id) == (session.id, session.id)
+    assert (spoken.source.first_sequence, spoken.source.last_sequence) == (2, 2)
+    assert (spoken.source.role, spoken.source.name, spoken.source.created_at) == ("assistant", "bot", message.created_at)
+    assert (known.source.id, known.source.role) == (record.id, None)
+    assert known.metadata == {"m": "1", "layer": "episodic", "type": "fact", "key": "walrus"}
+    assert [hit.signals["words"].rank for hit in hits] == [1, 2]
+    assert [hit.signals["words"].score for hit in hits] == [hit.score for hit in hits]
+    assert hits[0].score >= hits[1].score > 0
+
+
+def test_the_same_text_again_extends_the_range(hf: Holdfast) -> None:
+    session = hf.session("t", "1", user="alice")
+    for text in ("walrus", "other", "walrus", "walrus"):
+        session.append("user", text)
+    session.append("assistant", "walrus")
+    hits = hf.recall("walrus", user="alice")
+    assert sorted((hit.source.role, hit.source.first_sequence, hit.source.last_sequence) for hit in hits) == [
+        ("assistant", 5, 5),
+        ("user", 1, 4),
+    ]
+    store(hf, "walrus", chat="2")
+    assert len(hf.recall("walrus", user="alice")) == 3
+    assert faults(hf) == []
+
+
+def test_k_limits_and_more_never_changes_the_order(hf: Holdfast) -> None:
+    store(hf, *(f"walrus {'is ' * (number % 7)} number {number}" for number in range(150)))
+    everything = hf.recall("walrus number", user="alice", k=1000)
+    assert len(everything) == 150
+    assert len(hf.recall("walrus", user="alice")) == 10
+    for k in (1, 5, 64, 65, 100, 128, 150):
+        assert hf.recall("walrus number", user="alice", k=k) == everything[:k]
+    scores = [hit.score for hit in everything]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_of_equals_the_newer_comes_first(hf: Holdfast) -> None:
+    store(hf, *(f"walrus alpha{number}x" for number in range(100)))
+    sequences = [hit.source.first_sequence for hit in hf.recall("walrus", user="alice", k=100)]
+    assert sequences == list(range(100, 0, -1))
+
+
+# Filters
+
+
+def test_a_session_or_all_the_users_sessions(hf: Holdfast) -> None:
+    one, two = hf.session("t", "1", user="alice"), hf.session("t", "2", user="alice")
+    one.append("user", "walrus one")
+    two.append("user", "walrus two")
+    inner = hf.remember("walrus record of one", session=one.id)
+    hf.remember("walrus record of alice", user="alice")
+    store(hf, "walrus of bob", user="bob", chat="3")
+    assert set(said(hf.recall("walrus", user="alice"))) == {
+        "walrus one",
+        "walrus two",
+        "walrus record of one",
+        "walrus record of alice",
+    }
+    assert set(said(hf.recall("walrus", session=one.id))) == {"walrus one", "walrus record of one"}
+    assert [hit.source.id for hit in hf.recall("walrus", session=one.id, kinds=["record"])] == [inner.id]
+    assert said(hf.recall("walrus", session=two.id, user="alice")) == ["walrus two"]
+    with pytest.raises(SessionNotFound):
+        hf.recall("walrus", session=one.id, user="bob")
+
+
+def test_kinds(hf: Holdfast) -> None:
+    store(hf, "walrus said")
+    hf.remember("walrus known", user="alice")
+    assert said(hf.recall("walrus", user="alice", kinds=["message"])) == ["walrus said"]
+    assert said(hf.recall("walrus", user="alice", kinds="record")) == ["walrus known"]
+    assert hf.recall("walrus", user="alice", kinds=["document"]) == []
+    assert len(hf.recall("walrus", user="alice", kinds=["message", "record"])) == 2
+    assert len(hf.recall("walrus", user="alice", kinds=[])) == 2
+    wrong: list[Any] = [["fact"], 5, [5], [None]]
+    for bad in wrong:
+        with pytest.raises(InvalidInput):
+            hf.recall("walrus", user="alice", kinds=bad)
+
+
+def test_since_and_until(timed: Holdfast, clock: FakeClock) -> None:
+    start = clock.now
+    session = timed.session("t", "1", user="alice")
+    for day in range(4):
+        session.append("user", f"walrus of day {day}", created_at=start + timedelta(days=day))
+
+    def found(**filters: Any) -> list[str]:
+        return sorted(hit.text[-1] for hit in timed.recall("walrus", user="alice", **filters))
+
+    assert found() == ["0", "1", "2", "3"]
+    assert found(since=start + timedelta(days=1)) == ["1", "2", "3"]
+    assert found(until=start + timedelta(days=1)) == ["0"]
+    assert found(since=start + timedelta(days=1), until=start + timedelta(days=3)) == ["1", "2"]
+    assert found(as_of=start + timedelta(days=2)) == ["0", "1", "2"]
+    assert found(since=start + timedelta(days=9)) == []
+
+
+def test_what_was_said_again_is_found_at_both_times(timed: Holdfast, clock: FakeClock) -> None:
+    start = clock.now
+    session = timed.session("t", "1", user="alice")
+    session.append("user", "I need the walrus report")
+    clock.advance(days=30)
+    session.append("user", "I need the walrus report")
+    assert len(timed.recall("walrus", user="alice", until=start + timedelta(days=1))) == 1
+    assert len(timed.recall("walrus", user="alice", since=start + timedelta(days=29))) == 1
+
+
+def test_as_of_never_shows_what_was_said_later(timed: Holdfast, clock: FakeClock) -> None:
+    start = clock.now
+    timed.remember("the walrus lives in Porto", user="alice", key="city")
+    clock.advance(days=10)
+    timed.remember("the walrus lives in Lisbon", user="alice", key="city")
+    for hit in timed.recall("walrus", user="alice", as_of=start + timedelta(days=5)):
+        assert hit.text == "the walrus lives in Porto"
+    assert said(timed.recall("walrus", user="alice", as_of=clock.now)) == ["the walrus lives in Lisbon"]
+
+
+def test_as_of_leaves_out_what_had_ended_or_not_begun(timed: Holdfast, clock: FakeClock) -> None:
+    start = clock.now
+    timed.remember("walrus for a day", user="alice", ttl=timedelta(days=1))
+    timed.remember("walrus from day five", user="alice", valid_from=start + timedelta(days=5))
+    ended = timed.remember("walrus until day three", user="alice")
+    clock.advance(days=3)
+    timed.update(ended.id, valid_to=clock.now)
+    clock.advance(days=30)
+
+    def then(days: float) -> set[str]:
+        return set(said(timed.recall("walrus", user="alice", as_of=start + timedelta(days=days))))
+
+    assert then(2) == {"walrus until day three"}
+    assert then(4) == set()
+    assert then(6) == {"walrus from day five"}
+
+
+def test_an_agents_and_everybodys_memory_are_asked_for_by_name(hf: Holdfast) -> None:
+    hf.remember("walrus of alice", user="alice")
+    hf.remember("walrus of the coder", agent="coder")
+    hf.remember("walrus of everybody", scope="global")
+    assert said(hf.recall("walrus", user="alice")) == ["walrus of alice"]
+    assert said(hf.recall("walrus", agent="coder")) == ["walrus of the coder"]
+    assert said(hf.recall("walrus", scope="global")) == ["walrus of everybody"]
+    assert hf.recall("walrus", agent="alice") == []
+    assert hf.recall("walrus", user="coder") == []
+
+
+def test_too_many_filters_are_an_error_of_ours(hf: Holdfast) -> None:
+    store(hf, "walrus")
+    with pytest.raises(InvalidInput):
+        hf.recall("walrus", user="alice", tags=[f"tag {number}" for number in range(5000)])
+    assert hf.recall("walrus", user="alice", kinds=["message"] * 50_000)
+    assert hf.records(user="alice", layers=["semantic"] * 50_000, types=["fact"] * 50_000) == []
+
+
+# Changed and deleted text
+
+
+def test_changed_and_deleted_text_is_not_found(hf: Holdfast) -> None:
+    record = hf.remember("a walrus", user="alice")
+    hf.update(record.id, content="a penguin")
+    assert hf.recall("walrus", user="alice") == []
+    assert said(hf.recall("penguin", user="alice")) == ["a penguin"]
+    hf.update(record.id, title="About zeppelins")
+    assert len(hf.recall("zeppelin", user="alice")) == 1
+    hf.forget(record.id)
+    assert hf.recall("penguin zeppelin", user="alice") == []
+    session = hf.session("t", "1", user="alice")
+    session.append("user", "a gecko")
+    session.delete()
+    assert hf.recall("gecko", user="alice") == []
+    assert hf.stats()["chunks"] == 0
+    assert faults(hf) == []
+
+
+# Many
+
+
+def corpus(seed: int, count: int) -> list[Message]:
+    """Words as rare and as common as in speech, and texts of every length."""
+    chance = random.Random(seed)
+    vocabulary = [f"word{number}" for number in range(2000)]
+    weights = [1 / (rank + 1) for rank in range(len(vocabulary))]
+    lengths = (1, 3, 8, 20, 60, 200)
+    return [
+        Message.new("user", " ".join(chance.choices(vocabulary, weights, k=chance.choice(lengths)))) for _ in range(count)
+    ]
+
+
+@pytest.mark.slow
+def test_more_than_two_thousand_messages_are_all_found(hf: Holdfast) -> None:
+    """So many that the newest were merged into the postings several times, with clearing and changing in between."""
+    sessions = [hf.session("t", str(chat), user="alice") for chat in range(4)]
+    for round_ in range(3):
+        for chat, session in enumerate(sessions):
+            texts = [f"needle{round_}x{chat}x{number} common straw" for number in range(200)]
+            session.extend([Message.new("user", text) for text in texts])
+        for number in range(10):
+            hf.remember(f"needle record {round_} {number} common", user="alice", key=f"k_{number}")
+    assert hf.stats()["messages"] == 2400
+    for round_, chat, number in ((0, 0, 0), (0, 3, 199), (1, 2, 100), (2, 3, 199)):
+        word = f"needle{round_}x{chat}x{number}"
+        assert said(hf.recall(word, user="alice")) == [f"{word} common straw"]
+    assert len(hf.recall("straw", user="alice", k=1000)) == 1000
+    assert len(hf.recall("record", user="alice", k=1000)) == 10
+    assert faults(hf) == []
+    sessions[1].clear()
+    sessions[2].delete()
+    assert hf.recall("needle0x1x5 needle2x2x9", user="alice") == []
+    assert len(hf.recall("needle0x3x5", user="alice")) == 1
+    sessions[0].extend([Message.new("user", f"late{number} straw") for number in range(300)])
+    assert len(hf.recall("late7", user="alice")) == 1
+    assert faults(hf) == []
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_ranking_is_the_same_on_sqlite_and_postgres(tmp_path: Path, postgres_url: str, clock: FakeClock) -> None:
+    messages = corpus(7, 1300)
+    with Holdfast.open(tmp_path, clock=clock) as one, Holdfast.open(postgres_url, clock=clock) as two:
+        for hf in (one, two):
+            for chat in range(2):
+                hf.session("t", str(chat), user="alice").extend(messages[chat::2])
+            for number in range(50):
+                hf.remember(f"word{number} word{number * 3} as a record", user="alice", key=f"k_{number}")
+            hf.session("t", "0", user="alice").append("user", "word1 word2 at the very end")
+
+        def answers(hf: Holdfast, question: str, **filters: Any) -> list[tuple[str, float, int | None]]:
+            hits = hf.recall(question, user="alice", k=100, **filters)
+            return [(hit.text, hit.score, hit.source.first_sequence) for hit in hits]
+
+        for question in ("word1", "word1 word2 word3", "word500 word7", "word1999 word0", "word40 record", "word3 " * 50):
+            for filters in ({}, {"kinds": ["record"]}, {"kinds": ["message"]}):
+                found = answers(one, question, **filters)
+                assert found == answers(two, question, **filters)
+        assert len(answers(one, "word1")) == 100
+
+
+def test_the_weights_are_settings(store_url: str) -> None:
+    flat = Config(search=Search(k=3, bm25_k1=0.0, bm25_b=0.0))
+    with Holdfast.open(store_url, config=flat) as hf:
+        store(hf, "walrus", "walrus walrus walrus", "walrus among a great many other words that are not about it", "x", "y")
+        hits = hf.recall("walrus", user="alice")
+        assert len({hit.score for hit in hits}) == 1
+        store(hf, "walrus 4", "walrus 5")
+        assert len(hf.recall("walrus", user="alice")) == 3

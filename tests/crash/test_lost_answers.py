@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.errors import StoreUnavailable
+from tests.crash.check import NOTHING_STORED
+from tests.crash.lossy import LossyNetwork, Moment
+from tests.postgres_server import PostgresServer
+
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
+
+CALLERS = 8
+CALLS = 20
+
+
+@pytest.mark.parametrize("refusals", [0, 1, 2])
+@pytest.mark.parametrize("moment", ["before", "after", "late"])
+def test_a_commit_without_an_answer_is_neither_lost_nor_doubled(
+    moment: Moment, refusals: int, postgres_url: str
+) -> None:
+    """The server is asked what became of it; when it cannot be asked, the call is not repeated on a guess."""
+    Holdfast.open(postgres_url).close()
+    # A socket's path is short, and pytest's folders are deep.
+    with (
+        tempfile.TemporaryDirectory(prefix="holdfast-") as folder,
+        LossyNetwork(postgres_url, Path(folder), moment=moment, every=12, refusals=refusals) as network,
+    ):
+        with Holdfast.open(network.url) as hf:
+            session = hf.session("test", "lossy", user="u")
+
+            def call(number: int) -> tuple[str, str]:
+                text = f"call{number}"
+                try:
+                    session.append("user", text)
+                except StoreUnavailable as error:
+                    return text, str(error)
+                return text, ""
+
+            with ThreadPoolExecutor(CALLERS) as pool:
+                answers = dict(pool.map(call, range(CALLERS * CALLS)))
+    assert network.cuts > 0
+    with Holdfast.open(postgres_url) as hf:
+        found = Counter(message.text for message in hf.session("test", "lossy", user="u").messages())
+        faults = [finding for finding in hf.doctor() if not finding.ok]
+    acknowledged = {text for text, error in answers.items() if not error}
+    denied = {text for text, error in answers.items() if NOTHING_STORED in error}
+    assert {text: count for text, count in found.items() if count > 1} == {}
+    assert acknowledged - found.keys() == set()
+    assert denied & found.keys() == set(), "the caller was told that nothing was stored"
+    assert faults == []
+    if refusals == 0 and moment == "after":
+        assert set(answers) == acknowledged, "the server said the commit happened"
+
+
+def test_a_transaction_number_is_no_proof_after_a_crash(private_postgres: PostgresServer) -> None:
+    """A server that crashes forgets numbers it gave out, and gives them out again: somebody else's commit is not ours."""
+    url = private_postgres.create_database()
+    with (
+        Holdfast.open(url) as other,
+        tempfile.TemporaryDirectory(prefix="holdfast-") as folder,
+    ):
+
+        def crash() -> None:
+            [pid] = private_postgres.run("SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'")[0]
+            os.kill(pid, signal.SIGKILL)
+            while True:
+                try:
+                    other.remember("somebody else's", user="other")
+                except StoreUnavailable:
+                    time.sleep(0.02)
+                else:
+                    return
+
+        with (
+            LossyNetwork(url, Path(folder), moment="before", every=4, meanwhile=crash) as network,
+            Holdfast.open(network.url) as hf,
+        ):
+            acknowledged = [kept for number in range(16) if (kept := _remembered(hf, f"ours {number}"))]
+        assert network.cuts > 2
+        found = {record.content for record in other.records(user="us")}
+        assert [text for text in acknowledged if text not in found] == []
+
+
+def _remembered(hf: Holdfast, text: str) -> str | None:
+    try:
+        return hf.remember(text, user="us").content
+    except StoreUnavailable:
+        return None

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from holdfast import Holdfast
+
+
+@pytest.fixture
+def memories(data) -> dict[str, str]:
+    with Holdfast.open(data) as hf:
+        return {
+            "dog": hf.remember("My dogs sleep a lot", user="ana", key="dog").id,
+            "walk": hf.remember("Walk the dog at noon", user="ana", title="Sleep well").id,
+            "cat": hf.remember("The cat sleeps too", user="ana").id,
+            "ben": hf.remember("The dog sleeps at Ben's", user="ben", key="dog").id,
+            "all": hf.remember("Dogs sleep everywhere", scope="global").id,
+            "bot": hf.remember("Dogs sleep, says the bot", agent="bot").id,
+        }
+
+
+def left(data) -> set[str]:
+    with Holdfast.open(data) as hf:
+        return {record.id for record in hf.records()}
+
+
+def test_by_id(run, memories, data):
+    done = run("forget", memories["cat"])
+    assert (done.status, done.out) == (0, "Forgot 1 record, every version and index entry included.\n")
+    assert left(data) == set(memories.values()) - {memories["cat"]}
+    assert run("forget", memories["cat"], "--json").error["code"] == "record_not_found"
+
+
+def test_by_id_of_another_owner(run, memories, data):
+    for owner in (["--user", "ben"], ["--agent", "bot"], ["--global"]):
+        assert run("forget", memories["cat"], *owner, "--json").error["code"] == "record_not_found"
+    assert run("forget", memories["bot"], "--agent", "bot").status == 0
+    assert run("forget", memories["all"], "--global").status == 0
+
+
+def test_by_key_takes_the_owner_s_only(run, memories, data):
+    done = run("forget", "--key", "dog", "--user", "ana", "--json")
+    assert done.json == {"forgotten": 1, "ids": [memories["dog"]], "counts": done.json["counts"]}
+    assert memories["ben"] in left(data)
+    assert run("forget", "--key", "dog", "--user", "ana", "--json").error["code"] == "record_not_found"
+
+
+def test_by_key_in_a_session(run, talk, data):
+    run("remember", "in the session", "--session", talk, "--key", "note")
+    run("remember", "the user's", "--user", "ana", "--key", "note")
+    assert run("forget", "--key", "note", "--session", talk, "--json").json["forgotten"] == 1
+    [record] = run("records", "--json").json
+    assert record["content"] == "the user's"
+    missing = "00000000-0000-7000-8000-000000000000"
+    assert run("forget", "--key", "note", "--session", missing, "--json").error["code"] == "session_not_found"
+
+
+def test_a_query_takes_what_holds_every_word_and_nobody_else_s(run, memories, data):
+    done = run("forget", "--query", "dog sleeping", "--user", "ana", "--yes", "--json")
+    assert set(done.json["ids"]) == {memories["dog"], memories["walk"]}
+    assert left(data) == {memories["cat"], memories["ben"], memories["all"], memories["bot"]}
+
+
+def test_a_query_takes_what_the_engine_would(run, memories, data, tmp_path):
+    with Holdfast.open(data) as hf:
+        hf.backup(tmp_path / "same.db")
+    taken = run("forget", "--query", "sleep dog", "--user", "ana", "--yes", "--json").json["ids"]
+    with Holdfast.open(tmp_path / "same.db") as hf:
+        assert set(hf.forget(query="sleep dog", user="ana").ids) == set(taken)
+
+
+def test_forgetting_what_everybody_shares_leaves_everybody_s_own(run, memories, data):
+    done = run("forget", "--query", "dog", "--global", "--yes", "--json")
+    assert done.json["ids"] == [memories["all"]]
+
+
+def test_a_query_is_not_carried_out_unseen(run, memories, data):
+    done = run("forget", "--query", "dog", "--user", "ana")
+    assert done.status == 1
+    assert "add --yes" in done.err
+    assert memories["dog"] in done.err
+    assert left(data) == set(memories.values())
+    assert run("forget", "--query", "dog", "--user", "ana", "--json").status == 1
+
+
+@pytest.mark.parametrize("typed", ["n\n", "\n", "", "perhaps\n"])
+def test_only_yes_is_yes(run, memories, data, typed):
+    done = run("forget", "--query", "dog", "--user", "ana", typed=typed)
+    assert done.status == 1
+    assert done.err.endswith("Forget 2 records for good? [y/N] holdfast: nothing was removed\n")
+    assert left(data) == set(memories.values())
+
+
+@pytest.mark.parametrize("chosen", [["--query", "cat"], ["--query", "CATS"]])
+def test_a_yes_at_the_terminal(run, memories, data, chosen):
+    done = run("forget", *chosen, "--user", "ana", typed="y\n")
+    assert done.status == 0
+    assert "The cat sleeps too" in done.err
+    assert memories["cat"] not in left(data)
+
+
+def test_a_yes_at_a_real_terminal(memories, data):
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "holdfast.cli", "forget", memories["cat"]]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        os.write(ours, b"y\n")
+        assert process.wait(30) == 0
+    shown = os.read(ours, 4096).decode()
+    os.close(ours)
+    assert "Forget 1 record for good? [y/N] " in shown
+    assert "Forgot 1 record" in shown
+    assert memories["cat"] not in left(data)
+
+
+def test_an_id_is_asked_about_at_a_terminal(run, memories, data):
+    assert run("forget", memories["cat"], typed="no\n").status == 1
+    assert memories["cat"] in left(data)
+    assert run("forget", memories["cat"], typed="yes\n").status == 0
+
+
+def test_a_query_that_matches_nothing(run, memories):
+    done = run("forget", "--query", "zeppelin", "--user", "ana")
+    assert done.status == 0
+    assert "nothing was forgotten" in done.out
+
+
+@pytest.mark.parametrize("words", ["", "the", "?!"])
+def test_a_query_without_a_word_forgets_nothing(run, memories, data, words):
+    assert run("forget", "--query", words, "--user", "ana", "--yes", "--json").error["code"] == "invalid_input"
+    assert left(data) == set(memories.values())
+
+
+@pytest.mark.parametrize("chosen", [[], ["x", "--key", "dog"], ["--key", "dog", "--query", "dog"]])
+def test_exactly_one_way_to_choose(run, memories, chosen):
+    done = run("forget", *chosen, "--user", "ana")
+    assert done.status == 2
+    assert "exactly one" in done.err

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast import Holdfast, __version__
+from holdfast.cli.main import build_parser
+
+COMMANDS = (
+    *("remember", "recall", "context", "forget", "sessions", "records"),
+    *("import", "backup", "copy", "doctor", "demo", "bench"),
+)
+
+
+def holdfast(*arguments: str, **more) -> subprocess.Popen[str]:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | more
+    return subprocess.Popen([sys.executable, "-m", "holdfast.cli", *arguments], **pipes)
+
+
+def test_help_names_every_command(run):
+    done = run("--help")
+    assert done.status == 0
+    assert [name for name in COMMANDS if f"\n    {name} " not in done.out] == []
+    assert done.err == ""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(run, name):
+    done = run(name, "--help")
+    assert done.status == 0
+    assert f"usage: holdfast {name}" in done.out
+
+
+def test_version(run):
+    assert run("--version").out == f"holdfast {__version__}\n"
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from holdfast.cli.main import main; status = main(['--help']);"
+        "print(status, *sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    status, *loaded = done.stderr.split()
+    heavy = {"asyncio", "json", "logging", "numpy", "psycopg", "snowballstemmer", "sqlite3", "tempfile", "tomllib"}
+    assert status == "0"
+    assert (heavy | {"holdfast.config", "holdfast.domain", "holdfast.engine"}) & set(loaded) == set()
+
+
+def test_the_measuring_module_is_not_imported_for_help():
+    code = (
+        "import sys; from holdfast.cli.main import main; main(['bench', '--help']);"
+        "print('holdfast.bench.speed' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_without_a_command_help_is_shown_and_the_status_is_2(run):
+    done = run()
+    assert done.status == 2
+    assert "COMMAND" in done.err
+    assert done.err.endswith("holdfast: name a command\n")
+    assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["frobnicate"], "frobnicate"),
+        (["sessions", "--limit", "many"], "--limit"),
+        (["sessions", "--limi=5"], "--limi"),  # spelled out, so that a new option breaks nobody's script
+        (["recall"], "QUERY"),
+        (["recall", "x", "--since", "yesterday", "--user", "a"], "ISO 8601"),
+        (["recall", "x", "--user", "a", "--kind", "dream"], "dream"),
+        (["remember", "x", "--user", "a", "--meta", "novalue"], "KEY=VALUE"),
+        (["remember", "x", "--user", "a", "--ttl", "soon"], "span of time"),
+        (["remember", "x", "--user", "a", "--type", "rumour"], "rumour"),
+        (["import", "x", "--format", "xml"], "xml"),
+        (["bench"], "BENCHMARK"),
+        (["sessions", "burn"], "burn"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(run, arguments, said):
+    done = run(*arguments)
+    assert done.status == 2
+    assert done.err.count("\n") == 1
+    assert done.err.startswith("holdfast: ")
+    assert said in done.err
+    assert "--help)" in done.err
+    assert done.out == ""
+    assert run(*arguments, "--json").error["code"] == "usage"
+
+
+def test_options_of_every_command_stand_before_or_after_it(run, tmp_path):
+    there = str(tmp_path / "there")
+    run("remember", "x", "--user", "a", "--data", there)
+    before = run("--data", there, "--json", "records", "list")
+    after = run("records", "list", "--data", there, "--json")
+    between = run("records", "--data", there, "--json", "list")
+    assert before == after == between
+    assert len(before.json) == 1
+
+
+def test_the_later_of_two_wins(run, tmp_path):
+    run("remember", "x", "--user", "a", "--data", str(tmp_path / "full"))
+    done = run("--data", str(tmp_path / "empty"), "records", "--data", str(tmp_path / "full"), "--json")
+    assert len(done.json) == 1
+
+
+def test_an_error_is_one_line_and_status_1(run, talk):
+    done = run("records", "show", "nope")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "holdfast: record id is not a UUID: 'nope'\n"
+
+
+def test_an_error_as_json_has_its_code(run, talk):
+    done = run("--json", "sessions", "show", "00000000-0000-7000-8000-000000000000")
+    assert done.status == 1
+    assert done.out == ""
+    assert done.error["code"] == "session_not_found"
+
+
+def test_an_error_cannot_drive_the_terminal(run, talk):
+    done = run("import", "no\x1b[2Jfile\nholdfast: forged")
+    assert done.status == 1
+    assert "\x1b" not in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_setting_nobody_knows_is_refused(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOLDFAST_SEARCH_KK", "3")
+    assert "HOLDFAST_SEARCH_K?" in run("sessions").err
+    monkeypatch.delenv("HOLDFAST_SEARCH_KK")
+    file = tmp_path / "wrong.toml"
+    file.write_text("[serch]\nk = 1\n")
+    assert run("sessions", "--config", str(file), "--json").error["code"] == "config_error"
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(file))
+    assert run("sessions").status == 1
+
+
+def test_settings_come_from_the_file_and_the_environment(run, monkeypatch, tmp_path, talk):
+    file = tmp_path / "settings.toml"
+    file.write_text("[search]\nk = 1\n")
+    words = ("recall", "heron frogs year", "--user", "ana", "--json")
+    assert len(run(*words).json) == 3
+    assert len(run(*words, "--config", str(file)).json) == 1
+    monkeypatch.setenv("HOLDFAST_SEARCH_K", "2")
+    assert len(run(*words, "--config", str(file)).json) == 2
+
+
+def test_a_settings_file_that_lies_around_is_not_read(run, tmp_path):
+    (tmp_path / "holdfast.toml").write_text("nonsense")
+    assert run("sessions").status == 0
+
+
+def test_log_lines_are_shown_when_asked_for(run, data):
+    data.mkdir()
+    (data / "sessions.json").write_text("[]")
+    assert run("sessions").err == ""
+    (data / "sessions.json").write_text("[ ]")
+    assert "holdfast: info: imported 0 sessions" in run("sessions", "-v").err
+
+
+def test_a_warning_is_shown_unasked(run, data):
+    data.mkdir()
+    (data / "sessions.json").write_text("{broken")
+    done = run("sessions")
+    assert done.status == 0
+    assert done.err.startswith("holdfast: error: ")
+    assert done.err.count("\n") == 1
+
+
+def test_tenants_share_nothing(run):
+    run("remember", "the kettle is blue", "--user", "a", "--tenant", "one")
+    assert run("--tenant", "two", "recall", "kettle", "--user", "a", "--json").json == []
+    assert len(run("--tenant", "one", "recall", "kettle", "--user", "a", "--json").json) == 1
+    assert run("--tenant", " ", "sessions").status == 1
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(data):
+    with Holdfast.open(data) as hf:
+        for number in range(400):
+            hf.remember(f"memory {number} " + "x" * 500, user="a")
+    process = holdfast("records", "--limit", "400", "--json")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait(30) == 0
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+def test_an_interrupt_is_one_line_and_status_130(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    process = holdfast("import", "pipe", stdin=subprocess.DEVNULL)
+    with open(tmp_path / "pipe", "wb"):  # open as soon as the command reads it, and then silent
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "holdfast: interrupted\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_output_that_cannot_be_written_is_a_failure():
+    with open("/dev/full", "w") as full:
+        process = holdfast("demo", stdout=full)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (1, "holdfast: No space left on device\n")
+
+
+def test_any_output_encoding_will_do(data):
+    with Holdfast.open(data) as hf:
+        hf.remember("Crème brûlée 🍮", user="a")
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    out, err = holdfast("records", env=ascii_only).communicate(timeout=30)
+    assert (r"br\xfbl" in out, err) == (True, "")
+    out, err = holdfast("records", "--json", env=ascii_only).communicate(timeout=30)
+    assert (json.loads(out)[0]["content"], err) == ("Crème brûlée 🍮", "")
+
+
+def test_the_installed_entry_point_is_main():
+    text = (Path(__file__).parents[3] / "pyproject.toml").read_text()
+    assert 'holdfast = "holdfast.cli.main:main"' in text
+
+
+def test_every_option_has_a_help_line():
+    from argparse import _SubParsersAction
+
+    def silent(parser):
+        for action in parser._actions:
+            if isinstance(action, _SubParsersAction):
+                for child in action.choices.values():
+                    yield from silent(child)
+            elif not action.help:
+                yield parser.prog, action.dest
+
+    assert list(silent(build_parser())) == []

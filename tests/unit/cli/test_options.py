@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from holdfast.cli import options
+from holdfast.domain.chunk import SourceKind
+from holdfast.domain.record import Layer, RecordType
+from holdfast.domain.session import State
+
+
+def test_the_words_are_the_domain_s():
+    assert tuple(SourceKind) == options.KINDS
+    assert tuple(Layer) == options.LAYERS
+    assert tuple(RecordType) == options.TYPES
+    assert tuple(State) == options.STATES
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2026-03-10", datetime(2026, 3, 9, 15, 0, tzinfo=UTC)),  # the tests live in Tokyo
+        ("2026-03-10T09:30", datetime(2026, 3, 10, 0, 30, tzinfo=UTC)),
+        ("2026-03-10T09:30Z", datetime(2026, 3, 10, 9, 30, tzinfo=UTC)),
+        ("2026-03-10T09:30:15+01:00", datetime(2026, 3, 10, 8, 30, 15, tzinfo=UTC)),
+    ],
+)
+def test_a_time_without_a_zone_is_the_reader_s(text, instant):
+    assert options.moment(text) == instant
+    assert options.moment(text).tzinfo is not None
+
+
+@pytest.mark.parametrize("text", ["", "tomorrow", "2026-13-01", "0001-01-01", "2026-03-10T25:00"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(ArgumentTypeError, match="ISO 8601"):
+        options.moment(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("45s", timedelta(seconds=45)),
+        ("90m", timedelta(minutes=90)),
+        ("12h", timedelta(hours=12)),
+        ("30d", timedelta(days=30)),
+        ("2w", timedelta(weeks=2)),
+        ("1d12h", timedelta(hours=36)),
+        ("1.5h", timedelta(minutes=90)),
+    ],
+)
+def test_spans(text, span):
+    assert options.span(text) == span
+
+
+@pytest.mark.parametrize("text", ["", "30", "d", "-1d", "1 d", "1y", "1d!", "9" * 400 + "d"])
+def test_what_is_no_span_is_refused(text):
+    with pytest.raises(ArgumentTypeError):
+        options.span(text)
+
+
+def test_pairs():
+    assert options.pair("a.b=c=d") == ("a.b", "c=d")
+    assert options.pair("empty=") == ("empty", "")
+    for text in ("", "novalue", "=x"):
+        with pytest.raises(ArgumentTypeError):
+            options.pair(text)

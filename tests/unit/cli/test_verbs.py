@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import pytest
+
+from holdfast import Holdfast
+
+
+def test_what_is_remembered_is_recalled(run):
+    kept = run("remember", "My dog is called Biscuit", "--user", "me", "--key", "dog_name", "--json").json
+    [hit] = run("recall", "what is my dog called?", "--user", "me", "--json").json
+    assert hit["source"] == {**hit["source"], "kind": "record", "id": kept["id"]}
+    assert hit["text"] == "My dog is called Biscuit"
+    assert hit["signals"]["words"]["rank"] == 1
+    assert run("recall", "dog", "--user", "you", "--json").json == []
+
+
+def test_the_same_key_again_is_a_new_version(run):
+    first = run("remember", "Biscuit", "--user", "me", "--key", "dog_name")
+    again = run("remember", "Rex", "--user", "me", "--key", "dog_name")
+    assert first.out.startswith("Remembered: ")
+    assert again.out.startswith("Remembered, now version 2: ")
+
+
+def test_every_option_of_remember_is_kept(run):
+    record = run(
+        *("remember", "use tabs", "--user", "me", "--key", "style", "--title", "Style", "--type", "constraint"),
+        *("--layer", "procedural", "--tag", "code", "--tag", "py", "--meta", "a.b=c=d", "--meta", "e=", "--ttl", "30d"),
+        *("--pin", "--json"),
+    ).json
+    assert record["type"] == "constraint"
+    assert record["layer"] == "procedural"
+    assert record["title"] == "Style"
+    assert record["tags"] == ["code", "py"]
+    assert record["metadata"] == {"a.b": "c=d", "e": ""}
+    assert record["pinned"] is True
+    assert record["expires_at"] > record["created_at"]
+
+
+def test_each_owner_has_a_memory_of_its_own(run, talk):
+    owners = (["--user", "ana"], ["--agent", "bot"], ["--session", talk], ["--global"])
+    levels = [run("remember", "the gate code is 7", *owner, "--json").json["level"] for owner in owners]
+    assert levels == ["user", "agent", "session", "global"]
+    assert len(run("recall", "gate", "--agent", "bot", "--json").json) == 1
+    assert len(run("recall", "gate", "--global", "--json").json) == 1
+    assert len(run("recall", "gate", "--session", talk, "--json").json) == 1
+    assert len(run("recall", "gate", "--user", "ana", "--json").json) == 2  # the user's own and the session's
+
+
+@pytest.mark.parametrize(
+    "owner", [[], ["--user", "a", "--agent", "b"], ["--user", "a", "--global"], ["--agent", "b", "--global"]]
+)
+@pytest.mark.parametrize("verb", [["remember", "x"], ["recall", "x"], ["forget", "--key", "x"]])
+def test_an_owner_is_named_and_only_one(run, talk, verb, owner):
+    done = run(*verb, *owner)
+    assert done.status == 2
+    assert "whose memory" in done.err
+
+
+def test_text_from_the_input(run):
+    record = run("remember", "-", "--user", "me", "--json", piped="two\nlines 🌧\n".encode()).json
+    assert record["content"] == "two\nlines 🌧"
+
+
+def test_text_that_begins_with_a_dash(run):
+    assert run("remember", "--user", "me", "--json", "--", "-5 degrees").json["content"] == "-5 degrees"
+
+
+@pytest.mark.parametrize(("text", "piped"), [("", b""), ("-", b""), ("-", b"\xff\xfe"), ("-", b"a\0b")])
+def test_text_that_cannot_be_kept(run, text, piped):
+    done = run("remember", text, "--user", "me", "--json", piped=piped)
+    assert (done.status, done.error["code"]) == (1, "invalid_input")
+
+
+def test_a_half_character_in_an_argument(run):
+    assert run("remember", "caf\udce9", "--user", "me", "--json").error["code"] == "invalid_input"
+
+
+@pytest.mark.parametrize("key", ["Bad", "system_x", "9lives", "a" * 65, "a b"])
+def test_keys_outside_their_rules(run, key):
+    assert run("remember", "x", "--user", "me", "--key", key, "--json").error["code"] == "invalid_key"
+
+
+def test_recall_shows_who_and_when(run, talk):
+    done = run("recall", "heron", "--user", "ana")
+    assert done.out.splitlines() == [
+        "#  WHO  WHEN                  TEXT",
+        "1  Ana  2026-03-10 21:00 JST  The heron is back at the pond",
+    ]
+
+
+def test_recall_explains_itself(run, talk):
+    run("remember", "A heron is a patient bird", "--user", "ana", "--key", "heron_fact")
+    done = run("recall", "heron", "--user", "ana", "--explain")
+    assert done.out.startswith("RANK  SCORE  BY WORDS")
+    assert f"(message 1 of session {talk})" in done.out
+    assert "fact heron_fact" in done.out
+    assert "#1 at " in done.out
+    assert "#2 at " in done.out
+
+
+def test_recall_filters(run, talk):
+    run("remember", "heron watching at dawn", "--user", "ana", "--tag", "bird", "--meta", "a.b=c", "--type", "note")
+    heron = ("recall", "heron", "--user", "ana", "--json")
+    assert len(run(*heron).json) == 2
+    for more in (
+        ["--kind", "message"],
+        ["--kind", "record"],
+        ["--type", "note"],
+        ["--layer", "semantic"],
+        ["--tag", "bird"],
+        ["--meta", "a.b=c"],
+        ["--session", talk],
+        ["--since", "2026-04-01"],
+        ["--until", "2026-04-01"],
+        ["--as-of", "2026-04-01"],
+        ["-k", "1"],
+    ):
+        assert len(run(*heron, *more).json) == 1, more
+    assert run(*heron, "--tag", "bird", "--tag", "fish").json == []
+    assert run(*heron, "--meta", "a.b=d").json == []
+
+
+def test_recall_of_nothing_says_what_to_try(run, talk):
+    done = run("recall", "zeppelin", "--user", "ana")
+    assert done.status == 0
+    assert "Try other words" in done.out
+
+
+@pytest.mark.parametrize("query", ['"', "'", "-", "AND OR NOT", "🦆", "日本", "%_", "\x1b[0m", "", "*", "x" * 100_000])
+def test_any_question_is_safe(run, talk, query):
+    assert run("recall", "--user", "ana", "--json", "--", query).status == 0
+
+
+@pytest.mark.parametrize("k", ["0", "-1", "1001"])
+def test_a_count_out_of_range_is_refused(run, talk, k):
+    done = run("recall", "heron", "--user", "ana", "-k", k, "--json")
+    assert (done.status, done.error["code"]) == (1, "invalid_input")
+
+
+def test_a_session_of_somebody_else_is_not_there(run, talk):
+    done = run("recall", "heron", "--user", "ben", "--session", talk, "--json")
+    assert (done.status, done.error["code"]) == (1, "session_not_found")
+
+
+def test_stored_text_cannot_drive_the_terminal(run, data):
+    with Holdfast.open(data) as hf:
+        hf.remember("evil \x1b]0;owned\x07 \x9b2J \u202e text", user="me")
+        hf.session("tui", "local", user="me").append("user", "evil \x1b[2J again", name="Eve")
+    for command in (
+        ["recall", "evil", "--user", "me"],
+        ["recall", "evil", "--user", "me", "--explain"],
+        ["recall", "evil", "--user", "me", "--json"],
+        ["records"],
+        ["records", "--json"],
+    ):
+        done = run(*command)
+        assert "evil" in done.out
+        assert not set(done.out) & set("\x1b\x07\x9b\u202e"), command
+
+
+def test_context_shows_the_newest_messages(run, talk):
+    done = run("context", "frogs?", "--session", talk)
+    assert done.out.splitlines() == [
+        "3 messages, about 17 tokens",
+        "",
+        "#1  2026-03-10 21:00 JST  user (Ana)",
+        "    The heron is back at the pond",
+        "#2  2026-03-10 21:01 JST  assistant",
+        "    Third year in a row",
+        "#3  2026-03-10 21:05 JST  user",
+        "    Let us count the frogs",
+    ]
+
+
+def test_context_keeps_to_its_budget_and_says_what_it_left_out(run, talk, data):
+    with Holdfast.open(data) as hf:
+        hf.load_session(talk).set_summary("Ana saw the heron.", 2)
+    context = run("context", "frogs?", "--session", talk, "--max-tokens", "6", "--json").json
+    assert [message["sequence"] for message in context["messages"]] == [3]
+    assert context["sections"] == {"Summary": "Ana saw the heron."}
+    assert context["dropped"][0]["what"] == "2 older messages"
+    shown = run("context", "frogs?", "--session", talk, "--max-tokens", "6").out
+    assert "left out: 2 older messages" in shown
+    assert "Ana saw the heron." in shown
+
+
+def test_context_needs_a_session_and_a_budget(run, talk):
+    assert run("context", "x").status == 2
+    assert run("context", "x", "--session", "nope").status == 1
+    assert run("context", "x", "--session", talk, "--max-tokens", "0", "--json").error["code"] == "budget_too_small"
+
+
+def test_tool_calls_are_shown(run, data):
+    with Holdfast.open(data) as hf:
+        session = hf.session("tui", "local", user="me")
+        session.append("assistant", "", tool_calls=[{"id": "1", "name": "weather", "arguments": {"city": "Ghent"}}])
+        session.append("tool", "no network", tool_call_id="1", is_error=True)
+    done = run("sessions", "show", session.id)
+    assert 'calls weather {"city": "Ghent"}' in done.out
+    assert "tool  failed" in done.out
