@@ -170,16 +170,16 @@ def test_a_copy_to_postgres_and_back_is_lossless(tmp_path: Path, postgres_url: s
         Holdfast.open(postgres_url) as middle,
         Holdfast.open(tmp_path / "last") as last,
     ):
-        fill(first, chats=5, messages=150)
+        fill(first, chats=4, messages=300)
         seen: list[tuple[str, int, int]] = []
         copied = copy_store(store_of(first), store_of(middle), lambda *step: seen.append(step))
         assert rows(middle) == rows(first)
         assert copied == {name: len(found) for name, found in rows(first).items()}
         assert {name for name, count in copied.items() if count} == {name for name, _, _ in seen}
-        assert all(count for name, count in copied.items() if name != "documents" and name != "imports")
+        assert all(count for name, count in copied.items() if name not in ("documents", "imports"))
         copy_store(store_of(middle), store_of(last))
         assert rows(last) == rows(first)
-        question = "walrus 3 77"
+        question = "walrus 3 277"
         assert (
             first.recall(question, user="user 1", k=200)
             == middle.recall(question, user="user 1", k=200)

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, Message
 from holdfast.errors import InvalidInput, RecordNotFound
+from holdfast.storage.analysis import query_terms
 from tests.contract.rows import every_row, faults
 
 WORD = "xylophonist"
@@ -13,8 +14,6 @@ WORD = "xylophonist"
 
 def left(hf: Holdfast) -> list[str]:
     """Tables in which the word still stands, in text or in the numbers of the word index."""
-    from holdfast.storage.analysis import query_terms
-
     [term] = query_terms(WORD)
     packed = term.to_bytes(8, "little", signed=True)
     found = []
@@ -49,8 +48,7 @@ def test_by_id_takes_the_record_its_history_its_labels_and_its_words(hf: Holdfas
 
 def test_a_forgotten_word_leaves_the_merged_index_too(hf: Holdfast) -> None:
     record = hf.remember(f"the {WORD}", user="alice")
-    for number in range(600):
-        hf.remember(f"filler number {number}", user="alice", key=f"k_{number}")
+    hf.session("t", "1", user="alice").extend([Message.new("user", f"filler number {at}") for at in range(600)])
     assert "postings" in left(hf)
     hf.forget(record.id)
     assert left(hf) == []

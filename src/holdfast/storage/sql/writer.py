@@ -91,9 +91,8 @@ class Writer:
                 ticket.gate.acquire()
             if ticket.leads:
                 self._lead(ticket)
-        except (
-            BaseException
-        ):  # why: an interrupted caller was told nothing, so its work must not happen behind its back
+        except BaseException:
+            # An interrupted caller was told nothing, so its work must not happen behind its back.
             self._withdraw(ticket)
             raise
         return ticket.answer()
@@ -154,6 +153,8 @@ class Writer:
     def _hand_over(self, leader: Ticket[Any]) -> None:
         with self._mutex:
             leader.leads = False
+            if self._queue and self._queue[0] is leader:
+                self._queue.popleft()  # interrupted before it ran anything
             if self._queue:
                 self._queue[0].leads = True
                 self._queue[0].gate.release()
@@ -167,7 +168,8 @@ class Writer:
             self._hand_over(ticket)
 
     def _run_queued(self, own: Ticket[Any]) -> None:
-        group = [self._queue.popleft() for _ in range(min(len(self._queue), self._group_size))]
+        with self._mutex:
+            group = [self._queue.popleft() for _ in range(min(len(self._queue), self._group_size))]
         self._crowd = len(group)
         try:
             self._refuse_closed()
@@ -180,10 +182,9 @@ class Writer:
                     self._run_alone(ticket)
         except StorageError as error:
             # Not even begun: locked, full, gone or closed. That is everybody's answer.
-            for ticket in group:
-                if not ticket.done:
-                    ticket.fail(error)
-        except BaseException:  # why: an interrupt of this thread must not take the other callers' work with it
+            _fail(group, error)
+        except BaseException:
+            # An interrupt of this thread must not take the other callers' work with it.
             if self._pending and self._connection.committed():
                 self._settle()
             self._connection.rollback()
@@ -211,9 +212,7 @@ class Writer:
                     ticket.result, ticket.error = None, error
             self._commit(group)
         except OutcomeUnknown as error:
-            # Running the work once more might do it twice.
-            for ticket in group:
-                ticket.fail(error)
+            _fail(group, error)  # running the work once more might do it twice
         except StorageError:
             connection.rollback()
             return False
@@ -250,3 +249,10 @@ class Writer:
     def _settle(self) -> None:
         for ticket in self._pending:
             ticket.done = True
+
+
+def _fail(group: list[Ticket[Any]], error: StorageError) -> None:
+    """The same answer for everybody, each in an exception of its own: a traceback belongs to one thread."""
+    for ticket in group:
+        if not ticket.done:
+            ticket.fail(type(error)(*error.args))
