@@ -177,10 +177,9 @@ class AsyncHoldfast:
     async def close(self) -> None:
         """Finish every call that was handed over, then close the store. Closing twice is fine."""
         closer = ThreadPoolExecutor(1, thread_name_prefix="holdfast-close")
-        try:
-            await asyncio.shield(asyncio.get_running_loop().run_in_executor(closer, self._finish))
-        finally:
-            closer.shutdown(wait=False)
+        closing = asyncio.get_running_loop().run_in_executor(closer, self._finish)
+        closer.shutdown(wait=False)
+        await asyncio.shield(closing)
 
     def _finish(self) -> None:
         self._pool.shutdown()

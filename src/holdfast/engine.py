@@ -103,7 +103,10 @@ class Holdfast:
     ) -> Session:
         """The live session of this chat, made when there is none. Without a user, the channel's chat is one."""
         key = SessionKey.of(channel, chat, thread)
-        scope = self._scope(user=user or user_for(key), agent=agent or self.config.session.default_agent)
+        scope = self._scope(
+            user=user_for(key) if user is None else user,
+            agent=self.config.session.default_agent if agent is None else agent,
+        )
         info = self._read(lambda tx: tx.sessions.live(scope, str(key)))
         if info is None:
             now, new_id = self._now(), self._runtime.new_id
@@ -361,7 +364,10 @@ class Holdfast:
 
     def doctor(self, *, repair: bool = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
-        return list(self._runtime.store.doctor(repair=repair))
+        from holdfast import upkeep
+
+        chunks = upkeep.chunks(self._runtime, repair=repair)
+        return [*self._runtime.store.doctor(repair=repair), chunks]
 
     def backup(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file."""

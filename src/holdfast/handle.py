@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from holdfast.context.assemble import assemble
+from holdfast.context.assemble import assemble, room
 from holdfast.domain.context import Context
 from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.scope import Scope
@@ -186,8 +186,13 @@ class Session:
         budget = limits.max_tokens if max_tokens is None else checked_number(max_tokens, "max_tokens")
 
         def build(tx: Tx) -> Context:
+            total = self._found(tx).message_count
             messages = restore(tx, self._scope, budget, limits.recent_messages)
-            return assemble(messages, tx.summaries.get(self._scope), self._found(tx).message_count)
+            if len(messages) == total:
+                return assemble(messages, None, 0)
+            summary = tx.summaries.get(self._scope)
+            messages = restore(tx, self._scope, room(summary, budget), limits.recent_messages)
+            return assemble(messages, summary, total - len(messages))
 
         return self._read(build)
 
@@ -255,7 +260,7 @@ class Session:
 
     @property
     def working_memory(self) -> str:
-        return self.kv.get(kv.WORKING_MEMORY) or ""
+        return kv.as_text(self.kv.get(kv.WORKING_MEMORY))
 
     def set_working_memory(self, text: str) -> None:
         checked_text(text, "working memory")

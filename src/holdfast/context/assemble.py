@@ -12,11 +12,19 @@ from holdfast.domain.tokens import estimate
 SUMMARY = "Summary"
 
 
-def assemble(messages: Sequence[Message], summary: Summary | None, total: int) -> Context:
-    """The kept messages; the summary only when older ones were cut, since else it repeats what is there."""
-    cut = total - len(messages)
-    sections = {SUMMARY: summary.text} if summary is not None and cut else {}
-    text = "\n\n".join(f"## {title}\n\n{body}" for title, body in sections.items())
+def render(summary: Summary | None) -> str:
+    return "" if summary is None else f"## {SUMMARY}\n\n{summary.text}"
+
+
+def room(summary: Summary | None, max_tokens: int) -> int:
+    """What is left for messages beside the summary, which is never cut."""
+    return max(1, max_tokens - estimate(render(summary)))
+
+
+def assemble(messages: Sequence[Message], summary: Summary | None, cut: int) -> Context:
+    """The kept messages, and the summary of what was ``cut`` before them."""
+    text = render(summary)
     dropped = (Dropped(f"{cut} older messages", "over the token or message budget"),) if cut else ()
     tokens = estimate(text) + sum(message.tokens for message in messages)
+    sections = {SUMMARY: summary.text} if summary is not None else {}
     return Context(text, tuple(messages), tokens, sections, (), dropped)

@@ -51,6 +51,7 @@ class ChunkSource(NamedTuple):
     sequence: int | None = None
     role: str | None = None
     name: str | None = None
+    worded_at: datetime | None = None  # of a record that was changed; else it was worded when it was created
 
 
 @dataclass(frozen=True, slots=True)

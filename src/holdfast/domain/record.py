@@ -81,6 +81,10 @@ class Record:
     pinned: bool = False
     version: int = 1
 
+    def true_at(self, moment: datetime) -> bool:
+        begun = self.valid_from is None or self.valid_from <= moment
+        return begun and not any(end is not None and end <= moment for end in (self.valid_to, self.expires_at))
+
     @property
     def level(self) -> str:
         return self.home.level.value
@@ -122,6 +126,18 @@ class RecordQuery:
     include_past: bool = False
     limit: int | None = 50
     offset: int = 0
+
+    def accepts(self, record: Record) -> bool:
+        """The filter and the times, on a record already read. Whether it was true is another question."""
+        wanted, created = self.filter, record.created_at
+        return (
+            (not wanted.layers or record.layer in wanted.layers)
+            and (not wanted.types or record.type in wanted.types)
+            and set(wanted.tags) <= set(record.tags)
+            and wanted.metadata.items() <= record.metadata.items()
+            and (self.since is None or (created is not None and created >= self.since))
+            and (self.until is None or (created is not None and created < self.until))
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -38,3 +39,10 @@ def checked_key(key: object) -> str:
 
 def checked_value(value: object) -> str:
     return checked_json(value, "a value", max_bytes=1024 * 1024)
+
+
+def as_text(value: Any) -> str:
+    """What a value reads as where text is wanted: nothing is empty, another type is JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -23,10 +23,10 @@ def swap(tx: Tx, scope: Scope, text: str, upper_sequence: int, expected_epoch: i
             f"a summary cannot cover up to {upper_sequence}: the session's last message is {session.last_sequence}"
         )
     current = tx.summaries.get(scope)
-    epoch = current.epoch if current else 0
-    lowest = max(current.upper_sequence if current else 0, tx.summaries.cleared_through(scope) + 1)
-    if expected_epoch not in (None, epoch) or upper_sequence < lowest:
+    cleared_through, last_epoch = tx.summaries.past(scope)
+    lowest = max(current.upper_sequence if current else 0, cleared_through + 1)
+    if expected_epoch not in (None, current.epoch if current else 0) or upper_sequence < lowest:
         return False
     count = tx.messages.count_through(scope, upper_sequence)
-    tx.summaries.put(scope, Summary(text, epoch + 1, upper_sequence, count, now))
+    tx.summaries.put(scope, Summary(text, last_epoch + 1, upper_sequence, count, now))
     return True

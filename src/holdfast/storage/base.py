@@ -47,6 +47,15 @@ class Head(NamedTuple):
     last_active_at: datetime
 
 
+class Cut(NamedTuple):
+    """What a stored chunk was cut from, to be compared with cutting it again."""
+
+    hash: bytes
+    first_sequence: int | None
+    last_sequence: int | None
+    text: str
+
+
 class Sessions(Protocol):
     def add(self, scope: Scope, info: SessionInfo) -> bool:
         """False when another writer holds the key already."""
@@ -79,7 +88,8 @@ class Messages(Protocol):
 class Summaries(Protocol):
     def get(self, scope: Scope) -> Summary | None: ...
     def put(self, scope: Scope, summary: Summary) -> None: ...
-    def cleared_through(self, scope: Scope) -> int: ...
+    def past(self, scope: Scope) -> tuple[int, int]:
+        """The last sequence that was cleared, and the last epoch that was used."""
 
 
 class KeyValues(Protocol):
@@ -112,6 +122,9 @@ class Chunks(Protocol):
     """Chunks, their words and their vectors: always written together."""
 
     def add(self, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int: ...
+    def cut_of_session(self, scope: Scope) -> list[Cut]: ...
+    def cut_of_record(self, space: Space, record_id: str) -> list[Cut]: ...
+    def drop_session(self, scope: Scope) -> int: ...
     def drop_record(self, space: Space, record_id: str) -> int: ...
     def search_words(
         self, space: Space, terms: Sequence[int], query: ChunkQuery, limit: int, k1: float, b: float, now: datetime
@@ -156,6 +169,7 @@ class Store(Protocol):
         """Run the work on one consistent view of the store."""
 
     def counts(self) -> Mapping[str, int]: ...
+    def tenants(self) -> list[str]: ...
     def doctor(self, *, repair: bool) -> Iterable[Finding]: ...
     def backup(self, path: str, progress: Progress | None = None) -> None: ...
     def close(self) -> None: ...

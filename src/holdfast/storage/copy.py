@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from holdfast.config import Storage as StorageConfig
 from holdfast.domain.times import Clock
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, StorageError
 from holdfast.storage.base import Progress
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.store import SqlStore
@@ -103,6 +104,9 @@ def copy_to_file(
         finally:
             target.close()
         os.replace(unfinished, file)
+    except OSError as error:
+        raise StorageError(f"the copy to {file} failed: {error.strerror}; nothing was left there") from error
     finally:
         for leftover in leftovers:
-            leftover.unlink(missing_ok=True)
+            with suppress(OSError):
+                leftover.unlink(missing_ok=True)

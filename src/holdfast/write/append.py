@@ -88,7 +88,8 @@ def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> lis
                 continue
         last = _next_sequence(message.sequence, last)
         message = message.stored_as(last, message.created_at or now)
-        _store(tx, scope, message, entry.chunks)
+        tx.messages.insert(scope, message)
+        index(tx, scope, message, entry.chunks)
         stored.append(message)
         count += 1
         active_at = max(active_at, message.created_at or now)
@@ -107,11 +108,11 @@ def _next_sequence(wanted: int, last: int) -> int:
     return wanted
 
 
-def _store(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
+def index(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
+    """Store what search will find of a stored message."""
     assert scope.user is not None
     assert scope.session is not None
     assert message.created_at is not None
-    tx.messages.insert(scope, message)
     source = ChunkSource(
         kind=SourceKind.MESSAGE,
         id=scope.session,

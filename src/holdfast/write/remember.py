@@ -145,7 +145,7 @@ def save(tx: Tx, draft: Record, changes: Changes, cut: Cut, now: datetime) -> Re
         return _change(tx, old, changes, cut, now, base=_revived(old, now))
     record = changes.over(draft)
     tx.records.insert(home, record)
-    _index(tx, record, cut)
+    index(tx, record, cut)
     return record
 
 
@@ -177,14 +177,19 @@ def _change(tx: Tx, old: Record, changes: Changes, cut: Cut, now: datetime, *, b
     tx.records.replace(old.home, record)
     if searchable(record) != searchable(old):
         tx.chunks.drop_record(old.home.space, old.id)
-        _index(tx, record, cut)
+        index(tx, record, cut)
     return record
 
 
-def _index(tx: Tx, record: Record, cut: Cut) -> None:
+def index(tx: Tx, record: Record, cut: Cut) -> None:
+    """Store what search will find of a stored record."""
     assert record.created_at is not None
     source = ChunkSource(
-        kind=SourceKind.RECORD, id=record.id, created_at=record.created_at, session_id=record.session_id
+        kind=SourceKind.RECORD,
+        id=record.id,
+        created_at=record.created_at,
+        session_id=record.session_id,
+        worded_at=record.updated_at,
     )
     tx.chunks.add(record.home.space, source, cut(record))
 

@@ -42,7 +42,8 @@ _MEANINGS: dict[str, tuple[type[StorageError], str]] = {
     "40": (StoreBusy, "two writers held each other up; repeat the call"),
     "55P03": (StoreBusy, "another writer holds the row; repeat the call"),
 }
-_TRANSIENT = ("40001", "40P01")
+# Two processes that hold each other up, or that claim the same unique value: the next try sees what the other did.
+_TRANSIENT = ("40001", "40P01", "23505")
 
 
 def driver() -> Any:

@@ -20,23 +20,16 @@ class PostgresSchema:
 
     def applied(self) -> Mapping[int, tuple[str, str]]:
         db = self._connection.db
-        if db.plain("SELECT to_regclass('holdfast_migrations')")[0][0] is None:
-            self._refuse_foreign()
+        # One statement, so that tables another process makes meanwhile are not taken for somebody else's.
+        ours, foreign = db.plain(
+            "SELECT to_regclass('holdfast_migrations'), (SELECT min(tablename) FROM pg_tables"
+            " WHERE schemaname = current_schema() AND tablename IN ('sessions', 'messages'))"
+        )[0]
+        if ours is None:
+            _refuse_foreign(foreign)
             return {}
         rows = db.plain("SELECT version, name, checksum FROM holdfast_migrations")
         return {version: (name, checksum) for version, name, checksum in rows}
-
-    def _refuse_foreign(self) -> None:
-        """Our table names are plain words: somebody else's ``sessions`` must not be built upon."""
-        sql = (
-            "SELECT tablename FROM pg_tables"
-            " WHERE schemaname = current_schema() AND tablename IN ('sessions', 'messages')"
-        )
-        if found := self._connection.db.plain(sql):
-            raise MigrationError(
-                f"this database has a table {found[0][0]!r} that is not Holdfast's; "
-                "use an empty database, or a schema of its own (…?options=-csearch_path%3Dholdfast)"
-            )
 
     def apply(self, migration: Migration) -> None:
         db = self._connection.db
@@ -64,3 +57,12 @@ class PostgresSchema:
             raise MigrationError(text) from error
         finally:
             self._connection.rollback()
+
+
+def _refuse_foreign(table: str | None) -> None:
+    """Our table names are plain words: somebody else's ``sessions`` must not be built upon."""
+    if table is not None:
+        raise MigrationError(
+            f"this database has a table {table!r} that is not Holdfast's; "
+            "use an empty database, or a schema of its own (…?options=-csearch_path%3Dholdfast)"
+        )

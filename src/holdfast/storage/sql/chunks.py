@@ -12,6 +12,7 @@ from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Hit, Sign
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.errors import InvalidInput, StorageError
+from holdfast.storage.base import Cut
 from holdfast.storage.sql import words
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.filters import record_filters
@@ -50,6 +51,7 @@ class SqlChunks:
             "role": source.role,
             "name": source.name,
             "created_at": to_micros(source.created_at),
+            "worded_at": to_micros(source.worded_at or source.created_at),
         }
         before = row.next_ordinal
         for draft in drafts:
@@ -93,6 +95,21 @@ class SqlChunks:
                 "give a changed model another name"
             )
         return int(found[0])
+
+    def cut_of_session(self, scope: Scope) -> list[Cut]:
+        assert scope.user is not None
+        space = Space(scope.tenant, Level.USER, scope.user)
+        return self._cut(space, "chunks.cut_of_session", {"session": scope.session})
+
+    def cut_of_record(self, space: Space, record_id: str) -> list[Cut]:
+        return self._cut(space, "chunks.cut_of_record", {"record": record_id})
+
+    def _cut(self, space: Space, query: str, params: dict[str, Any]) -> list[Cut]:
+        row = self._space(space)
+        if row is None:
+            return []
+        found = self._db.all(query, {"space_id": row.id, **params})
+        return [Cut(bytes(hash_), first, last, text) for hash_, first, last, text in found]
 
     def drop_session(self, scope: Scope) -> int:
         """Remove the chunks of a session's messages."""
@@ -174,13 +191,17 @@ def _chunk_filters(query: ChunkQuery) -> tuple[str, dict[str, Any]]:
         clauses.append("(c.session_id = :session OR r.session_id = :session)")
         params["session"] = query.session
     if query.since is not None:
-        clauses.append("c.created_at >= :since")
+        clauses.append("c.worded_at >= :since")
         params["since"] = to_micros(query.since)
     if query.until is not None:
         clauses.append("c.created_at < :until")
         params["until"] = to_micros(query.until)
     if query.as_of is not None:
-        clauses.append("c.created_at <= :as_of AND (r.id IS NULL OR r.valid_to IS NULL OR r.valid_to > :as_of)")
+        clauses.append("CASE c.kind WHEN 'message' THEN c.created_at ELSE c.worded_at END <= :as_of")
+        clauses.append(
+            "(r.id IS NULL OR (r.valid_from <= :as_of AND (r.valid_to IS NULL OR r.valid_to > :as_of)"
+            " AND (r.expires_at IS NULL OR r.expires_at > :as_of)))"
+        )
         params["as_of"] = to_micros(query.as_of)
     if query.records is not None:
         record_clauses, record_params = record_filters(query.records)
@@ -190,8 +211,10 @@ def _chunk_filters(query: ChunkQuery) -> tuple[str, dict[str, Any]]:
 
 
 def _is_current(chunk: Row, now: int) -> bool:
-    _, _, _, _, _, _, _, _, _, _, _, _, valid_to, superseded_by, expires_at, *_ = chunk
-    return superseded_by is None and (valid_to is None or valid_to > now) and (expires_at is None or expires_at > now)
+    valid_from, valid_to, superseded_by, expires_at = chunk[12:16]
+    begun = valid_from is None or valid_from <= now
+    ended = any(end is not None and end <= now for end in (valid_to, expires_at))
+    return begun and not ended and superseded_by is None
 
 
 def _hit(chunk: Row, rank: int, score: float) -> Hit:

@@ -51,8 +51,8 @@ UPDATE sessions SET expires_at = :expires_at WHERE id = :session AND tenant = :t
 -- name: sessions.clear
 UPDATE sessions SET message_count = 0, cleared_through = last_sequence WHERE id = :session AND tenant = :tenant
 
--- name: sessions.cleared_through
-SELECT cleared_through FROM sessions WHERE id = :session AND tenant = :tenant
+-- name: summaries.past
+SELECT cleared_through, summary_epoch FROM sessions WHERE id = :session AND tenant = :tenant
 
 -- name: sessions.delete
 DELETE FROM sessions WHERE id = :session AND tenant = :tenant
@@ -95,6 +95,9 @@ INSERT INTO summaries (session_id, text, epoch, upper_sequence, message_count, u
 VALUES (:session, :text, :epoch, :upper_sequence, :message_count, :updated_at)
 ON CONFLICT (session_id) DO UPDATE SET text = excluded.text, epoch = excluded.epoch,
     upper_sequence = excluded.upper_sequence, message_count = excluded.message_count, updated_at = excluded.updated_at
+
+-- name: summaries.count_epoch
+UPDATE sessions SET summary_epoch = :epoch WHERE id = :session AND tenant = :tenant
 
 -- name: kv.select
 SELECT k.key, k.value, k.updated_at FROM kv k JOIN sessions s ON s.id = k.session_id WHERE {where}
@@ -184,20 +187,20 @@ INSERT INTO record_metadata (record_id, key, value) VALUES (:id, :key, :value)
 
 -- name: chunks.insert
 INSERT INTO chunks
-    (id, space_id, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at, hash,
-     word_count, terms, text)
+    (id, space_id, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at,
+     worded_at, hash, word_count, terms, text)
 VALUES
-    (:id, :space_id, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :hash,
+    (:id, :space_id, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :worded_at, :hash,
      :word_count, :terms, :text)
 
 -- name: chunks.insert_once
 INSERT INTO chunks
-    (id, space_id, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at, hash,
-     word_count, terms, text)
+    (id, space_id, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at,
+     worded_at, hash, word_count, terms, text)
 VALUES
-    (:id, :space_id, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :hash,
+    (:id, :space_id, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :worded_at, :hash,
      :word_count, :terms, :text)
-ON CONFLICT (session_id, hash) DO UPDATE SET last_sequence = excluded.last_sequence
+ON CONFLICT (session_id, hash) DO UPDATE SET last_sequence = excluded.last_sequence, worded_at = excluded.worded_at
 RETURNING id
 
 -- name: chunks.of_session
@@ -205,6 +208,12 @@ SELECT id, word_count, terms FROM chunks WHERE session_id = :session AND space_i
 
 -- name: chunks.of_record
 SELECT id, word_count, terms FROM chunks WHERE record_id = :record AND space_id = :space_id ORDER BY id
+
+-- name: chunks.cut_of_session
+SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE session_id = :session AND space_id = :space_id
+
+-- name: chunks.cut_of_record
+SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE record_id = :record AND space_id = :space_id ORDER BY id
 
 -- name: chunks.tail
 SELECT id, word_count, terms FROM chunks WHERE id >= :low AND id < :high ORDER BY id
@@ -222,7 +231,7 @@ ORDER BY term, first_ordinal
 
 -- name: chunks.fetch
 SELECT c.id, c.text, c.kind, coalesce(c.session_id, r.session_id), c.record_id, c.document_id, c.first_sequence, c.last_sequence, c.role, c.name,
-    c.created_at, r.metadata, r.valid_to, r.superseded_by, r.expires_at, r.layer, r.type, r.key
+    c.created_at, r.metadata, r.valid_from, r.valid_to, r.superseded_by, r.expires_at, r.layer, r.type, r.key
 FROM chunks c LEFT JOIN records r ON r.id = c.record_id
 WHERE c.id IN :ids[]
 
@@ -304,6 +313,9 @@ SELECT record_id, tag FROM record_tags ORDER BY record_id, tag
 
 -- name: doctor.metadata
 SELECT record_id, key, value FROM record_metadata ORDER BY record_id, key
+
+-- name: stats.tenants
+SELECT DISTINCT tenant FROM spaces ORDER BY tenant
 
 -- name: stats.counts
 SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages), (SELECT count(*) FROM records),

@@ -81,15 +81,28 @@ class SqlRecords:
         return None if row is None else record_from(row)
 
     def find(self, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]:
+        if query.as_of is not None:
+            past = self._as_of(scope, query, query.as_of)
+            return past[query.offset :][: query.limit]
         where, params = self._where(scope, query, now)
         order = "ORDER BY r.updated_at DESC, r.id DESC"
         if query.limit is not None:
             order += " LIMIT :limit OFFSET :offset"
             params |= {"limit": query.limit, "offset": query.offset}
-        records = [record_from(row) for row in self._db.all("records.select", params, where=where, order=order)]
-        return records if query.as_of is None else [self._at(record, query.as_of) for record in records]
+        return [record_from(row) for row in self._db.all("records.select", params, where=where, order=order)]
+
+    def _as_of(self, scope: Scope, query: RecordQuery, as_of: datetime) -> list[Record]:
+        """Every record as it read at that moment, if it was true then; judged by the version of that time."""
+        clauses, params = in_scope(scope)
+        where = " AND ".join([*clauses, "r.created_at <= :as_of"])
+        rows = self._db.all("records.select", {**params, "as_of": to_micros(as_of)}, where=where)
+        then = (self._at(record_from(row), as_of) for row in rows)
+        found = [record for record in then if query.accepts(record) and (query.include_past or record.true_at(as_of))]
+        return sorted(found, key=lambda record: (record.updated_at, record.id), reverse=True)
 
     def count(self, scope: Scope, query: RecordQuery, now: datetime) -> int:
+        if query.as_of is not None:
+            return len(self._as_of(scope, query, query.as_of))
         where, params = self._where(scope, query, now)
         row = self._db.one("records.count", params, where=where)
         return int(row[0]) if row else 0
@@ -131,13 +144,12 @@ class SqlRecords:
             clauses.append("r.created_at < :until")
             params["until"] = to_micros(query.until)
         if not query.include_past:
-            moment = query.as_of or now
             clauses.append(
                 "r.valid_from <= :moment AND (r.valid_to IS NULL OR r.valid_to > :moment)"
                 " AND (r.expires_at IS NULL OR r.expires_at > :moment)"
             )
-            clauses.append("r.superseded_by IS NULL" if query.as_of is None else "r.created_at <= :moment")
-            params["moment"] = to_micros(moment)
+            clauses.append("r.superseded_by IS NULL")
+            params["moment"] = to_micros(now)
         return " AND ".join(clauses), params
 
 

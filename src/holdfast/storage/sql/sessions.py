@@ -190,10 +190,11 @@ class SqlSummaries:
             "updated_at": to_micros(summary.updated_at),
         }
         self._db.run("summaries.put", params)
+        self._db.run("summaries.count_epoch", _at(scope, epoch=summary.epoch))
 
-    def cleared_through(self, scope: Scope) -> int:
-        row = self._db.one("sessions.cleared_through", _at(scope))
-        return int(row[0]) if row else 0
+    def past(self, scope: Scope) -> tuple[int, int]:
+        row = self._db.one("summaries.past", _at(scope))
+        return (row[0], row[1]) if row else (0, 0)
 
 
 class SqlKeyValues:

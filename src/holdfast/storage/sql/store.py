@@ -44,6 +44,9 @@ class SqlStore:
     def counts(self) -> Mapping[str, int]:
         return self.read(doctor.counts)
 
+    def tenants(self) -> list[str]:
+        return self.read(lambda tx: [tenant for (tenant,) in tx.db.all("stats.tenants", {})])
+
     def doctor(self, *, repair: bool) -> Iterator[Finding]:
         yield from doctor.examine(self, repair=repair)
 

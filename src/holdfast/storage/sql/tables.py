@@ -22,7 +22,7 @@ TABLES = (
         "sessions",
         "id",
         "tenant user_id agent space_id key channel chat thread state metadata created_at last_active_at expires_at"
-        " last_sequence message_count cleared_through",
+        " last_sequence message_count cleared_through summary_epoch",
     ),
     _table(
         "messages",
@@ -46,8 +46,8 @@ TABLES = (
     _table(
         "chunks",
         "id",
-        "space_id kind session_id record_id document_id first_sequence last_sequence role name created_at hash"
-        " word_count terms text",
+        "space_id kind session_id record_id document_id first_sequence last_sequence role name created_at worded_at"
+        " hash word_count terms text",
     ),
     _table("postings", "space_id term first_ordinal", "data"),
     _table("models", "id", "name dimension"),

@@ -209,8 +209,11 @@ def _connect(path: str, config: StorageConfig, *, reader: bool) -> sqlite3.Conne
 
 def _refuse_foreign(raw: sqlite3.Connection, path: str) -> None:
     """Somebody else's database is refused before anything is written to it, its journal mode included."""
+    raw.execute("BEGIN")  # one view: another process may be making the store right now
     stamp = raw.execute("PRAGMA application_id").fetchone()[0]
-    if stamp != APPLICATION_ID and raw.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    tables = raw.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    raw.execute("ROLLBACK")
+    if tables and stamp != APPLICATION_ID:
         raw.close()
         raise StoreCorrupt(f"{path} is a SQLite database, but not a Holdfast one; choose another (nothing was changed)")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.config import Storage as StorageConfig
@@ -86,7 +87,8 @@ def _backup(source: SqliteConnection, target: Path, progress: Progress | None) -
     except OSError as error:
         raise StorageError(f"the backup to {target} failed: {error.strerror}; nothing was left there") from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def _copy_database(source: sqlite3.Connection, path: Path, progress: Progress | None) -> None:

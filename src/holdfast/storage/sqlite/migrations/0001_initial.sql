@@ -32,7 +32,9 @@ CREATE TABLE sessions (
     last_sequence BIGINT NOT NULL DEFAULT 0,
     message_count BIGINT NOT NULL DEFAULT 0,
     -- Messages up to here were cleared: a summary that covers only those must not come back.
-    cleared_through BIGINT NOT NULL DEFAULT 0
+    cleared_through BIGINT NOT NULL DEFAULT 0,
+    -- The last summary's epoch, also of one that was cleared: an epoch is never used again.
+    summary_epoch BIGINT NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX sessions_live_key ON sessions (tenant, user_id, agent, key) WHERE state <> 'TERMINATED';
 CREATE INDEX sessions_by_user ON sessions (tenant, user_id);
@@ -175,6 +177,8 @@ CREATE TABLE chunks (
     role TEXT,
     name TEXT,
     created_at BIGINT NOT NULL,
+    -- When a message's text was last said again, or when a record took this wording.
+    worded_at BIGINT NOT NULL,
     hash BLOB NOT NULL,
     word_count BIGINT NOT NULL,
     terms BLOB NOT NULL,

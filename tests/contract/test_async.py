@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from holdfast import AsyncHoldfast, Config, Holdfast, Message
+from holdfast.config import Aio
+from holdfast.errors import InvalidInput, SessionNotFound, StoreCorrupt, StoreUnavailable
+from tests.contract.rows import faults
+
+UNKNOWN = "01890000-0000-7000-8000-000000000000"
+
+
+def test_the_same_memory_awaited(store_url: str, tmp_path: Path) -> None:
+    async def use() -> None:
+        async with await AsyncHoldfast.open(store_url) as hf:
+            session = await hf.session("t", "1", user="alice")
+            await session.append("user", "the walrus sings")
+            assert [message.text for message in await session.messages()] == ["the walrus sings"]
+            assert await session.count() == 1
+            await session.kv.set("k", 1)
+            assert await session.kv.items() == {"k": 1}
+            await session.set_working_memory("busy")
+            assert await session.working_memory == "busy"
+            await hf.remember("a walrus fact", user="alice", key="k")
+            assert len(await hf.recall("walrus", user="alice")) == 2
+            assert (session.user, session.key, session.state) == ("alice", "t:1", "ACTIVE")
+            fresh = await session.new()
+            assert fresh.id != session.id
+            assert session.state == "TERMINATED"
+            assert (await hf.load_session(fresh.id)).id == fresh.id
+            assert (await hf.tenant("other").sessions()) == []
+            with pytest.raises(SessionNotFound):
+                await hf.load_session(UNKNOWN)
+            with pytest.raises(InvalidInput):
+                await session.append("nobody", "x")
+            await hf.backup(tmp_path / "backup.db")
+            assert all(finding.ok for finding in await hf.doctor())
+
+    asyncio.run(use())
+
+
+def test_many_tasks_at_once(store_url: str) -> None:
+    async def use() -> None:
+        async with await AsyncHoldfast.open(store_url) as hf:
+            session = await hf.session("t", "1", user="alice")
+            stored = await asyncio.gather(*(session.append("user", f"number {at}") for at in range(100)))
+            assert sorted(message.sequence for message in stored) == list(range(1, 101))
+            assert len(await session.messages()) == 100
+
+    asyncio.run(use())
+
+
+def test_a_call_that_was_handed_over_is_carried_out_though_its_task_is_cancelled(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with await AsyncHoldfast.open(tmp_path) as hf:
+            session = await hf.session("t", "1")
+            for at in range(20):
+                task = asyncio.create_task(session.append("user", f"number {at}"))
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+        with Holdfast.open(tmp_path) as again:
+            assert again.session("t", "1").count() == 20
+            assert faults(again) == []
+
+    asyncio.run(use())
+
+
+def test_close_waits_for_what_is_under_way_and_may_be_repeated(tmp_path: Path) -> None:
+    async def use() -> None:
+        hf = await AsyncHoldfast.open(tmp_path)
+        session = await hf.session("t", "1")
+        tasks = [asyncio.create_task(session.append("user", f"number {at}")) for at in range(50)]
+        await asyncio.sleep(0)
+        await hf.close()
+        await hf.close()
+        assert sorted(message.sequence for message in await asyncio.gather(*tasks)) == list(range(1, 51))
+        with pytest.raises(StoreUnavailable):
+            await session.append("user", "too late")
+
+    asyncio.run(use())
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+
+
+def test_the_loop_goes_on_while_the_store_works(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with await AsyncHoldfast.open(tmp_path) as hf:
+            session = await hf.session("t", "1")
+            ticks, running = 0, True
+
+            async def tick() -> None:
+                nonlocal ticks
+                while running:
+                    await asyncio.sleep(0.001)
+                    ticks += 1
+
+            ticking = asyncio.create_task(tick())
+            held = threading.Event()
+            store = hf._sync._runtime.store
+            waiting = asyncio.get_running_loop().run_in_executor(None, store.write, lambda tx: held.wait(0.5))
+            append = asyncio.create_task(session.append("user", "waits for the writer"))
+            await asyncio.sleep(0.3)
+            assert not append.done()
+            held.set()
+            await asyncio.gather(waiting, append)
+            running = False
+            await ticking
+            assert ticks > 20
+
+    asyncio.run(use())
+
+
+def test_one_thread_is_enough(store_url: str) -> None:
+    async def use() -> None:
+        async with await AsyncHoldfast.open(store_url, config=Config(aio=Aio(threads=1))) as hf:
+            session = await hf.session("t", "1")
+            await asyncio.gather(*(session.extend([Message.new("user", "x")] * 2) for _ in range(10)))
+            assert await session.count() == 20
+
+    asyncio.run(use())
+
+
+def test_an_opening_that_fails_leaves_no_thread(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_text("this is no database at all, but long enough to be read as one" * 100)
+    with pytest.raises(StoreCorrupt):
+        asyncio.run(AsyncHoldfast.open(path))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]

@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.errors import MigrationError
+from holdfast.storage.sql import migrate
+from holdfast.storage.sql.migrate import Migration
+from tests.conftest import _required_server
+from tests.contract.processes import run_together
+from tests.contract.rows import every_row, faults, sql
+from tests.fixtures.make import DATABASES, facts, load_sqlite
+
+PACKAGES = ("holdfast.storage.sqlite", "holdfast.storage.postgres")
+RELEASED = sorted(int(re.findall(r"\d+", path.name)[0]) for path in DATABASES.glob("schema-*.json"))
+
+SECOND = Migration(2, "second", "CREATE TABLE second (id BIGINT PRIMARY KEY);\nINSERT INTO second (id) VALUES (7);\n")
+BROKEN = Migration(
+    3,
+    "broken",
+    "CREATE TABLE third (id BIGINT PRIMARY KEY);\nINSERT INTO second (id) VALUES (8);\n"
+    "ALTER TABLE sessions ADD COLUMN third TEXT;\nINSERT INTO nowhere (id) VALUES (1);\n",
+)
+MENDED = Migration(3, "mended", "CREATE TABLE third (id BIGINT PRIMARY KEY);\nINSERT INTO second (id) VALUES (8);\n")
+
+
+def knows(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
+    """Let the program carry further migrations."""
+    real = migrate.load
+    monkeypatch.setattr("holdfast.storage.sql.migrate.load", lambda package: [*real(package), *more])
+
+
+def applied(hf: Holdfast) -> list[tuple[Any, ...]]:
+    return sql(hf, "SELECT version, name, checksum FROM holdfast_migrations ORDER BY version")
+
+
+def raw(url: str, statement: str) -> list[tuple[Any, ...]]:
+    """Past Holdfast, on a store that is closed."""
+    if url.startswith("postgres"):
+        import psycopg
+
+        with psycopg.connect(url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+    opened = sqlite3.connect(Path(url) / "holdfast.db", isolation_level=None)
+    try:
+        return opened.execute(statement).fetchall()
+    finally:
+        opened.close()
+
+
+def objects(url: str) -> set[str]:
+    """Every table, index and column there is."""
+    if url.startswith("postgres"):
+        tables = raw(url, "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()")
+        columns = raw(
+            url,
+            "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()",
+        )
+        return {name for (name,) in [*tables, *columns]}
+    return {f"{name} {text}" for name, text in raw(url, "SELECT name, sql FROM sqlite_master")}
+
+
+# Numbered, checksummed, recorded
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_migrations_are_numbered_from_one(package: str) -> None:
+    found = migrate.load(package)
+    assert [migration.version for migration in found] == list(range(1, len(found) + 1))
+    assert all(migration.checksum == hashlib.sha256(migration.sql.encode()).hexdigest() for migration in found)
+
+
+def test_both_backends_have_the_same_migrations() -> None:
+    one, two = (migrate.load(package) for package in PACKAGES)
+    assert [(each.version, each.name) for each in one] == [(each.version, each.name) for each in two]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_migration_holds_a_semicolon_inside_a_statement(package: str) -> None:
+    for migration in migrate.load(package):
+        for statement in migrate.statements(migration.sql):
+            assert statement.count("(") == statement.count(")"), statement
+            assert statement.count("'") % 2 == 0, statement
+
+
+def test_a_gap_in_the_numbers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "migrations"
+    folder.mkdir()
+    for name in ("0001_one.sql", "0003_three.sql", "notes.txt", "0002_Upper.sql"):
+        (folder / name).write_text("SELECT 1;")
+    monkeypatch.setattr("holdfast.storage.sql.migrate.files", lambda _: tmp_path)
+    with pytest.raises(MigrationError, match="numbered"):
+        migrate.load("whatever")
+    (folder / "0002_two.sql").write_text("SELECT 2;")
+    assert [each.name for each in migrate.load("whatever")] == ["one", "two", "three"]
+
+
+def test_a_new_store_records_what_it_was_made_of(hf: Holdfast) -> None:
+    package = PACKAGES[hf.stats()["backend"] == "postgres"]
+    assert applied(hf) == [(each.version, each.name, each.checksum) for each in migrate.load(package)]
+
+
+def test_opening_again_migrates_nothing(durable_url: str) -> None:
+    Holdfast.open(durable_url).close()
+    before = objects(durable_url), raw(durable_url, "SELECT * FROM holdfast_migrations")
+    Holdfast.open(durable_url).close()
+    assert (objects(durable_url), raw(durable_url, "SELECT * FROM holdfast_migrations")) == before
+
+
+# Transactional
+
+
+def test_a_failing_third_migration_leaves_schema_two_and_no_half_objects(
+    durable_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Holdfast.open(durable_url) as hf:
+        session = hf.session("t", "1", user="alice")
+        session.append("user", "kept")
+        data = every_row(hf)
+    with monkeypatch.context() as patched:
+        knows(patched, SECOND)
+        Holdfast.open(durable_url).close()
+    before = objects(durable_url)
+    with monkeypatch.context() as patched:
+        knows(patched, SECOND, BROKEN)
+        for _ in range(2):
+            with pytest.raises(MigrationError, match="3 .broken. failed and was undone"):
+                Holdfast.open(durable_url)
+            assert [version for (version,) in raw(durable_url, "SELECT version FROM holdfast_migrations")] == [1, 2]
+            assert objects(durable_url) == before
+            assert raw(durable_url, "SELECT id FROM second") == [(7,)]
+    with monkeypatch.context() as patched:
+        knows(patched, SECOND, MENDED)
+        with Holdfast.open(durable_url) as hf:
+            assert every_row(hf) == data
+            assert [version for version, _, _ in applied(hf)] == [1, 2, 3]
+            assert sql(hf, "SELECT id FROM second ORDER BY id") == [(7,), (8,)]
+            assert faults(hf) == []
+
+
+def test_a_first_migration_that_fails_leaves_an_empty_database(
+    durable_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = Migration(1, "bad", "CREATE TABLE spaces (id BIGINT);\nCREATE TABLE spaces (id BIGINT);\n")
+    with monkeypatch.context() as patched:
+        patched.setattr("holdfast.storage.sql.migrate.load", lambda _: [bad])
+        with pytest.raises(MigrationError, match="undone"):
+            Holdfast.open(durable_url)
+    assert objects(durable_url) == set()
+    with Holdfast.open(durable_url) as hf:
+        hf.session("t", "1").append("user", "works")
+        assert faults(hf) == []
+
+
+# Refused
+
+
+def test_a_newer_database_is_refused_and_untouched(durable_url: str) -> None:
+    with Holdfast.open(durable_url) as hf:
+        hf.session("t", "1").append("user", "from the future")
+        data = every_row(hf)
+    raw(durable_url, "INSERT INTO holdfast_migrations (version, name, checksum, applied_at) VALUES (99, 'new', 'x', 0)")
+    raw(durable_url, "CREATE TABLE of_the_future (id BIGINT)")
+    before = objects(durable_url), raw(durable_url, "SELECT * FROM holdfast_migrations ORDER BY version")
+    file = Path(durable_url) / "holdfast.db"
+    content = file.read_bytes() if file.exists() else b""
+    for _ in range(2):
+        with pytest.raises(MigrationError, match=r"schema 99.*upgrade holdfast.*nothing was changed"):
+            Holdfast.open(durable_url)
+    assert (objects(durable_url), raw(durable_url, "SELECT * FROM holdfast_migrations ORDER BY version")) == before
+    assert (file.read_bytes() if file.exists() else b"") == content
+    raw(durable_url, "DELETE FROM holdfast_migrations WHERE version = 99")
+    with Holdfast.open(durable_url) as hf:
+        assert every_row(hf) == data
+
+
+def test_a_database_of_other_text_is_refused(durable_url: str) -> None:
+    Holdfast.open(durable_url).close()
+    [(checksum,)] = raw(durable_url, "SELECT checksum FROM holdfast_migrations WHERE version = 1")
+    raw(durable_url, f"UPDATE holdfast_migrations SET checksum = '{'0' * 64}' WHERE version = 1")
+    before = objects(durable_url)
+    with pytest.raises(MigrationError, match="other text"):
+        Holdfast.open(durable_url)
+    assert objects(durable_url) == before
+    raw(durable_url, f"UPDATE holdfast_migrations SET checksum = '{checksum}' WHERE version = 1")
+    Holdfast.open(durable_url).close()
+
+
+@pytest.mark.postgres
+def test_tables_of_somebody_else_are_not_built_upon(postgres_url: str) -> None:
+    for table in ("sessions", "messages", "records", "usage"):
+        raw(postgres_url, f"CREATE TABLE {table} (id INT)")
+        before = objects(postgres_url)
+        with pytest.raises(MigrationError):
+            Holdfast.open(postgres_url)
+        assert objects(postgres_url) == before
+        raw(postgres_url, f"DROP TABLE {table}")
+    Holdfast.open(postgres_url).close()
+
+
+# At the same moment
+
+
+def test_processes_that_open_a_new_store_at_the_same_moment(durable_url: str) -> None:
+    code = """
+begin()
+with Holdfast.open(given) as hf:
+    answer(hf.session("t", str(number)).append("user", "hello").sequence)
+"""
+    assert run_together(code, durable_url, count=4) == [1, 1, 1, 1]
+    with Holdfast.open(durable_url) as hf:
+        assert hf.stats()["messages"] == 4
+        assert [version for version, _, _ in applied(hf)] == list(range(1, len(migrate.load(PACKAGES[0])) + 1))
+        assert faults(hf) == []
+
+
+def test_a_store_another_process_makes_meanwhile_is_not_taken_for_a_foreign_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At whatever statement of the opening the other one finishes."""
+    real = sqlite3.connect
+
+    class Watched(sqlite3.Connection):
+        def execute(self, *arguments: Any) -> sqlite3.Cursor:
+            nonlocal statements
+            statements += 1
+            if statements == stop and not self.in_transaction:
+                with monkeypatch.context() as inner:
+                    inner.setattr("holdfast.storage.sqlite.connection.sqlite3.connect", real)
+                    Holdfast.open(path).close()
+            return super().execute(*arguments)
+
+    def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        return real(*arguments, **options, factory=Watched)
+
+    for stop in range(1, 9):
+        statements = 0
+        path = tmp_path / str(stop) / "holdfast.db"
+        path.parent.mkdir()
+        with monkeypatch.context() as patched:
+            patched.setattr("holdfast.storage.sqlite.connection.sqlite3.connect", connect)
+            with Holdfast.open(path) as hf:
+                hf.session("t", "1").append("user", "hello")
+
+
+@pytest.mark.postgres
+def test_tables_another_process_makes_meanwhile_are_not_taken_for_foreign_ones(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.storage.postgres.connection import PostgresDb
+
+    server = _required_server(request.config)
+    real = PostgresDb.plain
+    for stop in range(1, 6):
+        url, statements = server.create_database(), 0
+
+        def plain(self: PostgresDb, *arguments: Any) -> Any:
+            nonlocal statements
+            statements += 1
+            if statements == stop and self.raw.info.transaction_status == 0:  # noqa: B023  # idle; nobody waits for us
+                with monkeypatch.context() as inner:
+                    inner.setattr(PostgresDb, "plain", real)
+                    Holdfast.open(url).close()  # noqa: B023
+            return real(self, *arguments)
+
+        try:
+            with monkeypatch.context() as patched:
+                patched.setattr(PostgresDb, "plain", plain)
+                with Holdfast.open(url) as hf:
+                    hf.session("t", "1").append("user", "hello")
+        finally:
+            server.drop_database(url)
+
+
+# Forward from every release
+
+
+def test_there_is_a_database_of_every_schema() -> None:
+    assert RELEASED == [each.version for each in migrate.load(PACKAGES[0])], "run tests/fixtures/make.py"
+
+
+@pytest.mark.parametrize("version", RELEASED)
+def test_a_sqlite_database_of_every_release_is_read_whole(version: int, tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.db"
+    load_sqlite(DATABASES.joinpath(f"schema-{version}.sqlite.sql").read_text(), path)
+    _read_whole(str(path), version)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("version", RELEASED)
+def test_a_postgres_database_of_every_release_is_read_whole(version: int, postgres_url: str) -> None:
+    raw(postgres_url, DATABASES.joinpath(f"schema-{version}.postgres.sql").read_text())
+    _read_whole(postgres_url, version)
+
+
+def _read_whole(url: str, version: int) -> None:
+    expected = json.loads(DATABASES.joinpath(f"schema-{version}.json").read_text())
+    for _ in range(2):
+        with Holdfast.open(url) as hf:
+            assert facts(hf) == expected
+            assert faults(hf) == []
+    with Holdfast.open(url) as hf:
+        session = hf.session("telegram", "12:34", "thread", user="alice")
+        assert session.append("user", "again", idempotency_key="once").sequence == 50
+        assert session.append("user", "a walrus").sequence == session.refresh().last_sequence
+        hf.remember("Alice lives in Faro", user="alice", key="city")
+        hf.session("new", "chat", user="somebody new").append("user", "hello")
+        assert len(hf.recall("walrus Faro", user="alice")) == 2
+        assert faults(hf) == []

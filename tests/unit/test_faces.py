@@ -1,0 +1,56 @@
+"""The blocking and the asynchronous face have the same names, and take the same arguments."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncHoldfast, AsyncSession, Holdfast, Session
+from holdfast.aio import AsyncKeyValues
+from holdfast.handle import KeyValues
+
+FACES = [(Holdfast, AsyncHoldfast), (Session, AsyncSession), (KeyValues, AsyncKeyValues)]
+
+
+def public(kind: type) -> dict[str, Any]:
+    return {name: found for name, found in inspect.getmembers_static(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("blocking", "awaited"), FACES)
+def test_both_faces_have_the_same_names(blocking: type, awaited: type) -> None:
+    assert set(public(blocking)) == set(public(awaited))
+
+
+@pytest.mark.parametrize(("blocking", "awaited"), FACES)
+def test_both_faces_take_the_same_arguments(blocking: type, awaited: type) -> None:
+    for name, found in public(blocking).items():
+        other = public(awaited)[name]
+        if isinstance(found, property):
+            assert isinstance(other, property), name
+            continue
+        one, two = getattr(blocking, name), getattr(awaited, name)
+        shown = [list(inspect.signature(call).parameters.items()) for call in (one, two)]
+        assert [(at, each.default, each.kind) for at, each in shown[0]] == [
+            (at, each.default, each.kind) for at, each in shown[1]
+        ], name
+
+
+@pytest.mark.parametrize(("blocking", "awaited"), FACES)
+def test_what_the_blocking_face_does_the_other_awaits(blocking: type, awaited: type) -> None:
+    plain = {"tenant", "file_sessions"}
+    for name, found in public(awaited).items():
+        if not isinstance(found, property) and name not in plain:
+            assert inspect.iscoroutinefunction(getattr(awaited, name)), name
+
+
+def test_every_public_name_can_be_loaded() -> None:
+    import holdfast
+
+    assert holdfast.__all__ == sorted(holdfast.__all__)
+    for name in holdfast.__all__:
+        assert getattr(holdfast, name) is not None
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        _ = holdfast.nothing_like_it  # type: ignore[attr-defined]
+    assert set(holdfast.__all__) <= set(dir(holdfast))

@@ -1,0 +1,547 @@
+"""The writer that groups commits, on a connection that only remembers."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from holdfast.errors import ConstraintFailed, OutcomeUnknown, StorageError, StoreBusy, StoreUnavailable
+from holdfast.storage.sql.writer import Writer
+
+PATIENCE = 10.0
+
+
+class Memory:
+    """A connection to a list: what is appended to ``tx`` inside a transaction stays when it is committed."""
+
+    def __init__(self) -> None:
+        self.stored: list[Any] = []
+        self.tx: Any = []
+        self.log: list[str] = []
+        self.is_open = False
+        self.marks: list[int] = []
+        self.before_begin: Callable[[], None] = lambda: None
+        self.before_commit: Callable[[], None] = lambda: None
+        self.after_commit: Callable[[], None] = lambda: None
+        self.transient: type[StorageError] | None = None
+
+    def begin(self) -> None:
+        if self.is_open:
+            raise StorageError("cannot start a transaction within a transaction")
+        self.before_begin()
+        self.log.append("begin")
+        self.is_open, self.marks = True, []
+        self.tx[:] = self.stored
+
+    def commit(self) -> None:
+        assert self.is_open
+        assert not self.marks
+        self.before_commit()
+        self.log.append("commit")
+        self.stored[:] = self.tx
+        self.is_open = False
+        self.after_commit()
+
+    def committed(self) -> bool:
+        return not self.is_open
+
+    def rollback(self) -> None:
+        if self.is_open:
+            self.log.append("rollback")
+        self.is_open, self.marks = False, []
+
+    def savepoint(self) -> None:
+        assert self.is_open
+        self.log.append("savepoint")
+        self.marks.append(len(self.tx))
+
+    def release(self) -> None:
+        self.log.append("release")
+        self.marks.pop()
+
+    def rollback_to_savepoint(self) -> None:
+        self.log.append("rollback to savepoint")
+        del self.tx[self.marks.pop() :]
+
+    def is_transient(self, error: StorageError) -> bool:
+        return self.transient is not None and isinstance(error, self.transient)
+
+
+def adding(value: Any) -> Callable[[Any], Any]:
+    def work(tx: Any) -> Any:
+        tx.append(value)
+        return value
+
+    return work
+
+
+def failing(value: Any, error: BaseException) -> Callable[[Any], Any]:
+    def work(tx: Any) -> Any:
+        tx.append(value)
+        raise error
+
+    return work
+
+
+class Crowd:
+    """Callers in threads, made to wait for each other so that their work is queued together."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.pool = ThreadPoolExecutor(32)
+
+    def call(self, work: Callable[[Any], Any]) -> Future[Any]:
+        return self.pool.submit(self.writer.write, work)
+
+    @contextmanager
+    def held(self) -> Iterator[Future[Any]]:
+        """Somebody is at work, and everybody who calls meanwhile queues."""
+        begun, go_on = threading.Event(), threading.Event()
+
+        def work(tx: Any) -> str:
+            begun.set()
+            assert go_on.wait(PATIENCE)
+            return "held"
+
+        holder = self.call(work)
+        assert begun.wait(PATIENCE)
+        try:
+            yield holder
+        finally:
+            go_on.set()
+        assert holder.result(PATIENCE) == "held"
+
+    def queued(self, works: list[Callable[[Any], Any]]) -> list[Future[Any]]:
+        """Call all of them so that they become one group, in this order."""
+        with self.held():
+            futures = []
+            for number, work in enumerate(works, start=1):
+                futures.append(self.call(work))
+                self.wait_for(number)
+        return futures
+
+    def wait_for(self, queued: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while len(self.writer._queue) < queued:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory()
+
+
+@pytest.fixture
+def writer(memory: Memory) -> Writer:
+    return Writer(memory, 256)
+
+
+@pytest.fixture
+def crowd(writer: Writer) -> Iterator[Crowd]:
+    made = Crowd(writer)
+    yield made
+    made.pool.shutdown(wait=False, cancel_futures=True)
+
+
+def outcome(future: Future[Any]) -> Any:
+    error = future.exception(PATIENCE)
+    return future.result() if error is None else error
+
+
+# Grouping
+
+
+def test_a_lone_caller_needs_no_savepoint(memory: Memory, writer: Writer) -> None:
+    assert writer.write(adding(1)) == 1
+    assert memory.log == ["begin", "commit"]
+    assert memory.stored == [1]
+    assert writer.write(lambda tx: None) is None
+
+
+def test_callers_who_wait_share_one_commit(memory: Memory, crowd: Crowd) -> None:
+    futures = crowd.queued([adding(number) for number in range(10)])
+    assert [outcome(future) for future in futures] == list(range(10))
+    assert memory.stored == list(range(10))
+    assert memory.log == ["begin", "commit", "begin", *["savepoint", "release"] * 10, "commit"]
+
+
+def test_a_group_is_no_larger_than_allowed(memory: Memory) -> None:
+    crowd = Crowd(Writer(memory, 4))
+    futures = crowd.queued([adding(number) for number in range(10)])
+    assert [outcome(future) for future in futures] == list(range(10))
+    assert memory.stored == list(range(10))
+    assert memory.log.count("commit") == 1 + 3
+    crowd.pool.shutdown()
+
+
+def test_nobody_is_answered_before_the_commit(memory: Memory, crowd: Crowd) -> None:
+    at_commit, go_on = threading.Event(), threading.Event()
+    with crowd.held():
+        futures = [crowd.call(adding(number)) for number in range(5)]
+        crowd.wait_for(5)
+
+        def wait() -> None:
+            if memory.tx:
+                at_commit.set()
+                assert go_on.wait(PATIENCE)
+
+        memory.before_commit = wait
+    assert at_commit.wait(PATIENCE)
+    time.sleep(0.05)
+    assert not any(future.done() for future in futures)
+    go_on.set()
+    assert sorted(outcome(future) for future in futures) == list(range(5))
+
+
+def test_many_threads_for_a_while(memory: Memory, writer: Writer) -> None:
+    def run(thread: int) -> list[Any]:
+        return [writer.write(adding((thread, number))) for number in range(200)]
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(run, range(16)))
+    assert answers == [[(thread, number) for number in range(200)] for thread in range(16)]
+    assert sorted(memory.stored) == sorted(pair for own in answers for pair in own)
+    for thread in range(16):
+        assert [number for who, number in memory.stored if who == thread] == list(range(200))
+
+
+# One caller's mistake
+
+
+def test_one_bad_ticket_does_not_hurt_the_others(memory: Memory, crowd: Crowd) -> None:
+    mistake = ValueError("mine")
+    futures = crowd.queued([adding(1), failing("bad", mistake), adding(3)])
+    assert [outcome(future) for future in futures] == [1, mistake, 3]
+    assert memory.stored == [1, 3]
+    assert memory.log.count("commit") == 2
+    assert memory.log.count("rollback to savepoint") == 1
+
+
+def test_a_lone_mistake_is_rolled_back(memory: Memory, writer: Writer) -> None:
+    with pytest.raises(ValueError, match="mine"):
+        writer.write(failing("bad", ValueError("mine")))
+    assert memory.log == ["begin", "rollback"]
+    assert writer.write(adding(1)) == 1
+    assert memory.stored == [1]
+
+
+def test_a_storage_error_of_one_is_told_to_that_one(memory: Memory, crowd: Crowd) -> None:
+    futures = crowd.queued([adding(1), failing("bad", ConstraintFailed("taken")), adding(3)])
+    first, second, third = (outcome(future) for future in futures)
+    assert (first, third) == (1, 3)
+    assert isinstance(second, ConstraintFailed)
+    assert memory.stored == [1, 3]
+
+
+# The transaction itself fails
+
+
+def test_begin_failing_answers_everybody_and_the_next_is_served(memory: Memory, crowd: Crowd, writer: Writer) -> None:
+    def locked() -> None:
+        raise StoreBusy("locked")
+
+    with crowd.held():
+        futures = [crowd.call(adding(number)) for number in range(5)]
+        crowd.wait_for(5)
+        memory.before_begin = locked
+    errors = [outcome(future) for future in futures]
+    assert all(isinstance(error, StoreBusy) for error in errors)
+    assert len({id(error) for error in errors}) == 5
+    assert memory.stored == []
+    memory.before_begin = lambda: None
+    assert writer.write(adding(1)) == 1
+
+
+def test_a_commit_that_fails_is_tried_for_each_alone(memory: Memory, crowd: Crowd) -> None:
+    def full() -> None:
+        if len(memory.tx) > 1 or "big" in memory.tx:
+            raise StorageError("full")
+
+    with crowd.held():
+        futures = [crowd.call(adding("big"))]
+        crowd.wait_for(1)
+        futures.append(crowd.call(adding("small")))
+        crowd.wait_for(2)
+        memory.before_commit = full
+    first, second = (outcome(future) for future in futures)
+    assert isinstance(first, StorageError)
+    assert second == "small"
+    assert memory.stored == ["small"]
+
+
+def test_a_commit_of_unknown_outcome_is_never_tried_again(memory: Memory, crowd: Crowd, writer: Writer) -> None:
+    def lost() -> None:
+        if memory.stored:
+            raise OutcomeUnknown("lost")
+
+    with crowd.held():
+        futures = [crowd.call(adding(number)) for number in range(3)]
+        crowd.wait_for(3)
+        memory.after_commit = lost
+    assert all(isinstance(outcome(future), OutcomeUnknown) for future in futures)
+    memory.after_commit = lambda: None
+    assert sorted(memory.stored) == [0, 1, 2]
+    memory.after_commit = lost
+    with pytest.raises(OutcomeUnknown):
+        writer.write(adding("alone"))
+    memory.after_commit = lambda: None
+    assert memory.stored.count("alone") == 1
+
+
+def test_what_may_succeed_at_once_is_tried_again_a_few_times(memory: Memory, writer: Writer) -> None:
+    memory.transient = StoreBusy
+    tries = 0
+
+    def deadlocked(tx: Any) -> str:
+        nonlocal tries
+        tries += 1
+        tx.append(tries)
+        if tries < 3:
+            raise StoreBusy("deadlock")
+        return "done"
+
+    assert writer.write(deadlocked) == "done"
+    assert memory.stored == [3]
+    with pytest.raises(StoreBusy):
+        writer.write(failing("never", StoreBusy("deadlock")))
+    assert memory.log.count("rollback") == 2 + 5
+    assert memory.stored == [3]
+
+
+# Interrupts
+
+
+def test_an_interrupt_of_the_leader_takes_nobody_elses_work_along(memory: Memory, crowd: Crowd) -> None:
+    runs = [0, 0, 0]
+
+    def counted(number: int, error: BaseException | None = None) -> Callable[[Any], Any]:
+        def work(tx: Any) -> Any:
+            runs[number] += 1
+            tx.append(number)
+            if error is not None:
+                raise error
+            return number
+
+        return work
+
+    futures = crowd.queued([counted(0), counted(1, KeyboardInterrupt()), counted(2)])
+    interrupted, second, third = (outcome(future) for future in futures)
+    # The leader ran the work that was interrupted: it is told, and its own work did not happen behind its back.
+    assert isinstance(interrupted, KeyboardInterrupt)
+    assert isinstance(second, KeyboardInterrupt)
+    assert third == 2
+    assert memory.stored == [2]
+    assert runs[2] == 1
+
+
+def test_an_interrupt_in_the_middle_of_a_group_runs_the_others_once_more_and_stores_them_once(
+    memory: Memory, crowd: Crowd
+) -> None:
+    interrupts = iter([KeyboardInterrupt()])
+
+    def once(tx: Any) -> str:
+        tx.append("second")
+        for interrupt in interrupts:
+            raise interrupt
+        return "second"
+
+    futures = crowd.queued([adding("first"), once, adding("third")])
+    assert isinstance(outcome(futures[0]), KeyboardInterrupt)
+    assert [outcome(future) for future in futures[1:]] == ["second", "third"]
+    assert memory.stored == ["second", "third"]
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_an_interrupt_during_the_commit_doubles_nothing(memory: Memory, crowd: Crowd, happened: bool) -> None:
+    interrupts = iter([KeyboardInterrupt()])
+
+    def interrupt() -> None:
+        if memory.tx or memory.stored:
+            for error in interrupts:
+                raise error
+
+    with crowd.held():
+        futures = []
+        for number in range(3):
+            futures.append(crowd.call(adding(number)))
+            crowd.wait_for(number + 1)
+        if happened:
+            memory.after_commit = interrupt
+        else:
+            memory.before_commit = interrupt
+    assert isinstance(outcome(futures[0]), KeyboardInterrupt)
+    assert [outcome(future) for future in futures[1:]] == [1, 2]
+    assert memory.stored == ([0, 1, 2] if happened else [1, 2])
+
+
+def test_the_writer_goes_on_after_an_interrupt(memory: Memory, writer: Writer) -> None:
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            writer.write(failing("x", KeyboardInterrupt()))
+        assert not memory.is_open
+    assert writer.write(adding(1)) == 1
+    assert memory.stored == [1]
+
+
+def test_an_interrupt_of_the_tidying_up_leaves_the_writer_usable(memory: Memory, writer: Writer) -> None:
+    """Somebody pressed Ctrl-C twice."""
+    rollback, interrupts = memory.rollback, iter([KeyboardInterrupt()])
+
+    def interrupted() -> None:
+        for error in interrupts:
+            raise error
+        rollback()
+
+    memory.rollback = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        writer.write(failing("x", KeyboardInterrupt()))
+    assert writer.write(adding(1)) == 1
+    assert memory.stored == [1]
+
+
+class Alarm(BaseException):
+    pass
+
+
+def test_a_caller_interrupted_while_it_waits_has_done_nothing(memory: Memory, crowd: Crowd, writer: Writer) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals reach the main thread only")
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        with crowd.held():
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with pytest.raises(Alarm):
+                writer.write(adding("interrupted"))
+            after = crowd.call(adding("after"))
+            crowd.wait_for(1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert outcome(after) == "after"
+    assert memory.stored == ["after"]
+
+
+def test_callers_interrupted_at_any_moment_leave_nobody_waiting(memory: Memory, crowd: Crowd, writer: Writer) -> None:
+    """The alarm rings in the middle of waiting, leading, working and committing, as it happens."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals reach the main thread only")
+    armed = False
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        nonlocal armed
+        if armed:
+            armed = False
+            raise Alarm
+
+    stop = threading.Event()
+
+    def busy(thread: int) -> int:
+        count = 0
+        while not stop.is_set():
+            writer.write(adding((thread, count)))
+            count += 1
+        return count
+
+    before = signal.signal(signal.SIGALRM, ring)
+    others = [crowd.pool.submit(busy, thread) for thread in range(3)]
+    told = 0
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.003, 0.003)
+        until = time.monotonic() + 1.5
+        while time.monotonic() < until:
+            with contextlib.suppress(Alarm):
+                armed = True
+                writer.write(adding("main"))
+                armed = False
+                told += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        stop.set()
+    counts = [future.result(PATIENCE) for future in others]
+    for thread, count in enumerate(counts):
+        assert [pair for pair in memory.stored if pair[0] == thread] == [(thread, number) for number in range(count)]
+    assert memory.stored.count("main") >= told
+    assert writer.write(adding("last")) == "last"
+
+
+# Nesting and closing
+
+
+def test_a_write_inside_a_transaction_is_refused(memory: Memory, writer: Writer) -> None:
+    with pytest.raises(StorageError, match="inside its own transaction"):
+        writer.write(lambda tx: writer.write(adding("inner")))
+    with pytest.raises(StorageError, match="inside its own transaction"):
+        writer.write(lambda tx: writer.exclusive(lambda: None))
+    with pytest.raises(StorageError, match="inside its own transaction"):
+        writer.exclusive(lambda: writer.write(adding("inner")))
+    assert memory.stored == []
+    assert writer.write(adding(1)) == 1
+
+
+def test_closing_inside_a_transaction_does_not_wait_for_itself(writer: Writer) -> None:
+    """A signal handler that closes the store may run in the middle of a write."""
+    done = threading.Event()
+
+    def close() -> None:
+        with pytest.raises(StorageError):
+            writer.write(lambda tx: writer.close())
+        done.set()
+
+    threading.Thread(target=close, daemon=True).start()
+    assert done.wait(3), "close() waits for the transaction it was called in"
+
+
+def test_exclusive_runs_between_transactions(memory: Memory, crowd: Crowd, writer: Writer) -> None:
+    with crowd.held():
+        seen = crowd.pool.submit(writer.exclusive, lambda: memory.is_open)
+        time.sleep(0.02)
+        assert not seen.done()
+    assert seen.result(PATIENCE) is False
+    with pytest.raises(ValueError, match="mine"):
+        writer.exclusive(_raise)
+    assert writer.write(adding(1)) == 1
+
+
+def _raise() -> None:
+    raise ValueError("mine")
+
+
+def test_close_finishes_what_is_queued_and_then_refuses(memory: Memory, crowd: Crowd, writer: Writer) -> None:
+    with crowd.held():
+        futures = [crowd.call(adding(number)) for number in range(5)]
+        crowd.wait_for(5)
+        closing = crowd.pool.submit(writer.close)
+        time.sleep(0.02)
+        assert not closing.done()
+    closing.result(PATIENCE)
+    assert sorted(outcome(future) for future in futures) == list(range(5))
+    for call in (lambda: writer.write(adding("late")), lambda: writer.exclusive(lambda: None)):
+        with pytest.raises(StoreUnavailable):
+            call()
+    writer.close()
+    assert sorted(memory.stored) == list(range(5))
+
+
+def test_close_of_a_store_whose_server_is_gone_returns(memory: Memory, writer: Writer) -> None:
+    def gone() -> None:
+        raise StoreUnavailable("gone")
+
+    memory.before_begin = gone
+    writer.close()
+    with pytest.raises(StoreUnavailable):
+        writer.write(adding(1))
