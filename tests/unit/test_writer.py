@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ConstraintFailed, OutcomeUnknown, StorageError, StoreBusy, StoreUnavailable
+from holdfast.storage.sql import writer as writer_module
 from holdfast.storage.sql.writer import Writer
 
 PATIENCE = 10.0
@@ -128,6 +129,19 @@ class Crowd:
                 futures.append(self.call(work))
                 self.wait_for(number)
         return futures
+
+    def wait_for_leader_or(self, done: Future[Any]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not self.writer._queue and not done.done():
+            assert time.monotonic() < deadline
+            time.sleep(0.0005)
+        time.sleep(0.001)
+
+    def wait_for_calls(self, queued: int) -> None:
+        """As many as can be queued by now are; a caller that found nobody leading is at work."""
+        deadline = time.monotonic() + 0.05
+        while len(self.writer._queue) < queued and time.monotonic() < deadline:
+            time.sleep(0.0005)
 
     def wait_for(self, queued: int) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -435,48 +449,71 @@ def test_a_caller_interrupted_while_it_waits_has_done_nothing(memory: Memory, cr
     assert memory.stored == ["after"]
 
 
-def test_callers_interrupted_at_any_moment_leave_nobody_waiting(memory: Memory, crowd: Crowd, writer: Writer) -> None:
-    """The alarm rings in the middle of waiting, leading, working and committing, as it happens."""
-    if threading.current_thread() is not threading.main_thread():
-        pytest.skip("signals reach the main thread only")
-    armed = False
+def interrupt_at(number: int, call: Callable[[], Any]) -> Any:
+    """The outcome of a call that is interrupted at its n-th line inside the writer; None when it has no such line."""
+    lines = 0
 
-    def ring(number: int, frame: FrameType | None) -> None:
-        nonlocal armed
-        if armed:
-            armed = False
-            raise Alarm
+    def watch(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal lines
+        if frame.f_code.co_filename != writer_module.__file__:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == number:
+                raise Alarm(f"line {frame.f_lineno}")
+        return watch
 
-    stop = threading.Event()
-
-    def busy(thread: int) -> int:
-        count = 0
-        while not stop.is_set():
-            writer.write(adding((thread, count)))
-            count += 1
-        return count
-
-    before = signal.signal(signal.SIGALRM, ring)
-    others = [crowd.pool.submit(busy, thread) for thread in range(3)]
-    told = 0
+    sys.settrace(watch)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.003, 0.003)
-        until = time.monotonic() + 1.5
-        while time.monotonic() < until:
-            with contextlib.suppress(Alarm):
-                armed = True
-                writer.write(adding("main"))
-                armed = False
-                told += 1
+        answer = call()
+    except Alarm as alarm:
+        return alarm
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        stop.set()
-    counts = [future.result(PATIENCE) for future in others]
-    for thread, count in enumerate(counts):
-        assert [pair for pair in memory.stored if pair[0] == thread] == [(thread, number) for number in range(count)]
-    assert memory.stored.count("main") >= told
-    assert writer.write(adding("last")) == "last"
+        sys.settrace(None)
+    return answer if lines >= number else None
+
+
+def test_a_leader_interrupted_at_any_line_leaves_nobody_waiting_and_doubles_nothing() -> None:
+    """Ctrl-C reaches the main thread anywhere, also between taking the others' work and running it."""
+    wrong = []
+    number = 0
+    while True:
+        number += 1
+        memory = Memory()
+        crowd = Crowd(Writer(memory, 256))
+        released, others = threading.Event(), []
+        holder = crowd.pool.submit(crowd.writer.exclusive, lambda: released.wait(PATIENCE))
+        leader = crowd.pool.submit(interrupt_at, number, lambda: crowd.writer.write(adding("leader")))
+        crowd.wait_for_leader_or(leader)
+        for at in range(2):
+            others.append(crowd.call(adding(at)))
+        crowd.wait_for_calls(2 if leader.done() else 3)
+        released.set()
+        answer = leader.result(PATIENCE)
+        if answer is None:
+            break
+        problem = _left_by(memory, crowd, others, answer)
+        if problem:
+            wrong.append(f"{answer}: {problem}")
+        holder.result(PATIENCE)
+        crowd.pool.shutdown(wait=not problem)
+    assert number > 50
+    assert wrong == []
+
+
+def _left_by(memory: Memory, crowd: Crowd, others: list[Future[Any]], answer: Any) -> str:
+    _, waiting = wait(others, 0.5)
+    if waiting:
+        return f"{len(waiting)} callers wait for ever"
+    if [outcome(future) for future in others] != [0, 1]:
+        return f"others were answered {[outcome(future) for future in others]}"
+    closing = crowd.pool.submit(crowd.writer.close)
+    if not wait([closing], 0.5).done:
+        return "close() waits for ever"
+    counts = [memory.stored.count(value) for value in (0, 1, "leader")]
+    if counts[:2] != [1, 1] or counts[2] > 1 or (answer == "leader" and counts[2] != 1):
+        return f"stored {memory.stored}"
+    return ""
 
 
 # Nesting and closing
