@@ -22,6 +22,7 @@ class PlainSession:
     summary: Summary | None = None
     usage: dict[str, ModelUsage] = field(default_factory=dict)
     cleared_through: int = 0
+    last_epoch: int = 0
     deleted: bool = False
 
     @property
@@ -76,7 +77,8 @@ class PlainSession:
         if expected not in (None, epoch) or upper < covered or upper <= self.cleared_through:
             return False
         count = sum(message.sequence <= upper for message in self.messages)
-        self.summary = Summary(text, epoch + 1, upper, count, now)
+        self.last_epoch += 1  # also past those that were cleared: an epoch is never used again
+        self.summary = Summary(text, self.last_epoch, upper, count, now)
         return True
 
     def add_usage(self, model: str, tokens: int, nanos: int) -> None:
@@ -93,15 +95,10 @@ class PlainRecord:
     def now(self) -> Record:
         return self.versions[-1]
 
-    def is_true_at(self, moment: datetime) -> bool:
-        record = self.now
-        assert record.valid_from is not None
-        return record.valid_from <= moment and (record.expires_at is None or record.expires_at > moment)
-
-    def at(self, moment: datetime) -> Record:
-        """What it said then."""
+    def at(self, moment: datetime) -> Record | None:
+        """What it said then, if it was true then."""
         said = [version for version in self.versions if version.updated_at and version.updated_at <= moment]
-        return said[-1] if said else self.now
+        return said[-1] if said and is_true(said[-1], moment) else None
 
     def change(self, changes: Mapping[str, Any], now: datetime, *, said_again: bool = False) -> Record:
         """A change that changes nothing is none. What is said again is true again."""
@@ -182,8 +179,13 @@ class PlainMemory:
         return [record for record in self.records.values() if record.now.home == home]
 
 
-def newest_first(records: Iterable[PlainRecord]) -> list[PlainRecord]:
-    return sorted(records, key=lambda record: (record.now.updated_at, record.now.id), reverse=True)
+def is_true(record: Record, moment: datetime) -> bool:
+    assert record.valid_from is not None
+    return record.valid_from <= moment and (record.expires_at is None or record.expires_at > moment)
+
+
+def newest_first(records: Iterable[Record]) -> list[Record]:
+    return sorted(records, key=lambda record: (record.updated_at, record.id), reverse=True)
 
 
 def home_of_user(tenant: str, user: str) -> Home:

@@ -31,6 +31,7 @@ from tests.property.plain import (
     home_of_all,
     home_of_session,
     home_of_user,
+    is_true,
     newest_first,
 )
 
@@ -510,18 +511,18 @@ class StoreMachine(RuleBasedStateMachine):
 
     def compare_records(self, tenant: str, **scope: str) -> None:
         hf = self.on(tenant)
-        in_scope = newest_first(self.plain.in_scope(tenant, **scope))
-        true_now = [record.now for record in in_scope if record.is_true_at(self.now)]
+        in_scope = list(self.plain.in_scope(tenant, **scope))
+        everything = newest_first(record.now for record in in_scope)
+        true_now = [record for record in everything if is_true(record, self.now)]
         assert hf.records(limit=1000, **scope) == true_now
         assert hf.records(limit=2, offset=1, **scope) == true_now[1:3]
         assert hf.count_records(**scope) == len(true_now)
-        assert hf.records(limit=1000, history=True, **scope) == [record.now for record in in_scope]
+        assert hf.records(limit=1000, history=True, **scope) == everything
         then = self.now - timedelta(seconds=10)
-        made_by_then = [record for record in in_scope if record.versions[0].created_at <= then and record.is_true_at(then)]  # type: ignore[operator]
-        found = hf.records(limit=1000, as_of=then, **scope)
-        assert sorted(found, key=lambda record: record.id) == sorted(
-            (record.at(then) for record in made_by_then), key=lambda record: record.id
-        )
+        true_then = newest_first(said for record in in_scope if (said := record.at(then)) is not None)
+        assert hf.records(limit=1000, as_of=then, **scope) == true_then
+        assert hf.records(limit=2, offset=1, as_of=then, **scope) == true_then[1:3]
+        assert hf.records(tags=["red"], as_of=then, **scope) == [record for record in true_then if "red" in record.tags]
         assert hf.records(types=["fact"], tags=["red"], limit=1000, **scope) == [
             record for record in true_now if record.type == "fact" and "red" in record.tags
         ]
@@ -568,7 +569,7 @@ class StoreMachine(RuleBasedStateMachine):
         record = plain.now
         word = record.content.split()[0]
         hits = self.on(record.home.scope.tenant).recall(word, **_owner(record.home))
-        if not plain.is_true_at(self.now):
+        if not is_true(record, self.now):
             assert hits == []
         else:
             assert [hit.source.id for hit in hits] == [record.id]

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from time import monotonic, sleep
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -54,6 +55,10 @@ class Ticket(Generic[T]):
         self.error: BaseException | None = None
         self.gate = threading.Lock()
 
+    def wake(self) -> None:
+        if self.gate.locked():
+            self.gate.release()
+
     def answer(self) -> T:
         if self.error is not None:
             raise self.error
@@ -70,6 +75,12 @@ _PATIENCE = 0.0005
 
 
 class Writer:
+    """A ticket stays in the queue until it is done, and its caller until the ticket has left the queue.
+
+    So an interrupt of the leader, which Ctrl-C may cause at any line, loses nobody's work: what is not done is queued
+    still.
+    """
+
     def __init__(self, connection: Transactions, group_size: int) -> None:
         self._connection = connection
         self._group_size = group_size
@@ -78,7 +89,8 @@ class Writer:
         self._queue: deque[Ticket[Any]] = deque()
         self._led = False
         self._crowd = 1
-        self._pending: list[Ticket[Any]] = []
+        self._begun = False
+        self._committing: list[Ticket[Any]] = []
         self._busy: int | None = None
         self._closed = False
 
@@ -90,7 +102,8 @@ class Writer:
             if not ticket.leads:
                 ticket.gate.acquire()
             if ticket.leads:
-                self._lead(ticket)
+                self._lead()
+                self._hand_over(ticket)
         except BaseException:
             # An interrupted caller was told nothing, so its work must not happen behind its back.
             self._withdraw(ticket)
@@ -101,9 +114,10 @@ class Writer:
         """Run something on the write connection with no transaction open."""
         self.refuse_nesting()
         with self._turn:
+            self._tidy()
             self._refuse_closed()
-            self._busy = threading.get_ident()
             try:
+                self._busy = threading.get_ident()
                 return action()
             finally:
                 self._busy = None
@@ -116,6 +130,7 @@ class Writer:
 
     def close(self) -> None:
         """Finish what is queued, then refuse."""
+        self.refuse_nesting()
         with suppress(StorageError):  # a server that is gone, or a store that is closed, has nothing left to finish
             self.write(lambda _: None)
         with self._turn:
@@ -131,35 +146,48 @@ class Writer:
             if self._led:
                 ticket.gate.acquire()
             else:
-                ticket.leads = self._led = True
+                ticket.leads = True
+                self._led = True
 
-    def _lead(self, own: Ticket[Any]) -> None:
+    def _lead(self) -> None:
+        self._gather()
+        with self._turn:
+            self._run_or_tidy()
+
+    def _run_or_tidy(self) -> None:
         try:
-            self._gather()
-            with self._turn:
-                self._busy = threading.get_ident()
-                try:
-                    self._run_queued(own)
-                finally:
-                    self._busy = None
-        finally:
-            self._hand_over(own)
+            self._tidy()
+            self._run_queued()
+        except BaseException:
+            self._tidy()
+            raise
 
     def _gather(self) -> None:
         until = monotonic() + _PATIENCE
         while len(self._queue) < self._crowd and monotonic() < until:
             sleep(0)  # let the others run
 
+    def _tidy(self) -> None:
+        """After an interrupt: learn what became of the commit, and leave no transaction open."""
+        self._busy = None
+        if self._committing and self._connection.committed():
+            self._settle()
+        self._committing = []
+        if self._begun:
+            self._rollback()
+
     def _hand_over(self, leader: Ticket[Any]) -> None:
+        """Let those go whose work is done, and the next one lead. Doing it twice changes nothing."""
         with self._mutex:
-            leader.leads = False
-            if self._queue and self._queue[0] is leader:
-                self._queue.popleft()  # interrupted before it ran anything
-            if self._queue:
-                self._queue[0].leads = True
-                self._queue[0].gate.release()
-            else:
+            while self._queue and self._queue[0].done:
+                self._queue[0].wake()
+                self._queue.popleft()
+            if not self._queue:
                 self._led = False
+            elif not self._queue[0].leads:
+                self._queue[0].leads = True
+                self._queue[0].wake()
+            leader.leads = False
 
     def _withdraw(self, ticket: Ticket[Any]) -> None:
         with self._mutex, suppress(ValueError):
@@ -167,34 +195,31 @@ class Writer:
         if ticket.leads:
             self._hand_over(ticket)
 
-    def _run_queued(self, own: Ticket[Any]) -> None:
+    def _run_queued(self) -> None:
         with self._mutex:
-            group = [self._queue.popleft() for _ in range(min(len(self._queue), self._group_size))]
-        self._crowd = len(group)
+            group = [ticket for ticket in islice(self._queue, self._group_size) if not ticket.done]
+        self._crowd = max(1, len(group))
+        self._busy = threading.get_ident()
         try:
             self._refuse_closed()
-            self._connection.begin()
+            self._begin()
             if len(group) == 1:
                 self._run_alone(group[0])
             elif not self._run_group(group):
                 for ticket in group:
-                    self._connection.begin()
+                    self._begin()
                     self._run_alone(ticket)
         except StorageError as error:
-            # Not even begun: locked, full, gone or closed. That is everybody's answer.
-            _fail(group, error)
-        except BaseException:
-            # An interrupt of this thread must not take the other callers' work with it.
-            if self._pending and self._connection.committed():
-                self._settle()
-            self._connection.rollback()
-            self._queue.extendleft(ticket for ticket in reversed(group) if not ticket.done and ticket is not own)
-            raise
-        finally:
-            self._pending = []
-            for ticket in group:
-                if ticket.done and ticket.gate.locked():
-                    ticket.gate.release()
+            _fail(group, error)  # not even begun: locked, full, gone or closed; that is everybody's answer
+        self._busy = None
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._connection.begin()
+
+    def _rollback(self) -> None:
+        self._connection.rollback()
+        self._begun = False
 
     def _run_group(self, group: list[Ticket[Any]]) -> bool:
         """One commit for all. False when the transaction itself failed: then nothing of it happened."""
@@ -214,7 +239,7 @@ class Writer:
         except OutcomeUnknown as error:
             _fail(group, error)  # running the work once more might do it twice
         except StorageError:
-            connection.rollback()
+            self._rollback()
             return False
         return True
 
@@ -225,29 +250,31 @@ class Writer:
                 ticket.result, ticket.error = ticket.work(connection.tx), None
                 self._commit([ticket])
             except StorageError as error:
-                connection.rollback()
+                self._rollback()
                 if attempt == _ATTEMPTS or not connection.is_transient(error):
                     ticket.fail(error)
                     return
-                connection.begin()
+                self._begin()
             except Exception as error:  # why: whatever the work raised is its caller's answer, after the rollback
-                connection.rollback()
+                self._rollback()
                 ticket.fail(error)
                 return
             else:
                 return
 
     def _commit(self, group: list[Ticket[Any]]) -> None:
-        self._pending = group
+        self._committing = group
         try:
             self._connection.commit()
         except StorageError:
-            self._pending = []
+            self._committing = []
             raise
         self._settle()
+        self._committing = []
+        self._begun = False
 
     def _settle(self) -> None:
-        for ticket in self._pending:
+        for ticket in self._committing:
             ticket.done = True
 
 

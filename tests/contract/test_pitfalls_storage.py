@@ -1,0 +1,318 @@
+"""Each test is named after a fault that cost somebody their memory, and fails if Holdfast has it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import FilePart, Holdfast, ImagePart, Message, TextPart
+from holdfast.errors import SequenceConflict, StorageError
+from tests.conftest import FakeClock
+from tests.contract.processes import run_together, start
+from tests.contract.rows import every_row, faults, sql
+from tests.contract.threads import at_once
+
+
+def test_insert_or_replace_rots_the_index_and_a_session_save_deletes_its_summary(hf: Holdfast) -> None:
+    session = hf.session("t", "1", user="alice")
+    record = hf.remember("the walrus at first", user="alice", key="k", tags=["a"], metadata={"m": "1"})
+    session.append("user", "hello walrus")
+    session.set_summary("a summary", 1)
+    session.kv.set("k", 1)
+    session.add_usage("model", input_tokens=1)
+    writes: dict[str, Any] = {
+        "append": lambda: session.append("user", "more walrus"),
+        "append the same": lambda: session.append("user", "more walrus"),
+        "append once": lambda: session.append("user", "walrus once", idempotency_key="k"),
+        "append again": lambda: session.append("user", "walrus twice", idempotency_key="k"),
+        "extend": lambda: session.extend([Message.new("user", f"walrus {number}") for number in range(5)]),
+        "metadata": lambda: session.update_metadata({"a": 1}),
+        "pause": session.pause,
+        "resume": session.resume,
+        "kv": lambda: session.kv.set("k", 2),
+        "usage": lambda: session.add_usage("model", input_tokens=1),
+        "expiry": lambda: session.expire_in(timedelta(days=1)),
+        "get or create": lambda: hf.session("t", "1", user="alice", metadata={"x": 1}),
+        "remember by key": lambda: hf.remember("the walrus again", user="alice", key="k"),
+        "remember by id": lambda: hf.remember("the walrus by id", user="alice", id=record.id),
+        "update text": lambda: hf.update(record.id, content="the walrus updated"),
+        "update labels": lambda: hf.update(record.id, tags=["b"], metadata={"m": "2"}),
+        "another record": lambda: hf.remember("another walrus", user="alice"),
+        "forget": lambda: hf.forget(query="another", user="alice"),
+        "summary": lambda: session.set_summary("a summary", 2),
+        "delete another": lambda: hf.session("t", "2", user="alice").delete(),
+    }
+    for name, write in writes.items():
+        write()
+        assert faults(hf) == [], name
+        summary = session.summary()
+        assert summary is not None, name
+        assert summary.text == "a summary"
+    assert session.kv.get("k") == 2
+    assert session.usage().input_tokens == 2
+    assert len(hf.history(record.id)) == 5
+    texts = {hit.text for hit in hf.recall("walrus", user="alice", k=100)}
+    assert texts == {message.text for message in session.messages()} | {"the walrus updated"}
+    session.clear()
+    assert faults(hf) == []
+    session.delete()
+    assert faults(hf) == []
+
+
+def test_saving_a_session_rewrites_all_its_messages_with_a_new_date(timed: Holdfast, clock: FakeClock) -> None:
+    session = timed.session("t", "1", user="alice")
+    old = datetime(2020, 1, 1, tzinfo=UTC)
+    given = session.append("user", "long ago", created_at=old)
+    stored = session.append("user", "now")
+    for _ in range(3):
+        clock.advance(days=100)
+        session.append("user", "again")
+        session.update_metadata({"saved": str(clock.now)})
+        session.set_summary("s", 2)
+        timed.session("t", "1", user="alice")
+    assert [message.created_at for message in session.messages()[:2]] == [old, stored.created_at]
+    assert given.created_at == old
+    assert session.refresh().created_at == stored.created_at
+    assert timed.recall("ago", user="alice")[0].source.created_at == old
+
+
+def test_sequence_numbers_read_in_one_statement_and_written_in_another_collide(durable_url: str) -> None:
+    with Holdfast.open(durable_url) as one, Holdfast.open(durable_url) as two:
+        session = one.session("t", "1", user="alice")
+        handles = [session, two.load_session(session.id)]
+        numbers = at_once(lambda at: [handles[at].append("user", f"{at} {n}").sequence for n in range(50)], 2)
+        assert sorted([*numbers[0], *numbers[1]]) == list(range(1, 101))
+        # Also when both write in batches, one of them with numbers of its own.
+        won = at_once(lambda at: _batch(handles[at]), 2)
+        assert sorted(won) in ([False, True], [True, True])
+        stored = session.messages(after=100)
+        assert len(stored) == 10 * sum(won)
+        assert [message.sequence for message in stored] == sorted({message.sequence for message in stored})
+        assert faults(one) == []
+
+
+def _batch(session: Any) -> bool:
+    try:
+        session.extend([Message.new("user", "x", sequence=200 + number) for number in range(10)])
+    except SequenceConflict:
+        return False
+    return True
+
+
+def test_sequence_numbers_derived_from_list_positions_break_after_a_restart_or_a_failed_turn(durable_url: str) -> None:
+    with Holdfast.open(durable_url) as hf:
+        session = hf.session("t", "1", user="alice")
+        session.extend([Message.new("user", str(number)) for number in range(5)])
+        with pytest.raises(SequenceConflict):
+            session.extend([Message.new("user", "5"), Message.new("user", "bad", sequence=2)])
+        assert session.append("user", "5").sequence == 6
+        session.clear()
+        assert session.append("user", "6").sequence == 7
+    with Holdfast.open(durable_url) as hf:
+        session = hf.load_session(session.id)
+        assert [(message.sequence, message.text) for message in session.messages()] == [(7, "6")]
+        assert [(message.sequence, message.text) for message in session.recent(1)] == [(7, "6")]
+        assert session.append("user", "7").sequence == 8
+        assert session.swap_summary("s", 7, 0)
+    with Holdfast.open(durable_url) as hf:
+        assert hf.load_session(session.id).append("user", "8").sequence == 9
+
+
+def test_no_wal_and_no_busy_timeout_mean_database_is_locked_as_soon_as_two_open_one_file(durable_url: str) -> None:
+    with Holdfast.open(durable_url) as hf:
+        session = hf.session("t", "1", user="alice")
+        if durable_url.startswith("postgres"):
+            assert hf.stats()["backend"] == "postgres"
+        else:
+            assert sql(hf, "PRAGMA busy_timeout") == [(5000,)]
+            assert sql(hf, "PRAGMA journal_mode") == [("wal",)]
+            assert sql(hf, "PRAGMA foreign_keys") == [(1,)]
+        code = """
+import threading, time
+with Holdfast.open(given) as hf:
+    session = hf.session("t", "1", user="alice")
+    stop = threading.Event()
+    def read():
+        while not stop.is_set():
+            assert hf.recall("walrus", user="alice") is not None
+            assert len(session.recent(5)) <= 5
+            time.sleep(0.002)
+    reader = threading.Thread(target=read)
+    begin()
+    reader.start()
+    for at in range(20):
+        session.append("user", f"walrus {number} {at}")
+        session.kv.set(f"k{number}", at)
+        hf.remember(f"walrus {number} {at}", user="alice", key=f"key_{number}")
+    stop.set()
+    reader.join()
+    answer(session.count() >= 20)
+"""
+        assert run_together(code, durable_url, count=3) == [True] * 3
+        assert session.count() == 60
+        assert dict(sorted(session.kv.items().items())) == {f"k{number}": 19 for number in range(3)}
+        assert faults(hf) == []
+
+
+def test_two_processes_with_a_private_view_overwrite_each_others_file(durable_url: str, tmp_path: Path) -> None:
+    with Holdfast.open(durable_url) as one, Holdfast.open(durable_url) as two:
+        mine = one.session("t", "1", user="alice")
+        theirs = two.session("t", "1", user="alice")
+        for number in range(5):
+            mine.append("user", f"mine {number}")
+            theirs.append("user", f"theirs {number}")
+            mine.kv.set(f"mine {number}", number)
+            theirs.kv.set(f"theirs {number}", number)
+            mine.update_metadata({f"mine {number}": 1})
+            theirs.update_metadata({f"theirs {number}": 1})
+            assert theirs.messages() == mine.messages()
+            assert theirs.kv.items() == mine.kv.items()
+        assert len(mine.messages()) == len(mine.kv.items()) == len(mine.refresh().metadata) == 10
+        record = one.remember("first", user="alice", key="k")
+        two.update(record.id, content="second")
+        assert one.record(record.id).content == "second"
+        assert [hit.text for hit in one.recall("second", user="alice")] == ["second"]
+        two.forget(record.id)
+        assert one.records(user="alice") == []
+    # The same promise for sessions kept in plain files.
+    code = """
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from holdfast.domain.ids import uuid7
+from holdfast.files.sessions_index import FileSessions
+ids = count(number * 1000)
+clock = lambda: datetime.now(UTC)
+files = FileSessions(Path(given), clock=clock, new_id=lambda: uuid7(clock(), next(ids).to_bytes(10, "big")))
+begin()
+made = []
+for at in range(10):
+    session = files.create_session()
+    session.kv_set(f"k{number}", at)
+    made.append(session.id)
+answer(made)
+"""
+    folder = str(tmp_path / "files")
+    answers = run_together(code, folder, count=2)
+    index = (Path(folder) / "sessions.json").read_text()
+    assert all(id in index for own in answers for id in own)
+
+
+def _statements(hf: Holdfast, fail_at: int) -> tuple[Any, list[int]]:
+    """Let the n-th statement of the write connection fail. Answers how to undo it, and what was counted."""
+    store: Any = hf._runtime.store
+    db = store._connection.db
+    counted = [0]
+    real = {name: getattr(db, name) for name in ("one", "all", "run", "many")}
+
+    def wrap(name: str) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            counted[0] += 1
+            if counted[0] == fail_at:
+                raise StorageError("the disk is gone")
+            return real[name](*arguments, **options)
+
+        return call
+
+    for name in real:
+        setattr(db, name, wrap(name))
+
+    def undo() -> None:
+        for name in real:
+            delattr(db, name)
+
+    return undo, counted
+
+
+def test_a_crash_between_delete_and_insert_of_an_update_loses_the_record(hf: Holdfast) -> None:
+    """Whichever statement of the update fails, the record is what it was before."""
+    record = hf.remember("the first walrus", user="alice", key="k", tags=["a", "b"], metadata={"m": "1"})
+    before = every_row(hf)
+    fail_at = 0
+    while True:
+        fail_at += 1
+        undo, counted = _statements(hf, fail_at)
+        try:
+            hf.update(record.id, content="the second penguin", tags=["c"], metadata={"n": "2"}, key="l")
+        except StorageError:
+            undo()
+            assert every_row(hf) == before, f"statement {fail_at}"
+            assert hf.record(record.id) == record
+        else:
+            undo()
+            break
+    assert fail_at > 8
+    assert counted[0] < fail_at
+    assert hf.record(record.id).content == "the second penguin"
+    assert faults(hf) == []
+
+
+@pytest.mark.slow
+def test_a_kill_in_the_middle_of_updates_loses_no_record(durable_url: str) -> None:
+    with Holdfast.open(durable_url) as hf:
+        ids = [hf.remember("version 0", user="alice", key=f"k_{at}", tags=["t"], metadata={"m": "0"}).id for at in range(5)]
+    code = """
+hf = Holdfast.open(given[0])
+print("ready", flush=True)
+version = 0
+while True:
+    version += 1
+    for id in given[1]:
+        hf.update(id, content=f"version {version}", tags=[f"t{version}"], metadata={"m": str(version)})
+    print(version, flush=True)
+"""
+    process = start(code, [durable_url, ids])
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(5):
+            process.stdout.readline()
+        time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        told = process.stdout.read().split()
+        acknowledged = int(told[-1]) if told else 5
+    finally:
+        process.kill()
+        process.communicate()
+    with Holdfast.open(durable_url) as hf:
+        for id in ids:
+            record = hf.record(id)
+            version = int(record.content.split()[1])
+            assert version >= acknowledged
+            assert (record.tags, record.metadata) == ((f"t{version}",), {"m": str(version)})
+            assert [past.content for past in hf.history(id)] == [f"version {number}" for number in range(version + 1)]
+        assert hf.count_records(user="alice") == 5
+        assert faults(hf) == []
+
+
+def test_a_json_path_built_from_a_metadata_key_breaks_on_dots_and_quotes(hf: Holdfast) -> None:
+    keys = ["a.b", 'a"b', "a'b", "a\\b", "$.a", "a[0]", "a b", "é.ü", '$."a.b"', "a.b.c"]
+    for key in keys:
+        hf.remember(f"under {key}", user="alice", metadata={key: "yes", "a": "no"})
+    for key in keys:
+        assert [record.content for record in hf.search_metadata(key, "yes", user="alice")] == [f"under {key}"]
+        assert len(hf.recall("under", user="alice", metadata={key: "yes"})) == 1
+    assert hf.search_metadata("b", "yes", user="alice") == []
+
+
+def test_images_and_files_in_a_message_come_back_empty_after_a_restart(durable_url: str) -> None:
+    parts = (TextPart("see"), ImagePart("https://x/y.png", "image/png", "a cat"), FilePart("f.pdf", "application/pdf", "F"))
+    with Holdfast.open(durable_url) as hf:
+        session = hf.session("t", "1")
+        session.append("user", parts)
+        session.append("user", "between")
+        session.set_summary("s", 1)
+        session.update_metadata({"saved": 1})
+    with Holdfast.open(durable_url) as hf:
+        session = hf.load_session(session.id)
+        assert session.messages()[0].content == parts
+        assert session.restore(1000)[0].content == parts
+        assert session.context().messages[0].content == parts
+        assert re.search(r"!\[a cat\]\(https://x/y.png\)\n\[F\]\(f.pdf\)", session.export_transcript())

@@ -1,0 +1,605 @@
+"""Random operations on a store and on plain dicts: every read must agree, across closing and opening."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from holdfast import Config, FilePart, Holdfast, ImagePart, Message, Record, Session, TextPart, ToolCall
+from holdfast.config import Session as SessionConfig
+from holdfast.domain.keys import SessionKey
+from holdfast.domain.message import Role
+from holdfast.domain.record import Layer, RecordType
+from holdfast.domain.scope import Home, Level
+from holdfast.domain.session import State
+from holdfast.errors import InvalidInput, RecordNotFound, SequenceConflict, SessionNotFound
+from holdfast.storage.sql import words as index
+from holdfast.storage.sql.tables import TABLES
+from tests.property.plain import (
+    PlainMemory,
+    PlainRecord,
+    PlainSession,
+    home_of_agent,
+    home_of_all,
+    home_of_session,
+    home_of_user,
+    is_true,
+    newest_first,
+)
+
+TENANTS = ("default", "acme")
+USERS = ("alice", "Alice", "a:b")
+AGENTS = ("assistant", "coder")
+CAPS = (2, 3, 5)
+EXAMPLES = {"memory": 400, "sqlite": 300, "postgres": 100}
+STEPS = 40
+
+# Text of every kind, and often nothing special.
+words = st.one_of(
+    st.sampled_from(("", "the dog runs", "naïve café 東京タワー 🦊", "AND OR 'quotes\" %s :x", "x" * 700, "one. two. " * 90)),
+    st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00"), max_size=40),
+)
+names = st.sampled_from(("n", "x.y", "quote'", 'double"', "ключ", "a:b%c"))
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=5,
+)
+metadata = st.dictionaries(names, json_values, max_size=3)
+labels = st.dictionaries(names, st.sampled_from(("v", "w", "ü'")), max_size=2)
+moments = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+parts = st.lists(
+    st.one_of(
+        st.builds(ImagePart, st.just("https://example.org/i.png"), st.sampled_from((None, "image/png")), words),
+        st.builds(FilePart, st.just("file:///tmp/a.txt"), st.none(), words),
+        st.builds(TextPart, words),
+    ),
+    max_size=2,
+)
+calls = st.lists(
+    st.builds(ToolCall, st.sampled_from(("c1", "")), st.just("look"), st.dictionaries(names, json_values, max_size=2)),
+    max_size=2,
+)
+tags = st.lists(st.sampled_from(("red", "blue", "ta'g")), unique=True, max_size=2).map(tuple)
+
+
+class Backend:
+    """Opens the store; a new one for each run of the machine."""
+
+    def __init__(self, url: str) -> None:
+        self.name = "memory" if url == ":memory:" else "postgres" if "://" in url else "sqlite"
+        self._url = url
+        self._runs = 0
+
+    def fresh(self) -> str:
+        self._runs += 1
+        if self.name == "postgres":
+            with Holdfast.open(self._url) as hf:
+                names = ", ".join(table.name for table in TABLES if table.name != "properties")
+                store: Any = hf._runtime.store
+                store.write(lambda tx: tx.db.composed(f"TRUNCATE {names}"))
+        return f"{self._url}/{self._runs}" if self.name == "sqlite" else self._url
+
+
+class StoreMachine(RuleBasedStateMachine):
+    def __init__(self, backend: Backend) -> None:
+        super().__init__()
+        self.backend = backend
+        self.url = backend.fresh()
+        self.now = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
+        self.cap = 3
+        self.plain = PlainMemory()
+        self.handles: dict[str, Session] = {}
+        self.marks = itertools.count()
+        self.gone: list[tuple[str, str, str]] = []  # tenant, user, and a word that must not be found any more
+        self.keys = itertools.count()
+
+    @initialize()
+    def open(self) -> None:
+        config = Config(session=SessionConfig(kv_cap=self.cap))
+        self.hf = Holdfast.open(self.url, config=config, clock=lambda: self.now)
+
+    def teardown(self) -> None:
+        if hasattr(self, "hf"):
+            self.compare_everything()
+            assert [finding for finding in self.hf.doctor() if not finding.ok] == []
+            self.find_every_word()
+            self.hf.close()
+
+    # Drawing what is there
+
+    def tick(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+    def a_session(self, data: st.DataObject, *, or_deleted: bool = True) -> PlainSession:
+        known = [session for session in self.plain.sessions.values() if or_deleted or not session.deleted]
+        return data.draw(st.sampled_from(known), label="session")
+
+    def a_record(self, data: st.DataObject) -> PlainRecord:
+        return data.draw(st.sampled_from(list(self.plain.records.values())), label="record")
+
+    def a_home(self, data: st.DataObject, tenant: str) -> Home:
+        homes = [home_of_user(tenant, user) for user in USERS]
+        homes += [home_of_agent(tenant, agent) for agent in AGENTS] + [home_of_all(tenant)]
+        homes += [home_of_session(session.info) for session in self.alive() if session.info.tenant == tenant]
+        return data.draw(st.sampled_from(homes), label="home")
+
+    def alive(self) -> list[PlainSession]:
+        return [session for session in self.plain.sessions.values() if not session.deleted]
+
+    def handle(self, session: PlainSession) -> Session:
+        return self.handles[session.info.id]
+
+    def marked(self, text: str) -> str:
+        """The text with a word in front that nothing else has."""
+        return f"mark{next(self.marks)}q {text}"
+
+    def on(self, tenant: str) -> Holdfast:
+        return self.hf if tenant == "default" else self.hf.tenant(tenant)
+
+    has_session = precondition(lambda self: self.plain.sessions)
+    has_record = precondition(lambda self: self.plain.records)
+
+    # Sessions
+
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        user=st.sampled_from(USERS),
+        agent=st.sampled_from(AGENTS),
+        chat=st.sampled_from(("1", "1:2", "x%3A")),
+        thread=st.sampled_from((None, None, "1")),
+        about=metadata,
+    )
+    def get_or_create(self, tenant: str, user: str, agent: str, chat: str, thread: str | None, about: Any) -> None:
+        key = SessionKey("chan", chat, thread)
+        now = self.tick()
+        handle = self.on(tenant).session("chan", chat, thread, user=user, agent=agent, metadata=about)
+        found = self.plain.live((tenant, user, agent, str(key)))
+        if found is None:
+            assert handle.id not in self.plain.sessions
+            found = self.plain.open(handle.id, tenant, user, agent, key, about, now)
+        assert handle.info == found.info
+        self.handles[handle.id] = handle
+
+    @has_session
+    @rule(data=st.data(), given=st.lists(st.tuples(st.sampled_from(Role), words, parts, calls, metadata), max_size=4))
+    def append(self, data: st.DataObject, given: list[tuple[Role, str, list[Any], list[ToolCall], Any]]) -> None:
+        session, now = self.a_session(data), self.tick()
+        last = session.info.last_sequence
+        messages = []
+        for role, text, more, tool_calls, about in given:
+            marked = self.marked(text)
+            message = Message.new(
+                role,
+                [TextPart(marked), *more] if more else marked,
+                name=data.draw(st.sampled_from((None, "ann"))),
+                tool_calls=tool_calls,
+                tool_call_id=data.draw(st.sampled_from((None, "c1"))),
+                is_error=data.draw(st.booleans()),
+                metadata=about,
+                created_at=data.draw(st.none() | moments),
+                sequence=data.draw(st.none() | st.none() | st.integers(max(1, last - 1), last + 5)),
+                idempotency_key=data.draw(st.sampled_from((None, None, "k1", "k2"))),
+            )
+            last = message.sequence or last + 1
+            messages.append(message)
+        self.store(session, messages, now)
+
+    def store(self, session: PlainSession, messages: list[Message], now: datetime) -> None:
+        handle = self.handle(session)
+        if session.deleted:
+            with pytest.raises(SessionNotFound):
+                handle.extend(messages)
+            return
+        expected = session.append(messages, now)
+        if expected is None:
+            with pytest.raises(SequenceConflict):
+                handle.extend(messages)
+        else:
+            assert handle.extend(messages) == expected
+        self.compare(session)
+
+    @has_session
+    @rule(data=st.data())
+    def append_what_was_said_before(self, data: st.DataObject) -> None:
+        """The same text again extends its chunk and adds none."""
+        session = self.a_session(data, or_deleted=False) if self.alive() else None
+        if session is not None and session.messages:
+            old = data.draw(st.sampled_from(session.messages))
+            self.store(session, [replace(old, sequence=0, created_at=None, idempotency_key=None)], self.tick())
+
+    @has_session
+    @rule(data=st.data(), count=st.integers(3, 20))
+    def append_many(self, data: st.DataObject, count: int) -> None:
+        session = self.a_session(data)
+        self.store(session, [Message.new("user", self.marked("filler")) for _ in range(count)], self.tick())
+
+    @has_session
+    @rule(data=st.data())
+    def clear(self, data: st.DataObject) -> None:
+        session = self.a_session(data)
+        if self.refused(session, self.handle(session).clear):
+            return
+        self.forget_words_of(session)
+        session.clear()
+        self.compare(session)
+
+    @has_session
+    @rule(data=st.data())
+    def rotate(self, data: st.DataObject) -> None:
+        session, now = self.a_session(data), self.tick()
+        handle = self.handle(session)
+        if session.deleted:
+            assert self.refused(session, handle.new)
+            return
+        fresh = handle.new()
+        session.change(state=State.TERMINATED)
+        found = self.plain.live(session.owner)
+        if found is None:
+            info = session.info
+            found = self.plain.open(fresh.id, info.tenant, info.user, info.agent, info.key, {}, now)
+        assert fresh.info == found.info
+        self.handles[fresh.id] = fresh
+        self.compare(session)
+
+    @has_session
+    @rule(data=st.data(), wanted=st.sampled_from(("pause", "resume", "terminate")))
+    def set_state(self, data: st.DataObject, wanted: str) -> None:
+        session = self.a_session(data)
+        call = getattr(self.handle(session), wanted)
+        if self.refused(session, call, but=lambda: session.info.state is State.TERMINATED and wanted != "terminate"):
+            return
+        states = {"pause": State.PAUSED, "resume": State.ACTIVE, "terminate": State.TERMINATED}
+        session.change(state=states[wanted])
+        assert self.handle(session).info == session.info
+
+    def refused(self, session: PlainSession, call: Callable[[], Any], but: Callable[[], bool] = lambda: False) -> bool:
+        """Make the call. True when it was refused, as it must be on a deleted session, or where ``but`` says so."""
+        expected = SessionNotFound if session.deleted else InvalidInput if but() else None
+        if expected is None:
+            call()
+            return False
+        with pytest.raises(expected):
+            call()
+        return True
+
+    @has_session
+    @rule(data=st.data(), changes=st.dictionaries(names, st.none() | words, max_size=3))
+    def update_metadata(self, data: st.DataObject, changes: dict[str, str | None]) -> None:
+        session = self.a_session(data)
+        if not self.refused(session, lambda: self.handle(session).update_metadata(changes)):
+            merged = {**session.info.metadata, **changes}
+            session.change(metadata={key: value for key, value in merged.items() if value is not None})
+            assert self.handle(session).metadata == session.info.metadata
+
+    @precondition(lambda self: len(self.plain.sessions) > 3)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        session = self.a_session(data)
+        if session.deleted:
+            assert self.refused(session, self.handle(session).delete)
+            return
+        counts = self.handle(session).delete()
+        expected = {"messages": len(session.messages), "summaries": int(session.summary is not None)}
+        self.forget_words_of(session)
+        for record in self.plain.of_home(home_of_session(session.info)):
+            self.forget_words_in(record.now)
+        expected |= {"sessions": 1, "records": self.plain.delete_session(session), "usage": len(session.usage)}
+        assert {kind: counts.get(kind, 0) for kind in expected} == expected
+        self.compare(session)
+
+    # What hangs on a session
+
+    @has_session
+    @rule(data=st.data(), entries=st.lists(st.tuples(st.sampled_from("abcdef"), json_values), min_size=1, max_size=6))
+    def kv_set(self, data: st.DataObject, entries: list[tuple[str, Any]]) -> None:
+        session = self.a_session(data)
+        for key, value in entries:
+            if not self.refused(session, lambda key=key, value=value: self.handle(session).kv.set(key, value)):  # type: ignore[misc]
+                session.set_kv(key, value, self.cap)
+        self.compare(session)
+
+    @has_session
+    @rule(data=st.data(), key=st.sampled_from("abcdef"))
+    def kv_delete(self, data: st.DataObject, key: str) -> None:
+        session = self.a_session(data)
+        answers = []
+        if not self.refused(session, lambda: answers.append(self.handle(session).kv.delete(key))):
+            session.trim_kv(self.cap)  # what is beyond a lowered cap is gone, and does not come back
+            assert answers == [session.kv.pop(key, self) is not self]
+            self.compare(session)
+
+    @has_session
+    @rule(data=st.data(), text=words, ahead=st.integers(-2, 1), stale=st.booleans(), anyway=st.booleans())
+    def swap_summary(self, data: st.DataObject, text: str, ahead: int, stale: bool, anyway: bool) -> None:
+        session, now = self.a_session(data), self.tick()
+        handle, upper = self.handle(session), max(0, session.info.last_sequence + ahead)
+        epoch = (session.summary.epoch if session.summary else 0) + stale
+        answers: list[bool] = []
+
+        def call() -> None:
+            answers.append(handle.set_summary(text, upper) if anyway else handle.swap_summary(text, upper, epoch))
+
+        if not self.refused(session, call, but=lambda: upper > session.info.last_sequence):
+            assert answers == [session.swap(text, upper, None if anyway else epoch, now)]
+            self.compare(session)
+
+    @has_session
+    @rule(data=st.data(), model=names, tokens=st.integers(0, 10**9), nanos=st.integers(0, 10**9))
+    def add_usage(self, data: st.DataObject, model: str, tokens: int, nanos: int) -> None:
+        session = self.a_session(data)
+        call = self.handle(session).add_usage
+        if not self.refused(session, lambda: call(model, input_tokens=tokens, cost=nanos / 1e9)):
+            session.add_usage(model, tokens, nanos)
+            self.compare(session)
+
+    # Records
+
+    @rule(
+        data=st.data(),
+        tenant=st.sampled_from(TENANTS),
+        key=st.sampled_from((None, "dog", "cat")),
+        text=words,
+        given=st.fixed_dictionaries(
+            {"type": st.sampled_from(RecordType), "layer": st.sampled_from(Layer)},
+            optional={
+                "tags": tags,
+                "metadata": labels,
+                "title": words,
+                "confidence": st.floats(0, 1),
+                "pinned": st.just(True),  # noqa: FBT003
+                "ttl": st.just(timedelta(seconds=30)),
+            },
+        ),
+    )
+    def remember(self, data: st.DataObject, tenant: str, key: str | None, text: str, given: dict[str, Any]) -> None:
+        home, now = self.a_home(data, tenant), self.tick()
+        content = self.marked(text)
+        stored = self.on(tenant).remember(content, key=key, **_owner(home), **given)
+        if (old := self.plain.with_key(home, key)) is not None:
+            self.forget_words_in(old.now)
+        changes = {"content": content, "key": key, **given}
+        # What is left out, or empty, stays as it was.
+        changes = {name: value for name, value in changes.items() if value not in (None, ())}
+        if (ttl := changes.pop("ttl", None)) is not None:
+            changes["expires_at"] = now + ttl
+        assert stored == self.plain.remember(stored.id, home, changes, now)
+        self.compare_record(stored.id)
+
+    @has_record
+    @rule(
+        data=st.data(),
+        text=st.none() | words,
+        changes=st.fixed_dictionaries(
+            {}, optional={"tags": tags, "metadata": labels, "title": words, "salience": st.floats(0, 1), "pinned": st.booleans()}
+        ),
+        foreign=st.booleans(),
+    )
+    def update(self, data: st.DataObject, text: str | None, changes: dict[str, Any], foreign: bool) -> None:
+        record, now = self.a_record(data), self.tick()
+        hf = self.on(record.now.home.scope.tenant)
+        if text is not None:
+            changes = {**changes, "content": self.marked(text)}
+        if foreign:
+            with pytest.raises(RecordNotFound):
+                hf.update(record.now.id, user="nobody", **changes)
+        else:
+            if "content" in changes:
+                self.forget_words_in(record.now)
+            assert hf.update(record.now.id, **changes) == record.change(changes, now)
+        self.compare_record(record.now.id)
+
+    @has_record
+    @rule(data=st.data(), how=st.sampled_from(("id", "key", "word", "no such key")))
+    def forget(self, data: st.DataObject, how: str) -> None:
+        record = self.a_record(data).now
+        home = record.home
+        hf = self.on(home.scope.tenant)
+        if how == "no such key" or (how == "key" and record.key is None):
+            with pytest.raises(RecordNotFound):
+                hf.forget(key="nothing", **_owner(home))
+            return
+        gone = [record.id]
+        if how == "word":
+            word = record.content.split()[0]
+            gone = [other.now.id for other in self.plain.of_home(home) if word in other.now.content.split()]
+        asked: dict[str, dict[str, Any]] = {
+            "id": {"id": record.id},
+            "key": {"key": record.key, **_owner(home)},
+            "word": {"query": record.content.split()[0], **_owner(home)},
+        }
+        answer = hf.forget(**asked[how])
+        assert sorted(answer.ids) == sorted(gone)
+        assert answer.counts["records"] == len(gone)
+        for id in gone:
+            self.forget_words_in(self.plain.records.pop(id).now)
+            self.compare_record(id)
+
+    # Time, and the store itself
+
+    @rule(seconds=st.integers(1, 60))
+    def let_time_pass(self, seconds: int) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    @precondition(lambda self: self.backend.name != "memory")
+    @rule(cap=st.sampled_from(CAPS))
+    def reopen(self, cap: int) -> None:
+        self.hf.close()
+        self.cap = cap
+        self.open()
+        for session in self.plain.sessions.values():
+            if not session.deleted:
+                self.handles[session.info.id] = self.on(session.info.tenant).load_session(session.info.id)
+            else:
+                with pytest.raises(SessionNotFound):
+                    self.on(session.info.tenant).load_session(session.info.id)
+                self.handles.pop(session.info.id)
+        self.plain.sessions = {id: session for id, session in self.plain.sessions.items() if not session.deleted}
+
+    @rule()
+    def look_at_everything(self) -> None:
+        self.compare_everything()
+
+    # Comparing
+
+    def compare(self, session: PlainSession) -> None:
+        handle = self.handle(session)
+        if session.deleted:
+            with pytest.raises(SessionNotFound):
+                handle.count()
+            assert (handle.messages(), handle.recent(5), handle.kv.items(), handle.summary()) == ([], [], {}, None)
+            return
+        assert handle.refresh() == session.info
+        assert handle.messages() == session.messages
+        assert handle.count() == len(session.messages)
+        assert handle.recent(3) == session.messages[-3:]
+        middle = session.info.last_sequence // 2
+        assert handle.messages(after=middle, limit=2) == [m for m in session.messages if m.sequence > middle][:2]
+        assert handle.messages(before=middle) == [m for m in session.messages if m.sequence < middle]
+        assert list(handle.kv.items().items()) == list(session.kv.items())[-self.cap :]
+        assert handle.summary() == session.summary
+        assert list(handle.usage().models) == [session.usage[model] for model in sorted(session.usage)]
+
+    def compare_record(self, id: str) -> None:
+        for tenant in TENANTS:
+            record = self.plain.records.get(id)
+            hf = self.on(tenant)
+            if record is None or record.now.home.scope.tenant != tenant:
+                for call in (hf.record, hf.history):
+                    with pytest.raises(RecordNotFound):
+                        call(id)
+            else:
+                assert hf.record(id) == record.now
+                assert hf.history(id) == record.versions
+
+    def compare_everything(self) -> None:
+        for session in self.plain.sessions.values():
+            self.compare(session)
+        for id in self.plain.records:
+            self.compare_record(id)
+        for tenant in TENANTS:
+            self.compare_lists(tenant)
+        stats = self.hf.stats()
+        assert stats["sessions"] == len(self.alive())
+        assert stats["messages"] == sum(len(session.messages) for session in self.alive())
+        assert stats["records"] == len(self.plain.records)
+
+    def compare_lists(self, tenant: str) -> None:
+        hf = self.on(tenant)
+        everything: dict[str, Any] = {"limit": 1000}
+        assert hf.sessions(**everything) == self.plain.listed(tenant)
+        assert hf.sessions(channel="chan", limit=2, offset=1) == self.plain.listed(tenant)[1:3]
+        assert hf.sessions(channel="other") == []
+        for state in State:
+            assert hf.sessions(state=state, **everything) == self.plain.listed(tenant, state=state)
+        for agent in AGENTS:
+            assert hf.sessions(agent=agent, **everything) == self.plain.listed(tenant, agent=agent)
+            self.compare_records(tenant, agent=agent)
+        for user in USERS:
+            assert hf.sessions(user=user, **everything) == self.plain.listed(tenant, user=user)
+            self.compare_records(tenant, user=user)
+        self.compare_records(tenant)
+
+    def compare_records(self, tenant: str, **scope: str) -> None:
+        hf = self.on(tenant)
+        in_scope = list(self.plain.in_scope(tenant, **scope))
+        everything = newest_first(record.now for record in in_scope)
+        true_now = [record for record in everything if is_true(record, self.now)]
+        assert hf.records(limit=1000, **scope) == true_now
+        assert hf.records(limit=2, offset=1, **scope) == true_now[1:3]
+        assert hf.count_records(**scope) == len(true_now)
+        assert hf.records(limit=1000, history=True, **scope) == everything
+        then = self.now - timedelta(seconds=10)
+        true_then = newest_first(said for record in in_scope if (said := record.at(then)) is not None)
+        assert hf.records(limit=1000, as_of=then, **scope) == true_then
+        assert hf.records(limit=2, offset=1, as_of=then, **scope) == true_then[1:3]
+        assert hf.records(tags=["red"], as_of=then, **scope) == [record for record in true_then if "red" in record.tags]
+        assert hf.records(types=["fact"], tags=["red"], limit=1000, **scope) == [
+            record for record in true_now if record.type == "fact" and "red" in record.tags
+        ]
+        for key, value in (("x.y", "v"), ("quote'", "ü'"), ("a:b%c", "w")):
+            expected = [record for record in true_now if record.metadata.get(key) == value]
+            assert hf.search_metadata(key, value, **scope) == expected
+
+    # Words
+
+    def forget_words_of(self, session: PlainSession) -> None:
+        where = session.info.tenant, session.info.user
+        self.gone += [(*where, message.text.split()[0]) for message in session.messages[:3]]
+
+    def forget_words_in(self, record: Record) -> None:
+        if record.user is not None:
+            self.gone.append((record.home.scope.tenant, record.user, record.content.split()[0]))
+
+    def find_every_word(self) -> None:
+        """Each word that stands in exactly one place is found there, and those that were removed nowhere."""
+        for session in self.alive():
+            for message in [*session.messages[:20], *session.messages[-20:]]:
+                self.find_message(session, message)
+        for record in self.plain.records.values():
+            self.find_record(record)
+        for tenant, user, word in self.gone[-50:]:
+            assert self.on(tenant).recall(word, user=user) == []
+
+    def find_message(self, session: PlainSession, message: Message) -> None:
+        word = message.text.split()[0]
+        hits = self.on(session.info.tenant).recall(word, user=session.info.user, k=5)
+        if message.role is Role.SYSTEM:
+            hits = [hit for hit in hits if hit.source.role == "system"]
+            assert hits == []
+            return
+        mine = [hit for hit in hits if hit.source.id == session.info.id and hit.source.role == message.role]
+        assert mine, f"{word} is not found"
+        for hit in mine:
+            assert word in hit.text.split()
+            assert hit.source.first_sequence is not None
+            assert hit.source.last_sequence is not None
+            assert hit.source.first_sequence <= message.sequence <= hit.source.last_sequence or hit.source.name != message.name
+
+    def find_record(self, plain: PlainRecord) -> None:
+        record = plain.now
+        word = record.content.split()[0]
+        hits = self.on(record.home.scope.tenant).recall(word, **_owner(record.home))
+        if not is_true(record, self.now):
+            assert hits == []
+        else:
+            assert [hit.source.id for hit in hits] == [record.id]
+
+
+def _owner(home: Home) -> dict[str, Any]:
+    """How a caller says whose memory it is."""
+    match home.level:
+        case Level.USER:
+            return {"user": home.scope.user}
+        case Level.AGENT:
+            return {"agent": home.scope.agent}
+        case Level.SESSION:
+            return {"session": home.scope.session}
+        case Level.GLOBAL:
+            return {"scope": "global"}
+
+
+@pytest.mark.slow
+def test_every_store_agrees_with_plain_dicts(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Few enough that the word index is merged and taken apart again and again.
+    monkeypatch.setattr(index, "TAIL", 7)
+    monkeypatch.setattr(index, "BLOCK", 3)
+    backend = Backend(store_url)
+    run_state_machine_as_test(
+        lambda: StoreMachine(backend),
+        settings=settings(
+            max_examples=EXAMPLES[backend.name],
+            stateful_step_count=STEPS,
+            deadline=None, database=None, phases=[__import__("hypothesis").Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
