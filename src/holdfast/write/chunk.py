@@ -24,7 +24,7 @@ def cut(text: str, max_chars: int, overlap: int) -> Iterator[str]:
             yield piece
         if end >= len(text):
             return
-        start = max(_start(text, end - overlap, end), start + 1)
+        start = _start(text, max(end - overlap, start + 1), end)
 
 
 def _end(text: str, start: int, max_chars: int) -> int:
@@ -41,9 +41,9 @@ def _end(text: str, start: int, max_chars: int) -> int:
 
 
 def _start(text: str, wanted: int, end: int) -> int:
-    """The first word's beginning at or after ``wanted``; ``end`` itself when there is none."""
-    if wanted <= 0 or text[wanted - 1].isspace():
-        return max(wanted, 0)
+    """The first word's beginning at or after ``wanted``; ``wanted`` itself when no word begins before ``end``."""
+    if text[wanted - 1].isspace():
+        return wanted
     space = re.compile(r"\s").search(text, wanted, end)
     return space.end() if space else wanted
 

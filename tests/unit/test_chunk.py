@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.chunk import ChunkDraft
+from holdfast.write.chunk import cut, drafts
+
+words = st.text("abc", min_size=1, max_size=30)
+marks = st.sampled_from([" ", "  ", "\n", "\n\n", ". ", "! ", "?) ", "。", "！", "… ", ".", "\t", "\r\n", "\u3000", "\x1c"])
+texts = st.one_of(
+    st.text(max_size=600),
+    st.lists(st.one_of(words, marks), max_size=80).map("".join),
+    st.text("字語", max_size=400),
+    st.text(" \n", max_size=300),
+)
+sizes = st.integers(2, 80).flatmap(lambda most: st.tuples(st.just(most), st.integers(0, most - 1)))
+
+
+@st.composite
+def told_apart(draw: st.DrawFn) -> str:
+    """A text in which no two letters are the same, so that everybody sees where a piece was cut from."""
+    letters = map(chr, itertools.count(0xE000))
+    shapes = draw(st.lists(st.tuples(st.integers(0, 40), marks), max_size=40))
+    return "".join("".join(itertools.islice(letters, length)) + mark for length, mark in shapes)
+
+
+@given(texts, sizes)
+def test_no_chunk_is_longer_than_allowed_empty_or_padded(text: str, size: tuple[int, int]) -> None:
+    for piece in cut(text, *size):
+        assert 0 < len(piece) <= size[0]
+        assert piece == piece.strip()
+
+
+@given(told_apart(), sizes)
+def test_every_character_is_in_some_chunk(text: str, size: tuple[int, int]) -> None:
+    kept = set("".join(cut(text, *size)))
+    assert {letter for letter in text if not letter.isspace()} <= kept
+
+
+@given(told_apart(), sizes)
+def test_chunks_follow_each_other_and_overlap_by_no_more_than_allowed(text: str, size: tuple[int, int]) -> None:
+    most, overlap = size
+    pieces = list(cut(text, most, overlap))
+    assert all(piece in text for piece in pieces)
+    for one, two in itertools.pairwise(pieces):
+        both = [letter for letter in two if letter in one and letter >= "\ue000"]
+        # Where a whole chunk is shorter than the overlap, the next one begins one word later all the same.
+        assert len(both) <= max(overlap, len(one) - 1)
+
+
+@given(st.integers(0, 3000), sizes)
+def test_every_word_of_a_numbered_text_is_whole_in_some_chunk_and_in_order(count: int, size: tuple[int, int]) -> None:
+    most, overlap = max(size[0], 24), size[1]
+    numbered = [f"w{number}" for number in range(count % 300)]
+    pieces = list(cut(" ".join(numbered), most, min(overlap, most - 1)))
+    found = [word for piece in pieces for word in piece.split()]
+    assert set(found) == set(numbered)
+    firsts = [piece.split()[0] for piece in pieces]
+    assert firsts == sorted(firsts, key=lambda word: int(word[1:]))
+
+
+@given(st.text("xy", min_size=1, max_size=2000), st.integers(4, 64))
+def test_a_text_without_any_break_overlaps_by_exactly_what_is_wanted(text: str, most: int) -> None:
+    overlap = most // 4
+    pieces = list(cut(text, most, overlap))
+    assert text == pieces[0] + "".join(piece[overlap:] for piece in pieces[1:])
+
+
+@given(texts, st.integers(4, 80))
+def test_without_overlap_the_pieces_are_the_text(text: str, most: int) -> None:
+    assert "".join("".join(cut(text, most, 0)).split()) == "".join(text.split())
+
+
+def test_the_next_chunk_begins_with_the_end_of_the_last_at_a_word() -> None:
+    text = " ".join(f"word{number:03}" for number in range(300))
+    pieces = list(cut(text, 640, 96))
+    for one, two in itertools.pairwise(pieces):
+        shared = next(length for length in range(96, 0, -1) if one.endswith(two[:length]))
+        assert shared >= 80
+        assert two.startswith("word")
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("", []),
+        (" \n\t ", []),
+        ("short", ["short"]),
+        ("  padded  ", ["padded"]),
+        ("One sentence here. Another one.", ["One sentence here.", "Another one."]),
+        ("First paragraph.\n\nSecond one here", ["First paragraph.", "Second one here"]),
+        ("最初の文章はここです。次の文章はそこです。", ["最初の文章はここです。", "次の文章はそこです。"]),
+        ("aaaa bbbb cccc dddd eeee", ["aaaa bbbb cccc dddd", "eeee"]),
+    ],
+)
+def test_cuts_are_at_paragraphs_sentences_and_words(text: str, pieces: list[str]) -> None:
+    assert list(cut(text, 20, 0)) == pieces
+
+
+def test_a_large_text_is_cut_in_time_that_grows_with_it() -> None:
+    for text in ("word " * 400_000, "x" * 2_000_000, "\n" * 1_000_000 + "x", ". " * 500_000, "。" * 600_000):
+        assert sum(map(len, cut(text, 640, 96))) >= len("".join(text.split())) // 2
+
+
+def test_a_draft_knows_its_words_and_who_said_it() -> None:
+    [mine] = drafts("The dogs ran", 640, 96, speaker="user ")
+    [same] = drafts("The dogs ran", 640, 96, speaker="user ")
+    [theirs] = drafts("The dogs ran", 640, 96, speaker="assistant ")
+    assert isinstance(mine, ChunkDraft)
+    assert mine == same
+    assert mine.hash != theirs.hash
+    assert mine.terms.length == sum(mine.terms.counts.values()) == 2
+    assert len(mine.hash) == 16
+    assert mine.vector is None
