@@ -8,7 +8,10 @@ from typing import Any
 
 from holdfast.cli.options import Parser, command
 
-BENCHES = {"speed": "how fast this store is on this machine"}
+BENCHES = {
+    "recall": "how often recall finds the evidence in public conversations",
+    "speed": "how fast this store is on this machine",
+}
 
 
 def add(commands: Any) -> None:

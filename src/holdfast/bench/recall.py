@@ -1,0 +1,229 @@
+"""How often recall finds the evidence in public conversations: through the public API, beside plain BM25.
+
+A hit covers the messages of its sequence range that hold its text. Questions without an answer are left out of recall;
+they show how often nothing is rightly returned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from holdfast import Holdfast, Message
+from holdfast.bench.baseline import PlainBm25
+from holdfast.bench.datasets import SETS, Conversation, Question, Turn, load
+from holdfast.domain.chunk import Hit
+
+DEPTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an engine answered: for each hit the turns it covers, and the session they are in."""
+
+    turns: list[frozenset[str]]
+    sessions: list[str]
+
+
+@dataclass(slots=True)
+class Scores:
+    """Sums over questions; the mean is what is printed."""
+
+    count: int = 0
+    sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def add(self, values: Mapping[str, float]) -> None:
+        self.count += 1
+        for name, value in values.items():
+            self.sums[name] += value
+
+    def mean(self, name: str) -> float:
+        return self.sums[name] / self.count if self.count else 0.0
+
+
+@dataclass(slots=True)
+class Report:
+    ours: dict[str, Scores] = field(default_factory=lambda: defaultdict(Scores))
+    plain: dict[str, Scores] = field(default_factory=lambda: defaultdict(Scores))
+    silent: Scores = field(default_factory=Scores)
+    messages: int = 0
+    ingest_seconds: float = 0.0
+    recall_seconds: list[float] = field(default_factory=list)
+
+
+class Stored:
+    """A conversation in a store of its own, and the way from hits back to turns."""
+
+    def __init__(self, conversation: Conversation, recipe: str | None) -> None:
+        self.hf = Holdfast.open(":memory:")
+        self._recipe = recipe
+        self._turns: dict[tuple[str, int], Turn] = {}
+        self.session_names: dict[str, str] = {}
+        start = perf_counter()
+        for name, turns in _by_session(conversation.turns).items():
+            session = self.hf.session("bench", name, user=conversation.id)
+            stored = session.extend(
+                [Message.new(turn.role, turn.text, name=turn.name, created_at=turn.at) for turn in turns]
+            )
+            self.session_names[session.id] = name
+            for turn, message in zip(turns, stored, strict=True):
+                self._turns[session.id, message.sequence] = turn
+        self.seconds = perf_counter() - start
+
+    def ask(self, user: str, question: Question) -> list[Hit]:
+        return self.hf.recall(question.text, user=user, k=DEPTH, at=question.at, recipe=self._recipe)
+
+    def covered(self, hits: Iterable[Hit]) -> Found:
+        turns, sessions = [], []
+        for hit in hits:
+            turns.append(frozenset(self._covered(hit)))
+            sessions.append(self.session_names[hit.source.session_id or ""])
+        return Found(turns, sessions)
+
+    def _covered(self, hit: Hit) -> Iterator[str]:
+        source = hit.source
+        for sequence in range(source.first_sequence or 0, (source.last_sequence or 0) + 1):
+            turn = self._turns.get((source.session_id or "", sequence))
+            if turn is not None and (source.first_sequence == source.last_sequence or hit.text in turn.text):
+                yield turn.id
+
+
+def _by_session(turns: Iterable[Turn]) -> dict[str, list[Turn]]:
+    sessions: dict[str, list[Turn]] = {}
+    for turn in turns:
+        sessions.setdefault(turn.session, []).append(turn)
+    return sessions
+
+
+def score(question: Question, found: Found) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for depth in (5, 10, 20):
+        covered = frozenset().union(*found.turns[:depth])
+        values[f"R@{depth}"] = len(question.turns & covered) / len(question.turns)
+    values["NDCG@10"] = _ndcg(question.turns, found.turns[:10])
+    distinct = list(dict.fromkeys(found.sessions))
+    for depth in (5, 10):
+        among = question.sessions & set(distinct[:depth])
+        values[f"any@{depth}"] = float(bool(among))
+        values[f"all@{depth}"] = float(among == question.sessions)
+    return values
+
+
+def _ndcg(evidence: frozenset[str], ranked: Sequence[frozenset[str]]) -> float:
+    seen: set[str] = set()
+    gain = 0.0
+    for rank, turns in enumerate(ranked):
+        fresh = (turns & evidence) - seen
+        seen |= fresh
+        gain += len(fresh) / math.log2(rank + 2)
+    ideal = sum(1 / math.log2(rank + 2) for rank in range(min(len(evidence), 10)))
+    return min(1.0, gain / ideal)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the folder that holds the sets")
+    parser.add_argument("--set", choices=SETS, action="append", help="only this set; may be given more than once")
+    parser.add_argument("--recipe", help="the recipe to measure (default: the default one)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write what happened to each question, as JSON lines")
+
+
+def main(args: argparse.Namespace) -> int:
+    chosen = args.set or [name for name in SETS if (args.data / name).is_dir()]
+    lines: list[dict[str, Any]] = []
+    reports = {name: run(load(args.data / name), args.recipe, _note, lines.append) for name in chosen}
+    _note("")
+    if args.out is not None:
+        args.out.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    if getattr(args, "json", False):
+        print(json.dumps({name: as_json(report) for name, report in reports.items()}, indent=2))
+    else:
+        for name, report in reports.items():
+            print("\n".join(table(name, report)) + "\n")
+    return 0
+
+
+def run(
+    conversations: Sequence[Conversation],
+    recipe: str | None,
+    note: Callable[[str], None],
+    write: Callable[[dict[str, Any]], None],
+) -> Report:
+    report = Report()
+    for number, conversation in enumerate(conversations, start=1):
+        note(f"conversation {number} of {len(conversations)}: storing {len(conversation.turns):,} turns")
+        stored = Stored(conversation, recipe)
+        report.messages += len(conversation.turns)
+        report.ingest_seconds += stored.seconds
+        plain = PlainBm25([turn.text for turn in conversation.turns])
+        for question in conversation.questions:
+            write(_ask(conversation, stored, plain, question, report))
+        stored.hf.close()
+    return report
+
+
+def _ask(
+    conversation: Conversation, stored: Stored, plain: PlainBm25, question: Question, report: Report
+) -> dict[str, Any]:
+    start = perf_counter()
+    hits = stored.ask(conversation.id, question)
+    report.recall_seconds.append(perf_counter() - start)
+    line: dict[str, Any] = {"question": question.id, "category": question.category, "hits": len(hits)}
+    if not question.answerable:
+        report.silent.add({"silent": float(not hits)})
+        return line
+    ours = score(question, stored.covered(hits))
+    turns = [conversation.turns[at] for at in plain.search(question.text, DEPTH)]
+    beside = score(question, Found([frozenset([turn.id]) for turn in turns], [turn.session for turn in turns]))
+    for category in (question.category, "all"):
+        report.ours[category].add(ours)
+        report.plain[category].add(beside)
+    return line | {"ours": ours, "plain": beside}
+
+
+COLUMNS = ("R@5", "R@10", "R@20", "NDCG@10", "any@5", "all@5", "any@10", "all@10")
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    def means(scores: Mapping[str, Scores]) -> dict[str, Any]:
+        return {
+            category: {"questions": found.count} | {name: round(found.mean(name), 4) for name in COLUMNS}
+            for category, found in scores.items()
+        }
+
+    times = sorted(report.recall_seconds)
+    return {
+        "ours": means(report.ours),
+        "plain_bm25": means(report.plain),
+        "rightly_silent": round(report.silent.mean("silent"), 4),
+        "unanswerable": report.silent.count,
+        "messages_per_second": round(report.messages / report.ingest_seconds),
+        "recall_p50_ms": round(times[len(times) // 2] * 1e3, 2),
+        "recall_p95_ms": round(times[int(len(times) * 0.95)] * 1e3, 2),
+    }
+
+
+def table(name: str, report: Report) -> Iterator[str]:
+    facts = as_json(report)
+    yield (
+        f"{name}: {report.messages:,} turns stored at {facts['messages_per_second']:,} a second;"
+        f" recall p50 {facts['recall_p50_ms']} ms, p95 {facts['recall_p95_ms']} ms"
+    )
+    yield f"{'':28}{'asked':>6}" + "".join(f"{column:>9}" for column in COLUMNS)
+    for category in sorted(report.ours, key=lambda category: (category == "all", category)):
+        for label, scores in ((category, report.ours[category]), ("  plain BM25", report.plain[category])):
+            yield f"{label:28}{scores.count:>6}" + "".join(f"{scores.mean(column):>9.3f}" for column in COLUMNS)
+    yield f"rightly silent: {facts['rightly_silent']:.3f} of {facts['unanswerable']} questions without an answer"
+
+
+def _note(text: str) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
