@@ -21,7 +21,8 @@ from holdfast.domain.values import checked_label, checked_number
 from holdfast.errors import InvalidInput, RecordNotFound, SessionNotFound, Unsupported
 from holdfast.handle import Session
 from holdfast.providers.embedder import Embedder
-from holdfast.recall import search
+from holdfast.recall import recipes, search
+from holdfast.recall.question import Question
 from holdfast.runtime import SNAPSHOT, Runtime, open_store
 from holdfast.session import lifecycle
 from holdfast.storage.base import Finding, Progress, Tx
@@ -163,14 +164,11 @@ class Holdfast:
         scope: Literal["global"] | None = None,
     ) -> list[Hit]:
         """The chunks that answer the question best, of a user, one of the user's sessions, an agent, or the tenant."""
-        question, count = search.checked_question(query), search.checked_count(self.config.search.k if k is None else k)
-        search.checked_recipe(recipe)
+        text, count = search.checked_question(query), search.checked_count(self.config.search.k if k is None else k)
         if rerank is not None:
             raise Unsupported("this release has no reranker; leave rerank out")
-        if at is not None:
-            checked_time(at, "at")
         home = self._home(user, agent, session, scope)
-        wanted = search.chunk_query(
+        chunks = search.chunk_query(
             session=home.scope.session,
             kinds=kinds,
             records=search.record_filter(layers, types, tags, metadata),
@@ -178,8 +176,10 @@ class Holdfast:
             until=until,
             as_of=as_of,
         )
-        now, settings = self._now(), self.config.search
-        return self._read(lambda tx: search.search(tx, home.space, question, wanted, count, settings, now))
+        now = self._now()
+        question = Question.read(text, now if at is None else checked_time(at, "at"))
+        wanted = search.Search(question, chunks, recipes.named(recipe), count, self.config.search, now)
+        return self._read(lambda tx: search.search(tx, home.space, wanted))
 
     # Records
 

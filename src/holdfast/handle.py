@@ -158,8 +158,8 @@ class Session:
         for message in given:
             if not isinstance(message, Message):
                 raise InvalidInput(f"extend takes messages made with Message.new, not {type(message).__name__}")
-        entries = append.prepare(given, self._runtime.config.chunks, self._runtime.embedder)
         now = self._runtime.clock()
+        entries = append.prepare(given, self._runtime.config.chunks, self._runtime.embedder, now)
         return self._runtime.store.write(lambda tx: append.append(tx, self._scope, entries, now))
 
     def recent(self, count: int = 20) -> list[Message]:

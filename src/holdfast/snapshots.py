@@ -58,7 +58,7 @@ def take_in(runtime: Runtime, scope: Scope, path: str | PathLike[str]) -> Import
 
 
 def _entries(runtime: Runtime, session: SnapshotSession) -> list[append.Entry]:
-    return append.prepare(_numbered(session.messages), runtime.config.chunks, runtime.embedder)
+    return append.prepare(_numbered(session.messages), runtime.config.chunks, runtime.embedder, session.last_active_at)
 
 
 def _numbered(messages: tuple[Message, ...]) -> list[Message]:

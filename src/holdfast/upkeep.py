@@ -73,7 +73,7 @@ def _find_records(tx: Tx, scope: Scope, query: RecordQuery, now: datetime) -> li
 
 def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) -> bool:
     messages = tx.messages.range(session.scope, None, None, None)
-    entries = append.prepare(messages, runtime.config.chunks, None)
+    entries = append.prepare(messages, runtime.config.chunks, None, runtime.clock())
     expected: dict[bytes, Cut] = {}
     for entry in entries:
         for draft in entry.chunks:

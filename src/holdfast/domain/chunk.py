@@ -38,6 +38,7 @@ class ChunkDraft(NamedTuple):
     text: str
     hash: bytes
     terms: Terms
+    traits: int = 0
     vector: Vector | None = None
 
 

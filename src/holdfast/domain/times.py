@@ -33,5 +33,9 @@ def to_micros(value: datetime) -> int:
     return (value - _EPOCH) // _MICROSECOND
 
 
+def from_seconds(value: float) -> datetime:
+    return from_micros(round(value * 1e6))
+
+
 def from_micros(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)

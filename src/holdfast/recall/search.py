@@ -2,35 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.config import Search as SearchConfig
-from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind
+from holdfast.domain.chunk import ChunkQuery, Hit, Signal, SourceKind
 from holdfast.domain.record import RecordFilter, checked_layer, checked_type
 from holdfast.domain.scope import Space
 from holdfast.domain.text import checked_text, shown
-from holdfast.domain.times import checked_time
+from holdfast.domain.times import checked_time, from_seconds
 from holdfast.domain.values import checked_label, checked_strings
 from holdfast.errors import InvalidInput
+from holdfast.recall.question import Question
+from holdfast.recall.recipes import Recipe
 from holdfast.storage.analysis import query_terms
-from holdfast.storage.base import Tx
+from holdfast.storage.base import Stored, Tx
 
-WORDS = "words"
-RECIPES = (WORDS,)
+if TYPE_CHECKING:
+    from holdfast.recall.rank import Ranked, Signals
+    from holdfast.storage.catalogue import Array, Catalogue
+
 MAX_HITS = 1000
 MAX_CONDITIONS = 100
+_PAGE = 64
 
 T = TypeVar("T")
 
 
-def search(
-    tx: Tx, space: Space, question: str, query: ChunkQuery, k: int, config: SearchConfig, now: datetime
-) -> list[Hit]:
-    """The ``k`` best chunks by BM25. A question that shares no word with what is stored finds nothing."""
-    terms = query_terms(question)
-    return tx.chunks.search_words(space, terms, query, k, config.bm25_k1, config.bm25_b, now)
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A question, checked, and everything that decides its answer but the store."""
+
+    question: Question
+    query: ChunkQuery
+    recipe: Recipe
+    k: int
+    config: SearchConfig
+    now: datetime
+
+
+def search(tx: Tx, space: Space, wanted: Search) -> list[Hit]:
+    """The best chunks for the question, or nothing when nothing stored is about it."""
+    catalogue = tx.chunks.catalogue(space)
+    if catalogue is None or not catalogue.chunks or not wanted.question.terms:
+        return []
+    from holdfast.recall.rank import rank  # late: it brings numpy
+
+    signals = _signals(tx, space, catalogue, wanted)
+    first, last = from_seconds(float(catalogue.time.min())), from_seconds(float(catalogue.time.max()))
+    ranked = rank(
+        catalogue,
+        wanted.question,
+        signals,
+        wanted.recipe,
+        wanted.question.spans(first, last) if wanted.recipe.date else [],
+        _allowed(tx, space, catalogue, wanted.query),
+    )
+    found = _current(tx, space, catalogue, ranked, wanted)
+    return [_hit(stored, at, ranked) for at, stored in islice(found, wanted.k)]
+
+
+def _signals(tx: Tx, space: Space, catalogue: Catalogue, wanted: Search) -> Signals:
+    import numpy as np
+
+    from holdfast.recall.rank import Signals
+
+    names = frozenset(term for name in catalogue.names for term in query_terms(name))
+    weights = wanted.question.weights(wanted.recipe.asking_words)
+    config = wanted.config
+    found = tx.chunks.score_words(space, weights, names, config.bm25_k1, config.bm25_b)
+    if found is None:
+        return Signals(np.zeros(catalogue.chunks), 0.0, 0.0)
+    # The scores reach as far as the last ordinal that matched.
+    scores = np.zeros(int(catalogue.ordinals[-1]) + 1)
+    reach = min(len(scores), len(found.scores))
+    scores[:reach] = found.scores[:reach]
+    return Signals(scores[catalogue.ordinals], found.coverage, found.known)
+
+
+def _allowed(tx: Tx, space: Space, catalogue: Catalogue, query: ChunkQuery) -> Array | None:
+    import numpy as np
+
+    ordinals = tx.chunks.allowed(space, query)
+    return None if ordinals is None else np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
+
+
+def _current(
+    tx: Tx, space: Space, catalogue: Catalogue, ranked: Ranked, wanted: Search
+) -> Iterator[tuple[int, Stored]]:
+    """The ranked chunks that are there and true, with their place in the ranking."""
+    ordinals = catalogue.ordinals[ranked.positions].tolist()
+    for start in range(0, len(ordinals), _PAGE):
+        page = ordinals[start : start + _PAGE]
+        stored = tx.chunks.read(space, page, wanted.query.as_of, wanted.now)
+        for at, ordinal in enumerate(page, start):
+            if ordinal in stored:
+                yield at, stored[ordinal]
+
+
+def _hit(stored: Stored, at: int, ranked: Ranked) -> Hit:
+    """With every signal that had a say: its score, and where it alone would have put the chunk."""
+    signals = {
+        name: Signal(int((values > values[at]).sum()) + 1, float(values[at])) for name, values in ranked.parts.items()
+    }
+    return Hit(stored.text, float(ranked.scores[at]), signals, stored.source, stored.metadata)
 
 
 def checked_question(value: object) -> str:
@@ -41,14 +119,6 @@ def checked_count(k: object) -> int:
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_HITS:
         raise InvalidInput(f"k must be a whole number from 1 to {MAX_HITS}, not {shown(k)}")
     return k
-
-
-def checked_recipe(recipe: str | None) -> str:
-    if recipe is None:
-        return WORDS
-    if recipe not in RECIPES:
-        raise InvalidInput(f"no recipe {shown(recipe)}; there is {', '.join(RECIPES)}")
-    return recipe
 
 
 def record_filter(

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import pairwise
@@ -17,7 +18,7 @@ from itertools import pairwise
 from holdfast.domain.chunk import Terms
 
 # Stored with every database: an index cut by another analysis is rebuilt, never mixed.
-ANALYSIS = "snowball-english-3/pairs/1"
+ANALYSIS = "snowball-english-3/pairs/dated"
 
 _STOP_WORDS = frozenset(
     """a an and are as at be been but by did do does for from had has have he her him his how i if in into is it
@@ -32,11 +33,21 @@ _CJK = (
 _EMOJI = "\u2600-\u27bf\U0001f300-\U0001faff"
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 _MAX_WORD = 64
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 
 def analyse(text: str) -> Terms:
     terms = _terms(text)
     return Terms(Counter(terms), len(terms))
+
+
+def indexed_text(text: str, name: str | None, at: datetime) -> str:
+    """What is indexed of a message's chunk: a question may name the speaker or the date."""
+    spoken = f"{name}: {text}" if name else text
+    return f"[{at.day} {_MONTHS[at.month - 1]} {at.year}] {spoken}"
 
 
 def query_terms(text: str) -> list[int]:

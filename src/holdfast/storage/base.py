@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Hit
+from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source
 from holdfast.domain.message import Message
 from holdfast.domain.record import Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
+
+if TYPE_CHECKING:
+    from holdfast.storage.catalogue import Array, Catalogue
 
 T = TypeVar("T")
 
@@ -47,6 +50,14 @@ class Head(NamedTuple):
     last_active_at: datetime
 
 
+class Stored(NamedTuple):
+    """A chunk as it is shown: its text, its source, and what its record says about itself."""
+
+    text: str
+    source: Source
+    metadata: Mapping[str, Any]
+
+
 class Cut(NamedTuple):
     """What a stored chunk was cut from, to be compared with cutting it again."""
 
@@ -54,6 +65,14 @@ class Cut(NamedTuple):
     first_sequence: int | None
     last_sequence: int | None
     text: str
+
+
+class WordScores(NamedTuple):
+    """BM25 by ordinal; the best chunk's share of the question's weight, and the share that is known at all."""
+
+    scores: Array
+    coverage: float
+    known: float
 
 
 class Sessions(Protocol):
@@ -126,9 +145,17 @@ class Chunks(Protocol):
     def cut_of_record(self, space: Space, record_id: str) -> list[Cut]: ...
     def drop_session(self, scope: Scope) -> int: ...
     def drop_record(self, space: Space, record_id: str) -> int: ...
-    def search_words(
-        self, space: Space, terms: Sequence[int], query: ChunkQuery, limit: int, k1: float, b: float, now: datetime
-    ) -> list[Hit]: ...
+    def catalogue(self, space: Space) -> Catalogue | None: ...
+    def score_words(
+        self, space: Space, weights: Mapping[int, float], names: frozenset[int], k1: float, b: float
+    ) -> WordScores | None:
+        """``names`` count for the scores, but not for how much of the question is covered."""
+
+    def allowed(self, space: Space, query: ChunkQuery) -> list[int] | None:
+        """The ordinals the filters leave, or None when they leave all."""
+
+    def read(self, space: Space, ordinals: Sequence[int], as_of: datetime | None, now: datetime) -> dict[int, Stored]:
+        """The chunks with these ordinals, without records that are not true at the moment."""
 
 
 class Imports(Protocol):

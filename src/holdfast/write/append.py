@@ -15,7 +15,7 @@ from holdfast.domain.text import checked_name
 from holdfast.errors import ProviderError, SequenceConflict
 from holdfast.providers.embedder import Embedder
 from holdfast.storage.base import Tx
-from holdfast.write.chunk import drafts
+from holdfast.write.chunk import message_drafts
 
 log = logging.getLogger("holdfast.write")
 
@@ -29,17 +29,16 @@ class Entry(NamedTuple):
     chunks: tuple[ChunkDraft, ...]
 
 
-def prepare(messages: Sequence[Message], config: ChunkConfig, embedder: Embedder | None) -> list[Entry]:
+def prepare(messages: Sequence[Message], config: ChunkConfig, embedder: Embedder | None, now: datetime) -> list[Entry]:
     """Everything slow, before the transaction: cutting, word analysis, embedding."""
-    return embedded([Entry(message, _chunks(message, config)) for message in messages], embedder)
+    return embedded([Entry(message, _chunks(message, config, now)) for message in messages], embedder)
 
 
-def _chunks(message: Message, config: ChunkConfig) -> tuple[ChunkDraft, ...]:
+def _chunks(message: Message, config: ChunkConfig, now: datetime) -> tuple[ChunkDraft, ...]:
     # A system prompt is an instruction, not something that happened: recalled, it would pass for a memory.
     if message.role is Role.SYSTEM:
         return ()
-    speaker = f"{message.role} {message.name or ''}"
-    return tuple(drafts(message.searchable, config.max_chars, config.overlap, speaker=speaker))
+    return message_drafts(message, message.created_at or now, config.max_chars, config.overlap)
 
 
 def embedded(entries: list[Entry], embedder: Embedder | None) -> list[Entry]:

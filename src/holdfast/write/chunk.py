@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from datetime import datetime
 
+from holdfast.domain import traits
 from holdfast.domain.chunk import ChunkDraft
-from holdfast.storage.analysis import analyse
+from holdfast.domain.message import Message
+from holdfast.storage.analysis import analyse, indexed_text
 
 # Where a chunk may end, best first: a paragraph, a sentence (also in Chinese and Japanese), a line, a word.
 _ENDS = (re.compile(r"\n\s*\n"), re.compile(r"[.!?…]+[\"')\]]*\s|[。！？]+"), re.compile(r"\n"), re.compile(r"\s"))
@@ -48,9 +51,28 @@ def _start(text: str, wanted: int, end: int) -> int:
     return space.end() if space else wanted
 
 
-def drafts(text: str, max_chars: int, overlap: int, *, speaker: str = "") -> list[ChunkDraft]:
-    """Chunks ready to store. The speaker is part of the identity: two people saying the same stay two chunks."""
+def message_drafts(message: Message, created_at: datetime, max_chars: int, overlap: int) -> tuple[ChunkDraft, ...]:
+    """A message's chunks, ready to store. Who said it is part of a chunk's identity: two who say the same stay two."""
+    whole = traits.of_message(message.text)
+    speaker = f"{message.role} {message.name or ''}"
+    return tuple(
+        ChunkDraft(
+            piece,
+            _hash(speaker, piece),
+            analyse(indexed_text(piece, message.name, created_at)),
+            int(whole | traits.of_chunk(piece)),
+        )
+        for piece in cut(message.searchable, max_chars, overlap)
+    )
+
+
+def text_drafts(text: str, max_chars: int, overlap: int) -> list[ChunkDraft]:
+    """The chunks of a record or a document."""
     return [
-        ChunkDraft(piece, hashlib.blake2b(f"{speaker}\n{piece}".encode(), digest_size=16).digest(), analyse(piece))
+        ChunkDraft(piece, _hash("", piece), analyse(piece), int(traits.of_chunk(piece)))
         for piece in cut(text, max_chars, overlap)
     ]
+
+
+def _hash(speaker: str, piece: str) -> bytes:
+    return hashlib.blake2b(f"{speaker}\n{piece}".encode(), digest_size=16).digest()

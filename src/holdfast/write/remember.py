@@ -27,7 +27,7 @@ from holdfast.domain.values import checked_label, checked_strings
 from holdfast.errors import InvalidInput, RecordNotFound
 from holdfast.storage.analysis import analyse, query_terms
 from holdfast.storage.base import Tx
-from holdfast.write.chunk import drafts
+from holdfast.write.chunk import text_drafts
 
 MAX_TAGS = 100
 
@@ -36,7 +36,7 @@ Cut = Callable[[Record], Sequence[ChunkDraft]]
 
 def cutter(config: ChunkConfig) -> Cut:
     def cut(record: Record) -> Sequence[ChunkDraft]:
-        return drafts(searchable(record), config.max_chars, config.overlap)
+        return text_drafts(searchable(record), config.max_chars, config.overlap)
 
     return cut
 

@@ -19,6 +19,7 @@ from holdfast.errors import (
     StoreUnavailable,
     Unsupported,
 )
+from holdfast.storage.catalogue import Catalogues
 from holdfast.storage.sql import named
 from holdfast.storage.sql.db import Params, Row, Statements
 from holdfast.storage.sql.tx import SqlTx
@@ -139,8 +140,11 @@ class PostgresDb:
 class PostgresConnection:
     """A connection that is made when first needed and again after it was lost."""
 
-    def __init__(self, url: str, config: StorageConfig, *, reader: bool = False) -> None:
+    def __init__(
+        self, url: str, config: StorageConfig, catalogues: Catalogues | None = None, *, reader: bool = False
+    ) -> None:
         self._url = url
+        self._catalogues = catalogues or Catalogues()
         self._config = config
         self._reader = reader
         self._db: PostgresDb | None = None
@@ -163,7 +167,7 @@ class PostgresConnection:
                 f"PostgreSQL cannot be reached: {text}; check the address, user and server"
             ) from error
         self._db = PostgresDb(raw)
-        self.tx = SqlTx(self._db)
+        self.tx = SqlTx(self._db, self._catalogues)
 
     def begin(self) -> None:
         """A connection that went stale while idle is made anew; nothing was sent on it yet."""

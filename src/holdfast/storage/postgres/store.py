@@ -7,6 +7,7 @@ import re
 from holdfast.config import Storage as StorageConfig
 from holdfast.domain.times import Clock
 from holdfast.storage.base import Features, Progress
+from holdfast.storage.catalogue import Catalogues
 from holdfast.storage.postgres.connection import PostgresConnection
 from holdfast.storage.postgres.schema import PostgresSchema
 from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
@@ -19,13 +20,14 @@ class PostgresStore(SqlStore):
         self._url = url
         self._config = config
         self._clock = clock
-        connection = PostgresConnection(url, config)
+        self._catalogues = Catalogues()
+        connection = PostgresConnection(url, config, self._catalogues)
         bring_forward(connection, PostgresSchema(connection, clock), "holdfast.storage.postgres")
         readers = Readers(self._reader, max(1, config.postgres_connections - 1))
         super().__init__(connection, readers, config.group_size)
 
     def _reader(self) -> PostgresConnection:
-        return PostgresConnection(self._url, self._config, reader=True)
+        return PostgresConnection(self._url, self._config, self._catalogues, reader=True)
 
     @property
     def features(self) -> Features:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
-from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Hit, Signal, Source, SourceKind, Vector
+from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, SourceKind, Vector
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.errors import InvalidInput, StorageError
-from holdfast.storage.base import Cut
+from holdfast.storage.base import Cut, Stored, WordScores
+from holdfast.storage.catalogue import Catalogue, Catalogues, ChunkFacts
 from holdfast.storage.sql import words
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.filters import record_filters
@@ -20,8 +20,9 @@ from holdfast.storage.sql.words import SpaceRow
 
 
 class SqlChunks:
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, catalogues: Catalogues) -> None:
         self._db = db
+        self._catalogues = catalogues
 
     def ensure_space(self, space: Space) -> SpaceRow:
         found = self._space(space, self._db.for_update)
@@ -67,6 +68,7 @@ class SqlChunks:
             "id": row.chunk_id(row.next_ordinal),
             "hash": draft.hash,
             "word_count": draft.terms.length,
+            "traits": draft.traits,
             "terms": words.pack_terms(draft.terms),
             "text": draft.text,
         }
@@ -126,6 +128,7 @@ class SqlChunks:
             return 0
         self._find_end(row)
         words.remove(self._db, row, gone)
+        row.removals += 1
         keys = [{"id": chunk_id} for chunk_id, _, _ in gone]
         self._db.many("vectors.delete", keys)
         self._db.many("chunks.delete", keys)
@@ -147,38 +150,47 @@ class SqlChunks:
                 "merged_ordinal": row.merged_ordinal,
                 "chunk_count": row.chunk_count,
                 "word_count": row.word_count,
+                "removals": row.removals,
             },
         )
 
-    def search_words(
-        self, space: Space, terms: Sequence[int], query: ChunkQuery, limit: int, k1: float, b: float, now: datetime
-    ) -> list[Hit]:
+    def catalogue(self, space: Space) -> Catalogue | None:
         row = self._space(space)
-        if row is None or not terms:
-            return []
-        ranked = words.rank(self._db, row, terms, self._allowed(row, query), k1, b)
-        found = enumerate(self._current(ranked, query, now), start=1)
-        return [_hit(chunk, rank, score) for rank, (score, chunk) in islice(found, limit)]
+        if row is None:
+            return None
+        known = self._catalogues.known(row.id, row.removals)
+        start = known[-1].ordinal + 1 if known else 0
+        fresh = [
+            ChunkFacts(words.ordinal_of(chunk_id), *facts)
+            for chunk_id, *facts in self._db.all("chunks.catalogue", row.ids_from(start))
+        ]
+        return self._catalogues.get(row.id, row.removals, known + fresh if fresh else known)
 
-    def _allowed(self, row: SpaceRow, query: ChunkQuery) -> list[int] | None:
-        """The ids the filters leave, or None when they leave all."""
+    def score_words(
+        self, space: Space, weights: Mapping[int, float], names: frozenset[int], k1: float, b: float
+    ) -> WordScores | None:
+        row = self._space(space)
+        return None if row is None else words.score(self._db, row, weights, names, k1, b)
+
+    def allowed(self, space: Space, query: ChunkQuery) -> list[int] | None:
+        row = self._space(space)
         where, params = _chunk_filters(query)
-        if not where:
+        if row is None or not where:
             return None
         found = self._db.all("chunks.allowed", {**row.ids_from(0), **params}, where=where)
-        return [chunk_id for (chunk_id,) in found]
+        return [words.ordinal_of(chunk_id) for (chunk_id,) in found]
 
-    def _current(
-        self, pages: Iterable[list[tuple[int, float]]], query: ChunkQuery, now: datetime
-    ) -> Iterator[tuple[float, Row]]:
-        """Ranked chunks, past the records that are no longer true."""
-        for page in pages:
-            ids = self._db.numbers([chunk_id for chunk_id, _ in page])
-            chunks = {chunk[0]: chunk for chunk in self._db.all("chunks.fetch", {"ids": ids})}
-            for chunk_id, score in page:
-                chunk = chunks.get(chunk_id)
-                if chunk is not None and (query.as_of is not None or _is_current(chunk, to_micros(now))):
-                    yield score, chunk
+    def read(self, space: Space, ordinals: Sequence[int], as_of: datetime | None, now: datetime) -> dict[int, Stored]:
+        row = self._space(space)
+        if row is None:
+            return {}
+        ids = self._db.numbers([row.chunk_id(ordinal) for ordinal in ordinals])
+        moment = to_micros(now)
+        return {
+            words.ordinal_of(chunk[0]): _stored(chunk)
+            for chunk in self._db.all("chunks.fetch", {"ids": ids})
+            if as_of is not None or _is_current(chunk, moment)
+        }
 
 
 def _chunk_filters(query: ChunkQuery) -> tuple[str, dict[str, Any]]:
@@ -217,25 +229,8 @@ def _is_current(chunk: Row, now: int) -> bool:
     return begun and not ended and superseded_by is None
 
 
-def _hit(chunk: Row, rank: int, score: float) -> Hit:
-    (
-        _,
-        text,
-        kind,
-        session_id,
-        record_id,
-        document_id,
-        first,
-        last,
-        role,
-        name,
-        created_at,
-        metadata,
-        *_,
-        layer,
-        type_,
-        key,
-    ) = chunk
+def _stored(chunk: Row) -> Stored:
+    _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, metadata, *rest = chunk
     source = Source(
         kind=SourceKind(kind),
         id=record_id or document_id or session_id,
@@ -248,8 +243,9 @@ def _hit(chunk: Row, rank: int, score: float) -> Hit:
     )
     about = {} if metadata is None else json.loads(metadata)
     if kind == SourceKind.RECORD.value:
+        layer, type_, key = rest[-3:]
         about = {**about, "layer": layer, "type": type_} | ({"key": key} if key else {})
-    return Hit(text, score, {"words": Signal(rank, score)}, source, about)
+    return Stored(text, source, about)
 
 
 def _named(space: Space) -> dict[str, str]:

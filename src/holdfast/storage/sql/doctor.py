@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol, TypeVar
 
+from holdfast.domain.chunk import SourceKind
+from holdfast.domain.times import from_micros
 from holdfast.errors import StorageError
-from holdfast.storage.analysis import ANALYSIS, analyse
+from holdfast.storage.analysis import ANALYSIS, analyse, indexed_text
 from holdfast.storage.base import Finding
 from holdfast.storage.sql import words
 from holdfast.storage.sql.db import Db, Row
@@ -124,8 +126,9 @@ def _words(db: Db, *, space_id: int, stale: bool, repair: bool) -> Finding:
     chunks = db.all("doctor.space_chunks", row.ids_from(0))
     faults = []
     expected = []
-    for chunk_id, length, packed, text in chunks:
-        terms = analyse(text)
+    for chunk_id, length, packed, text, kind, name, created_at in chunks:
+        said = kind == SourceKind.MESSAGE.value
+        terms = analyse(indexed_text(text, name, from_micros(created_at)) if said else text)
         expected.append((chunk_id, terms.length, words.pack_terms(terms)))
         if (length, bytes(packed)) != expected[-1][1:]:
             faults.append(f"chunk {words.ordinal_of(chunk_id)} has other words than its text")
@@ -139,7 +142,7 @@ def _words(db: Db, *, space_id: int, stale: bool, repair: bool) -> Finding:
     if totals != (row.chunk_count, row.word_count):
         faults.append(f"counts {row.chunk_count, row.word_count} should be {totals}")
     if repair and (faults or stale):
-        _reword(db, SpaceRow(space_id, row.next_ordinal, 0, 0, 0), expected)
+        _reword(db, SpaceRow(space_id, row.next_ordinal, 0, 0, 0, row.removals), expected)
     where = f"{level} {owner}".strip()
     if not faults and stale:
         return Finding("words", repair, f"{where}: indexed by another analysis", repaired=repair)
@@ -155,7 +158,10 @@ def _reword(db: Db, space: SpaceRow, expected: list[Row]) -> None:
         space.next_ordinal = max(space.next_ordinal, words.ordinal_of(expected[-1][0]) + 1)
     words.merge_tail(db, space)
     params = {"id": space.id, "next_ordinal": space.next_ordinal, "merged_ordinal": space.merged_ordinal}
-    db.run("spaces.advance", {**params, "chunk_count": space.chunk_count, "word_count": space.word_count})
+    db.run(
+        "spaces.advance",
+        {**params, "chunk_count": space.chunk_count, "word_count": space.word_count, "removals": space.removals},
+    )
 
 
 def _vectors(db: Db) -> Finding:

@@ -6,7 +6,7 @@ INSERT INTO spaces (tenant, level, owner) VALUES (:tenant, :level, :owner)
 ON CONFLICT (tenant, level, owner) DO NOTHING
 
 -- name: spaces.get
-SELECT id, next_ordinal, merged_ordinal, chunk_count, word_count FROM spaces
+SELECT id, next_ordinal, merged_ordinal, chunk_count, word_count, removals FROM spaces
 WHERE tenant = :tenant AND level = :level AND owner = :owner {order}
 
 -- name: spaces.newest
@@ -14,7 +14,8 @@ SELECT max(id) FROM chunks WHERE id >= :low AND id < :high
 
 -- name: spaces.advance
 UPDATE spaces
-SET next_ordinal = :next_ordinal, merged_ordinal = :merged_ordinal, chunk_count = :chunk_count, word_count = :word_count
+SET next_ordinal = :next_ordinal, merged_ordinal = :merged_ordinal, chunk_count = :chunk_count,
+    word_count = :word_count, removals = :removals
 WHERE id = :id
 
 -- name: sessions.add
@@ -188,18 +189,18 @@ INSERT INTO record_metadata (record_id, key, value) VALUES (:id, :key, :value)
 -- name: chunks.insert
 INSERT INTO chunks
     (id, space_id, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at,
-     worded_at, hash, word_count, terms, text)
+     worded_at, hash, word_count, traits, terms, text)
 VALUES
     (:id, :space_id, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :worded_at, :hash,
-     :word_count, :terms, :text)
+     :word_count, :traits, :terms, :text)
 
 -- name: chunks.insert_once
 INSERT INTO chunks
     (id, space_id, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at,
-     worded_at, hash, word_count, terms, text)
+     worded_at, hash, word_count, traits, terms, text)
 VALUES
     (:id, :space_id, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :worded_at, :hash,
-     :word_count, :terms, :text)
+     :word_count, :traits, :terms, :text)
 ON CONFLICT (session_id, hash) DO UPDATE SET last_sequence = excluded.last_sequence, worded_at = excluded.worded_at
 RETURNING id
 
@@ -214,6 +215,10 @@ SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE session_id = 
 
 -- name: chunks.cut_of_record
 SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE record_id = :record AND space_id = :space_id ORDER BY id
+
+-- name: chunks.catalogue
+SELECT id, session_id, first_sequence, role, name, created_at, word_count, traits FROM chunks
+WHERE id >= :low AND id < :high ORDER BY id
 
 -- name: chunks.tail
 SELECT id, word_count, terms FROM chunks WHERE id >= :low AND id < :high ORDER BY id
@@ -281,10 +286,10 @@ INSERT INTO properties (name, value) VALUES (:name, :value) ON CONFLICT (name) D
 SELECT id FROM spaces ORDER BY id
 
 -- name: doctor.space
-SELECT level, owner, next_ordinal, merged_ordinal, chunk_count, word_count FROM spaces WHERE id = :id {order}
+SELECT level, owner, next_ordinal, merged_ordinal, chunk_count, word_count, removals FROM spaces WHERE id = :id {order}
 
 -- name: doctor.space_chunks
-SELECT id, word_count, terms, text FROM chunks WHERE id >= :low AND id < :high ORDER BY id
+SELECT id, word_count, terms, text, kind, name, created_at FROM chunks WHERE id >= :low AND id < :high ORDER BY id
 
 -- name: doctor.reword
 UPDATE chunks SET word_count = :word_count, terms = :terms WHERE id = :id

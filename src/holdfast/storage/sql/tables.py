@@ -17,7 +17,7 @@ def _table(name: str, key: str, rest: str) -> Table:
 
 
 TABLES = (
-    _table("spaces", "id", "tenant level owner next_ordinal merged_ordinal chunk_count word_count"),
+    _table("spaces", "id", "tenant level owner next_ordinal merged_ordinal chunk_count word_count removals"),
     _table(
         "sessions",
         "id",
@@ -47,7 +47,7 @@ TABLES = (
         "chunks",
         "id",
         "space_id kind session_id record_id document_id first_sequence last_sequence role name created_at worded_at"
-        " hash word_count terms text",
+        " hash word_count traits terms text",
     ),
     _table("postings", "space_id term first_ordinal", "data"),
     _table("models", "id", "name dimension"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.storage.catalogue import Catalogues
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.records import SqlImports, SqlRecords
@@ -9,9 +10,9 @@ from holdfast.storage.sql.sessions import SqlKeyValues, SqlMessages, SqlSessions
 
 
 class SqlTx:
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, catalogues: Catalogues) -> None:
         self.db = db
-        self.chunks = SqlChunks(db)
+        self.chunks = SqlChunks(db, catalogues)
         self.records = SqlRecords(db, self.chunks)
         self.sessions = SqlSessions(db, self.chunks)
         self.messages = SqlMessages(db)

@@ -7,6 +7,7 @@ rest of the database.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.domain.chunk import Terms
+from holdfast.storage.base import WordScores
 from holdfast.storage.sql.db import Db, Params, Row
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 # Long enough that a merge writes several postings to a row, short enough that looking through it is quick.
 TAIL = 512
 BLOCK = 256
-_PAGE = 64
+_YOUNG = 500
 _ENTRY = 8
 _MAX_COUNT = 255
 _MAX_LENGTH = 0xFFFF
@@ -37,6 +39,7 @@ class SpaceRow:
     merged_ordinal: int
     chunk_count: int
     word_count: int
+    removals: int = 0
 
     def chunk_id(self, ordinal: int) -> int:
         return self.id << 32 | ordinal
@@ -133,50 +136,41 @@ def _without(data: bytes, ordinals: set[int]) -> bytes:
     return b"".join(entry for entry in entries if int.from_bytes(entry[:4], "little") not in ordinals)
 
 
-def rank(
-    db: Db, space: SpaceRow, terms: Sequence[int], allowed: Sequence[int] | None, k1: float, b: float
-) -> Iterator[list[tuple[int, float]]]:
-    """Pages of matching chunk ids with their BM25 scores, best first, the newer first among equals."""
+def score(
+    db: Db, space: SpaceRow, weights: Mapping[int, float], names: frozenset[int], k1: float, b: float
+) -> WordScores:
+    """BM25 of every chunk, by ordinal, and how much of the question is known here at all."""
     import numpy as np  # late: most commands never search
 
     tail = db.all("chunks.tail", space.ids_from(space.merged_ordinal))
-    found = _entries(db, space, terms, tail)
-    if not found:
-        return
+    found = _entries(db, space, list(weights), tail)
     chunk_count = space.chunk_count + len(tail)
-    average = max(1.0, (space.word_count + sum(length for _, length, _ in tail)) / chunk_count)
-    ordinals, weights = [], []
-    for term in sorted(found):
-        entries = found[term]
+    average = max(1.0, (space.word_count + sum(length for _, length, _ in tail)) / max(1, chunk_count))
+    ordinals, scores, masses = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
+    total = known = 0.0
+    for term in sorted(weights):
+        entries = found.get(term)
+        matching = 0 if entries is None else len(entries)
+        # A young store knows few words: what it lacks says less than what an old one lacks.
+        share = 0.0 if term in names else weights[term]
+        mass = share * math.log1p((max(chunk_count, _YOUNG) - matching + 0.5) / (matching + 0.5))
+        total += mass
+        if entries is None:
+            continue
+        known += mass
         frequency = (entries[:, 1] >> 16).astype(np.float64)
         length = (entries[:, 1] & _MAX_LENGTH).astype(np.float64)
-        rarity = np.log1p((chunk_count - len(entries) + 0.5) / (len(entries) + 0.5))
-        weights.append(rarity * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average)))
-        ordinals.append(entries[:, 0])
-    scores = np.bincount(np.concatenate(ordinals), weights=np.concatenate(weights))
-    if allowed is not None:
-        outside = np.ones(len(scores), dtype=bool)
-        outside[[ordinal for ordinal in map(ordinal_of, allowed) if ordinal < len(scores)]] = False
-        scores[outside] = 0.0
-    yield from _pages(space, scores)
-
-
-def _pages(space: SpaceRow, scores: np.ndarray) -> Iterator[list[tuple[int, float]]]:
-    """The best few first, and the rest only for a caller who goes on asking: nobody sorts what nobody reads."""
-    import numpy as np
-
-    left = np.flatnonzero(scores)
-    while len(left):
-        values = scores[left]
-        # Everything that ties with the page's last goes onto the page, so that the order does not depend on its size.
-        bar = np.partition(values, -_PAGE)[-_PAGE] if len(left) > _PAGE else values.min()
-        page = left[values >= bar]
-        best = page[np.lexsort((-page, -scores[page]))]
-        yield [
-            (space.chunk_id(ordinal), score)
-            for ordinal, score in zip(best.tolist(), scores[best].tolist(), strict=True)
-        ]
-        left = left[values < bar]
+        rarity = weights[term] * math.log1p((chunk_count - matching + 0.5) / (matching + 0.5))
+        scores.append(rarity * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average)))
+        ordinals.append(entries[:, 0].astype(np.int64))
+        masses.append(np.full(matching, mass))
+    where = np.concatenate(ordinals)
+    covered = np.bincount(where, weights=np.concatenate(masses)) if len(where) else np.zeros(1)
+    return WordScores(
+        np.bincount(where, weights=np.concatenate(scores)) if len(where) else np.zeros(0),
+        float(covered.max()) / total if total else 0.0,
+        known / total if total else 0.0,
+    )
 
 
 def _entries(db: Db, space: SpaceRow, terms: Sequence[int], tail: Sequence[Row]) -> Mapping[int, np.ndarray]:

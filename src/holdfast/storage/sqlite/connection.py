@@ -22,6 +22,7 @@ from holdfast.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from holdfast.storage.catalogue import Catalogues
 from holdfast.storage.sql import named
 from holdfast.storage.sql.db import Params, Row, Statements
 from holdfast.storage.sql.tx import SqlTx
@@ -130,11 +131,13 @@ class SqliteDb:
 class SqliteConnection:
     """A connection that can be handed from thread to thread, one at a time."""
 
-    def __init__(self, path: str, config: StorageConfig, *, reader: bool = False) -> None:
+    def __init__(
+        self, path: str, config: StorageConfig, catalogues: Catalogues | None = None, *, reader: bool = False
+    ) -> None:
         self.path = path
         self.raw = _connect(path, config, reader=reader)
         self.db = SqliteDb(self.raw, path)
-        self.tx = SqlTx(self.db)
+        self.tx = SqlTx(self.db, catalogues or Catalogues())
 
     def begin(self) -> None:
         self.db.plain("BEGIN IMMEDIATE")

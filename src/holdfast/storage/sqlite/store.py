@@ -12,6 +12,7 @@ from holdfast.config import Storage as StorageConfig
 from holdfast.domain.times import Clock
 from holdfast.errors import InvalidInput, StorageError
 from holdfast.storage.base import Features, Finding, Progress
+from holdfast.storage.catalogue import Catalogues
 from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
 from holdfast.storage.sqlite.connection import MEMORY, SqliteConnection, meaning, prepare_folder
 from holdfast.storage.sqlite.schema import SqliteSchema
@@ -25,14 +26,15 @@ class SqliteStore(SqlStore):
         self._config = config
         if path != MEMORY:
             prepare_folder(path)
-        self._sqlite = SqliteConnection(path, config)
+        self._catalogues = Catalogues()
+        self._sqlite = SqliteConnection(path, config, self._catalogues)
         bring_forward(self._sqlite, SqliteSchema(self._sqlite, clock), "holdfast.storage.sqlite")
         # A database in memory belongs to its one connection: reads take turns with the writer.
         readers = None if path == MEMORY else Readers(self._reader, config.readers)
         super().__init__(self._sqlite, readers, config.group_size)
 
     def _reader(self) -> SqliteConnection:
-        return SqliteConnection(self.path, self._config, reader=True)
+        return SqliteConnection(self.path, self._config, self._catalogues, reader=True)
 
     @property
     def features(self) -> Features:

@@ -11,6 +11,8 @@ CREATE TABLE spaces (
     -- Of the merged chunks.
     chunk_count BIGINT NOT NULL DEFAULT 0,
     word_count BIGINT NOT NULL DEFAULT 0,
+    -- Counts every removal of chunks, so that whoever remembers the others knows when to look again.
+    removals BIGINT NOT NULL DEFAULT 0,
     UNIQUE (tenant, level, owner)
 );
 
@@ -181,6 +183,7 @@ CREATE TABLE chunks (
     worded_at BIGINT NOT NULL,
     hash BLOB NOT NULL,
     word_count BIGINT NOT NULL,
+    traits SMALLINT NOT NULL DEFAULT 0,
     terms BLOB NOT NULL,
     text TEXT NOT NULL
 );

@@ -1,0 +1,49 @@
+"""What a text is like, seen once when it is stored, so that ranking never reads texts."""
+
+from __future__ import annotations
+
+import re
+from enum import IntFlag
+
+
+class Trait(IntFlag):
+    ENDS_ASKING = 1  # the message ends in a question mark
+    ONLY_ASKS = 2  # every sentence of the message is a question
+    TIME_WORD = 4  # the chunk says when
+    STANDING_WISH = 8  # the chunk says how something shall always be
+
+
+_SENTENCE_END = re.compile(r"[.!?…]+[\"')\]]*(?:\s|$)")
+_TIME_WORD = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|ago|last|next|weeks?|weekend|months?|years?|days?|morning|evening|recently"
+    r"|soon|since|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august"
+    r"|september|october|november|december|spring|summer|fall|autumn|winter|19\d\d|20\d\d)\b",
+    re.IGNORECASE,
+)
+_STANDING_WISH = re.compile(
+    r"(?:^|[.!?]\s+)(?:please )?(?:always|never|from now on|whenever|make sure (?:to|you))\b"
+    r"|\bi (?:really |would |'d |strongly |generally )?prefer\b|\bwhen i ask\b|\bmy preference\b"
+    r"|\bi(?:'d| would) (?:rather|like)\b",
+    re.IGNORECASE,
+)
+
+
+def of_message(text: str) -> Trait:
+    traits = Trait(0)
+    if "?" in text:
+        if text.rstrip().endswith("?"):
+            traits |= Trait.ENDS_ASKING
+        if _only_asks(text):
+            traits |= Trait.ONLY_ASKS
+    return traits
+
+
+def of_chunk(text: str) -> Trait:
+    traits = Trait.TIME_WORD if _TIME_WORD.search(text) else Trait(0)
+    return traits | Trait.STANDING_WISH if _STANDING_WISH.search(text) else traits
+
+
+def _only_asks(text: str) -> bool:
+    ends = _SENTENCE_END.findall(text)
+    rest = _SENTENCE_END.split(text)[-1]
+    return bool(ends) and all("?" in end for end in ends) and not any(map(str.isalnum, rest))

@@ -1,0 +1,63 @@
+"""Recipes: how signals become a ranking, as named constants tuned on public conversations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from holdfast.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Weights are on z-scores over the candidates, bonuses are added to them."""
+
+    name: str
+    fuse: Literal["scores", "weighted", "signals"]
+    candidates: int = 200
+    asking_words: float = 1.0  # weight of words that only ask, such as "tell" or "remind"
+    words: float = 1.0
+    dense: float = 0.0
+    words_beside: tuple[float, float] = (0.0, 0.0)  # share of the previous and the next message's score
+    dense_beside: tuple[float, float] = (0.0, 0.0)
+    speaker: float = 0.0  # the question names just this speaker
+    user: float = 0.0  # among user and assistant: what the user said, unless the question asks for the other
+    date: float = 0.0  # said in the time the question names
+    session: float = 0.0  # share of the best score of its session
+    asking: float = 0.0  # taken off a message that only asks
+    length: float = 0.0  # longer chunks, among named speakers
+    when: float = 0.0  # a time word, for a question that asks when
+    wish: float = 0.0  # a standing wish, for a question that requests
+    floor: bool = False
+    one_hit_a_message: bool = False
+
+
+WORDS = Recipe("words", "scores")
+DEFAULT = Recipe(
+    "default",
+    "signals",
+    asking_words=0.3,
+    words=0.4,
+    dense=0.6,
+    words_beside=(0.4, 0.35),
+    dense_beside=(0.2, 0.2),
+    speaker=3.0,
+    user=2.5,
+    date=1.0,
+    session=0.3,
+    asking=0.4,
+    length=0.15,
+    when=0.6,
+    wish=0.5,
+    floor=True,
+    one_hit_a_message=True,
+)
+RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS)}
+
+
+def named(name: str | None) -> Recipe:
+    if name is None:
+        return DEFAULT
+    if name not in RECIPES:
+        raise InvalidInput(f"no recipe {name!r}; there are {', '.join(RECIPES)}")
+    return RECIPES[name]
