@@ -111,6 +111,7 @@ class Chunks(_Section):
 
 @dataclass(frozen=True, slots=True)
 class Search(_Section):
+    recipe: str = setting("default", "how a recall that names no recipe ranks", choices=("default", "words"))
     k: int = setting(10, "hits of a recall that names no number", 1, 1000)
     bm25_k1: float = setting(1.2, "how much a word's repetition in one chunk counts", 0, 10)
     bm25_b: float = setting(0.5, "how far long chunks are held back: 0 not at all, 1 in full proportion", 0, 1)

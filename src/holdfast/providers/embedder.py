@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import hypot
 from typing import Protocol
 
 
@@ -14,4 +15,10 @@ class Embedder(Protocol):
     @property
     def dimension(self) -> int: ...
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """A vector for each text, in order. Raises ProviderError."""
+        """A vector for each text, in order; of any text, the empty one too. Raises ProviderError."""
+
+
+def scaled(vector: Sequence[float]) -> list[float]:
+    """To length one, as every embedder here gives them; a vector of zeros stays what it is."""
+    length = hypot(*vector) or 1.0
+    return [value / length for value in vector]

@@ -1,6 +1,6 @@
 """Vectors without a model: words and pieces of words, counted into a fixed number of places by their hash.
 
-Texts that share words or spellings are near, whatever their language; texts that mean the same in other words are not.
+Texts that share words or spellings are near, in whatever language; texts that say the same in other words are not.
 """
 
 from __future__ import annotations
@@ -12,13 +12,80 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from numpy import uint64
+    from numpy import float64, uint64
     from numpy.typing import NDArray
 
 _DIMENSION = 256
 _WORD_WEIGHT = 1.0
-_GRAM_WEIGHTS = {3: 1.0, 4: 0.7, 5: 0.5}  # a changed letter costs a long gram more places than a short one
-_CJK_WEIGHT = 1.5
+_GRAM_WEIGHTS = {3: 1.0, 4: 0.7, 5: 0.5}  # by length: one changed letter touches more of the long ones
 
-_CJK = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003134f"
-_WORD = re.compile(f"[{_CJK}]|[^\\W_{_CJK}]+|[\\u2600-\\u27bf\\U0001f300-\\U0001faff]")
+# Ideographs, kana and Hangul stand alone, since nothing says where their words end: three-grams over the single
+# characters and the spaces between them are then what pairs are elsewhere.
+_IDEOGRAPHS = (
+    "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff"
+    "\uf900-\ufaff\U00020000-\U0003134f"
+)
+_WORD = re.compile(f"[{_IDEOGRAPHS}]|[^\\W_{_IDEOGRAPHS}]+|[\u2600-\u27bf\U0001f300-\U0001faff]")
+_NOT_A_SPACE = re.compile(r"\S")
+
+
+class HashedEmbedder:
+    """Needs no model and no network, and gives the same vector on every machine. Safe to share between threads."""
+
+    name = f"hashed-{_DIMENSION}-1"  # the last number changes with anything that changes a vector
+    dimension = _DIMENSION
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [_vector(text).tolist() for text in texts]
+
+
+def _vector(text: str) -> NDArray[float64]:
+    """Signed feature hashing: what falls into one place by accident cancels out as often as it adds up."""
+    import numpy as np
+
+    hashes, weights = _features(_words(text))
+    distinct, first, counts = np.unique(hashes, return_index=True, return_counts=True)
+    values = weights[first] * (1 + np.log(counts))
+    values[(distinct >> np.uint64(40)) % np.uint64(2) == 1] *= -1
+    places = (distinct % np.uint64(_DIMENSION)).astype(np.intp)
+    vector = np.bincount(places, values, _DIMENSION)
+    if not vector.any():  # all cancelled out
+        vector[0] = 1.0
+    return np.asarray(vector / np.linalg.norm(vector))
+
+
+def _words(text: str) -> list[str]:
+    """Never none: a text without words is known by its signs, and an empty one by the empty word."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return _WORD.findall(folded) or _NOT_A_SPACE.findall(folded) or [""]
+
+
+def _features(words: list[str]) -> tuple[NDArray[uint64], NDArray[float64]]:
+    """A hash for each word and each three to five letters in a row, spaces included, and what each counts."""
+    import numpy as np
+
+    hashes = [np.array([crc32(_bytes(word, "utf-8")) for word in words], dtype=np.uint64)]
+    weights = [np.full(len(words), _WORD_WEIGHT)]
+    letters = np.frombuffer(_bytes(f" {' '.join(words)} ", "utf-32-le"), dtype="<u4").astype(np.uint64)
+    for length, weight in _GRAM_WEIGHTS.items():
+        count = max(0, len(letters) - length + 1)
+        grams = np.full(count, length, dtype=np.uint64)
+        for start in range(length):
+            grams *= np.uint64(0x9E3779B97F4A7C15)
+            grams += letters[start : start + count]
+        hashes.append(grams)
+        weights.append(np.full(count, weight))
+    return _mixed(np.concatenate(hashes)), np.concatenate(weights)
+
+
+def _bytes(text: str, encoding: str) -> bytes:
+    return text.encode(encoding, "surrogatepass")  # half a character is a character too
+
+
+def _mixed(numbers: NDArray[uint64]) -> NDArray[uint64]:
+    """The finaliser of SplitMix64: every bit of the number moves every bit of the result."""
+    import numpy as np
+
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(numbers ^ (numbers >> np.uint64(31)))

@@ -11,7 +11,7 @@ UNKNOWN, START, END = 100, 101, 102  # [UNK], [CLS], [SEP]
 _LONGEST_WORD = 100  # characters; a longer one is unknown
 _CLEAR = re.compile(r"[\t\n\r -~]*").fullmatch  # nothing to strip, remove or take apart but words and punctuation
 _PARTS = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")  # of clear text, lowered
-_WORD = re.compile(r"[^ \t\n\r\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]{1,10000}")
+_WORD = re.compile(r"[^ \t\n\r\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]{1,1000}")
 _DROPPED = {"Cc", "Cf", "Co", "Cs"}  # what Unicode has not assigned yet stays, and is unknown
 _IDEOGRAPHS = (
     *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF)),

@@ -55,9 +55,7 @@ DEFAULT = Recipe(
 RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS)}
 
 
-def named(name: str | None) -> Recipe:
-    if name is None:
-        return DEFAULT
+def named(name: str) -> Recipe:
     if name not in RECIPES:
         raise InvalidInput(f"no recipe {name!r}; there are {', '.join(RECIPES)}")
     return RECIPES[name]

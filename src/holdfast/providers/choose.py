@@ -1,0 +1,52 @@
+"""An embedder by the text a configuration holds."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.errors import ConfigError
+from holdfast.providers.embedder import Embedder
+
+SPECS = ("none", "hashed", "minilm", "openai:MODEL@URL", "sentence-transformers:NAME", "fastembed:NAME")
+_OPENAI = re.compile(r"(?P<model>.+)@(?P<url>https?://.+)", re.IGNORECASE)  # a model's name may hold an @ too
+
+
+def embedder_named(spec: str, *, api_key: str | None = None) -> Embedder | None:
+    """What ``spec`` names, one of SPECS; None for "none". The key is for the provider that is asked over HTTP."""
+    kind, _, rest = spec.strip().partition(":")
+    if kind == "openai":
+        return _openai(rest, api_key)
+    if kind in {"sentence-transformers", "fastembed"} and rest:
+        return _local(kind, rest)
+    if kind == "none" and not rest:
+        return None
+    if kind == "hashed" and not rest:
+        from holdfast.providers.hashed import HashedEmbedder
+
+        return HashedEmbedder()
+    if kind == "minilm" and not rest:
+        from holdfast.providers.minilm import MiniLmEmbedder
+
+        return MiniLmEmbedder()
+    raise ConfigError(f"{kind!r} is no embedder; there are {', '.join(SPECS)}")
+
+
+def _openai(rest: str, api_key: str | None) -> Embedder:
+    from holdfast.providers.openai_embeddings import OpenAiEmbedder
+
+    found = _OPENAI.fullmatch(rest)
+    if found is None:  # what was given is not repeated: an address may hold a password
+        raise ConfigError(
+            "an OpenAI-compatible embedder is written openai:MODEL@URL, for example openai:bge-m3@http://localhost:8080/v1"
+        )
+    return OpenAiEmbedder(found["url"], found["model"], api_key)
+
+
+def _local(kind: str, model: str) -> Embedder:
+    if kind == "fastembed":
+        from holdfast.providers.fastembed import FastEmbedEmbedder
+
+        return FastEmbedEmbedder(model)
+    from holdfast.providers.sentence_transformers import SentenceTransformersEmbedder
+
+    return SentenceTransformersEmbedder(model)
