@@ -10,9 +10,9 @@ from holdfast.config import Search as SearchConfig
 from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind
 from holdfast.domain.record import RecordFilter, checked_layer, checked_type
 from holdfast.domain.scope import Space
-from holdfast.domain.text import checked_text, shown
+from holdfast.domain.text import checked_choice, checked_text, shown
 from holdfast.domain.times import checked_time
-from holdfast.domain.values import checked_label, checked_strings
+from holdfast.domain.values import at_most, checked_label, checked_strings
 from holdfast.errors import InvalidInput
 from holdfast.storage.analysis import query_terms
 from holdfast.storage.base import Tx
@@ -21,6 +21,7 @@ WORDS = "words"
 RECIPES = (WORDS,)
 MAX_HITS = 1000
 MAX_CONDITIONS = 100
+MAX_LISTED = 10_000
 
 T = TypeVar("T")
 
@@ -80,7 +81,7 @@ def chunk_query(
     as_of: datetime | None,
 ) -> ChunkQuery:
     return ChunkQuery(
-        kinds=_once(_kind(kind) for kind in _listed(kinds, "kinds")),
+        kinds=_once(checked_choice(SourceKind, kind, "a kind") for kind in _listed(kinds, "kinds")),
         session=session,
         since=None if since is None else checked_time(since, "since"),
         until=None if until is None else checked_time(until, "until"),
@@ -93,13 +94,6 @@ def _once(values: Iterable[T]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _kind(value: object) -> SourceKind:
-    try:
-        return SourceKind(str(value))
-    except ValueError:
-        raise InvalidInput(f"kinds are {', '.join(SourceKind)}; not {shown(value)}") from None
-
-
 def _listed(values: Iterable[Any] | None, what: str) -> Sequence[Any]:
     """One text where a list is meant is a list of one, not of its letters."""
     if values is None:
@@ -108,4 +102,4 @@ def _listed(values: Iterable[Any] | None, what: str) -> Sequence[Any]:
         return (values,)
     if not isinstance(values, Iterable):
         raise InvalidInput(f"{what} must be a list, not {type(values).__name__}")
-    return tuple(values)
+    return at_most(MAX_LISTED, values, f"{what} has too many entries")
