@@ -178,7 +178,14 @@ class Holdfast:
         )
         now = self._now()
         question = Question.read(text, now if at is None else checked_time(at, "at"))
-        wanted = search.Search(question, chunks, recipes.named(self.config.search.recipe if recipe is None else recipe), count, self.config.search, now)
+        wanted = search.Search(
+            question,
+            chunks,
+            recipes.named(self.config.search.recipe if recipe is None else recipe),
+            count,
+            self.config.search,
+            now,
+        )
         return self._read(lambda tx: search.search(tx, home.space, wanted))
 
     # Records

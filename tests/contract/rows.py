@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import Any
 
 from holdfast import Holdfast
@@ -24,12 +25,19 @@ def every_row(hf: Holdfast) -> dict[str, list[tuple[Any, ...]]]:
         found = {}
         for table in TABLES:
             rows = tx.db.composed(f"SELECT {', '.join(table.columns)} FROM {table.name}")
-            plain = [tuple(_plain(tx, column, value) for column, value in zip(table.columns, row)) for row in rows]
-            found[table.name] = sorted(plain, key=lambda row, width=len(table.key): row[:width])
+            plain = [
+                tuple(_plain(tx, column, value) for column, value in zip(table.columns, row, strict=True))
+                for row in rows
+            ]
+            found[table.name] = sorted(plain, key=partial(_key, len(table.key)))
         return found
 
     rows: dict[str, list[tuple[Any, ...]]] = store.read(read)
     return rows
+
+
+def _key(width: int, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return row[:width]
 
 
 def _plain(tx: Any, column: str, value: Any) -> Any:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,17 @@ from holdfast import AsyncHoldfast, Config, Holdfast, Message
 from holdfast.config import Aio
 from holdfast.errors import InvalidInput, SessionNotFound, StoreCorrupt, StoreUnavailable
 from tests.contract.rows import faults
+
+
+def left_over() -> list[threading.Thread]:
+    """Threads of ours that are still there when they had time to end."""
+    deadline = time.monotonic() + 5
+    while found := [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]:
+        if time.monotonic() > deadline:
+            return found
+        time.sleep(0.01)
+    return []
+
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
@@ -84,7 +96,7 @@ def test_close_waits_for_what_is_under_way_and_may_be_repeated(tmp_path: Path) -
             await session.append("user", "too late")
 
     asyncio.run(use())
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+    assert left_over() == []
 
 
 def test_the_loop_goes_on_while_the_store_works(tmp_path: Path) -> None:
@@ -130,4 +142,4 @@ def test_an_opening_that_fails_leaves_no_thread(tmp_path: Path) -> None:
     path.write_text("this is no database at all, but long enough to be read as one" * 100)
     with pytest.raises(StoreCorrupt):
         asyncio.run(AsyncHoldfast.open(path))
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+    assert left_over() == []

@@ -3,12 +3,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Message, Record
+from holdfast import Holdfast, Message
 from holdfast.errors import InvalidInput, StorageError
 from holdfast.storage.copy import copy_store
 from tests.contract.rows import every_row, faults
@@ -18,11 +19,11 @@ class Embedder:
     name = "letters-3"
     dimension = 3
 
-    def embed(self, texts: list[str]) -> list[list[float]]:
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
         return [[len(text) / 7, text.count("a") / 3, -0.1] for text in texts]
 
 
-def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> Record:
+def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> None:
     """Something in every table, of every tenant."""
     for tenant in ("default", "other"):
         view = hf.tenant(tenant)
@@ -37,7 +38,6 @@ def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> Record:
         view.remember("for all", scope="global", title="T", references=["r"], ttl=1000, pinned=True)
         record = view.remember("walrus one", user="user 1", key="k", tags=["a", "b.c"], metadata={"m.n": "é"})
         view.update(record.id, content="walrus two")
-    return record
 
 
 @pytest.fixture
@@ -117,7 +117,9 @@ def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Pat
         def write() -> None:
             nonlocal written
             while not stop.is_set():
-                session.extend([Message.new("user", f"question {written}"), Message.new("assistant", f"answer {written}")])
+                session.extend(
+                    [Message.new("user", f"question {written}"), Message.new("assistant", f"answer {written}")]
+                )
                 written += 1
 
         writer = threading.Thread(target=write)

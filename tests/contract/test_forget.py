@@ -18,11 +18,12 @@ def left(hf: Holdfast) -> list[str]:
     packed = term.to_bytes(8, "little", signed=True)
     found = []
     for name, rows in every_row(hf).items():
-        values = [value for row in rows for value in row]
-        if any((isinstance(value, str) and WORD in value) or value == term for value in values):
-            found.append(name)
-        elif any(isinstance(value, bytes) and packed in value for value in values):
-            found.append(name)
+        for value in (value for row in rows for value in row):
+            text = value if isinstance(value, str) else ""
+            data = value if isinstance(value, bytes) else b""
+            if WORD in text or packed in data or value == term:
+                found.append(name)
+                break
     return found
 
 

@@ -122,7 +122,12 @@ def test_keys_and_values_that_cannot_be_kept_are_refused(hf: Holdfast) -> None:
 def test_two_threads_that_set_lose_nothing(hf: Holdfast) -> None:
     session = hf.session("t", "1")
     handles = [hf.load_session(session.id) for _ in range(8)]
-    at_once(lambda number: [handles[number].kv.set(f"{number} {at}", at) for at in range(10)])
+
+    def write(number: int) -> None:
+        for at in range(10):
+            handles[number].kv.set(f"{number} {at}", at)
+
+    at_once(write)
     assert sorted(session.kv.items()) == sorted(f"{number} {at}" for number in range(8) for at in range(10))
     at_once(lambda number: handles[number].kv.set("same", number))
     assert list(session.kv.items())[-1] == "same"

@@ -30,7 +30,7 @@ TEXTS = [
     "مرحبا \u202eabc\u202c",
     "日本語のテキスト 中文 한국어",
     "'; DROP TABLE messages; --",
-    'quotes " and \' and \\ and %s and :name and ? and $1 and {where}',
+    "quotes \" and ' and \\ and %s and :name and ? and $1 and {where}",
     "### user — 2026-01-01T00:00:00Z",
     "a" * 100_000,
     "é" * 2_000_000,
@@ -79,7 +79,7 @@ def test_images_and_files_survive_closing(durable_url: str) -> None:
 
 def test_parts_may_be_given_as_plain_objects(hf: Holdfast) -> None:
     session = hf.session("t", "1")
-    given = [
+    given: list[dict[str, Any]] = [
         {"type": "text", "text": "hi"},
         {"type": "image", "uri": "u", "media_type": "image/gif", "alt": "a"},
         {"type": "file", "uri": "f", "media_type": None, "name": "n"},
@@ -95,12 +95,15 @@ def test_parts_may_be_given_as_plain_objects(hf: Holdfast) -> None:
 
 
 def test_parts_that_cannot_be_kept_are_refused(hf: Holdfast) -> None:
+    text_of: Any = TextPart
+    image_of: Any = ImagePart
+    file_of: Any = FilePart
     session = hf.session("t", "1")
     wrong: list[Any] = [
         5, None, b"bytes", {"type": "text", "text": "x"}, [5], ["text"], [None], [{"type": "video", "uri": "x"}], [{}],
         [{"type": "text", "text": 5}], [{"type": "image"}], [{"type": "image", "uri": ""}], [ImagePart("")],
-        [ImagePart("u", alt=5)], [FilePart("u", name="\x00")], [TextPart("\ud800")], [TextPart(None)],
-        [FilePart(5)], [ImagePart("u", media_type="\x00")], [TextPart("x")] * 1001, [[TextPart("x")]],
+        [image_of("u", alt=5)], [FilePart("u", name="\x00")], [TextPart("\ud800")], [text_of(None)],
+        [file_of(5)], [ImagePart("u", media_type="\x00")], [TextPart("x")] * 1001, [[TextPart("x")]],
     ]  # fmt: skip
     for content in wrong:
         with pytest.raises(InvalidInput):
@@ -129,11 +132,12 @@ def test_tool_calls_results_names_flags_and_metadata_survive_closing(durable_url
 
 
 def test_tool_calls_that_cannot_be_kept_are_refused(hf: Holdfast) -> None:
+    call_of: Any = ToolCall
     session = hf.session("t", "1")
     wrong: list[Any] = [
         5, None, "text", {"name": "x"}, [5], [None], ["x"], [{"id": "1"}], [{"name": ""}], [{"name": 5}],
         [{"name": "x", "id": 5}], [{"name": "x", "arguments": "{}"}], [{"name": "x", "arguments": [1]}],
-        [{"name": "x", "function": {}}], [{"name": "x", 5: 1}], [ToolCall("1", "x", [1])], [ToolCall("1", "x", None)],
+        [{"name": "x", "function": {}}], [{"name": "x", 5: 1}], [call_of("1", "x", [1])], [call_of("1", "x", None)],
         [ToolCall("1", "x", {"a": object()})], [ToolCall("1", "x", {"a": float("inf")})],
         [ToolCall("1", "x", {"a": "\x00"})], [ToolCall("1", "x", {"a": "\ud800"})], [ToolCall("\x00", "x")],
     ]  # fmt: skip
@@ -145,8 +149,8 @@ def test_tool_calls_that_cannot_be_kept_are_refused(hf: Holdfast) -> None:
 
 def test_what_append_returns_is_what_is_read_later(hf: Holdfast) -> None:
     session = hf.session("t", "1")
-    arguments = {"tuple": (1, 2), "number": {1: "one"}}
-    metadata = {"tuple": (1, 2)}
+    arguments: dict[str, Any] = {"tuple": (1, 2), "number": {1: "one"}}
+    metadata: dict[str, Any] = {"tuple": (1, 2)}
     given = Message.new("assistant", "x", tool_calls=[ToolCall("1", "f", arguments)], metadata=metadata)
     arguments["later"] = metadata["later"] = ("changed",)
     [stored] = session.extend([given])
@@ -352,8 +356,9 @@ with Holdfast.open(given) as hf:
 
 def test_names_that_are_none_are_refused(hf: Holdfast) -> None:
     session = hf.session("t", "1")
+    wrong: list[Any] = ["", " x", "a\nb", "\x00", "\ud800", "x" * 257, 5, b"x"]
     for field in ("name", "tool_call_id", "idempotency_key"):
-        for bad in ("", " x", "a\nb", "\x00", "\ud800", "x" * 257, 5, b"x"):
+        for bad in wrong:
             with pytest.raises(InvalidInput):
                 session.append("user", "x", **{field: bad})
     assert session.count() == 0

@@ -257,7 +257,9 @@ def test_a_crash_between_delete_and_insert_of_an_update_loses_the_record(hf: Hol
 @pytest.mark.slow
 def test_a_kill_in_the_middle_of_updates_loses_no_record(durable_url: str) -> None:
     with Holdfast.open(durable_url) as hf:
-        ids = [hf.remember("version 0", user="alice", key=f"k_{at}", tags=["t"], metadata={"m": "0"}).id for at in range(5)]
+        ids = [
+            hf.remember("version 0", user="alice", key=f"k_{at}", tags=["t"], metadata={"m": "0"}).id for at in range(5)
+        ]
     code = """
 hf = Holdfast.open(given[0])
 print("ready", flush=True)
@@ -303,7 +305,11 @@ def test_a_json_path_built_from_a_metadata_key_breaks_on_dots_and_quotes(hf: Hol
 
 
 def test_images_and_files_in_a_message_come_back_empty_after_a_restart(durable_url: str) -> None:
-    parts = (TextPart("see"), ImagePart("https://x/y.png", "image/png", "a cat"), FilePart("f.pdf", "application/pdf", "F"))
+    parts = (
+        TextPart("see"),
+        ImagePart("https://x/y.png", "image/png", "a cat"),
+        FilePart("f.pdf", "application/pdf", "F"),
+    )
     with Holdfast.open(durable_url) as hf:
         session = hf.session("t", "1")
         session.append("user", parts)

@@ -27,7 +27,9 @@ def methods(facet: type) -> dict[str, Any]:
 
 
 def facets_of_a_transaction() -> dict[str, type]:
-    hints = {name: typing.get_type_hints(found.fget) for name, found in vars(base.Tx).items() if isinstance(found, property)}
+    hints = {
+        name: typing.get_type_hints(found.fget) for name, found in vars(base.Tx).items() if isinstance(found, property)
+    }
     return {name: hint["return"] for name, hint in hints.items()}
 
 
@@ -47,13 +49,14 @@ def test_every_method_of_the_port_takes_whose_memory_it_touches_first() -> None:
 
 
 def test_whose_memory_cannot_be_left_empty() -> None:
-    for kind in (Scope, Space, Home):
+    kinds: tuple[Any, ...] = (Scope, Space, Home)
+    for kind in kinds:
         with pytest.raises(TypeError):
             kind()
 
 
 def test_the_implementation_takes_what_the_port_says() -> None:
-    made = tx.SqlTx(_Nothing())  # type: ignore[arg-type]
+    made = tx.SqlTx(_Nothing())
     for name, facet in facets_of_a_transaction().items():
         behind = getattr(made, name)
         for method, declared in methods(facet).items():

@@ -22,7 +22,12 @@ def test_an_id_is_a_uuid_of_version_7_and_the_key_is_the_chat(hf: Holdfast) -> N
     session = hf.session("telegram", "12345", "7")
     assert UUID(session.id).version == 7
     assert UUID(session.id).variant == "specified in RFC 4122"
-    assert (session.key, session.channel, session.chat, session.thread) == ("telegram:12345:7", "telegram", "12345", "7")
+    assert (session.key, session.channel, session.chat, session.thread) == (
+        "telegram:12345:7",
+        "telegram",
+        "12345",
+        "7",
+    )
 
 
 def test_ids_sort_by_the_time_they_were_made(timed: Holdfast, clock: FakeClock) -> None:
@@ -41,8 +46,15 @@ def test_the_same_chat_again_is_the_same_session(hf: Holdfast) -> None:
 
 
 def test_another_channel_chat_thread_user_or_agent_is_another_session(hf: Holdfast) -> None:
-    base = {"channel": "telegram", "chat": "1", "user": "alice", "agent": "assistant"}
-    others = ({}, {"channel": "whatsapp"}, {"chat": "2"}, {"thread": "1"}, {"user": "bob"}, {"agent": "coder"})
+    base: dict[str, Any] = {"channel": "telegram", "chat": "1", "user": "alice", "agent": "assistant"}
+    others: tuple[dict[str, str], ...] = (
+        {},
+        {"channel": "whatsapp"},
+        {"chat": "2"},
+        {"thread": "1"},
+        {"user": "bob"},
+        {"agent": "coder"},
+    )
     assert len({hf.session(**{**base, **other}).id for other in others}) == len(others)
 
 
@@ -92,13 +104,14 @@ def test_an_empty_user_is_refused_and_not_somebody_else(hf: Holdfast) -> None:
 
 
 def test_a_part_that_is_no_name_is_refused(hf: Holdfast) -> None:
+    whole: dict[str, Any] = {"channel": "c", "chat": "1", "user": "alice"}
     for part in ("channel", "chat", "thread", "user", "agent"):
         for bad in (" a", "a ", "a\nb", "a\x00b", "\ud800", "x" * 257, "é" * 129, "a\u2028b", "a\x9bb"):
             with pytest.raises(InvalidKey):
-                hf.session(**{"channel": "c", "chat": "1", "user": "alice", part: bad})
+                hf.session(**{**whole, part: bad})
     for part in ("channel", "chat", "thread"):
         with pytest.raises(InvalidKey):
-            hf.session(**{"channel": "c", "chat": "1", "user": "alice", part: ""})
+            hf.session(**{**whole, part: ""})
     assert hf.sessions() == []
 
 
@@ -215,7 +228,7 @@ def test_sessions_are_filtered_by_user_agent_channel_and_state(hf: Holdfast) -> 
     hf.session("telegram", "1", user="alice", agent="coder").pause()
     hf.session("whatsapp", "1", user="bob", agent="coder").terminate()
 
-    def found(**filters: str) -> set[tuple[str, str, str]]:
+    def found(**filters: Any) -> set[tuple[str, str, str]]:
         return {(info.user, info.agent, info.key.channel) for info in hf.sessions(**filters)}
 
     assert len(found()) == 8
@@ -320,7 +333,9 @@ def test_expiry_is_kept(timed: Holdfast, clock: FakeClock) -> None:
 
 def test_a_session_survives_closing_with_all_it_had(durable_url: str, clock: FakeClock) -> None:
     with Holdfast.open(durable_url, clock=clock) as hf:
-        session = hf.session("telegram", "a:b", "t", user="alice", agent="coder", metadata={"x": [1, 2]}, ttl=timedelta(1))
+        session = hf.session(
+            "telegram", "a:b", "t", user="alice", agent="coder", metadata={"x": [1, 2]}, ttl=timedelta(1)
+        )
         session.append("user", "hello")
         session.pause()
         before = session.refresh()

@@ -131,9 +131,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_one_stays_untouched_and_start_goes_on(
-    folder: Path, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bad_one_stays_untouched_and_start_goes_on(folder: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
     content = BAD[name]
     path = put(folder, "" if isinstance(content, bytes) else content)
     if isinstance(content, bytes):

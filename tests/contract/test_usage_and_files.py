@@ -49,7 +49,12 @@ def test_usage_belongs_to_one_session_and_survives(durable_url: str) -> None:
 
 def test_threads_that_count_at_once_count_right(hf: Holdfast) -> None:
     session = hf.session("t", "1")
-    at_once(lambda _: [session.add_usage("m", input_tokens=1, output_tokens=2, cost=0.25) for _ in range(10)])
+
+    def count(_: int) -> None:
+        for _ in range(10):
+            session.add_usage("m", input_tokens=1, output_tokens=2, cost=0.25)
+
+    at_once(count)
     assert session.usage().models == (ModelUsage("m", 80, 80, 160, 0, 20.0),)
 
 

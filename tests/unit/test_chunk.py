@@ -10,7 +10,9 @@ from holdfast.domain.chunk import ChunkDraft
 from holdfast.write.chunk import cut, drafts
 
 words = st.text("abc", min_size=1, max_size=30)
-marks = st.sampled_from([" ", "  ", "\n", "\n\n", ". ", "! ", "?) ", "。", "！", "… ", ".", "\t", "\r\n", "\u3000", "\x1c"])
+marks = st.sampled_from(
+    [" ", "  ", "\n", "\n\n", ". ", "! ", "?) ", "。", "！", "… ", ".", "\t", "\r\n", "\u3000", "\x1c"]
+)
 texts = st.one_of(
     st.text(max_size=600),
     st.lists(st.one_of(words, marks), max_size=80).map("".join),

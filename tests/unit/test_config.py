@@ -25,7 +25,7 @@ def test_defaults_are_those_of_the_specification():
     assert (config.session.kv_cap, config.session.transcript_cap) == (200, 500)
     assert (config.context.max_tokens, config.context.recent_messages) == (4000, 20)
     assert (config.chunks.max_chars, config.chunks.overlap) == (640, 96)
-    assert (config.search.k, config.search.bm25_k1, config.search.bm25_b) == (10, 1.2, 0.3)
+    assert (config.search.k, config.search.bm25_k1, config.search.bm25_b) == (10, 1.2, 0.5)
     assert Config.load() == config
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import itertools
 import signal
 import sys
 import threading
@@ -459,8 +460,8 @@ def steps(code: CodeType) -> dict[int, str]:
 def interrupt_at(number: int, call: Callable[[], Any]) -> Any:
     """The outcome of a call that is interrupted at the n-th place inside the writer where Python handles signals.
 
-    Those places are the beginning of a function, the end of a call into C and the end of a loop's body. None when there are
-    fewer than n.
+    Those places are the beginning of a function, the end of a call into C and the end of a loop's body. None when there
+    are fewer than n.
     """
     places = 0
     before: dict[FrameType, str] = {}
@@ -492,30 +493,31 @@ def interrupt_at(number: int, call: Callable[[], Any]) -> Any:
 
 def test_a_leader_interrupted_anywhere_leaves_nobody_waiting_and_doubles_nothing() -> None:
     """Ctrl-C reaches the main thread anywhere, also between taking the others' work and running it."""
-    wrong = []
-    number = 0
-    while True:
-        number += 1
+    wrong: list[str] = []
+    for number in itertools.count(1):
         memory = Memory()
         crowd = Crowd(Writer(memory, 256))
-        released, others = threading.Event(), []
-        holder = crowd.pool.submit(crowd.writer.exclusive, lambda: released.wait(PATIENCE))
-        leader = crowd.pool.submit(interrupt_at, number, lambda: crowd.writer.write(adding("leader")))
-        crowd.wait_for_leader_or(leader)
-        for at in range(2):
-            others.append(crowd.call(adding(at)))
-        crowd.wait_for_calls(2 if leader.done() else 3)
-        released.set()
-        answer = leader.result(PATIENCE)
-        if answer is None:
+        leader, others = _interrupted_leader(crowd, number)
+        if leader is None:
             break
-        problem = _left_by(memory, crowd, others, answer)
-        if problem:
-            wrong.append(f"{answer}: {problem}")
-        holder.result(PATIENCE)
+        if problem := _left_by(memory, crowd, others, leader):
+            wrong.append(f"{leader}: {problem}")
         crowd.pool.shutdown(wait=not problem)
     assert number > 25
     assert wrong == []
+
+
+def _interrupted_leader(crowd: Crowd, number: int) -> tuple[Any, list[Future[Any]]]:
+    """What became of a leader interrupted at the n-th place, and the callers who waited behind it."""
+    released = threading.Event()
+    holder = crowd.pool.submit(crowd.writer.exclusive, lambda: released.wait(PATIENCE))
+    leader = crowd.pool.submit(interrupt_at, number, lambda: crowd.writer.write(adding("leader")))
+    crowd.wait_for_leader_or(leader)
+    others = [crowd.call(adding(at)) for at in range(2)]
+    crowd.wait_for_calls(2 if leader.done() else 3)
+    released.set()
+    holder.result(PATIENCE)
+    return leader.result(PATIENCE), others
 
 
 def _left_by(memory: Memory, crowd: Crowd, others: list[Future[Any]], answer: Any) -> str:

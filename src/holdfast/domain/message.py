@@ -9,10 +9,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, Union
 
-from holdfast.domain.text import MAX_CONTENT_BYTES, checked_text, optional_name, shown
+from holdfast.domain.text import MAX_CONTENT_BYTES, checked_choice, checked_text, optional_name, shown
 from holdfast.domain.times import checked_time
 from holdfast.domain.tokens import estimate
-from holdfast.domain.values import checked_json, checked_metadata
+from holdfast.domain.values import at_most, checked_flag, checked_json, checked_metadata
 from holdfast.errors import InvalidInput
 
 MAX_PARTS = 1_000
@@ -96,12 +96,12 @@ class Message:
         body = checked_content(content)
         searchable = _searchable(body, calls)
         return cls(
-            role=_checked_role(role),
+            role=checked_choice(Role, role, "role"),
             content=body,
             name=optional_name(name, "name"),
             tool_calls=calls,
             tool_call_id=optional_name(tool_call_id, "tool_call_id"),
-            is_error=bool(is_error),
+            is_error=checked_flag(is_error, "is_error"),
             metadata=checked_metadata(metadata) if metadata else {},
             created_at=None if created_at is None else checked_time(created_at, "created_at"),
             sequence=0 if sequence is None else _checked_sequence(sequence),
@@ -167,10 +167,7 @@ def checked_content(content: object) -> str | tuple[Part, ...]:
         return checked_text(content, "content")
     if not isinstance(content, Iterable) or isinstance(content, (bytes, Mapping)):
         raise InvalidInput(f"content must be text or a list of parts, not {type(content).__name__}")
-    parts = tuple(_checked_part(part) for part in content)
-    if len(parts) > MAX_PARTS:
-        raise InvalidInput(f"content has {len(parts):,} parts; the limit is {MAX_PARTS:,}")
-    return parts
+    return tuple(_checked_part(part) for part in at_most(MAX_PARTS, content, "content has too many parts"))
 
 
 def _checked_part(part: object) -> Part:
@@ -211,13 +208,6 @@ def part_from_json(value: Mapping[str, Any]) -> Part:
             raise InvalidInput(f"a part's type is text, image or file, not {shown(other)}")
 
 
-def _checked_role(role: object) -> Role:
-    try:
-        return Role(str(role))
-    except ValueError:
-        raise InvalidInput(f"role must be one of {', '.join(Role)}; not {shown(role)}") from None
-
-
 def _checked_sequence(sequence: object) -> int:
     if isinstance(sequence, bool) or not isinstance(sequence, int):
         raise InvalidInput(f"sequence must be a whole number, not {type(sequence).__name__}")
@@ -229,7 +219,7 @@ def _checked_sequence(sequence: object) -> int:
 def _checked_calls(calls: object) -> tuple[ToolCall, ...]:
     if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes, Mapping)):
         raise InvalidInput(f"tool_calls must be a list of tool calls, not {type(calls).__name__}")
-    return tuple(_checked_call(call) for call in calls)
+    return tuple(_checked_call(call) for call in at_most(MAX_PARTS, calls, "there are too many tool calls"))
 
 
 def _checked_call(call: object) -> ToolCall:

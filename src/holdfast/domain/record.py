@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from holdfast.domain.scope import Home
-from holdfast.domain.text import shown
+from holdfast.domain.text import checked_choice, shown
 from holdfast.errors import InvalidInput
 
 
@@ -162,17 +162,11 @@ def fingerprint(type: RecordType, content: str) -> str:
 
 
 def checked_layer(value: object) -> Layer:
-    try:
-        return Layer(str(value))
-    except ValueError:
-        raise InvalidInput(f"layer must be one of {', '.join(Layer)}; not {shown(value)}") from None
+    return checked_choice(Layer, value, "layer")
 
 
 def checked_type(value: object) -> RecordType:
-    try:
-        return RecordType(str(value))
-    except ValueError:
-        raise InvalidInput(f"type must be one of {', '.join(RecordType)}; not {shown(value)}") from None
+    return checked_choice(RecordType, value, "type")
 
 
 def checked_share(value: object, what: str) -> float:

@@ -7,8 +7,12 @@ control characters, so that a name always prints as it compares.
 from __future__ import annotations
 
 import re
+from enum import StrEnum
+from typing import TypeVar
 
 from holdfast.errors import InvalidInput, InvalidKey
+
+E = TypeVar("E", bound=StrEnum)
 
 MAX_CONTENT_BYTES = 4 * 1024 * 1024
 MAX_NAME_BYTES = 256
@@ -60,6 +64,16 @@ def checked_name(value: object, what: str, *, max_bytes: int = MAX_NAME_BYTES) -
 
 def optional_name(value: object, what: str) -> str | None:
     return None if value is None else checked_name(value, what)
+
+
+def checked_choice(kind: type[E], value: object, what: str) -> E:
+    """The member of a closed list of words."""
+    try:
+        if isinstance(value, str):
+            return kind(value)
+    except ValueError:
+        pass
+    raise InvalidInput(f"{what} must be one of {', '.join(kind)}; not {shown(value)}")
 
 
 def shown(value: object) -> str:

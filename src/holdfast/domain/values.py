@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, TypeVar
 
 from holdfast.domain.text import checked_text, shown
 from holdfast.errors import InvalidInput
+
+T = TypeVar("T")
 
 MAX_KEYS = 1_000
 MAX_MAP_BYTES = 256 * 1024
@@ -75,6 +78,20 @@ def checked_label(value: object, what: str) -> str:
     if not text:
         raise InvalidInput(f"{what} is empty")
     return text
+
+
+def at_most(limit: int, values: Iterable[T], complaint: str) -> list[T]:
+    """The values, read no further than the limit: an iterable may have no end."""
+    found = list(islice(values, limit + 1))
+    if len(found) > limit:
+        raise InvalidInput(f"{complaint}; the limit is {limit:,}")
+    return found
+
+
+def checked_flag(value: object, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{what} must be true or false, not {type(value).__name__}")
+    return value
 
 
 def checked_number(value: object, what: str) -> int:

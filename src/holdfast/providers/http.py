@@ -79,16 +79,16 @@ def _opener() -> OpenerDirector:
 def _read(response: HTTPResponse, until: float) -> bytes:
     """The timeout of a socket is for each piece; this one is for all of them."""
     pieces: list[bytes] = []
-    size = 0
-    while piece := response.read1(_PIECE):
+    size, promised = 0, response.length  # none when the end says itself where it is
+    while size != promised and (piece := response.read1(_PIECE)):
         pieces.append(piece)
         size += len(piece)
         if time.monotonic() > until:
             raise TimeoutError
         if size > _MAX_BYTES:
             raise HttpFailure(f"answered more than {_MAX_BYTES >> 20} MB", passing=False)
-    if response.length:
-        raise ConnectionError(f"{response.length} bytes are missing")
+    if promised is not None and size < promised:
+        raise ConnectionError(f"{promised - size} bytes are missing")
     return b"".join(pieces)
 
 

@@ -16,6 +16,10 @@ _ASKING = """can could some any about not no all just more most very much many u
 one like give want need us too here now over such only own same other both each few suggest suggestion suggestions
 recommend recommendation recommendations tip tips advice idea ideas help think thinking remind mention mentioned discuss
 discussed talk talked chat conversation conversations previous previously earlier said say wondering"""
+# They say when, which a date answers and not a text that repeats them.
+_TIMES = """ago last next past previous yesterday today tomorrow day days week weeks weekend month months year years
+monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september
+october november december one two three four five six seven eight nine ten eleven twelve couple few"""
 _ASKS_WHEN = re.compile(
     r"\bwhen\b|\bwhat (?:date|day|month|year|time)\b|\bhow (?:long|many (?:days|weeks|months|years))\b", re.IGNORECASE
 )
@@ -63,6 +67,10 @@ class Question:
             return dict.fromkeys(self.terms, 1.0)
         return {term: asking if term in only_asking else 1.0 for term in self.terms}
 
+    def beside_the_point(self, names: Sequence[str]) -> frozenset[int]:
+        """Terms whose absence from a text does not mean that it is about something else: names and times."""
+        return frozenset(query_terms(" ".join(names))) | _time_terms()
+
     def named(self, names: Sequence[str]) -> list[int]:
         """The numbers of the names that stand in the question."""
         return [
@@ -74,6 +82,11 @@ class Question:
     def spans(self, first: datetime, last: datetime) -> list[Span]:
         """The times the question names, among those from which something is stored."""
         return spans(self.text, self.at, range(first.year, last.year + 1))
+
+
+@cache
+def _time_terms() -> frozenset[int]:
+    return frozenset(query_terms(_TIMES + " " + " ".join(map(str, range(1, 32)))))
 
 
 @cache

@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.recall.question import Question
 from holdfast.recall.recipes import Recipe
 from holdfast.recall.times import Span
-from holdfast.storage.catalogue import Catalogue
+from holdfast.storage.catalogue import KEPT, Catalogue
 
 if TYPE_CHECKING:
     from holdfast.storage.catalogue import Array
@@ -58,7 +58,7 @@ def rank(
         return NOTHING
     words = smooth(catalogue, signals.words, *recipe.words_beside)
     dense = None if signals.cosine is None else smooth(catalogue, signals.cosine, *recipe.dense_beside)
-    chosen = best_of(_within(words, allowed), recipe.candidates) & (words > 0)
+    chosen = best_of(_within(words, allowed), recipe.candidates) & (signals.words > 0)
     if dense is not None:
         chosen |= best_of(_within(dense, allowed), recipe.candidates)
     if allowed is not None:
@@ -128,7 +128,8 @@ def _who_and_when(
     if catalogue.names:
         named = question.named(catalogue.names)
         if len(named) == 1:
-            parts["speaker"] = (catalogue.speaker[message] == named[0]).astype(float)
+            speaker = catalogue.speaker[message]
+            parts["speaker"] = ((speaker == named[0]) | (speaker == KEPT)).astype(float)
             bonus += recipe.speaker * parts["speaker"]
     elif not question.about_assistant:
         parts["speaker"] = catalogue.is_user[message].astype(float)

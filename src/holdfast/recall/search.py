@@ -12,13 +12,12 @@ from holdfast.config import Search as SearchConfig
 from holdfast.domain.chunk import ChunkQuery, Hit, Signal, SourceKind
 from holdfast.domain.record import RecordFilter, checked_layer, checked_type
 from holdfast.domain.scope import Space
-from holdfast.domain.text import checked_text, shown
+from holdfast.domain.text import checked_choice, checked_text, shown
 from holdfast.domain.times import checked_time, from_seconds
-from holdfast.domain.values import checked_label, checked_strings
+from holdfast.domain.values import at_most, checked_label, checked_strings
 from holdfast.errors import InvalidInput
 from holdfast.recall.question import Question
 from holdfast.recall.recipes import Recipe
-from holdfast.storage.analysis import query_terms
 from holdfast.storage.base import Stored, Tx
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_HITS = 1000
 MAX_CONDITIONS = 100
+MAX_LISTED = 10_000
 _PAGE = 64
 
 T = TypeVar("T")
@@ -70,10 +70,10 @@ def _signals(tx: Tx, space: Space, catalogue: Catalogue, wanted: Search) -> Sign
 
     from holdfast.recall.rank import Signals
 
-    names = frozenset(term for name in catalogue.names for term in query_terms(name))
+    beside = wanted.question.beside_the_point(catalogue.names)
     weights = wanted.question.weights(wanted.recipe.asking_words)
     config = wanted.config
-    found = tx.chunks.score_words(space, weights, names, config.bm25_k1, config.bm25_b)
+    found = tx.chunks.score_words(space, weights, beside, config.bm25_k1, config.bm25_b)
     if found is None:
         return Signals(np.zeros(catalogue.chunks), 0.0, 0.0)
     # The scores reach as far as the last ordinal that matched.
@@ -150,7 +150,7 @@ def chunk_query(
     as_of: datetime | None,
 ) -> ChunkQuery:
     return ChunkQuery(
-        kinds=_once(_kind(kind) for kind in _listed(kinds, "kinds")),
+        kinds=_once(checked_choice(SourceKind, kind, "a kind") for kind in _listed(kinds, "kinds")),
         session=session,
         since=None if since is None else checked_time(since, "since"),
         until=None if until is None else checked_time(until, "until"),
@@ -163,13 +163,6 @@ def _once(values: Iterable[T]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _kind(value: object) -> SourceKind:
-    try:
-        return SourceKind(str(value))
-    except ValueError:
-        raise InvalidInput(f"kinds are {', '.join(SourceKind)}; not {shown(value)}") from None
-
-
 def _listed(values: Iterable[Any] | None, what: str) -> Sequence[Any]:
     """One text where a list is meant is a list of one, not of its letters."""
     if values is None:
@@ -178,4 +171,4 @@ def _listed(values: Iterable[Any] | None, what: str) -> Sequence[Any]:
         return (values,)
     if not isinstance(values, Iterable):
         raise InvalidInput(f"{what} must be a list, not {type(values).__name__}")
-    return tuple(values)
+    return at_most(MAX_LISTED, values, f"{what} has too many entries")

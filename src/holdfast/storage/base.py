@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source
 from holdfast.domain.message import Message
 from holdfast.domain.record import Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
-
-if TYPE_CHECKING:
-    from holdfast.storage.catalogue import Array, Catalogue
+from holdfast.storage.catalogue import Array, Catalogue
 
 T = TypeVar("T")
 
@@ -147,9 +145,9 @@ class Chunks(Protocol):
     def drop_record(self, space: Space, record_id: str) -> int: ...
     def catalogue(self, space: Space) -> Catalogue | None: ...
     def score_words(
-        self, space: Space, weights: Mapping[int, float], names: frozenset[int], k1: float, b: float
+        self, space: Space, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
     ) -> WordScores | None:
-        """``names`` count for the scores, but not for how much of the question is covered."""
+        """Terms ``beside`` the point count for the scores, but not for how much of the question is covered."""
 
     def allowed(self, space: Space, query: ChunkQuery) -> list[int] | None:
         """The ordinals the filters leave, or None when they leave all."""

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any  # annotations can be read without numpy
 
 # How many chunks a process remembers at most, over all spaces; about a hundred bytes each.
 MAX_CHUNKS = 2_000_000
+# The speaker of a record: whoever is asked about, since it was kept for its own sake.
+KEPT = -2
 
 
 class ChunkFacts(NamedTuple):
@@ -91,8 +95,10 @@ def build(facts: Sequence[ChunkFacts]) -> Catalogue:
         time_word=(traits & Trait.TIME_WORD) != 0,
         standing_wish=(traits & Trait.STANDING_WISH) != 0,
         session=np.unique(unique[:, 0], return_inverse=True)[1].reshape(-1) if count else index,
-        is_user=np.array([fact.role == "user" for fact in facts], dtype=bool)[first],
-        speaker=np.array([numbers.get(fact.name or "", -1) for fact in facts], dtype=np.int32)[first],
+        is_user=np.array([fact.role == "user" or not fact.session for fact in facts], dtype=bool)[first],
+        speaker=np.array(
+            [numbers.get(fact.name or "", -1) if fact.session else KEPT for fact in facts], dtype=np.int32
+        )[first],
         time=np.array([fact.created_at / 1e6 for fact in facts], dtype=np.float64)[first],
         ends_asking=((traits & Trait.ENDS_ASKING) != 0)[first],
         only_asks=((traits & Trait.ONLY_ASKS) != 0)[first],

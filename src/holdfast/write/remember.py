@@ -23,7 +23,7 @@ from holdfast.domain.record import (
 from holdfast.domain.scope import Home, Scope
 from holdfast.domain.text import checked_text, shown
 from holdfast.domain.times import checked_time
-from holdfast.domain.values import checked_label, checked_strings
+from holdfast.domain.values import at_most, checked_flag, checked_label, checked_strings
 from holdfast.errors import InvalidInput, RecordNotFound
 from holdfast.storage.analysis import analyse, query_terms
 from holdfast.storage.base import Tx
@@ -93,7 +93,8 @@ def _checked_list(what: str) -> Callable[[object], tuple[str, ...]]:
     def check(value: object) -> tuple[str, ...]:
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise InvalidInput(f"{what} must be a list of texts, not {type(value).__name__}")
-        items = tuple(dict.fromkeys(checked_label(item, f"one of {what}") for item in value))
+        given = at_most(10 * MAX_TAGS, value, f"{what} has too many entries")
+        items = tuple(dict.fromkeys(checked_label(item, f"one of {what}") for item in given))
         if len(items) > MAX_TAGS:
             raise InvalidInput(f"{what} has {len(items):,} entries; the limit is {MAX_TAGS}")
         return items
@@ -124,7 +125,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "confidence": lambda value: checked_share(value, "confidence"),
     "salience": lambda value: checked_share(value, "salience"),
     "references": _checked_list("references"),
-    "pinned": bool,
+    "pinned": lambda value: checked_flag(value, "pinned"),
     "valid_from": lambda value: checked_time(value, "valid_from"),
     "valid_to": lambda value: checked_time(value, "valid_to"),
     "expires_at": lambda value: checked_time(value, "expires_at"),

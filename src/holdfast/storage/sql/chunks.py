@@ -167,10 +167,10 @@ class SqlChunks:
         return self._catalogues.get(row.id, row.removals, known + fresh if fresh else known)
 
     def score_words(
-        self, space: Space, weights: Mapping[int, float], names: frozenset[int], k1: float, b: float
+        self, space: Space, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
     ) -> WordScores | None:
         row = self._space(space)
-        return None if row is None else words.score(self._db, row, weights, names, k1, b)
+        return None if row is None else words.score(self._db, row, weights, beside, k1, b)
 
     def allowed(self, space: Space, query: ChunkQuery) -> list[int] | None:
         row = self._space(space)

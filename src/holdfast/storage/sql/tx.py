@@ -10,9 +10,9 @@ from holdfast.storage.sql.sessions import SqlKeyValues, SqlMessages, SqlSessions
 
 
 class SqlTx:
-    def __init__(self, db: Db, catalogues: Catalogues) -> None:
+    def __init__(self, db: Db, catalogues: Catalogues | None = None) -> None:
         self.db = db
-        self.chunks = SqlChunks(db, catalogues)
+        self.chunks = SqlChunks(db, catalogues or Catalogues())
         self.records = SqlRecords(db, self.chunks)
         self.sessions = SqlSessions(db, self.chunks)
         self.messages = SqlMessages(db)

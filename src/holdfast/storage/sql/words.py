@@ -137,7 +137,7 @@ def _without(data: bytes, ordinals: set[int]) -> bytes:
 
 
 def score(
-    db: Db, space: SpaceRow, weights: Mapping[int, float], names: frozenset[int], k1: float, b: float
+    db: Db, space: SpaceRow, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
 ) -> WordScores:
     """BM25 of every chunk, by ordinal, and how much of the question is known here at all."""
     import numpy as np  # late: most commands never search
@@ -152,7 +152,7 @@ def score(
         entries = found.get(term)
         matching = 0 if entries is None else len(entries)
         # A young store knows few words: what it lacks says less than what an old one lacks.
-        share = 0.0 if term in names else weights[term]
+        share = 0.0 if term in beside else weights[term]
         mass = share * math.log1p((max(chunk_count, _YOUNG) - matching + 0.5) / (matching + 0.5))
         total += mass
         if entries is None:

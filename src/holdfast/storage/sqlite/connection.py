@@ -137,7 +137,7 @@ class SqliteConnection:
         self.path = path
         self.raw = _connect(path, config, reader=reader)
         self.db = SqliteDb(self.raw, path)
-        self.tx = SqlTx(self.db, catalogues or Catalogues())
+        self.tx = SqlTx(self.db, catalogues)
 
     def begin(self) -> None:
         self.db.plain("BEGIN IMMEDIATE")

@@ -1,0 +1,573 @@
+"""Every public argument with values nobody should give: each call works, or raises an error of ours.
+
+One that raised has changed nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Config, Holdfast, ImagePart, Message, Session, TextPart, ToolCall
+from holdfast.domain.message import Role
+from holdfast.errors import HoldfastError
+from holdfast.handle import KeyValues
+from tests.contract.rows import faults
+
+UNKNOWN = "01890000-0000-7000-8000-000000000000"
+
+
+class Silent:
+    """Cannot even be printed."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+    __str__ = __repr__
+
+
+def nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def deep(depth: int) -> Any:
+    value: Any = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+HUGE = 10**5000
+EARLY, LATE = datetime.min, datetime.max  # noqa: DTZ901  # without a zone on purpose
+HOSTILE: list[Any] = [
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1,
+        7,
+        2**31,
+        2**53,
+        2**61,
+        2**62,
+        2**63,
+        2**64,
+        -(2**63),
+        HUGE,
+        -HUGE,
+        1.5,
+        -0.0,
+        1e308,
+    ),
+    *(math.nan, math.inf, -math.inf, 1j, "", " ", "a", "A", "user", "\x00", "a\x00b", "\ud800", "a\udfff", "\x1b[2J"),
+    *("\u2028", "\ufeff", "é" * 300, "x" * 70_000, "../../etc/passwd", "'; DROP TABLE sessions; --", "%s%n{0}:name"),
+    *(
+        "${x}",
+        UNKNOWN,
+        UNKNOWN.upper(),
+        "2026-01-01",
+        "global",
+        b"bytes",
+        b"\x00\xff",
+        bytearray(b"x"),
+        [],
+        ["a"],
+        [None],
+    ),
+    *(
+        [["a"]],
+        ("a", "a"),
+        {"a"},
+        frozenset(),
+        {},
+        {"a": "b"},
+        {"a": 1},
+        {1: 2},
+        {None: "x"},
+        {"a": None},
+        {"a": object()},
+    ),
+    *(
+        {"\x00": "x"},
+        {"\ud800": "x"},
+        {"": "x"},
+        {"a": math.nan},
+        {"a": HUGE},
+        nested(50),
+        nested(500),
+        nested(100_000),
+    ),
+    *(
+        deep(120),
+        deep(5000),
+        object(),
+        Silent(),
+        [Silent()],
+        {"a": Silent()},
+        int,
+        len,
+        Role.USER,
+        Role,
+        ...,
+    ),
+    *(
+        ValueError("x"),
+        range(3),
+        iter("ab"),
+        memoryview(b"x"),
+        datetime(2026, 1, 1),
+        EARLY,
+        LATE,
+        EARLY.replace(tzinfo=UTC),
+    ),
+    *(LATE.replace(tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC).date()),
+    *(EARLY.replace(tzinfo=timezone(timedelta(hours=14))), LATE.replace(tzinfo=timezone(-timedelta(hours=12)))),
+    *(
+        timedelta(0),
+        timedelta(-1),
+        timedelta.max,
+        timedelta.min,
+        TextPart("x"),
+        [TextPart("x")],
+        [ImagePart("")],
+        Path("x"),
+    ),
+    *([ToolCall("", "")], ToolCall("a", "b"), Message.new("user", "x")),
+]
+
+BATCHES: list[Any] = [
+    [Message("user", "plain text for a role")],  # type: ignore[arg-type]
+    [Message(Role.USER, 5)],  # type: ignore[arg-type]
+    [Message(Role.USER, None)],  # type: ignore[arg-type]
+    [Message(Role.USER, "a\x00b")],
+    [Message(Role.USER, "\ud800")],
+    [Message(Role.USER, ("text",))],  # type: ignore[arg-type]
+    [Message(Role.USER, "x", sequence=-5)],
+    [Message(Role.USER, "x", sequence="5")],  # type: ignore[arg-type]
+    [Message(Role.USER, "x", sequence=2**70)],
+    [Message(Role.USER, "x", created_at=datetime(2026, 1, 1))],
+    [Message(Role.USER, "x", created_at="now")],  # type: ignore[arg-type]
+    [Message(Role.USER, "x", tool_calls=(5,))],  # type: ignore[arg-type]
+    [Message(Role.USER, "x", tool_calls=(ToolCall("a", "b", {"c": object()}),))],
+    [Message(Role.USER, "x", metadata={"a": object()})],
+    [Message(Role.USER, "x", metadata={"a": math.nan})],
+    [Message(Role.USER, "x", name="\ud800")],
+    [Message(Role.USER, "x", name=5)],  # type: ignore[arg-type]
+    [Message(Role.USER, "x", idempotency_key="\x00")],
+    [Message(Role.USER, "x", tokens="many")],  # type: ignore[arg-type]
+    [Message(Role.USER, "x", tokens=2**70)],
+    [Message(Role.USER, "x", is_error="yes")],  # type: ignore[arg-type]
+    [Message.new("user", "good"), Message(Role.USER, 5)],  # type: ignore[arg-type]
+]
+
+BIG = "word " * 2_000_000
+
+MEMORY: dict[str, dict[str, Any]] = {
+    "session": {"channel": "c", "chat": "1", "user": "alice"},
+    "load_session": {"session_id": "SESSION"},
+    "sessions": {},
+    "recall": {"query": "walrus", "user": "alice"},
+    "remember": {"content": "a walrus", "user": "alice"},
+    "record": {"id": "RECORD"},
+    "records": {"user": "alice"},
+    "count_records": {},
+    "search_metadata": {"key": "k", "value": "v"},
+    "update": {"id": "RECORD", "user": "alice", "content": "new"},
+    "history": {"id": "RECORD"},
+    "forget": {"id": UNKNOWN},
+    "import_snapshot": {"path": "missing.json"},
+    "backup": {"path": "BACKUP"},
+    "doctor": {},
+    "tenant": {"name": "other"},
+    "stats": {},
+    "file_sessions": {},
+}
+UPDATES = (
+    "key title type layer tags metadata confidence salience references pinned valid_from valid_to ttl expires_at colour"
+)
+SESSION: dict[str, dict[str, Any]] = {
+    "append": {"role": "user", "content": "hello"},
+    "extend": {"messages": [Message.new("user", "x")]},
+    "recent": {},
+    "messages": {},
+    "restore": {},
+    "context": {},
+    "set_summary": {"text": "s", "upper_sequence": 1},
+    "swap_summary": {"text": "s", "upper_sequence": 1, "expected_epoch": 0},
+    "update_metadata": {"changes": {"a": 1}},
+    "expire_in": {"ttl": None},
+    "set_working_memory": {"text": "x"},
+    "transcript": {},
+    "add_usage": {"model": "m"},
+}
+BARE = set("refresh count summary new clear pause resume terminate delete export_transcript list_files usage".split())
+KV: dict[str, dict[str, Any]] = {
+    "get": {"key": "k"},
+    "set": {"key": "k", "value": 1},
+    "delete": {"key": "k"},
+    "items": {},
+}
+
+
+def test_every_public_method_is_here() -> None:
+    def names(kind: type) -> set[str]:
+        return {name for name, found in inspect.getmembers(kind) if callable(found) and name[0] != "_"}
+
+    assert names(Holdfast) - {"open", "close"} == set(MEMORY)
+    assert names(Session) == set(SESSION) | BARE
+    assert names(KeyValues) == set(KV)
+
+
+class Target:
+    """A store with something in it, and a fresh session for each call."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.hf = Holdfast.open(url)
+        self.folder = folder
+        self.numbers = itertools.count()
+        kept = self.hf.session("t", "kept", user="alice")
+        kept.append("user", "a walrus")
+        self.session = kept
+        self.record = self.hf.remember("a walrus record", user="alice", key="kept", metadata={"k": "v"})
+
+    def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with our own values at their places."""
+        own = {"SESSION": self.session.id, "RECORD": self.record.id}
+        made: dict[str, Any] = {}
+        for name, value in arguments.items():
+            if type(value) is str and value in own:
+                made[name] = own[value]
+            elif type(value) is str and value == "BACKUP":
+                made[name] = self.folder / f"backup{next(self.numbers)}.db"
+            else:
+                made[name] = value
+        return made
+
+
+def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
+    for name, base in MEMORY.items():
+        yield f"Holdfast.{name}", getattr(target.hf, name), base
+    for name, base in SESSION.items():
+        yield f"Session.{name}", getattr(target.session, name), base
+    for name, base in KV.items():
+        yield f"KeyValues.{name}", getattr(target.session.kv, name), base
+
+
+def arguments_of(name: str, call: Callable[..., Any]) -> list[str]:
+    parameters = inspect.signature(call).parameters.values()
+    found = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    return found + (UPDATES.split() if name == "Holdfast.update" else [])
+
+
+def attempt(call: Callable[..., Any], name: str, arguments: dict[str, Any]) -> BaseException | None:
+    try:
+        if name == "Holdfast.update":
+            call(arguments.pop("id"), **arguments)
+        else:
+            call(**arguments)
+    except Exception as error:
+        return error
+    return None
+
+
+def run(target: Target, values: list[Any], only: Callable[[str, str], bool]) -> list[str]:
+    wrong = []
+    for name, call, base in calls(target):
+        for argument in arguments_of(name, call):
+            if not only(name, argument):
+                continue
+            for at, value in enumerate(values):
+                if argument == "progress" and callable(value):
+                    continue  # what a function raises that somebody gave is theirs
+                before = target.hf.stats()
+                error = attempt(call, name, target.filled({**base, argument: value}))
+                what = f"{name}({argument}=<{at}: {type(value).__name__}>)"
+                if error is not None and not isinstance(error, HoldfastError):
+                    wrong.append(f"{what} raised {type(error).__name__}: {str(error)[:100]}")
+                if error is not None and target.hf.stats() != before:
+                    wrong.append(f"{what} raised {type(error).__name__} and changed something")
+        if found := faults(target.hf):
+            wrong.append(f"after {name}: {found}")
+            break
+    return wrong
+
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
+    monkeypatch.chdir(tmp_path)
+    made = Target(request.param, tmp_path / "backups")
+    yield made
+    made.hf.close()
+
+
+memory = pytest.mark.parametrize("target", [":memory:"], indirect=True)
+
+
+@memory
+@pytest.mark.parametrize(
+    "part", ["Holdfast.session", "Holdfast.recall", "Holdfast.remember", "Holdfast.update", "Session", "rest"]
+)
+def test_every_argument_with_every_hostile_value(target: Target, part: str) -> None:
+    alone = ("Holdfast.session", "Holdfast.recall", "Holdfast.remember", "Holdfast.update")
+
+    def only(name: str, argument: str) -> bool:
+        if part in alone:
+            return name == part
+        return name not in alone and (name.startswith("Session.") == (part == "Session")) and name != "Holdfast.backup"
+
+    assert run(target, HOSTILE, only) == []
+
+
+@memory
+def test_a_backup_to_every_hostile_path(target: Target) -> None:
+    """A few of them are good paths: those must be files that open."""
+    assert run(target, HOSTILE, lambda name, argument: name == "Holdfast.backup") == []
+
+
+@memory
+def test_nothing_is_written_to_a_place_named_by_accident(target: Target, tmp_path: Path) -> None:
+    wrong: list[Any] = [None, 5, b"x", object, ["x"], {}]
+    for path in wrong:
+        with pytest.raises(HoldfastError):
+            target.hf.backup(path)
+    assert {path.name for path in tmp_path.iterdir()} <= {"backups"}
+
+
+@memory
+def test_messages_that_were_not_made_by_message_new(target: Target) -> None:
+    assert run(target, BATCHES, lambda name, argument: name == "Session.extend") == []
+    assert target.session.messages()
+    assert target.hf.recall("walrus", user="alice")
+
+
+@pytest.mark.postgres
+def test_texts_that_databases_dislike_on_postgres(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = Target(postgres_url, tmp_path / "backups")
+    values = [
+        *("\x00", "a\x00b", "\ud800", "\x1b\x85\u2028\ufeff", "", 2**62, 2**63, HUGE, {"\x00": "\x00"}, ["\x00"]),
+        *(["\ud800"], EARLY.replace(tzinfo=UTC), LATE.replace(tzinfo=UTC), b"x", math.nan, nested(500)),
+    ]
+    try:
+        assert run(made, values, lambda name, argument: name != "Holdfast.backup") == []
+    finally:
+        made.hf.close()
+
+
+@memory
+def test_ten_megabytes_in_every_text(target: Target) -> None:
+    numbers = "k limit offset count max_tokens last after before upper_sequence expected_epoch dry_run repair pinned"
+
+    def only(name: str, argument: str) -> bool:
+        return name not in ("Holdfast.backup", "Holdfast.doctor") and argument not in numbers.split()
+
+    assert run(target, [BIG, {"a": BIG}], only) == []
+
+
+@memory
+def test_a_million_of_everything(target: Target) -> None:
+    million = {f"key {number}": "v" for number in range(1_000_000)}
+    session = target.session
+    for call in (
+        lambda: session.append("user", "x", metadata=million),
+        lambda: session.update_metadata(million),
+        lambda: session.update_metadata({"inner": million}),
+        lambda: session.kv.set("k", million),
+        lambda: session.append("assistant", "x", tool_calls=[ToolCall("a", "b", million)]),
+        lambda: session.append("user", [TextPart("x")] * 1_000_000),
+        lambda: target.hf.remember("x", user="alice", metadata=million),
+        lambda: target.hf.remember("x", user="alice", tags=million),
+        lambda: target.hf.recall("x", user="alice", metadata=million),
+        lambda: target.hf.recall("x", user="alice", tags=million),
+        lambda: target.hf.records(tags=million),
+    ):
+        with pytest.raises(HoldfastError):
+            call()
+    assert session.count() == 1
+    assert target.hf.count_records() == 1
+    assert faults(target.hf) == []
+
+
+@memory
+def test_what_has_no_end_is_refused(target: Target) -> None:
+    calls: list[Callable[[], Any]] = [
+        lambda: target.session.append("user", itertools.repeat(TextPart("x"))),  # type: ignore[arg-type]
+        lambda: target.session.append("user", "x", tool_calls=itertools.repeat(ToolCall("a", "b"))),
+        lambda: target.hf.remember("x", user="alice", tags=itertools.repeat("a")),
+        lambda: target.hf.remember("x", user="alice", tags=map(str, itertools.count())),
+        lambda: target.hf.remember("x", user="alice", references=itertools.repeat("a")),
+        lambda: target.hf.recall("x", user="alice", kinds=itertools.repeat("record")),
+        lambda: target.hf.recall("x", user="alice", tags=map(str, itertools.count())),
+        lambda: target.hf.records(layers=itertools.repeat("semantic"), types=itertools.repeat("fact")),
+    ]
+    for call in calls:
+        with pytest.raises(HoldfastError):
+            call()
+
+
+@memory
+def test_what_is_nested_is_readable_once_it_was_stored(target: Target) -> None:
+    """Deep enough to be written by a shallow caller and to break every deeper reader."""
+    session = target.session
+    stored = 0
+    for depth in (10, 90, 99, 100, 200, 500, 800, 900, 930, 950, 960, 970, 980, 990):
+        for store in (
+            lambda value: session.kv.set("k", value),
+            lambda value: session.update_metadata({"k": value}),
+            lambda value: session.append("user", "x", metadata={"k": value}),
+            lambda value: session.append("assistant", "x", tool_calls=[ToolCall("a", "b", {"k": value})]),
+        ):
+            try:
+                store(nested(depth))
+            except HoldfastError:
+                continue
+            stored += 1
+            _called_deeply(lambda: (session.kv.items(), session.refresh(), session.messages(), target.hf.sessions()))
+    assert stored >= 8
+
+
+def _called_deeply(call: Callable[[], Any], depth: int = 300) -> None:
+    if depth:
+        _called_deeply(call, depth - 1)
+    else:
+        call()
+
+
+@memory
+def test_methods_without_arguments_take_none(target: Target) -> None:
+    for name in sorted(BARE):
+        with pytest.raises(TypeError):
+            getattr(target.session, name)(5)
+
+
+# Opening
+
+
+def test_every_hostile_value_where_a_store_is_opened() -> None:
+    wrong = []
+    for argument, (at, value) in itertools.product(
+        ("config", "llm", "embedder", "clock", "tenant"), enumerate(HOSTILE)
+    ):
+        if argument == "clock" and callable(value):
+            continue  # what a function raises that somebody gave is theirs
+        try:
+            with Holdfast.open(":memory:", **{argument: value}) as hf:
+                hf.session("t", "1").append("user", "hello")
+                hf.remember("x", user="alice")
+        except HoldfastError:
+            pass
+        except Exception as error:
+            wrong.append(f"open({argument}=<{at}: {type(value).__name__}>) raised {type(error).__name__}")
+    assert wrong == []
+
+
+def test_every_hostile_value_as_the_place_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = []
+    for at, value in enumerate(HOSTILE):
+        if type(value) is str and ".." in value:
+            continue  # a good place, but one outside the test's folder
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        what = f"open(<{at}: {type(value).__name__}>)"
+        try:
+            Holdfast.open(value).close()
+        except HoldfastError:
+            if list(folder.iterdir()):
+                wrong.append(f"{what} was refused and left something behind")
+        except Exception as error:
+            wrong.append(f"{what} raised {type(error).__name__}")
+        else:
+            if not isinstance(value, (str, Path)) or not str(value).strip():
+                wrong.append(f"{what} opened a store at a place named by accident")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["~nobody-has-this-name/x", "postgresql://", "postgres://[", "postgresql://nowhere.invalid:1/x", "mysql://x", "http://x/y",
+     "postgresql://host:port/x", "postgresql:///x?host=/nowhere&port=1", "postgresql://\x00", "x" * 5000, "a/" * 3000],
+)  # fmt: skip
+def test_places_that_are_none(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HoldfastError) as caught:
+        Holdfast.open(place, config=Config.load(overrides={"storage.connect_timeout_s": 1}))
+    assert len(str(caught.value)) < 8000
+    assert list(tmp_path.iterdir()) == []
+
+
+class Broken:
+    """An embedder in every way a provider breaks."""
+
+    name = "broken"
+    dimension = 3
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+def test_an_embedder_that_fails_loses_no_message(store_url: str) -> None:
+    import numpy as np
+
+    answers: list[Any] = [
+        *(
+            RuntimeError("boom"),
+            ValueError("x"),
+            TimeoutError(),
+            MemoryError(),
+            None,
+            5,
+            "abc",
+            [],
+            [[]],
+            [[1.0], [2.0]],
+        ),
+        *([[math.nan] * 3], [[math.inf] * 3], [[1e300] * 3], [["a"]], [None], [[None]], {}, [[HUGE]], iter(())),
+        *([[1.0, 2.0, 3.0]], np.asarray([[0.1, 0.2, 0.3]], dtype="float32"), [np.asarray([0.1, 0.2, 0.3])]),
+    ]
+    for number, answer in enumerate(answers):
+        with Holdfast.open(":memory:" if store_url == ":memory:" else store_url, embedder=Broken(answer)) as hf:
+            session = hf.session("t", "1", user="alice")
+            session.append("user", f"walrus{number}")
+            assert session.recent(1)[0].text == f"walrus{number}"
+            assert len(hf.recall(f"walrus{number}", user="alice")) == 1
+            assert faults(hf) == []
+
+
+def test_an_embedder_whose_dimension_changed_loses_no_message(durable_url: str) -> None:
+    for number, vector in enumerate(([0.1, 0.2, 0.3], [0.1, 0.2], [0.1, 0.2, 0.3])):
+        with Holdfast.open(durable_url, embedder=Broken([vector])) as hf:
+            session = hf.session("t", "1", user="alice")
+            session.append("user", f"walrus{number}")
+            assert session.count() == number + 1
+            assert len(hf.recall(f"walrus{number}", user="alice")) == 1
+
+
+def test_a_clock_that_is_wrong_is_an_error_of_ours() -> None:
+    for clock in (lambda: datetime(2026, 1, 1), lambda: None, lambda: 5):
+        try:
+            with Holdfast.open(":memory:", clock=clock) as hf:  # type: ignore[arg-type]
+                hf.session("t", "1").append("user", "hello")
+        except HoldfastError as error:
+            assert "clock" in str(error)  # noqa: PT017
+        else:
+            pytest.fail("a clock that tells no time was accepted")

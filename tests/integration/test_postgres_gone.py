@@ -1,0 +1,271 @@
+"""PostgreSQL stops, restarts, or cuts its clients off in the middle."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from holdfast import Config, Holdfast, Message
+from holdfast.errors import MigrationError, OutcomeUnknown, StorageError, StoreReadOnly, StoreUnavailable
+from holdfast.storage.postgres.connection import PostgresConnection, PostgresDb
+from tests.conftest import _refuse
+from tests.contract.rows import every_row, faults
+from tests.postgres_server import PostgresMissing, PostgresServer
+
+pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("postgres gone")]
+
+PATIENT = Config.load(overrides={"storage.connect_timeout_s": 2})
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[PostgresServer]:
+    """One server for these tests, which stop and start it; it keeps its promises to the disk."""
+    try:
+        server = PostgresServer.start_private(durable=True)
+    except PostgresMissing as error:
+        _refuse(str(error))
+    with server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: PostgresServer) -> PostgresServer:
+    shared.start()
+    return shared
+
+
+@pytest.fixture
+def url(server: PostgresServer) -> str:
+    return server.create_database()
+
+
+def name_of(url: str) -> str:
+    return urlsplit(url).path.removeprefix("/")
+
+
+@pytest.fixture
+def opened(url: str) -> Iterator[Holdfast]:
+    hf = Holdfast.open(url, config=PATIENT)
+    yield hf
+    hf.close()
+
+
+def test_a_server_that_stops_is_told_and_the_same_object_works_on_when_it_is_back(
+    server: PostgresServer, opened: Holdfast
+) -> None:
+    session = opened.session("t", "1", user="alice")
+    session.append("user", "the walrus before")
+    opened.remember("a walrus", user="alice", key="k")
+    before = every_row(opened)
+    for immediate in (False, True):
+        server.stop(immediate=immediate)
+        for call in (
+            lambda: session.append("user", "lost"),
+            session.messages,
+            lambda: opened.recall("walrus", user="alice"),
+            lambda: opened.remember("lost", user="alice", key="k"),
+            opened.sessions,
+            opened.stats,
+        ):
+            with pytest.raises(StoreUnavailable):
+                call()
+        server.start()
+        assert every_row(opened) == before
+        assert [message.text for message in session.messages()] == ["the walrus before"]
+        assert len(opened.recall("walrus", user="alice")) == 2
+    assert session.append("user", "after").sequence == 2
+    assert faults(opened) == []
+
+
+def test_a_server_that_is_not_there_when_a_store_is_closed_or_opened(server: PostgresServer, url: str) -> None:
+    hf = Holdfast.open(url, config=PATIENT)
+    hf.session("t", "1").append("user", "x")
+    server.stop()
+    begun = time.monotonic()
+    hf.close()
+    hf.close()
+    with pytest.raises(StoreUnavailable, match="reached"):
+        Holdfast.open(url, config=PATIENT)
+    assert time.monotonic() - begun < 10
+
+
+def test_connections_cut_while_idle_are_made_again_without_a_word(
+    server: PostgresServer, url: str, opened: Holdfast
+) -> None:
+    session = opened.session("t", "1", user="alice")
+    session.append("user", "0")
+    assert len(session.messages()) == 1
+    for number in range(1, 4):
+        assert server.kill_backends(name_of(url)) >= 1
+        assert session.append("user", str(number)).sequence == number + 1
+        server.kill_backends(name_of(url))
+        assert len(session.messages()) == number + 1
+
+
+def test_backends_killed_in_the_middle_of_appends_lose_and_double_nothing(
+    server: PostgresServer, url: str, opened: Holdfast
+) -> None:
+    """Callers that are told of a failure repeat the call with its key, as a program would."""
+    session = opened.session("t", "1", user="alice")
+    stop = threading.Event()
+    acknowledged: list[tuple[int, str]] = []
+    failures: list[BaseException] = []
+    unexpected: list[BaseException] = []
+
+    def write(thread: int) -> None:
+        number = 0
+        while not stop.is_set():
+            text = f"{thread} {number}"
+            for _ in range(50):
+                try:
+                    message = session.append("user", text, idempotency_key=text)
+                    acknowledged.append((message.sequence, text))
+                    break
+                except StorageError as error:
+                    failures.append(error)
+                except BaseException as error:
+                    unexpected.append(error)
+                    return
+            number += 1
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(12):
+        time.sleep(0.15)
+        server.kill_backends(name_of(url))
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    assert unexpected == []
+    assert len(acknowledged) > 50
+    stored = [(message.sequence, message.text) for message in session.messages()]
+    assert stored == sorted(acknowledged)
+    assert [sequence for sequence, _ in stored] == list(range(1, len(stored) + 1))
+    assert faults(opened) == []
+
+
+def test_what_was_acknowledged_is_there_and_what_was_refused_is_not(
+    server: PostgresServer, url: str, opened: Holdfast
+) -> None:
+    """Without keys and without repeating: the answer alone must be true, unless it says that nobody can know."""
+    session = opened.session("t", "1", user="alice")
+    told: dict[str, bool | None] = {}
+    stop = threading.Event()
+
+    def write(thread: int) -> None:
+        number = 0
+        while not stop.is_set():
+            text = f"{thread} {number}"
+            number += 1
+            try:
+                session.append("user", text)
+                told[text] = True
+            except OutcomeUnknown:
+                told[text] = None
+            except StorageError:
+                told[text] = False
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(12):
+        time.sleep(0.12)
+        server.kill_backends(name_of(url))
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    stored = [message.text for message in session.messages()]
+    assert len(stored) == len(set(stored)), "something was stored twice"
+    assert {text for text, kept in told.items() if kept} <= set(stored), "something acknowledged was lost"
+    assert {text for text, kept in told.items() if kept is False} & set(stored) == set(), "something refused is there"
+    assert len(stored) > 50
+    assert faults(opened) == []
+
+
+def test_a_crash_of_the_server_under_load_loses_nothing_acknowledged(server: PostgresServer, opened: Holdfast) -> None:
+    session = opened.session("t", "1", user="alice")
+    acknowledged: list[str] = []
+    stop = threading.Event()
+
+    def write(thread: int) -> None:
+        number = 0
+        while not stop.is_set():
+            text = f"{thread} {number}"
+            number += 1
+            try:
+                session.extend([Message.new("user", f"{text} question"), Message.new("assistant", f"{text} answer")])
+                acknowledged.append(text)
+            except StorageError:
+                time.sleep(0.01)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.4)
+    server.restart(immediate=True)
+    time.sleep(0.4)
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    stored = [message.text for message in session.messages()]
+    for text in acknowledged:
+        assert stored.count(f"{text} question") == stored.count(f"{text} answer") == 1
+    assert len(stored) % 2 == 0
+    assert faults(opened) == []
+
+
+def test_a_commit_whose_answer_is_lost_is_not_done_twice(
+    server: PostgresServer, opened: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit happened; the connection broke before its answer, and the server cannot be reached at once."""
+    session = opened.session("t", "1", user="alice")
+    real_plain, real_connect = PostgresDb.plain, PostgresConnection.connect
+    lost = iter([True])
+    refusals = iter([True, True])
+
+    def plain(self: PostgresDb, sql: str, params: Any = None) -> Any:
+        answer = real_plain(self, sql, params)
+        if sql == "COMMIT" and next(lost, False):
+            self.raw.close()
+            raise StoreUnavailable("the answer was lost")
+        return answer
+
+    def connect(self: PostgresConnection) -> None:
+        if self._db is not None and self._db.raw.closed and next(refusals, False):
+            raise StoreUnavailable("cannot be reached")
+        real_connect(self)
+
+    monkeypatch.setattr(PostgresDb, "plain", plain)
+    monkeypatch.setattr(PostgresConnection, "connect", connect)
+    with suppress(OutcomeUnknown):
+        session.append("user", "once")
+    assert [message.text for message in session.messages()] == ["once"]
+    session.append("user", "goes on")
+    assert session.count() == 2
+
+
+def test_an_account_that_may_not_make_tables_is_told_so(server: PostgresServer, url: str) -> None:
+    server.run("CREATE ROLE weak LOGIN")
+    with pytest.raises(MigrationError, match="permission denied"):
+        Holdfast.open(url.replace("postgres@", "weak@"), config=PATIENT)
+    assert server.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", database=name_of(url)) == [(0,)]
+
+
+def test_a_server_that_accepts_no_writes_says_so(server: PostgresServer, url: str, opened: Holdfast) -> None:
+    session = opened.session("t", "1", user="alice")
+    session.append("user", "before")
+    server.run(f"ALTER DATABASE {name_of(url)} SET default_transaction_read_only = on")
+    server.kill_backends(name_of(url))
+    with pytest.raises(StoreReadOnly):
+        session.append("user", "refused")
+    assert session.count() == 1
+    server.run(f"ALTER DATABASE {name_of(url)} RESET default_transaction_read_only")
+    server.kill_backends(name_of(url))
+    assert session.append("user", "after").sequence == 2

