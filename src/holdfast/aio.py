@@ -1,4 +1,5 @@
 """The same memory for asyncio: the same names, awaited.
+
 SQLite and the verbs above it are plain blocking code, so each call makes one hop to a thread of this object's own
 pool. A call that was handed to the pool is carried out even when the task that awaits it is cancelled: nothing is
 left half done.

@@ -1,4 +1,5 @@
 """How fast the store is, each figure as a ratio to something plain measured in the same run.
+
 Both sides of a comparison take turns, a round each, so that whatever else the machine does falls on both. A repeat's
 figure is taken over all its rounds; the result is the median of the repeats.
 """

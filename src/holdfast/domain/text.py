@@ -1,4 +1,5 @@
 """What text may be stored, and what may name something.
+
 Content is kept byte for byte, terminal escapes and all. Two things no database keeps faithfully are refused: NUL,
 which PostgreSQL cannot hold, and lone surrogates, which have no UTF-8. Names (ids, keys, channels) also refuse
 control characters, so that a name always prints as it compares.

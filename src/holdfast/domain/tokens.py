@@ -1,4 +1,5 @@
 """How many tokens a text costs, without a tokenizer.
+
 Byte-pair tokenizers spend about one token on a short word, one on two or three digits or marks, and one or more on
 each ideograph. Counting those classes separately stays close on English, code and Chinese alike, where characters/4
 does not.

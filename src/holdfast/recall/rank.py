@@ -174,4 +174,6 @@ def _ordered(catalogue: Catalogue, recipe: Recipe, at: Array, final: Array, part
     if recipe.one_hit_a_message:
         first = np.unique(catalogue.message[at[order]], return_index=True)[1]
         order = order[np.sort(first)]
-    return Ranked(at[order], final[order], {name: values[order] for name, values in parts.items()})
+    # Between 0 and 1, and 0.5 for a candidate like the average one; the order is the same.
+    scores = 1 / (1 + np.exp(-final[order]))
+    return Ranked(at[order], scores, {name: values[order] for name, values in parts.items()})

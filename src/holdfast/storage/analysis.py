@@ -1,4 +1,5 @@
 """Text to index terms: the one analysis both for what is stored and for what is asked.
+
 Words are folded and stemmed (Snowball English); Chinese, Japanese and Korean runs become overlapping pairs, since
 they have no spaces; an emoji is a word. A term is kept as a 64-bit number, so that an index row holds no readable
 text.

@@ -1,4 +1,5 @@
 """The word index as plain rows.
+
 Each chunk carries its own terms. The newest chunks of a space, its *tail*, are searched by those. When the tail is
 long enough it is merged into postings: for each term, blocks of (ordinal, count, length) in the order of the
 ordinals. A search reads the blocks of its terms and the tail, so its cost follows the space it asks in and never the

@@ -1,4 +1,5 @@
 """One writer that groups commits, without a thread of its own.
+
 Every caller queues its work. The first becomes the leader: it runs all the work that is queued by then in one
 transaction, a savepoint each, commits once, wakes the others with their results, and hands the lead to whoever queued
 meanwhile. A lone caller is its own leader and pays an uncontended lock. Nobody is answered before the commit.
