@@ -110,7 +110,7 @@ def test_any_question_is_safe(hf: Holdfast) -> None:
 def test_a_question_of_a_megabyte_is_answered_in_seconds(hf: Holdfast) -> None:
     store(hf, "a needle in a haystack")
     chance = random.Random(5)
-    distinct = " ".join(f"{chance.getrandbits(40):x}" for _ in range(95_000))
+    distinct = " ".join(f"{chance.getrandbits(96):x}" for _ in range(40_000))
     for question in (
         distinct + " needle",
         "needle " * 150_000,
@@ -414,12 +414,12 @@ def test_more_than_two_thousand_messages_are_all_found(hf: Holdfast) -> None:
     sessions = [hf.session("t", str(chat), user="alice") for chat in range(4)]
     for round_ in range(3):
         for chat, session in enumerate(sessions):
-            texts = [f"needle{round_}x{chat}x{number} common straw" for number in range(200)]
+            texts = [f"needle{round_}x{chat}x{number} common straw" for number in range(170)]
             session.extend([Message.new("user", text) for text in texts])
         for number in range(10):
             hf.remember(f"needle record {round_} {number} common", user="alice", key=f"k_{number}")
-    assert hf.stats()["messages"] == 2400
-    for round_, chat, number in ((0, 0, 0), (0, 3, 199), (1, 2, 100), (2, 3, 199)):
+    assert hf.stats()["messages"] == 2040
+    for round_, chat, number in ((0, 0, 0), (0, 3, 169), (1, 2, 100), (2, 3, 169)):
         word = f"needle{round_}x{chat}x{number}"
         assert said(hf.recall(word, user="alice")) == [f"{word} common straw"]
     assert len(hf.recall("straw", user="alice", k=1000)) == 1000
@@ -437,7 +437,7 @@ def test_more_than_two_thousand_messages_are_all_found(hf: Holdfast) -> None:
 @pytest.mark.slow
 @pytest.mark.postgres
 def test_ranking_is_the_same_on_sqlite_and_postgres(tmp_path: Path, postgres_url: str, clock: FakeClock) -> None:
-    messages = corpus(7, 1300)
+    messages = corpus(7, 1150)
     with Holdfast.open(tmp_path, clock=clock) as one, Holdfast.open(postgres_url, clock=clock) as two:
         for hf in (one, two):
             for chat in range(2):

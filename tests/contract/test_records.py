@@ -217,14 +217,14 @@ def test_processes_that_save_one_key_make_one_record(durable_url: str) -> None:
 with Holdfast.open(given) as hf:
     begin()
     ids = []
-    for at in range(40):
+    for at in range(25):
         ids.append(hf.remember(f"{number} {at}", user="alice", key=f"key_{at}").id)
     answer(ids)
 """
     answers = run_together(code, durable_url, count=3)
     assert answers[0] == answers[1] == answers[2]
     with Holdfast.open(durable_url) as hf:
-        assert hf.count_records(user="alice") == 40
+        assert hf.count_records(user="alice") == 25
         assert faults(hf) == []
 
 

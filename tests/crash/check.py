@@ -1,4 +1,4 @@
-"""Comparing a store with what its writers noted: every acknowledged deed is there, the others at most once and whole."""
+"""Comparing a store with what its writers noted: acknowledged deeds are there, the others at most once and whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from holdfast import Holdfast, Message, Record, SessionInfo
 from holdfast.errors import StoreUnavailable
@@ -51,7 +51,7 @@ class Findings:
             "no writer saw an error it should not": self.refused,
         }
 
-    def __iadd__(self, other: Findings) -> Findings:
+    def __iadd__(self, other: Findings) -> Self:
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
         return self
@@ -264,8 +264,8 @@ def _history(hf: Holdfast, record: Record, findings: Findings) -> list[str]:
 def fits(events: Iterable[Deed], actual: Sequence[str], resets: set[str]) -> bool:
     """Can this list of deeds be what the events left, each unanswered one having happened or not?
 
-    Events add themselves to the list; those of a kind in ``resets`` empty it. The positions in the list that may have been
-    reached are followed through the events; None stands for a list that will still be emptied.
+    Events add themselves to the list; those of a kind in ``resets`` empty it. The positions in the list that may have
+    been reached are followed through the events; None stands for a list that will still be emptied.
     """
     reached: set[int | None] = {0, None}
     for event in events:
@@ -273,7 +273,9 @@ def fits(events: Iterable[Deed], actual: Sequence[str], resets: set[str]) -> boo
             begun_anew: set[int | None] = {None, 0} if None in reached else set()
             reached = begun_anew if event.done else reached | begun_anew
         else:
-            added = {at + 1 for at in reached if at is not None and at < len(actual) and actual[at] == event.name}
+            added: set[int | None] = {
+                at + 1 for at in reached if at is not None and at < len(actual) and actual[at] == event.name
+            }
             waiting: set[int | None] = reached & {None}
             reached = added | waiting if event.done else reached | added
     return len(actual) in reached

@@ -1,7 +1,7 @@
 """What the writers write, told by the name of each deed alone: whoever checks can say word for word what must be there.
 
-A deed's name says who did it, ``op2x0x7x31``: writer 2, its thread 0, its seventh life, deed 31. A deed of several messages
-numbers them: ``op2x0x7x31i0``, ``op2x0x7x31i1``, … The name is the first word of the text.
+A deed's name says who did it, ``op2x0x7x31``: writer 2, its thread 0, its seventh life, deed 31. A deed of several
+messages numbers them: ``op2x0x7x31i0``, ``op2x0x7x31i1``, … The name is the first word of the text.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from holdfast import FilePart, Message, TextPart, ToolCall
 
 _NAME = re.compile(r"op(\d+)x(\d+)x(\d+)x(\d+)(?:i(\d+))?\b")
 _WORDS = (
-    "amber bridge candle delta ember forest garden harbour island jungle kettle ladder meadow needle orchard pepper quarry "
-    "river saddle timber umbrella valley window yellow zephyr 東京 café наука 🦊 running walked houses children"
+    "amber bridge candle delta ember forest garden harbour island jungle kettle ladder meadow needle orchard pepper "
+    "quarry river saddle timber umbrella valley window yellow zephyr 東京 café наука 🦊 running walked houses children"
 ).split()
 _START = datetime(2025, 1, 1, tzinfo=UTC)
 
@@ -66,7 +66,9 @@ def message(marker: str, *, once: bool = False) -> Message:
     words = text(marker)
     shape = chance.randrange(8)
     content: Any = [TextPart(words), FilePart(f"file:///{marker}", "text/plain", marker)] if shape == 0 else words
-    calls = [ToolCall(f"call-{marker}", "look", {"for": marker, "deep": {"list": [1, None, "ü"]}})] if shape == 1 else ()
+    calls = (
+        [ToolCall(f"call-{marker}", "look", {"for": marker, "deep": {"list": [1, None, "ü"]}})] if shape == 1 else ()
+    )
     return Message.new(
         "assistant" if calls else chance.choice(("user", "assistant", "tool", "user")),
         content,
@@ -80,7 +82,7 @@ def message(marker: str, *, once: bool = False) -> Message:
 
 @dataclass
 class Deed:
-    """One call, as its writer noted it: begun, and perhaps answered. Without an answer it may or may not have happened."""
+    """One call, as its writer noted it: begun, and perhaps answered. Without an answer it may have happened or not."""
 
     name: str
     kind: str

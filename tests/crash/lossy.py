@@ -20,10 +20,10 @@ _QUERY = re.compile(rb"Q.{4}COMMIT\x00", re.DOTALL)
 
 
 class LossyNetwork:
-    """Passes everything on, but cuts a connection at every ``every``-th COMMIT, and then turns ``refusals`` callers away.
+    """Passes everything on, but cuts a connection at every ``every``-th COMMIT, then turns ``refusals`` callers away.
 
-    ``before``: the COMMIT never reaches the server. ``after``: it is carried out, and only the answer is lost. ``late``: it
-    arrives when the client has long been cut off. Nobody gets through while ``meanwhile`` runs.
+    ``before``: the COMMIT never reaches the server. ``after``: it is carried out, and only the answer is lost.
+    ``late``: it arrives when the client has long been cut off. Nobody gets through while ``meanwhile`` runs.
     """
 
     def __init__(

@@ -4,8 +4,8 @@
         pid = nursery.start("tests.crash.writer:run", store="data", ...)
         nursery.kill(pid)
 
-The child holds no store open and runs no thread, so what it forks is as good as new. When this process is gone, however it went,
-the child ends whatever it started.
+The child holds no store open and runs no thread, so what it forks is as good as new. When this process is gone, however
+it went, the child ends whatever it started.
 """
 
 from __future__ import annotations

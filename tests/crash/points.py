@@ -1,7 +1,7 @@
 """Dying at a chosen point: before the n-th statement or file operation of a job, in a process of its own.
 
-A job is run again and again, one point later each time, until it survives. So every state a crash can leave is seen, not
-only the likely ones.
+A job is run again and again, at one point after the other. So every state a crash can leave is seen, not only the
+likely ones.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Fuse:
 
 
 def run(job: str, at: int, store: str, target: str = "", count: str = "") -> None:
-    """In the child: do the job on the store, and die at that point of it. A survivor leaves the number of points there."""
+    """In the child: do the job on the store, and die at that point of it. A survivor notes the number of points."""
     fuse = Fuse(at)
     _wire(fuse)
     secrets.token_bytes = Random(job).randbytes  # type: ignore[assignment]  # the same ids each time
@@ -99,9 +99,11 @@ def _wire(fuse: Fuse) -> None:
 
 
 def furnish(hf: Holdfast) -> None:
-    """Something of everything. The word index has a merged part, and a tail that a few more chunks make long enough to merge."""
+    """Something of everything. The word index has a merged part, and a tail that a few more chunks would merge."""
     session = hf.session("test", "chat", user="alice")
-    session.extend([Message.new("user", f"message {number} about topic{number % 7}") for number in range(words.TAIL * 2 - 12)])
+    session.extend(
+        [Message.new("user", f"message {number} about topic{number % 7}") for number in range(words.TAIL * 2 - 12)]
+    )
     session.append("user", "the long one. " * 90, idempotency_key="long")
     session.kv.set("color", "green")
     session.swap_summary("so far", 5, 0)

@@ -97,7 +97,7 @@ def test_a_struck_postgres_loses_nothing(
 @pytest.mark.slow
 @on_disk
 def test_several_processes_on_one_store(nursery: Nursery, disk_url: str, tmp_path: Path, chance: Random) -> None:
-    """Two MCP clients on one file saw "database is locked". On a server, writers that lock each other out wait for seconds."""
+    """Two MCP clients on one file saw "database is locked"; on a server, deadlocks keep writers waiting."""
     Holdfast.open(disk_url).close()
     fleet = Fleet(nursery, disk_url, tmp_path, chance, pace=0.001)
     time.sleep(2.5)
@@ -304,7 +304,9 @@ def test_an_import_killed_at_any_point_happens_once(nursery: Nursery, tmp_path: 
 def imported(rows: Dump | None) -> Dump:
     """What came of the import; not from where, which is another place every time."""
     tables = {name: (rows or {}).get(name, []) for name in ("sessions", "messages", "summaries", "chunks", "imports")}
-    return tables | {"imports": [(digest, sessions, messages) for _, digest, _, sessions, messages, _ in tables["imports"]]}
+    return tables | {
+        "imports": [(digest, sessions, messages) for _, digest, _, sessions, messages, _ in tables["imports"]]
+    }
 
 
 SNAPSHOT = [
@@ -365,6 +367,7 @@ def test_a_copy_to_postgres_killed_at_any_point_is_whole_or_empty(
     scene = Scene(nursery, "copy", furnished, tmp_path)
     whole = in_any_order(dump(furnished))
     with Holdfast.open(postgres_url) as hf:
+        left: Dump = {}
         for at in range(1, 1000, 3):
             store, _ = scene.play(at, target=postgres_url)
             shutil.rmtree(store)
@@ -387,7 +390,9 @@ def dump_tx(tx: Any) -> Dump:
     rows: Dump = {}
     for table in TABLES:
         found = tx.db.composed(f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {', '.join(table.key)}")
-        rows[table.name] = [tuple(bytes(value) if isinstance(value, memoryview) else value for value in row) for row in found]
+        rows[table.name] = [
+            tuple(bytes(value) if isinstance(value, memoryview) else value for value in row) for row in found
+        ]
     return rows
 
 
@@ -426,6 +431,9 @@ def faults(folder: Path) -> list[Any]:
 
 
 def until_alone(hf: Holdfast) -> None:
-    sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
+    sql = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
+    )
     while raw_store(hf).read(lambda tx: tx.db.composed(sql)) != [(0,)]:
         time.sleep(0.01)

@@ -2,10 +2,10 @@
 
     python -m tests.crash.torture [--short] [--kills N] [--backend sqlite|postgres|both] [--seed S]
 
-Writers in several processes, each with several threads, write to one store and note every call before it and after its answer.
-They are killed with SIGKILL at random moments and replaced at once. Against PostgreSQL their connections are cut and the server
-process behind one is killed, too, which makes the whole server start again. After each round the store is compared with the
-notes. Exit status 1 when anything that was acknowledged is missing, anything is there twice, or anything is unsound.
+Writers in several processes, each with several threads, write to one store and note every call before it and after
+its answer. They are killed with SIGKILL at random moments and replaced at once. Against PostgreSQL their connections
+are cut and the server process behind one is killed, too, which makes the whole server start again. After each round
+the store is compared with the notes. Exit status 1 when anything acknowledged is missing, there twice, or unsound.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="torture", description="Kill writers without mercy, and count what is missing.")
+    parser = argparse.ArgumentParser(
+        prog="torture", description="Kill writers without mercy, and count what is missing."
+    )
     parser.add_argument("--short", action="store_true", help="the form for every day: about two minutes")
     parser.add_argument("--kills", type=int, help="how many on each backend")
     parser.add_argument("--backend", choices=("sqlite", "postgres", "both"), default="both")

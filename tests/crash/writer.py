@@ -61,7 +61,7 @@ def _open(store: str) -> Holdfast:
 
 
 def _unfinished(folder: Path, writer: int, life: int) -> dict[Doer, deeds.Deed]:
-    """Each thread's append with an idempotency key that the last life was killed in: it is repeated, as a client would."""
+    """Each thread's append with an idempotency key that the last life was killed in: a client would repeat it."""
     found = deeds.read_notes(notebook(folder, writer, life - 1))
     return {deeds.doer_of(deed.name): deed for deed in found.values() if deed.kind == "append once" and not deed.done}
 
@@ -199,7 +199,7 @@ class Hand:
 
     def _remember(self) -> None:
         def call(deed: str) -> str:
-            labels = {"tags": ["torture"], "metadata": {"deed.made": deed}}
+            labels: dict[str, Any] = {"tags": ["torture"], "metadata": {"deed.made": deed}}
             self.records[deed] = self.hf.remember(deeds.text(deed), user=self.user, **labels).id
             return self.records[deed]
 

@@ -162,7 +162,9 @@ class PlainMemory:
     def with_key(self, home: Home, key: str | None) -> PlainRecord | None:
         if key is None:
             return None
-        return next((record for record in self.records.values() if (record.now.home, record.now.key) == (home, key)), None)
+        return next(
+            (record for record in self.records.values() if (record.now.home, record.now.key) == (home, key)), None
+        )
 
     def in_scope(self, tenant: str, **wanted: str | None) -> Iterator[PlainRecord]:
         """By user, agent and session id, each if given: a user's own and those of the user's sessions."""

@@ -42,7 +42,7 @@ CAPS = (2, 3, 5)
 EXAMPLES = {"memory": 150, "sqlite": 70, "postgres": 25}
 STEPS = 50
 
-# A run may draw only so much: what is stored comes from a few choices of every kind, and the order of the calls from many.
+# A run may draw only so much: what is stored comes from a few choices of every kind, the order of calls from many.
 words = st.sampled_from(
     (
         "",
@@ -61,7 +61,11 @@ json_values = st.sampled_from(
 metadata = st.dictionaries(names, json_values, max_size=2)
 labels = st.dictionaries(names, st.sampled_from(("v", "w", "ü'")), max_size=2)
 moments = st.sampled_from(
-    (datetime(1990, 1, 1, tzinfo=UTC), datetime(2026, 3, 10, 12, 0, 30, 5, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
+    (
+        datetime(1990, 1, 1, tzinfo=UTC),
+        datetime(2026, 3, 10, 12, 0, 30, 5, tzinfo=UTC),
+        datetime(2100, 1, 1, tzinfo=UTC),
+    )
 )
 parts = st.sampled_from(
     (
@@ -72,7 +76,12 @@ parts = st.sampled_from(
     )
 )
 calls = st.sampled_from(
-    ((), (), (ToolCall("c1", "look", {"for": "dogs", "deep": [1, None]}),), (ToolCall("", "a"), ToolCall("c1", "b", {"": ""})))
+    (
+        (),
+        (),
+        (ToolCall("c1", "look", {"for": "dogs", "deep": [1, None]}),),
+        (ToolCall("", "a"), ToolCall("c1", "b", {"": ""})),
+    )
 )
 tags = st.sampled_from(((), ("red",), ("blue", "red"), ("ta'g",)))
 
@@ -84,7 +93,7 @@ fields = st.fixed_dictionaries(
         "metadata": labels,
         "title": words,
         "confidence": st.sampled_from((0, 0.3, 1)),
-        "pinned": st.just(True),  # noqa: FBT003
+        "pinned": st.just(True),
         "ttl": st.just(timedelta(seconds=30)),
     },
 )
@@ -374,7 +383,13 @@ class StoreMachine(RuleBasedStateMachine):
             self.compare(session)
 
     @has_session
-    @rule(data=st.data(), text=words, ahead=st.sampled_from((0, 0, -1, -2, 1)), stale=st.sampled_from((0, 0, 0, 1)), anyway=st.booleans())
+    @rule(
+        data=st.data(),
+        text=words,
+        ahead=st.sampled_from((0, 0, -1, -2, 1)),
+        stale=st.sampled_from((0, 0, 0, 1)),
+        anyway=st.booleans(),
+    )
     def swap_summary(self, data: st.DataObject, text: str, ahead: int, stale: int, anyway: bool) -> None:
         session, now = self.a_session(data), self.tick()
         handle, upper = self.handle(session), max(0, session.info.last_sequence + ahead)
@@ -399,7 +414,13 @@ class StoreMachine(RuleBasedStateMachine):
 
     # Records
 
-    @rule(data=st.data(), tenant=st.sampled_from(TENANTS), key=st.sampled_from((None, "dog", "cat")), text=words, given=fields)
+    @rule(
+        data=st.data(),
+        tenant=st.sampled_from(TENANTS),
+        key=st.sampled_from((None, "dog", "cat")),
+        text=words,
+        given=fields,
+    )
     def remember(self, data: st.DataObject, tenant: str, key: str | None, text: str, given: dict[str, Any]) -> None:
         self.keep(self.a_home(data, tenant), key, text, given)
 
@@ -429,7 +450,14 @@ class StoreMachine(RuleBasedStateMachine):
         data=st.data(),
         text=st.none() | words,
         changes=st.fixed_dictionaries(
-            {}, optional={"tags": tags, "metadata": labels, "title": words, "salience": st.sampled_from((0.25, 1)), "pinned": st.booleans()}
+            {},
+            optional={
+                "tags": tags,
+                "metadata": labels,
+                "title": words,
+                "salience": st.sampled_from((0.25, 1)),
+                "pinned": st.booleans(),
+            },
         ),
         foreign=st.booleans(),
     )
@@ -554,7 +582,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.compare_records(tenant, user=user)
         self.compare_records(tenant)
 
-    def compare_records(self, tenant: str, **scope: str) -> None:
+    def compare_records(self, tenant: str, **scope: Any) -> None:
         hf = self.on(tenant)
         in_scope = list(self.plain.in_scope(tenant, **scope))
         everything = newest_first(record.now for record in in_scope)
@@ -608,7 +636,10 @@ class StoreMachine(RuleBasedStateMachine):
             assert word in hit.text.split()
             assert hit.source.first_sequence is not None
             assert hit.source.last_sequence is not None
-            assert hit.source.first_sequence <= message.sequence <= hit.source.last_sequence or hit.source.name != message.name
+            assert (
+                hit.source.first_sequence <= message.sequence <= hit.source.last_sequence
+                or hit.source.name != message.name
+            )
 
     def find_record(self, plain: PlainRecord) -> None:
         record = plain.now
@@ -644,7 +675,7 @@ def test_every_store_agrees_with_plain_dicts(store_url: str, monkeypatch: pytest
     monkeypatch.setattr(index, "BLOCK", 3)
     backend = Backend(store_url)
     run_state_machine_as_test(
-        lambda: StoreMachine(backend),
+        lambda: StoreMachine(backend),  # type: ignore[arg-type]  # a factory will do
         settings=settings(
             max_examples=EXAMPLES[backend.name],
             stateful_step_count=STEPS,

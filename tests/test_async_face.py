@@ -1,0 +1,473 @@
+"""The asynchronous face: the same calls on threads of its own, and no call lost or doubled by a cancelled task.
+
+That both faces have the same names and arguments is shown in ``unit/test_faces.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import random
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from holdfast import AsyncHoldfast, AsyncSession, Config, Holdfast, Message
+from holdfast.aio import AsyncKeyValues
+from holdfast.config import Aio
+from holdfast.errors import SequenceConflict, StoreUnavailable
+
+TASKS = 200
+
+
+class Refusing(ThreadPoolExecutor):
+    """The loop's default executor belongs to the program around us: whoever uses it fails."""
+
+    def submit(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise AssertionError("the loop's default executor was used")
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Like asyncio.run, with a default executor that refuses, and an error for everything the loop complains of."""
+
+    async def watched() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(Refusing())
+        complaints: list[Any] = []
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        await main
+        gc.collect()
+        await asyncio.sleep(0)
+        assert complaints == []
+
+    asyncio.run(watched())
+
+
+async def cancel_at_random(calls: list[Callable[[], Coroutine[Any, Any, Any]]], chance: random.Random) -> list[Any]:
+    """Start all the calls and cancel each at a random moment, or never. Answers what became of them."""
+    tasks = []
+    for call in calls:
+        tasks.append(asyncio.create_task(call()))
+        if chance.random() < 0.3:
+            await asyncio.sleep(0)
+        if chance.random() < 0.6:
+            asyncio.get_running_loop().call_later(chance.expovariate(1 / 0.01), tasks[-1].cancel)
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def all_handed_over(session: AsyncSession) -> None:
+    """Cancelled calls are still carried out: wait until no more of them arrive."""
+    before, quiet = -1, 0
+    while quiet < 3:
+        await asyncio.sleep(0.05)
+        now = await session.count()
+        before, quiet = now, quiet + 1 if now == before else 0
+
+
+def faults(hf: Holdfast) -> list[Any]:
+    return [finding for finding in hf.doctor() if not finding.ok]
+
+
+# Every method
+
+
+def test_every_method_can_be_awaited_and_answers_like_the_other_face(tmp_path: Path) -> None:
+    """The same calls in the same order on two stores: the answers are equal but for the ids."""
+
+    def folder(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "told.json").write_text('[{"id": "telegram:1", "messages": []}]')
+        return tmp_path / name
+
+    async def one(place: Path) -> dict[str, Any]:
+        hf = await AsyncHoldfast.open(place, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC))
+        answers = {}
+        for name, call in CALLS.items():
+            answers[name] = _plain(await call(hf, await hf.session("a", "b", user="u"), place))
+        await hf.close()
+        return answers
+
+    def other(place: Path) -> dict[str, Any]:
+        with Holdfast.open(place, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC)) as hf:
+            waited = _Waited(hf)
+            session = lambda: hf.session("a", "b", user="u")  # noqa: E731
+            return {name: _plain(call(waited, _Waited(session()), place)) for name, call in CALLS.items()}
+
+    async def compare() -> None:
+        answers = await one(folder("async"))
+        assert answers == await asyncio.to_thread(other, folder("sync"))
+
+    asyncio.run(compare())
+
+
+class _Waited:
+    """A blocking object whose answers can be used where an awaited one's are."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        return _Waited(found) if name == "kv" else found
+
+
+def _plain(answer: Any) -> str:
+    """An answer without what differs between two stores: ids, and where they are."""
+    text = repr(answer).replace("<Async", "<")
+    return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|/\S*/a?sync\b|at 0x\w+", "…", text)
+
+
+Call = Callable[[Any, Any, Path], Any]
+CALLS: dict[str, Call] = {
+    "AsyncHoldfast.session": lambda hf, s, place: hf.session("x", "y", "z", user="u", metadata={"a": 1}),
+    "AsyncSession.append": lambda hf, s, place: s.append("user", "hello world", idempotency_key="k"),
+    "AsyncSession.extend": lambda hf, s, place: s.extend(
+        [Message.new("assistant", "hi there"), Message.new("user", "bye")]
+    ),
+    "AsyncSession.recent": lambda hf, s, place: s.recent(2),
+    "AsyncSession.messages": lambda hf, s, place: s.messages(after=1),
+    "AsyncSession.count": lambda hf, s, place: s.count(),
+    "AsyncSession.restore": lambda hf, s, place: s.restore(max_tokens=100),
+    "AsyncSession.context": lambda hf, s, place: s.context("hello"),
+    "AsyncSession.swap_summary": lambda hf, s, place: s.swap_summary("they met", 1, 0),
+    "AsyncSession.set_summary": lambda hf, s, place: s.set_summary("they met again", 2),
+    "AsyncSession.summary": lambda hf, s, place: s.summary(),
+    "AsyncSession.set_working_memory": lambda hf, s, place: s.set_working_memory("busy"),
+    "AsyncSession.working_memory": lambda hf, s, place: s.working_memory,
+    "AsyncKeyValues.set": lambda hf, s, place: s.kv.set("k", [1]),
+    "AsyncKeyValues.get": lambda hf, s, place: s.kv.get("k"),
+    "AsyncKeyValues.items": lambda hf, s, place: s.kv.items(),
+    "AsyncKeyValues.delete": lambda hf, s, place: s.kv.delete("k"),
+    "AsyncSession.transcript": lambda hf, s, place: s.transcript(2),
+    "AsyncSession.export_transcript": lambda hf, s, place: s.export_transcript(),
+    "AsyncSession.list_files": lambda hf, s, place: s.list_files(),
+    "AsyncSession.add_usage": lambda hf, s, place: s.add_usage("m", input_tokens=3, cost=0.5),
+    "AsyncSession.usage": lambda hf, s, place: s.usage(),
+    "AsyncSession.update_metadata": lambda hf, s, place: s.update_metadata({"k": "v"}),
+    "AsyncSession.expire_in": lambda hf, s, place: s.expire_in(None),
+    "AsyncSession.pause": lambda hf, s, place: s.pause(),
+    "AsyncSession.resume": lambda hf, s, place: s.resume(),
+    "AsyncSession.refresh": lambda hf, s, place: s.refresh(),
+    "AsyncHoldfast.load_session": lambda hf, s, place: hf.load_session(s.id, user="u"),
+    "AsyncHoldfast.sessions": lambda hf, s, place: hf.sessions(user="u"),
+    "AsyncHoldfast.remember": lambda hf, s, place: hf.remember(
+        "hello dog", user="u", key="dog", id=RECORD, metadata={"a.b": "c"}
+    ),
+    "AsyncHoldfast.record": lambda hf, s, place: hf.record(RECORD),
+    "AsyncHoldfast.records": lambda hf, s, place: hf.records(user="u"),
+    "AsyncHoldfast.count_records": lambda hf, s, place: hf.count_records(user="u"),
+    "AsyncHoldfast.search_metadata": lambda hf, s, place: hf.search_metadata("a.b", "c", user="u"),
+    "AsyncHoldfast.update": lambda hf, s, place: hf.update(RECORD, content="hello cat"),
+    "AsyncHoldfast.history": lambda hf, s, place: hf.history(RECORD),
+    "AsyncHoldfast.recall": lambda hf, s, place: hf.recall("hello", user="u"),
+    "AsyncHoldfast.forget": lambda hf, s, place: hf.forget(key="dog", user="u"),
+    "AsyncHoldfast.import_snapshot": lambda hf, s, place: hf.import_snapshot(place / "told.json"),
+    "AsyncHoldfast.file_sessions": lambda hf, s, place: hf.file_sessions(),
+    "AsyncHoldfast.doctor": lambda hf, s, place: hf.doctor(),
+    "AsyncHoldfast.stats": lambda hf, s, place: hf.stats(),
+    "AsyncHoldfast.backup": lambda hf, s, place: hf.backup(place / "backup.db"),
+    "AsyncSession.new": lambda hf, s, place: s.new(),
+    "AsyncSession.clear": lambda hf, s, place: s.clear(),
+    "AsyncSession.terminate": lambda hf, s, place: s.terminate(),
+    "AsyncSession.delete": lambda hf, s, place: s.delete(),
+}
+RECORD = "01890000-0000-7000-8000-000000000001"
+
+
+def test_no_method_is_left_out_above() -> None:
+    kinds = (AsyncHoldfast, AsyncSession, AsyncKeyValues)
+    awaited = {
+        f"{kind.__name__}.{name}"
+        for kind in kinds
+        for name, found in inspect.getmembers_static(kind)
+        if not name.startswith("_") and (inspect.iscoroutinefunction(getattr(kind, name)) or name == "working_memory")
+    }
+    assert awaited - {"AsyncHoldfast.open", "AsyncHoldfast.close"} == CALLS.keys()
+
+
+# Threads
+
+
+def test_calls_run_on_a_few_threads_of_our_own(tmp_path: Path) -> None:
+    seen: set[str] = set()
+    at_once, most = 0, 0
+    lock = threading.Lock()
+
+    def clock() -> datetime:
+        """Called by every write, on the thread that does it."""
+        nonlocal at_once, most
+        with lock:
+            seen.add(threading.current_thread().name)
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.002)
+        with lock:
+            at_once -= 1
+        return datetime(2026, 3, 10, tzinfo=UTC)
+
+    async def use() -> None:
+        config = Config(aio=Aio(threads=3))
+        async with await AsyncHoldfast.open(tmp_path, config=config, clock=clock) as hf:
+            session = await hf.session("a", "b")
+            await asyncio.gather(*(session.append("user", f"number {number}") for number in range(60)))
+            await asyncio.gather(*(hf.tenant("other").remember(f"fact {number}", user="u") for number in range(20)))
+
+    run(use())
+    assert all(name.startswith("holdfast") for name in seen)
+    assert len(seen) <= 3
+    assert most <= 3
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+
+
+def test_two_hundred_tasks_at_once(store_url: str) -> None:
+    async def use() -> None:
+        async with await AsyncHoldfast.open(store_url) as hf:
+            sessions = await asyncio.gather(*(hf.session("a", str(number % 5), user="u") for number in range(TASKS)))
+            assert len({session.id for session in sessions}) == 5
+
+            async def work(number: int) -> None:
+                session = sessions[number]
+                stored = await session.append("user", f"word{number}x")
+                await session.kv.set(str(number), number)
+                assert (await session.messages(after=stored.sequence - 1, limit=1)) == [stored]
+                assert [hit.text for hit in await hf.recall(f"word{number}x", user="u")] == [f"word{number}x"]
+
+            await asyncio.gather(*map(work, range(TASKS)))
+            for session in sessions[:5]:
+                sequences = [message.sequence for message in await session.messages()]
+                assert sequences == list(range(1, TASKS // 5 + 1))
+            assert [finding for finding in await hf.doctor() if not finding.ok] == []
+
+    run(use())
+
+
+# Cancellation
+
+
+def test_a_cancelled_call_repeated_with_its_key_is_there_once(store_url: str) -> None:
+    async def use() -> None:
+        chance = random.Random()
+        async with await AsyncHoldfast.open(store_url) as hf:
+            session = await hf.session("a", "b", user="u")
+
+            def append(number: int) -> Callable[[], Coroutine[Any, Any, Message]]:
+                return lambda: session.append("user", f"number {number}", idempotency_key=f"key {number}")
+
+            calls = [append(number) for number in range(TASKS)]
+            first = await cancel_at_random(calls, chance)
+            assert any(isinstance(answer, asyncio.CancelledError) for answer in first)
+            await cancel_at_random(calls, chance)
+            last = await asyncio.gather(*(call() for call in calls))
+            texts = Counter(message.text for message in await session.messages())
+            assert texts == Counter(f"number {number}" for number in range(TASKS))
+            for before, after in zip(first, last, strict=True):
+                assert isinstance(before, asyncio.CancelledError) or before == after
+            assert await session.count() == TASKS
+            assert [finding for finding in await hf.doctor() if not finding.ok] == []
+
+    run(use())
+
+
+def test_a_cancelled_call_without_a_key_is_there_once_or_not_at_all(store_url: str) -> None:
+    async def use() -> None:
+        async with await AsyncHoldfast.open(store_url) as hf:
+            session = await hf.session("a", "b", user="u")
+
+            def extend(number: int) -> Callable[[], Coroutine[Any, Any, list[Message]]]:
+                return lambda: session.extend(
+                    [Message.new("user", f"{number} first"), Message.new("user", f"{number} last")]
+                )
+
+            answers = await cancel_at_random([extend(number) for number in range(TASKS)], random.Random())
+            await all_handed_over(session)
+            stored = await session.messages()
+            texts = Counter(message.text for message in stored)
+            assert set(texts.values()) <= {1}
+            for number, answer in enumerate(answers):
+                there = [f"{number} {which}" in texts for which in ("first", "last")]
+                assert there in ([True, True], [False, False])
+                assert isinstance(answer, asyncio.CancelledError) or all(there)
+            assert [message.sequence for message in stored] == list(range(1, len(stored) + 1))
+            assert [finding for finding in await hf.doctor() if not finding.ok] == []
+
+    run(use())
+
+
+def test_an_error_after_the_cancellation_is_no_complaint(tmp_path: Path) -> None:
+    """Nobody waits for the answer any more: asyncio must not report it as never retrieved."""
+
+    async def use() -> None:
+        async with await AsyncHoldfast.open(tmp_path) as hf:
+            session = await hf.session("a", "b")
+            await session.append("user", "first", sequence=5)
+            with held(hf) as release:
+                task = asyncio.create_task(session.append("user", "refused", sequence=3))
+                await asyncio.sleep(0.05)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                release.set()
+            del task
+            with pytest.raises(SequenceConflict):
+                await session.append("user", "refused", sequence=3)
+            gc.collect()
+            assert await session.count() == 1
+
+    run(use())
+
+
+class held:  # noqa: N801 - reads as a verb
+    """The store's writer, kept busy by somebody else until released."""
+
+    def __init__(self, hf: AsyncHoldfast) -> None:
+        self._store = hf._sync._runtime.store
+        self._release, self._begun = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._hold)
+
+    def _hold(self) -> None:
+        def work(_: object) -> None:
+            self._begun.set()
+            self._release.wait(10)
+
+        self._store.write(work)
+
+    def __enter__(self) -> threading.Event:
+        self._thread.start()
+        self._begun.wait(10)
+        return self._release
+
+    def __exit__(self, *_: object) -> None:
+        self._release.set()
+        self._thread.join()
+
+
+def test_a_timeout_leaves_the_call_to_finish(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with await AsyncHoldfast.open(tmp_path) as hf:
+            session = await hf.session("a", "b")
+            with held(hf), pytest.raises(TimeoutError):
+                await asyncio.wait_for(session.append("user", "slow", idempotency_key="slow"), 0.05)
+            again = await session.append("user", "slow", idempotency_key="slow")
+            assert again.sequence == 1
+            assert await session.count() == 1
+
+    run(use())
+
+
+# Opening and closing
+
+
+def test_close_finishes_what_was_handed_over(store_url: str) -> None:
+    async def use() -> None:
+        hf = await AsyncHoldfast.open(store_url)
+        session = await hf.session("a", "b", user="u")
+        tasks = [asyncio.create_task(session.append("user", f"number {number}")) for number in range(TASKS)]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        await hf.close()
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(answer, Message) for answer in answers[1::2])
+        with pytest.raises(StoreUnavailable):
+            await session.append("user", "too late")
+        await hf.close()
+
+    run(use())
+    if store_url != ":memory:":
+        with Holdfast.open(store_url) as again:
+            texts = [message.text for message in again.session("a", "b", user="u").messages()]
+            assert sorted(texts) == sorted(f"number {number}" for number in range(TASKS))
+            assert faults(again) == []
+
+
+def test_a_cancelled_close_closes_all_the_same(tmp_path: Path) -> None:
+    async def use() -> None:
+        hf = await AsyncHoldfast.open(tmp_path)
+        session = await hf.session("a", "b")
+        with held(hf):
+            append = asyncio.create_task(session.append("user", "under way"))
+            await asyncio.sleep(0.02)
+            closing = asyncio.create_task(hf.close())
+            await asyncio.sleep(0.02)
+            closing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await closing
+        assert (await append).sequence == 1
+        await hf.close()
+        with pytest.raises(StoreUnavailable):
+            await session.count()
+
+    run(use())
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+
+
+def test_a_cancelled_opening_blocks_nobody_and_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, release = threading.Event(), threading.Event()
+    closed = threading.Event()
+    close = Holdfast.close
+
+    def slow_clock() -> datetime:
+        """The first call comes from the migration: the opening stands still there."""
+        entered.set()
+        release.wait(10)
+        return datetime(2026, 3, 10, tzinfo=UTC)
+
+    def watched_close(self: Holdfast) -> None:
+        close(self)
+        closed.set()
+
+    monkeypatch.setattr(Holdfast, "close", watched_close)
+
+    async def use() -> None:
+        opening = asyncio.create_task(AsyncHoldfast.open(tmp_path, clock=slow_clock))
+        while not entered.is_set():  # noqa: ASYNC110 - it is set on another thread
+            await asyncio.sleep(0.005)
+        threading.Timer(1.0, release.set).start()
+        begun = time.monotonic()
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert time.monotonic() - begun < 0.5, "the loop stood still until the store was open"
+        release.set()
+
+    run(use())
+    assert closed.wait(5), "the store that was opened for nobody is still open"
+    for thread in threading.enumerate():
+        if thread.name.startswith("holdfast"):
+            thread.join(5)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+
+
+def test_two_loops_one_after_the_other(tmp_path: Path) -> None:
+    """A script that calls asyncio.run twice, each time with a store of its own."""
+
+    async def use(number: int) -> None:
+        async with await AsyncHoldfast.open(tmp_path) as hf:
+            session = await hf.session("a", "b")
+            await session.append("user", f"number {number}")
+            assert await session.count() == number
+
+    run(use(1))
+    run(use(2))
+
+
+def test_awaitables_of_a_sessions_own_values(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with await AsyncHoldfast.open(tmp_path) as hf:
+            session = await hf.session("a", "b")
+            waiting: Awaitable[str] = session.working_memory
+            await session.set_working_memory("new")
+            assert await waiting == "new"
+
+    run(use())

@@ -1,0 +1,46 @@
+"""What ``from holdfast import …`` gives: a short, sorted list that changes on purpose only."""
+
+from __future__ import annotations
+
+import holdfast
+
+
+def test_the_public_names_are_exactly_these() -> None:
+    assert holdfast.__all__ == [
+        "AsyncHoldfast",
+        "AsyncSession",
+        "Config",
+        "Context",
+        "FilePart",
+        "Forgotten",
+        "Hit",
+        "Holdfast",
+        "HoldfastError",
+        "ImagePart",
+        "Message",
+        "Record",
+        "Session",
+        "SessionInfo",
+        "Signal",
+        "Source",
+        "Summary",
+        "TextPart",
+        "ToolCall",
+        "Usage",
+    ]
+    assert holdfast.__all__ == sorted(set(holdfast.__all__))
+
+
+def test_nothing_public_stands_beside_the_list() -> None:
+    """Modules of ours become attributes when they are imported; everything else without an underscore is listed."""
+    beside = {
+        name for name, value in vars(holdfast).items() if not name.startswith("_") and name not in holdfast.__all__
+    }
+    loaded = {name for name in beside if getattr(vars(holdfast)[name], "__name__", "") == f"holdfast.{name}"}
+    assert beside - loaded <= {"Any", "TYPE_CHECKING", "import_module"}
+
+
+def test_star_import_gives_them_all() -> None:
+    names: dict[str, object] = {}
+    exec("from holdfast import *", names)
+    assert names.keys() >= set(holdfast.__all__)
