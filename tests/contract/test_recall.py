@@ -16,7 +16,6 @@ from holdfast.errors import InvalidInput, SessionNotFound, Unsupported
 from tests.conftest import FakeClock
 from tests.contract.rows import faults
 
-
 WORDS = Config.load(overrides={"search.recipe": "words"})
 
 
