@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain.chunk import ChunkDraft
-from holdfast.write.chunk import cut, drafts
+from holdfast.domain.message import Message
+from holdfast.write.chunk import cut, message_drafts, text_drafts
 
 words = st.text("abc", min_size=1, max_size=30)
 marks = st.sampled_from(
@@ -109,12 +111,17 @@ def test_a_large_text_is_cut_in_time_that_grows_with_it() -> None:
 
 
 def test_a_draft_knows_its_words_and_who_said_it() -> None:
-    [mine] = drafts("The dogs ran", 640, 96, speaker="user ")
-    [same] = drafts("The dogs ran", 640, 96, speaker="user ")
-    [theirs] = drafts("The dogs ran", 640, 96, speaker="assistant ")
+    at = datetime(2026, 3, 10, tzinfo=UTC)
+    [mine] = message_drafts(Message.new("user", "The dogs ran"), at, 640, 96)
+    [same] = message_drafts(Message.new("user", "The dogs ran"), at, 640, 96)
+    [theirs] = message_drafts(Message.new("assistant", "The dogs ran"), at, 640, 96)
+    [kept] = text_drafts("The dogs ran", 640, 96)
     assert isinstance(mine, ChunkDraft)
     assert mine == same
     assert mine.hash != theirs.hash
-    assert mine.terms.length == sum(mine.terms.counts.values()) == 2
+    assert kept.terms.length == sum(kept.terms.counts.values()) == 2
+    # The day, the month and the year are indexed with what was said.
+    assert mine.terms.length == 5
+    assert kept.terms.counts.keys() < mine.terms.counts.keys()
     assert len(mine.hash) == 16
     assert mine.vector is None
