@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import itertools
 import random
 import re
 import threading
@@ -15,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -80,6 +81,12 @@ def faults(hf: Holdfast) -> list[Any]:
 # Every method
 
 
+def ticking() -> Callable[[], datetime]:
+    """A second a look, so that no two sessions are equally new."""
+    seconds = itertools.count()
+    return lambda: datetime(2026, 3, 10, tzinfo=UTC) + timedelta(seconds=next(seconds))
+
+
 def test_every_method_can_be_awaited_and_answers_like_the_other_face(tmp_path: Path) -> None:
     """The same calls in the same order on two stores: the answers are equal but for the ids."""
 
@@ -89,7 +96,7 @@ def test_every_method_can_be_awaited_and_answers_like_the_other_face(tmp_path: P
         return tmp_path / name
 
     async def one(place: Path) -> dict[str, Any]:
-        hf = await AsyncHoldfast.open(place, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC))
+        hf = await AsyncHoldfast.open(place, clock=ticking())
         answers = {}
         for name, call in CALLS.items():
             answers[name] = _plain(await call(hf, await hf.session("a", "b", user="u"), place))
@@ -97,7 +104,7 @@ def test_every_method_can_be_awaited_and_answers_like_the_other_face(tmp_path: P
         return answers
 
     def other(place: Path) -> dict[str, Any]:
-        with Holdfast.open(place, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC)) as hf:
+        with Holdfast.open(place, clock=ticking()) as hf:
             waited = _Waited(hf)
             session = lambda: hf.session("a", "b", user="u")  # noqa: E731
             return {name: _plain(call(waited, _Waited(session()), place)) for name, call in CALLS.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial, wraps
 from os import PathLike
 from types import TracebackType
@@ -42,8 +42,16 @@ class Pool:
         future.add_done_callback(_retrieve)
         return await asyncio.shield(future)
 
-    def shutdown(self) -> None:
-        self._executor.shutdown(wait=True)
+    def submit(self, call: Callable[[], R]) -> Future[R]:
+        return self._executor.submit(call)
+
+    def shutdown(self, *, wait: bool = True) -> None:
+        self._executor.shutdown(wait=wait)
+
+
+def _close_opened(opening: Future[Holdfast]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def _retrieve(future: asyncio.Future[Any]) -> None:
@@ -165,14 +173,17 @@ class AsyncHoldfast:
         tenant: str = DEFAULT_TENANT,
     ) -> AsyncHoldfast:
         """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address."""
-        pool = Pool((config or Config()).aio.threads)
+        pool = Pool(config.aio.threads if isinstance(config, Config) else Config().aio.threads)
         opening = partial(
             Holdfast.open, location, config=config, llm=llm, embedder=embedder, clock=clock, tenant=tenant
         )
+        opened = pool.submit(opening)
         try:
-            return cls(await pool.run(opening), pool)
-        except BaseException:  # why: whatever stopped the opening, its threads must not stay
-            pool.shutdown()
+            return cls(await asyncio.shield(asyncio.wrap_future(opened)), pool)
+        except BaseException:
+            # Whatever stopped the opening, neither its threads nor its store may stay.
+            opened.add_done_callback(_close_opened)
+            pool.shutdown(wait=False)
             raise
 
     async def close(self) -> None:

@@ -15,12 +15,12 @@ from holdfast.domain.keys import SessionKey, user_for
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
 from holdfast.domain.scope import DEFAULT_TENANT, Home, Level, Scope, home_of
 from holdfast.domain.session import SessionInfo, SessionQuery, State
-from holdfast.domain.text import checked_name, checked_text
-from holdfast.domain.times import Clock, checked_time, system_clock
-from holdfast.domain.values import checked_label, checked_number
-from holdfast.errors import InvalidInput, RecordNotFound, SessionNotFound, Unsupported
+from holdfast.domain.text import checked_choice, checked_name, checked_path, checked_text, optional_name, shown
+from holdfast.domain.times import Clock, checked_clock, checked_time, checked_ttl, system_clock
+from holdfast.domain.values import checked_label, checked_metadata, checked_number
+from holdfast.errors import ConfigError, InvalidInput, RecordNotFound, SessionNotFound, Unsupported
 from holdfast.handle import Session
-from holdfast.providers.embedder import Embedder
+from holdfast.providers.embedder import Embedder, checked_embedder
 from holdfast.recall import recipes, search
 from holdfast.recall.question import Question
 from holdfast.runtime import SNAPSHOT, Runtime, open_store
@@ -59,8 +59,12 @@ class Holdfast:
         """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address."""
         if llm is not None:
             raise Unsupported("this release uses no language model; leave llm out")
-        settings, now = config or Config(), clock or system_clock
-        store, folder = open_store(str(location), settings, now)
+        if config is not None and not isinstance(config, Config):
+            raise ConfigError(f"config must be a Config, not {type(config).__name__}; Config.load(…) reads a file")
+        settings, now = config or Config(), checked_clock(system_clock if clock is None else clock)
+        checked_name(tenant, "tenant")
+        checked_embedder(embedder)
+        store, folder = open_store(checked_path(location, "the store's place"), settings, now)
         opened = cls(Runtime(store, settings, now, embedder, folder), tenant)
         if settings.session.import_snapshot:
             opened._import_found()
@@ -108,11 +112,12 @@ class Holdfast:
             user=user_for(key) if user is None else user,
             agent=self.config.session.default_agent if agent is None else agent,
         )
+        about, life = checked_metadata(metadata), None if ttl is None else checked_ttl(ttl)
         info = self._read(lambda tx: tx.sessions.live(scope, str(key)))
         if info is None:
             now, new_id = self._now(), self._runtime.new_id
             info = self._write(
-                lambda tx: lifecycle.open_session(tx, scope, key, new_id=new_id, now=now, metadata=metadata, ttl=ttl)
+                lambda tx: lifecycle.open_session(tx, scope, key, new_id=new_id, now=now, metadata=about, ttl=life)
             )
         return Session(self._runtime, info)
 
@@ -136,7 +141,10 @@ class Holdfast:
         """Sessions, the most recently active first."""
         scope = self._scope(user=user, agent=agent)
         query = SessionQuery(
-            channel=channel, state=_state(state), limit=_page(limit), offset=checked_number(offset, "offset")
+            channel=optional_name(channel, "channel"),
+            state=_state(state),
+            limit=_page(limit),
+            offset=checked_number(offset, "offset"),
         )
         return self._read(lambda tx: tx.sessions.find(scope, query))
 
@@ -360,7 +368,7 @@ class Holdfast:
         """Take in a ``sessions.json``, all of it or nothing. The same content again is not taken in twice."""
         from holdfast import snapshots  # late: few stores ever import
 
-        return snapshots.take_in(self._runtime, self._scope(), path)
+        return snapshots.take_in(self._runtime, self._scope(), checked_path(path, "the snapshot's path"))
 
     def _import_found(self) -> None:
         folder = self._runtime.folder
@@ -378,7 +386,9 @@ class Holdfast:
 
     def backup(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file."""
-        self._runtime.store.backup(str(path), progress)
+        if progress is not None and not callable(progress):
+            raise InvalidInput(f"progress must be a function, not {type(progress).__name__}")
+        self._runtime.store.backup(checked_path(path, "the backup's path"), progress)
 
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants."""
@@ -393,7 +403,7 @@ class Holdfast:
     def _home(self, user: str | None, agent: str | None, session: str | None, scope: str | None) -> Home:
         """The one level a memory belongs to. A session's user is looked up, so that a session alone is enough."""
         if scope not in (None, "global"):
-            raise InvalidInput(f"scope is 'global' or left out, not {scope!r}")
+            raise InvalidInput(f"scope is 'global' or left out, not {shown(scope)}")
         if user is not None and agent is not None:
             raise InvalidInput("a memory is a user's or an agent's: give user= or agent=, not both")
         if session is not None:
@@ -402,7 +412,7 @@ class Holdfast:
         return home_of(self._scope(user=user, agent=agent), everyone=scope == "global")
 
     def _now(self) -> datetime:
-        return checked_time(self._runtime.clock(), "the clock's time")
+        return self._runtime.clock()
 
     def _read(self, work: Callable[[Tx], T]) -> T:
         return self._runtime.store.read(work)
@@ -411,11 +421,10 @@ class Holdfast:
         return self._runtime.store.write(work)
 
 
-def _state(value: str | None) -> State | None:
-    try:
-        return None if value is None else State(value.upper())
-    except (ValueError, AttributeError):
-        raise InvalidInput(f"state is one of {', '.join(State)}; not {value!r}") from None
+def _state(value: object) -> State | None:
+    if value is None:
+        return None
+    return checked_choice(State, value.upper() if isinstance(value, str) else value, "state")
 
 
 def _page(value: object) -> int:

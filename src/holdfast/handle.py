@@ -12,6 +12,7 @@ from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import FileInfo, SessionInfo, State, Summary, Usage
 from holdfast.domain.text import checked_text
+from holdfast.domain.times import checked_ttl
 from holdfast.domain.values import checked_number
 from holdfast.errors import InvalidInput, SessionNotFound
 from holdfast.files.listing import list_folder
@@ -150,14 +151,15 @@ class Session:
             sequence=sequence,
             idempotency_key=idempotency_key,
         )
-        return self.extend([message])[0]
+        return self._append([message])[0]
 
     def extend(self, messages: Iterable[Message]) -> list[Message]:
         """Store several messages in one transaction: all of them or none."""
-        given = list(messages)
-        for message in given:
-            if not isinstance(message, Message):
-                raise InvalidInput(f"extend takes messages made with Message.new, not {type(message).__name__}")
+        if not isinstance(messages, Iterable):
+            raise InvalidInput(f"extend takes a list of messages, not {type(messages).__name__}")
+        return self._append([Message.checked(message) for message in messages])
+
+    def _append(self, given: list[Message]) -> list[Message]:
         now = self._runtime.clock()
         entries = append.prepare(given, self._runtime.config.chunks, self._runtime.embedder, now)
         return self._runtime.store.write(lambda tx: append.append(tx, self._scope, entries, now))
@@ -253,7 +255,7 @@ class Session:
 
     def expire_in(self, ttl: timedelta | None) -> None:
         """Let the session be swept after that time; None keeps it."""
-        expires_at = None if ttl is None else self._runtime.clock() + ttl
+        expires_at = None if ttl is None else self._runtime.clock() + checked_ttl(ttl)
         self._info = self._runtime.store.write(lambda tx: lifecycle.set_expiry(tx, self._scope, expires_at))
 
     # Working memory, transcript, files, usage
@@ -269,7 +271,7 @@ class Session:
     def transcript(self, last: int | None = None) -> list[TranscriptEntry]:
         """The newest messages as plain entries: ``last`` of them, and never more than the transcript's cap."""
         cap = self._runtime.config.session.transcript_cap
-        messages = self.recent(cap if last is None else min(last, cap))
+        messages = self.recent(cap if last is None else min(checked_number(last, "last"), cap))
         return [_entry(message) for message in messages]
 
     def export_transcript(self) -> str:

@@ -45,8 +45,10 @@ def open_store(location: str, config: Config, clock: Clock) -> tuple[Store, Path
 
     if location == ":memory:":
         return SqliteStore(location, config.storage, clock), None
-    path = Path(location).expanduser()
-    file = database_file(path)
+    try:
+        file = database_file(Path(location).expanduser())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InvalidInput(f"{location[:80]!r} names no place a store could be: {error}") from error
     return SqliteStore(str(file), config.storage, clock), file.parent
 
 

@@ -109,6 +109,24 @@ class Message:
             tokens=estimate(searchable),
         )
 
+    @classmethod
+    def checked(cls, message: object) -> Message:
+        """A message somebody made without ``new``, checked as if it had been."""
+        if not isinstance(message, Message):
+            raise InvalidInput(f"extend takes messages made with Message.new, not {type(message).__name__}")
+        return cls.new(
+            message.role,
+            message.content,
+            name=message.name,
+            tool_calls=message.tool_calls,
+            tool_call_id=message.tool_call_id,
+            is_error=message.is_error,
+            metadata=message.metadata,
+            created_at=message.created_at,
+            sequence=message.sequence or None,
+            idempotency_key=message.idempotency_key,
+        )
+
     def stored_as(self, sequence: int, created_at: datetime) -> Message:
         """The message with its number and time; spelled out, since every append makes one."""
         return Message(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from os import PathLike
 from typing import TypeVar
 
 from holdfast.errors import InvalidInput, InvalidKey
@@ -17,6 +18,7 @@ E = TypeVar("E", bound=StrEnum)
 
 MAX_CONTENT_BYTES = 4 * 1024 * 1024
 MAX_NAME_BYTES = 256
+MAX_PATH_BYTES = 4096
 _SHOWN = 120
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -84,3 +86,13 @@ def shown(value: object) -> str:
     except Exception as error:  # why: whatever its repr does, a value that is refused must be refused in our words
         return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def checked_path(value: object, what: str) -> str:
+    """The name of a file or folder: text or a path, and not empty."""
+    if isinstance(value, PathLike):
+        value = value.__fspath__()
+    text = checked_text(value, what, max_bytes=MAX_PATH_BYTES)
+    if not text.strip():
+        raise InvalidInput(f"{what} is empty")
+    return text

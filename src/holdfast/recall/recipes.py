@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from holdfast.domain.text import shown
 from holdfast.errors import InvalidInput
 
 
@@ -55,7 +56,7 @@ DEFAULT = Recipe(
 RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS)}
 
 
-def named(name: str) -> Recipe:
-    if name not in RECIPES:
-        raise InvalidInput(f"no recipe {name!r}; there are {', '.join(RECIPES)}")
+def named(name: object) -> Recipe:
+    if not isinstance(name, str) or name not in RECIPES:
+        raise InvalidInput(f"no recipe {shown(name)}; there are {', '.join(RECIPES)}")
     return RECIPES[name]

@@ -91,7 +91,7 @@ def copy_to_file(
     from holdfast.storage.sqlite.store import SqliteStore
 
     file = Path(path)
-    if file.exists():
+    if os.path.exists(file):  # not Path.exists, which raises for a name that is too long
         raise InvalidInput(f"{file} exists already; name a new file")
     unfinished = file.with_name(file.name + ".unfinished")
     leftovers = [unfinished, *(Path(f"{unfinished}{end}") for end in ("-wal", "-shm"))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from holdfast.config import Chunks as ChunkConfig
@@ -21,8 +21,8 @@ from holdfast.domain.record import (
     fingerprint,
 )
 from holdfast.domain.scope import Home, Scope
-from holdfast.domain.text import checked_text, shown
-from holdfast.domain.times import checked_time
+from holdfast.domain.text import checked_text
+from holdfast.domain.times import checked_time, checked_ttl
 from holdfast.domain.values import at_most, checked_flag, checked_label, checked_strings
 from holdfast.errors import InvalidInput, RecordNotFound
 from holdfast.storage.analysis import analyse, query_terms
@@ -75,7 +75,7 @@ def checked_changes(values: Mapping[str, Any], now: datetime) -> Changes:
     given = {name: value for name, value in values.items() if value is not None}
     ttl = given.pop("ttl", None)
     if ttl is not None:
-        given["expires_at"] = now + _checked_ttl(ttl)
+        given["expires_at"] = now + checked_ttl(ttl)
     unknown = set(given) - set(_CHECKS)
     if unknown:
         raise InvalidInput(f"a record has no {', '.join(sorted(unknown))}; it has {', '.join(sorted(_CHECKS))}")
@@ -100,18 +100,6 @@ def _checked_list(what: str) -> Callable[[object], tuple[str, ...]]:
         return items
 
     return check
-
-
-def _checked_ttl(value: object) -> timedelta:
-    seconds = value if isinstance(value, timedelta) else None
-    if seconds is None and isinstance(value, (int, float)) and not isinstance(value, bool):
-        try:
-            seconds = timedelta(seconds=value)
-        except (OverflowError, ValueError):
-            seconds = None
-    if seconds is None or seconds <= timedelta(0) or seconds > timedelta(days=365_000):
-        raise InvalidInput(f"ttl must be a positive timedelta or number of seconds, not {shown(value)}")
-    return seconds
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {

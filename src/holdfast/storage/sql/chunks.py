@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,13 +11,15 @@ from typing import Any
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, SourceKind, Vector
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
-from holdfast.errors import InvalidInput, StorageError
+from holdfast.errors import StorageError
 from holdfast.storage.base import Cut, Stored, WordScores
 from holdfast.storage.catalogue import Catalogue, Catalogues, ChunkFacts
 from holdfast.storage.sql import words
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.filters import record_filters
 from holdfast.storage.sql.words import SpaceRow
+
+log = logging.getLogger("holdfast.storage")
 
 
 class SqlChunks:
@@ -83,19 +86,25 @@ class SqlChunks:
         row.next_ordinal += 1
 
     def _put_vector(self, chunk_id: int, vector: Vector) -> None:
-        packed = self._db.pack_vector(vector.values)
-        self._db.run("vectors.put", {"id": chunk_id, "model_id": self._model(vector), "vector": packed})
+        model = self._model(vector)
+        if model is not None:
+            packed = self._db.pack_vector(vector.values)
+            self._db.run("vectors.put", {"id": chunk_id, "model_id": model, "vector": packed})
 
-    def _model(self, vector: Vector) -> int:
+    def _model(self, vector: Vector) -> int | None:
+        """The model's number. None for vectors that cannot be compared with its others: the text goes in without."""
         found = self._db.one("models.get", {"name": vector.model})
         if found is None:
             self._db.run("models.add", {"name": vector.model, "dimension": len(vector.values)})
             found = self._db.one("models.get", {"name": vector.model})
         if found is None or found[1] != len(vector.values):
-            raise InvalidInput(
-                f"the model {vector.model!r} gave {len(vector.values)} dimensions before {found and found[1]}: "
-                "give a changed model another name"
+            log.warning(
+                "the model %r gave %d dimensions where it has %s: give a changed model another name",
+                vector.model,
+                len(vector.values),
+                found and found[1],
             )
+            return None
         return int(found[0])
 
     def cut_of_session(self, scope: Scope) -> list[Cut]:

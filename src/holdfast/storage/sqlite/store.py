@@ -65,7 +65,7 @@ class SqliteStore(SqlStore):
         """Copy the live database to a new file, which appears whole or not at all."""
         self._refuse_fork()
         target = Path(path)
-        if target.exists():
+        if os.path.exists(target):  # not Path.exists, which raises for a name that is too long
             raise InvalidInput(f"{target} exists already; name a new file for the backup")
         if self._readers is None:
             self._writer.exclusive(lambda: _backup(self._sqlite, target, progress))
