@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import itertools
 import random
 import re
 import threading
@@ -15,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -73,6 +74,14 @@ async def all_handed_over(session: AsyncSession) -> None:
         before, quiet = now, quiet + 1 if now == before else 0
 
 
+def no_thread_stays() -> None:
+    """A thread that was told to end may need a moment."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("holdfast"):
+            thread.join(5)
+            assert not thread.is_alive()
+
+
 def faults(hf: Holdfast) -> list[Any]:
     return [finding for finding in hf.doctor() if not finding.ok]
 
@@ -89,7 +98,7 @@ def test_every_method_can_be_awaited_and_answers_like_the_other_face(tmp_path: P
         return tmp_path / name
 
     async def one(place: Path) -> dict[str, Any]:
-        hf = await AsyncHoldfast.open(place, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC))
+        hf = await AsyncHoldfast.open(place, clock=ticking())
         answers = {}
         for name, call in CALLS.items():
             answers[name] = _plain(await call(hf, await hf.session("a", "b", user="u"), place))
@@ -97,7 +106,7 @@ def test_every_method_can_be_awaited_and_answers_like_the_other_face(tmp_path: P
         return answers
 
     def other(place: Path) -> dict[str, Any]:
-        with Holdfast.open(place, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC)) as hf:
+        with Holdfast.open(place, clock=ticking()) as hf:
             waited = _Waited(hf)
             session = lambda: hf.session("a", "b", user="u")  # noqa: E731
             return {name: _plain(call(waited, _Waited(session()), place)) for name, call in CALLS.items()}
@@ -107,6 +116,12 @@ def test_every_method_can_be_awaited_and_answers_like_the_other_face(tmp_path: P
         assert answers == await asyncio.to_thread(other, folder("sync"))
 
     asyncio.run(compare())
+
+
+def ticking() -> Callable[[], datetime]:
+    """A clock that moves on whenever it is looked at: what comes later is later."""
+    seconds = itertools.count()
+    return lambda: datetime(2026, 3, 10, tzinfo=UTC) + timedelta(seconds=next(seconds))
 
 
 class _Waited:
@@ -225,7 +240,7 @@ def test_calls_run_on_a_few_threads_of_our_own(tmp_path: Path) -> None:
     assert all(name.startswith("holdfast") for name in seen)
     assert len(seen) <= 3
     assert most <= 3
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+    no_thread_stays()
 
 
 def test_two_hundred_tasks_at_once(store_url: str) -> None:
@@ -407,7 +422,7 @@ def test_a_cancelled_close_closes_all_the_same(tmp_path: Path) -> None:
             await session.count()
 
     run(use())
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+    no_thread_stays()
 
 
 def test_a_cancelled_opening_blocks_nobody_and_leaves_nothing_open(
@@ -443,10 +458,7 @@ def test_a_cancelled_opening_blocks_nobody_and_leaves_nothing_open(
 
     run(use())
     assert closed.wait(5), "the store that was opened for nobody is still open"
-    for thread in threading.enumerate():
-        if thread.name.startswith("holdfast"):
-            thread.join(5)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+    no_thread_stays()
 
 
 def test_two_loops_one_after_the_other(tmp_path: Path) -> None:
