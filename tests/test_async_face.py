@@ -74,6 +74,14 @@ async def all_handed_over(session: AsyncSession) -> None:
         before, quiet = now, quiet + 1 if now == before else 0
 
 
+def no_thread_stays() -> None:
+    """A thread that was told to end may need a moment."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("holdfast"):
+            thread.join(5)
+            assert not thread.is_alive()
+
+
 def faults(hf: Holdfast) -> list[Any]:
     return [finding for finding in hf.doctor() if not finding.ok]
 
@@ -114,6 +122,12 @@ def test_every_method_can_be_awaited_and_answers_like_the_other_face(tmp_path: P
         assert answers == await asyncio.to_thread(other, folder("sync"))
 
     asyncio.run(compare())
+
+
+def ticking() -> Callable[[], datetime]:
+    """A clock that moves on whenever it is looked at: what comes later is later."""
+    seconds = itertools.count()
+    return lambda: datetime(2026, 3, 10, tzinfo=UTC) + timedelta(seconds=next(seconds))
 
 
 class _Waited:
@@ -232,7 +246,7 @@ def test_calls_run_on_a_few_threads_of_our_own(tmp_path: Path) -> None:
     assert all(name.startswith("holdfast") for name in seen)
     assert len(seen) <= 3
     assert most <= 3
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+    no_thread_stays()
 
 
 def test_two_hundred_tasks_at_once(store_url: str) -> None:
@@ -414,7 +428,7 @@ def test_a_cancelled_close_closes_all_the_same(tmp_path: Path) -> None:
             await session.count()
 
     run(use())
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+    no_thread_stays()
 
 
 def test_a_cancelled_opening_blocks_nobody_and_leaves_nothing_open(
@@ -450,10 +464,7 @@ def test_a_cancelled_opening_blocks_nobody_and_leaves_nothing_open(
 
     run(use())
     assert closed.wait(5), "the store that was opened for nobody is still open"
-    for thread in threading.enumerate():
-        if thread.name.startswith("holdfast"):
-            thread.join(5)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("holdfast")]
+    no_thread_stays()
 
 
 def test_two_loops_one_after_the_other(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ class Nursery:
             cwd=ROOT,
             env=env,
             text=True,
+            start_new_session=True,  # an interrupt is for whoever uses the nursery, who then ends it
         )
 
     def start(self, target: str, /, **arguments: Any) -> int:

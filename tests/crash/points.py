@@ -25,6 +25,7 @@ from holdfast.storage.sql import words
 from holdfast.storage.sqlite import store as sqlite_store
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
+TAIL = 24  # chunks before the word index is merged: so few that a small store has both parts of it
 
 
 class Fuse:
@@ -84,7 +85,8 @@ def _wire(fuse: Fuse) -> None:
 
     connect = sqlite3.connect
     sqlite3.connect = lambda *args, **kwargs: connect(*args, **kwargs, factory=Wired)  # type: ignore[assignment]
-    sqlite_store._BACKUP_PAGES = 16
+    sqlite_store._BACKUP_PAGES = 8
+    words.TAIL = TAIL
     for name in ("replace", "unlink", "fsync"):
         setattr(os, name, fuse.before(getattr(os, name)))
     try:
@@ -102,7 +104,7 @@ def furnish(hf: Holdfast) -> None:
     """Something of everything. The word index has a merged part, and a tail that a few more chunks would merge."""
     session = hf.session("test", "chat", user="alice")
     session.extend(
-        [Message.new("user", f"message {number} about topic{number % 7}") for number in range(words.TAIL * 2 - 12)]
+        [Message.new("user", f"message {number} about topic{number % 7}") for number in range(2 * TAIL - 12)]
     )
     session.append("user", "the long one. " * 90, idempotency_key="long")
     session.kv.set("color", "green")
@@ -126,7 +128,7 @@ VERBS: dict[str, Callable[[Holdfast], object]] = {
     "clear": lambda hf: _session(hf).clear(),
     "delete": lambda hf: _session(hf).delete(),
     "kv": lambda hf: _session(hf).kv.set("color", "blue"),
-    "summary": lambda hf: _session(hf).swap_summary("further", 600, 1),
+    "summary": lambda hf: _session(hf).swap_summary("further", 30, 1),
     "usage": lambda hf: _session(hf).add_usage("model", output_tokens=9, cost=0.25),
     "remember": lambda hf: hf.remember("a new memory " * 60, user="alice", tags=["x", "y"], metadata={"k": "v"}),
     "replace": lambda hf: hf.remember("the dog is called Fido", user="alice", key="dog", tags=["pet", "new"]),

@@ -41,15 +41,20 @@ def main(arguments: list[str] | None = None) -> int:
     backends = ("sqlite", "postgres") if options.backend == "both" else (options.backend,)
     print(f"seed {seed}")
     passed = failed = 0
-    with Nursery() as nursery, _folder() as folder:
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-torture-"))
+    with Nursery() as nursery:
         for backend in backends:
             kills = options.kills or (SHORT if options.short else LONG)[backend]
             started = time.monotonic()
             with _siege(backend, folder) as siege:
-                findings = _torture(siege, nursery, kills, Random(f"{seed}/{backend}"))
+                findings = _torture(siege, nursery, folder, kills, Random(f"{seed}/{backend}"))
             _report(backend, findings, time.monotonic() - started)
             broken = sum(map(bool, findings.faults().values()))
             passed, failed = passed + len(findings.faults()) - broken, failed + broken
+    if failed:
+        print(f"the stores and what their writers noted are kept in {folder}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
@@ -63,14 +68,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--backend", choices=("sqlite", "postgres", "both"), default="both")
     parser.add_argument("--seed", type=int, help="repeat the choices of a run, though never its timing")
     return parser.parse_args(arguments)
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    """Kept when something failed, to be looked into."""
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-torture-"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 class Sqlite:
@@ -165,23 +162,23 @@ def _siege(backend: str, folder: Path) -> Iterator[Sqlite | Postgres]:
         yield Postgres(server)
 
 
-def _torture(siege: Sqlite | Postgres, nursery: Nursery, kills: int, chance: Random) -> Findings:
+def _torture(siege: Sqlite | Postgres, nursery: Nursery, folder: Path, kills: int, chance: Random) -> Findings:
     total = Findings()
     while total.kills < kills:
-        total += _round(siege, nursery, min(ROUND, kills - total.kills), chance)
+        notes = Path(tempfile.mkdtemp(prefix="notes-", dir=folder))
+        total += _round(siege, nursery, notes, min(ROUND, kills - total.kills), chance)
         print(f"  {total.kills} kills, {total.acknowledged} acknowledged, {len(total.lost)} lost", flush=True)
     return total
 
 
-def _round(siege: Sqlite | Postgres, nursery: Nursery, kills: int, chance: Random) -> Findings:
+def _round(siege: Sqlite | Postgres, nursery: Nursery, notes: Path, kills: int, chance: Random) -> Findings:
     store = siege.new_store()
-    with tempfile.TemporaryDirectory(prefix="holdfast-notes-") as notes:
-        Holdfast.open(store).close()
-        fleet = Fleet(nursery, store, Path(notes), chance)
-        besiege(fleet, kills, siege.strike)
-        siege.settle(store)
-        with Holdfast.open(store) as hf:
-            findings = check(hf, fleet.noted(), may_be_unavailable=siege.may_be_unavailable)
+    Holdfast.open(store).close()
+    fleet = Fleet(nursery, store, notes, chance)
+    besiege(fleet, kills, siege.strike)
+    siege.settle(store)
+    with Holdfast.open(store) as hf:
+        findings = check(hf, fleet.noted(), may_be_unavailable=siege.may_be_unavailable)
     findings.kills = fleet.kills
     findings.refused += fleet.accidents
     findings.unsound += siege.look_into(store)

@@ -487,7 +487,7 @@ def _public(kind: type) -> set[str]:
     return {name for name, _ in inspect.getmembers_static(kind) if not name.startswith("_")}
 
 
-EXAMPLES = {"memory": 8, "sqlite": 5, "postgres": 3}
+EXAMPLES = {"memory": 6, "sqlite": 4, "postgres": 2}
 worlds = {"tenants": few, "users": few, "agents": few}
 look_alike = {
     "tenants": ["acme", "ACME"],
