@@ -89,12 +89,6 @@ def faults(hf: Holdfast) -> list[Any]:
 # Every method
 
 
-def ticking() -> Callable[[], datetime]:
-    """A second a look, so that no two sessions are equally new."""
-    seconds = itertools.count()
-    return lambda: datetime(2026, 3, 10, tzinfo=UTC) + timedelta(seconds=next(seconds))
-
-
 def test_every_method_can_be_awaited_and_answers_like_the_other_face(tmp_path: Path) -> None:
     """The same calls in the same order on two stores: the answers are equal but for the ids."""
 

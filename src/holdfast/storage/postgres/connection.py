@@ -58,8 +58,10 @@ def driver() -> Any:
 def meaning(error: psycopg.Error) -> StorageError:
     state = error.sqlstate or ""
     text = str(error).strip().split("\n")[0]
-    # Without a SQLSTATE the error came from the network, not from the server.
-    known = _MEANINGS.get(state) or _MEANINGS.get(state[:2] or "08")
+    known = _MEANINGS.get(state) or _MEANINGS.get(state[:2])
+    # Without a SQLSTATE the error came from the network, or from the driver that refused a value.
+    if not state and isinstance(error, (driver().OperationalError, driver().InterfaceError)):
+        known = _MEANINGS["08"]
     kind, what = known or (StorageError, "PostgreSQL failed")
     found = kind(f"{what} ({text or type(error).__name__})")
     found.sqlstate = state  # type: ignore[attr-defined]
