@@ -355,6 +355,8 @@ class Holdfast:
 
         if self._runtime.folder is None:
             raise Unsupported("this store has no folder to keep plain files in; open a folder")
+        if self._tenant != DEFAULT_TENANT:
+            raise Unsupported("plain files have no tenants; open a folder for each tenant that wants them")
         caps = self.config.session
         return FileSessions(
             self._runtime.folder / "memory",

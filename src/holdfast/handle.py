@@ -47,7 +47,7 @@ class KeyValues:
     def delete(self, key: str) -> bool:
         """False when there was no such key."""
         checked = kv.checked_key(key)
-        return self._runtime.store.write(lambda tx: kv.remove(tx, self._scope, checked))
+        return self._runtime.store.write(lambda tx: kv.remove(tx, self._scope, checked, self._cap))
 
     def items(self) -> dict[str, Any]:
         """All entries, the oldest first."""
@@ -280,6 +280,7 @@ class Session:
 
     def list_files(self) -> list[FileInfo]:
         """The files of the session's folder; none for a store without a folder."""
+        self._read(self._found)  # whose files these are is known by the session only
         folder = self._runtime.session_folder(self.id)
         return [] if folder is None else list_folder(folder)
 

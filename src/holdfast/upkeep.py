@@ -11,7 +11,7 @@ from holdfast.domain.chunk import ChunkDraft
 from holdfast.domain.record import Record, RecordQuery
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import SessionInfo, SessionQuery
-from holdfast.errors import StorageError
+from holdfast.errors import SessionNotFound, StorageError
 from holdfast.runtime import Runtime
 from holdfast.storage.base import Cut, Finding, Tx
 from holdfast.write import append, remember
@@ -72,6 +72,11 @@ def _find_records(tx: Tx, scope: Scope, query: RecordQuery, now: datetime) -> li
 
 
 def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) -> bool:
+    if repair:
+        try:
+            tx.sessions.lock(session.scope)  # nobody may append between the two readings below
+        except SessionNotFound:
+            return True
     messages = tx.messages.range(session.scope, None, None, None)
     entries = append.prepare(messages, runtime.config.chunks, None, runtime.clock())
     expected: dict[bytes, Cut] = {}
@@ -91,7 +96,8 @@ def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) ->
 
 def _record(tx: Tx, *, runtime: Runtime, record: Record, repair: bool) -> bool:
     cut = remember.cutter(runtime.config.chunks)
-    current = tx.records.get(record.home.scope, record.id)
+    find = tx.records.lock if repair else tx.records.get
+    current = find(record.home.scope, record.id)
     if current is None or _plain(tx.chunks.cut_of_record(record.home.space, record.id)) == _plain_drafts(cut(current)):
         return True
     if repair:

@@ -80,7 +80,7 @@ def test_saving_a_session_rewrites_all_its_messages_with_a_new_date(timed: Holdf
     assert [message.created_at for message in session.messages()[:2]] == [old, stored.created_at]
     assert given.created_at == old
     assert session.refresh().created_at == stored.created_at
-    assert timed.recall("ago", user="alice")[0].source.created_at == old
+    assert timed.recall("ago", user="alice", recipe="words")[0].source.created_at == old
 
 
 def test_sequence_numbers_read_in_one_statement_and_written_in_another_collide(durable_url: str) -> None:

@@ -332,7 +332,10 @@ def test_filters_hold_together(hf: Holdfast) -> None:
 
     def found(**filters: Any) -> set[str]:
         kept = set(contents(hf.records(user="alice", **filters)))
-        assert {hit.text for hit in hf.recall("one two three four", user="alice", kinds=["record"], **filters)} == kept
+        assert {
+            hit.text
+            for hit in hf.recall("one two three four", user="alice", kinds=["record"], recipe="words", **filters)
+        } == kept
         return kept
 
     assert found() == {"one", "two", "three"}

@@ -24,9 +24,9 @@ def put(tx: Tx, scope: Scope, key: str, value: str, now: datetime, cap: int) -> 
     tx.kv.set(scope, key, value, now, cap)
 
 
-def remove(tx: Tx, scope: Scope, key: str) -> bool:
+def remove(tx: Tx, scope: Scope, key: str, cap: int) -> bool:
     tx.sessions.lock(scope)
-    return tx.kv.delete(scope, key)
+    return tx.kv.delete(scope, key, cap)
 
 
 def items(tx: Tx, scope: Scope, cap: int) -> dict[str, Any]:

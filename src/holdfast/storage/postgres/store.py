@@ -19,15 +19,24 @@ class PostgresStore(SqlStore):
     def __init__(self, url: str, config: StorageConfig, clock: Clock) -> None:
         self._url = url
         self._config = config
+        self._closed = False
         self._clock = clock
         self._catalogues = Catalogues()
         connection = PostgresConnection(url, config, self._catalogues)
         bring_forward(connection, PostgresSchema(connection, clock), "holdfast.storage.postgres")
+        connection.register()
+        self._postgres = connection
         readers = Readers(self._reader, max(1, config.postgres_connections - 1))
         super().__init__(connection, readers, config.group_size)
 
     def _reader(self) -> PostgresConnection:
         return PostgresConnection(self._url, self._config, self._catalogues, reader=True)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._postgres.unregister()
+        super().close()
 
     @property
     def features(self) -> Features:

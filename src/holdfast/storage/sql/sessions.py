@@ -211,7 +211,8 @@ class SqlKeyValues:
         self._db.run("kv.set", params)
         self._db.run("kv.trim", {"session": scope.session, "cap": cap})
 
-    def delete(self, scope: Scope, key: str) -> bool:
+    def delete(self, scope: Scope, key: str, cap: int) -> bool:
+        self._db.run("kv.trim", {"session": scope.session, "cap": cap})  # else what the cap hides would come back
         return self._db.run("kv.delete", {"session": scope.session, "key": key}) > 0
 
     def items(self, scope: Scope, cap: int) -> list[KvEntry]:

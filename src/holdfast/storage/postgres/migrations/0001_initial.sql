@@ -232,3 +232,9 @@ CREATE TABLE properties (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL
 );
+
+-- The last transaction of each writer: how one whose answer was lost is known to have happened.
+CREATE TABLE holdfast_writers (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    number BIGINT NOT NULL
+);
