@@ -29,7 +29,7 @@ from tests.crash.nursery import Nursery
 from tests.crash.siege import Fleet, besiege
 from tests.postgres_server import PostgresMissing, PostgresServer
 
-SHORT = {"sqlite": 200, "postgres": 120}
+SHORT = {"sqlite": 200, "postgres": 200}
 LONG = {"sqlite": 2000, "postgres": 1000}
 ROUND = 40  # kills on one store before it is looked at: it stays small, and its words are merged all the same
 SHOWN = 10

@@ -14,12 +14,14 @@ class Trait(IntFlag):
 
 
 _SENTENCE_END = re.compile(r"[.!?…]+[\"')\]]*(?:\s|$)")
-_TIME_WORD = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|last|next|weeks?|weekend|months?|years?|days?|morning|evening|recently"
-    r"|soon|since|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august"
-    r"|september|october|november|december|spring|summer|fall|autumn|winter|19\d\d|20\d\d)\b",
-    re.IGNORECASE,
-)
+_WORD = re.compile(r"[a-z]+|\d+")
+_TIME_WORDS = frozenset(
+    """yesterday today tonight tomorrow ago last next week weeks weekend month months year years day days morning
+    evening recently soon since monday tuesday wednesday thursday friday saturday sunday january february march
+    april may june july august september october november december spring summer fall autumn winter""".split()
+) | frozenset(map(str, range(1900, 2100)))
+# One of these stands in every standing wish: most texts need no closer look.
+_WISHING = frozenset("always never from whenever make prefer ask preference rather like".split())
 _STANDING_WISH = re.compile(
     r"(?:^|[.!?]\s+)(?:please )?(?:always|never|from now on|whenever|make sure (?:to|you))\b"
     r"|\bi (?:really |would |'d |strongly |generally )?prefer\b|\bwhen i ask\b|\bmy preference\b"
@@ -39,8 +41,12 @@ def of_message(text: str) -> Trait:
 
 
 def of_chunk(text: str) -> Trait:
-    traits = Trait.TIME_WORD if _TIME_WORD.search(text) else Trait(0)
-    return traits | Trait.STANDING_WISH if _STANDING_WISH.search(text) else traits
+    lowered = text.lower()
+    words = set(_WORD.findall(lowered))
+    traits = Trait(0) if words.isdisjoint(_TIME_WORDS) else Trait.TIME_WORD
+    if not words.isdisjoint(_WISHING) and _STANDING_WISH.search(lowered):
+        return traits | Trait.STANDING_WISH
+    return traits
 
 
 def _only_asks(text: str) -> bool:

@@ -153,12 +153,16 @@ class Writer:
     def _lead(self) -> None:
         self._gather()
         with self._turn:
-            self._run_or_tidy()
+            group = self._run_or_tidy()
+        # Before the lock on the queue is taken: those who are answered come back to it at once.
+        for ticket in group:
+            if ticket.done:
+                ticket.wake()
 
-    def _run_or_tidy(self) -> None:
+    def _run_or_tidy(self) -> list[Ticket[Any]]:
         try:
             self._tidy()
-            self._run_queued()
+            return self._run_queued()
         except BaseException:
             self._tidy()
             raise
@@ -196,7 +200,7 @@ class Writer:
         if ticket.leads:
             self._hand_over(ticket)
 
-    def _run_queued(self) -> None:
+    def _run_queued(self) -> list[Ticket[Any]]:
         with self._mutex:
             group = [ticket for ticket in islice(self._queue, self._group_size) if not ticket.done]
         self._crowd = max(1, len(group))
@@ -213,6 +217,7 @@ class Writer:
         except StorageError as error:
             _fail(group, error)  # not even begun: locked, full, gone or closed; that is everybody's answer
         self._busy = None
+        return group
 
     def _begin(self) -> None:
         self._begun = True
