@@ -15,7 +15,7 @@ from holdfast.errors import InvalidInput
 if TYPE_CHECKING:
     from holdfast import Context, Hit, Message
 
-NOTHING_FOUND = "Nothing stored here shares a word with that. Try other words: recall compares words, not meanings."
+NOTHING_FOUND = "Nothing stored here shares enough with that. Try other words: recall compares words, not meanings."
 
 
 def add(commands: Any) -> None:

@@ -14,7 +14,7 @@ class Recipe:
     """Weights are on z-scores over the candidates, bonuses are added to them."""
 
     name: str
-    fuse: Literal["scores", "weighted", "signals"]
+    fuse: Literal["scores", "signals"]
     candidates: int = 200
     asking_words: float = 1.0  # weight of words that only ask, such as "tell" or "remind"
     words: float = 1.0

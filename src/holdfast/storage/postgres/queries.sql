@@ -9,10 +9,6 @@ SELECT p.term, p.first_ordinal, p.data FROM unnest(:terms::bigint[]) AS t (value
 INSERT INTO vectors (chunk_id, model_id, vector) VALUES (:id, :model_id, :vector::vector)
 ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector
 
--- name: vectors.all
-SELECT chunk_id, vector::text FROM vectors
-WHERE model_id = :model_id AND chunk_id >= :low AND chunk_id < :high ORDER BY chunk_id
-
 -- name: copy.number_spaces
 SELECT setval(pg_get_serial_sequence('spaces', 'id'), max(id)) FROM spaces HAVING max(id) IS NOT NULL
 

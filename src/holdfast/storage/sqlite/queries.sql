@@ -10,9 +10,6 @@ SELECT p.term, p.first_ordinal, p.data FROM json_each(:terms) t CROSS JOIN posti
 INSERT INTO vectors (chunk_id, model_id, vector) VALUES (:id, :model_id, :vector)
 ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector
 
--- name: vectors.all
-SELECT chunk_id, vector FROM vectors WHERE model_id = :model_id AND chunk_id >= :low AND chunk_id < :high ORDER BY chunk_id
-
 -- name: copy.number_spaces
 UPDATE sqlite_sequence SET seq = (SELECT max(id) FROM spaces) WHERE name = 'spaces'
 
