@@ -20,6 +20,9 @@ SERVER_MISSING = "HOLDFAST_TEST_POSTGRES_MISSING"
 SERVER_REQUIRED = "HOLDFAST_REQUIRE_POSTGRES"
 NOT_TESTED = "PostgreSQL was not tested"
 
+# Tests say which embedder they want: one that is installed must not slow down, or change, all the others.
+os.environ.setdefault("HOLDFAST_EMBEDDING_MODEL", "none")
+
 # A busy machine is no failure.
 hypothesis.settings.register_profile("holdfast", deadline=None)
 hypothesis.settings.load_profile("holdfast")

@@ -8,6 +8,7 @@ left half done.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial, wraps
@@ -173,7 +174,8 @@ class AsyncHoldfast:
         tenant: str = DEFAULT_TENANT,
     ) -> AsyncHoldfast:
         """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address."""
-        pool = Pool(config.aio.threads if isinstance(config, Config) else Config().aio.threads)
+        settings = config if isinstance(config, Config) else Config.load(env=os.environ)
+        pool = Pool(settings.aio.threads)
         opening = partial(
             Holdfast.open, location, config=config, llm=llm, embedder=embedder, clock=clock, tenant=tenant
         )
@@ -226,6 +228,8 @@ class AsyncHoldfast:
     update = hop(Holdfast.update)
     history = hop(Holdfast.history)
     forget = hop(Holdfast.forget)
+    run_jobs = hop(Holdfast.run_jobs)
+    start_worker = hop(Holdfast.start_worker)
     file_sessions = hop(Holdfast.file_sessions)
     import_snapshot = hop(Holdfast.import_snapshot)
     doctor = hop(Holdfast.doctor)

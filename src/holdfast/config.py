@@ -110,10 +110,32 @@ class Chunks(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Embedding(_Section):
+    model: str = setting(
+        "auto",
+        "auto (MiniLM where it is installed), none, hashed, minilm, openai:MODEL@URL, sentence-transformers:NAME or"
+        " fastembed:NAME",
+    )
+    api_key_env: str = setting("OPENAI_API_KEY", "the environment variable that holds the key for openai:…")
+    when: Literal["auto", "now", "later"] = setting(
+        "auto",
+        "now: a write waits for its vectors; later: a job makes them; auto: now while the embedder is quick",
+        choices=("auto", "now", "later"),
+    )
+    quick_ms: int = setting(100, "milliseconds for one text up to which an embedder is quick", 1, 60_000)
+    batch: int = setting(64, "texts handed to the embedder at a time", 1, 2048)
+    background: bool = setting(True, "a thread of this process makes vectors that are missing")
+
+
+@dataclass(frozen=True, slots=True)
 class Search(_Section):
-    recipe: str = setting("default", "how a recall that names no recipe ranks", choices=("default", "words"))
+    recipe: str = setting(
+        "default", "how a recall that names no recipe ranks", choices=("default", "words", "vectors", "weighted")
+    )
     k: int = setting(10, "hits of a recall that names no number", 1, 1000)
+    rerank: int = setting(50, "hits a reranker looks at, where one is given", 1, 1000)
     bm25_k1: float = setting(1.2, "how much a word's repetition in one chunk counts", 0, 10)
+    cache_mb: int = setting(256, "megabytes of vectors a process remembers at most, over all users", 1, 1_000_000)
     bm25_b: float = setting(0.5, "how far long chunks are held back: 0 not at all, 1 in full proportion", 0, 1)
 
 
@@ -122,7 +144,7 @@ class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
 
-_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Search, Aio)
+_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Embedding, Search, Aio)
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
@@ -136,6 +158,7 @@ class Config:
     session: Session = field(default_factory=Session)
     context: Context = field(default_factory=Context)
     chunks: Chunks = field(default_factory=Chunks)
+    embedding: Embedding = field(default_factory=Embedding)
     search: Search = field(default_factory=Search)
     aio: Aio = field(default_factory=Aio)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from os import PathLike
@@ -9,22 +10,24 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from holdfast.config import Config
-from holdfast.domain.chunk import Hit
+from holdfast.domain.chunk import Hit, Vector
 from holdfast.domain.ids import checked_id
 from holdfast.domain.keys import SessionKey, user_for
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
-from holdfast.domain.scope import DEFAULT_TENANT, Home, Level, Scope, home_of
+from holdfast.domain.scope import DEFAULT_TENANT, Home, Level, Scope, Space, home_of
 from holdfast.domain.session import SessionInfo, SessionQuery, State
 from holdfast.domain.text import checked_choice, checked_name, checked_path, checked_text, optional_name, shown
 from holdfast.domain.times import Clock, checked_clock, checked_time, checked_ttl, system_clock
-from holdfast.domain.values import checked_label, checked_metadata, checked_number
+from holdfast.domain.values import checked_label, checked_metadata, checked_number, checked_progress
 from holdfast.errors import ConfigError, InvalidInput, RecordNotFound, SessionNotFound, Unsupported
 from holdfast.handle import Session
 from holdfast.providers.embedder import Embedder, checked_embedder
+from holdfast.providers.reranker import Reranker, checked_reranker, reranked
 from holdfast.recall import recipes, search
 from holdfast.recall.question import Question
-from holdfast.runtime import SNAPSHOT, Runtime, open_store
+from holdfast.runtime import SNAPSHOT, Runtime, chosen_embedding, open_store, running
 from holdfast.session import lifecycle
+from holdfast.storage.analysis import embedded_text
 from holdfast.storage.base import Finding, Progress, Tx
 from holdfast.write import remember as memory
 
@@ -43,7 +46,7 @@ class Holdfast:
     def __init__(self, runtime: Runtime, tenant: str = DEFAULT_TENANT) -> None:
         self._runtime = runtime
         self._tenant = checked_name(tenant, "tenant")
-        self._cut = memory.cutter(runtime.config.chunks)
+        self._cut = memory.Cutter(runtime.config.chunks, runtime.model)
 
     @classmethod
     def open(
@@ -61,17 +64,20 @@ class Holdfast:
             raise Unsupported("this release uses no language model; leave llm out")
         if config is not None and not isinstance(config, Config):
             raise ConfigError(f"config must be a Config, not {type(config).__name__}; Config.load(…) reads a file")
-        settings, now = config or Config(), checked_clock(system_clock if clock is None else clock)
+        settings = Config.load(env=os.environ) if config is None else config
+        now = checked_clock(system_clock if clock is None else clock)
         checked_name(tenant, "tenant")
         checked_embedder(embedder)
+        embedding = chosen_embedding(embedder, settings)
         store, folder = open_store(checked_path(location, "the store's place"), settings, now)
-        opened = cls(Runtime(store, settings, now, embedder, folder), tenant)
+        opened = cls(running(store, settings, now, embedding, folder), tenant)
         if settings.session.import_snapshot:
             opened._import_found()
         return opened
 
     def close(self) -> None:
         """Finish what is being written and close the store. Closing twice is fine."""
+        self._runtime.worker.stop()
         self._runtime.store.close()
 
     def __enter__(self) -> Self:
@@ -166,15 +172,20 @@ class Holdfast:
         as_of: datetime | None = None,
         at: datetime | None = None,
         recipe: str | None = None,
-        rerank: None = None,
+        rerank: Reranker | None = None,
         *,
         agent: str | None = None,
         scope: Literal["global"] | None = None,
+        neighbours: int = 0,
     ) -> list[Hit]:
-        """The chunks that answer the question best, of a user, one of the user's sessions, an agent, or the tenant."""
+        """The chunks that answer the question best, of a user, one of the user's sessions, an agent, or the tenant.
+
+        With ``neighbours`` each hit brings so many messages from before and after it. ``rerank`` looks at the best
+        hits once more and orders them anew.
+        """
         text, count = search.checked_question(query), search.checked_count(self.config.search.k if k is None else k)
-        if rerank is not None:
-            raise Unsupported("this release has no reranker; leave rerank out")
+        chosen = recipes.named(self.config.search.recipe if recipe is None else recipe)
+        checked_reranker(rerank)
         home = self._home(user, agent, session, scope)
         chunks = search.chunk_query(
             session=home.scope.session,
@@ -189,12 +200,29 @@ class Holdfast:
         wanted = search.Search(
             question,
             chunks,
-            recipes.named(self.config.search.recipe if recipe is None else recipe),
-            count,
+            chosen,
+            count if rerank is None else max(count, self.config.search.rerank),
             self.config.search,
             now,
+            self._meaning(home.space, text, chosen),
+            search.checked_neighbours(neighbours),
         )
-        return self._read(lambda tx: search.search(tx, home.space, wanted))
+        hits = self._read(lambda tx: search.search(tx, home.space, wanted))
+        return hits if rerank is None else reranked(rerank, text, hits)[:count]
+
+    def _meaning(self, space: Space, question: str, recipe: recipes.Recipe) -> Vector | None:
+        """The question's vector, made before the transaction that searches with it."""
+        if not recipe.dense:
+            return None
+        embedding = self._runtime.embedding
+        if embedding is None:
+            if not recipe.words:
+                raise Unsupported(
+                    f"the recipe {recipe.name!r} needs an embedder: set embedding.model, or install holdfast[minilm]"
+                )
+            return None
+        names = self._read(lambda tx: tx.chunks.names(space))
+        return embedding.question(embedded_text(question, names))
 
     # Records
 
@@ -250,7 +278,10 @@ class Holdfast:
             updated_at=now,
             valid_from=now,
         )
-        return self._write(lambda tx: memory.save(tx, draft, changes, self._cut, now))
+        cut = self._cut.with_vectors(self._runtime.store, self._runtime.embedding, changes.over(draft))
+        saved = self._write(lambda tx: memory.save(tx, draft, changes, cut, now))
+        self._look_after(saved, cut)
+        return saved
 
     def record(self, id: str, *, user: str | None = None) -> Record:
         """The record with this id."""
@@ -307,8 +338,17 @@ class Holdfast:
     def update(self, id: str, /, *, user: str | None = None, **changes: Any) -> Record:
         """Change some fields of a record. Its id and creation time stay; what it said before goes to its history."""
         scope, now = self._scope(user=user), self._now()
-        checked = memory.checked_changes(changes, now)
-        return self._write(lambda tx: memory.update(tx, scope, id, checked, self._cut, now))
+        checked, cut = memory.checked_changes(changes, now), self._cut
+        if self._runtime.embedding is not None and (checked.content or checked.title):
+            expected = checked.over(self.record(id, user=user))
+            cut = cut.with_vectors(self._runtime.store, self._runtime.embedding, expected)
+        changed = self._write(lambda tx: memory.update(tx, scope, id, checked, cut, now))
+        self._look_after(changed, cut)
+        return changed
+
+    def _look_after(self, record: Record, cut: memory.Cutter) -> None:
+        if self._runtime.embedding is not None:
+            self._runtime.look_after(cut.drafts(record))
 
     def history(self, id: str, *, user: str | None = None) -> list[Record]:
         """Everything the record has said, the oldest first, the current version last."""
@@ -346,6 +386,16 @@ class Holdfast:
         if dry_run:
             return self._read(lambda tx: Forgotten({}, tuple(choose(tx))))
         return self._write(lambda tx: memory.forget(tx, owner, choose(tx)))
+
+    # Background work
+
+    def run_jobs(self, until_idle: bool = True, progress: Progress | None = None) -> int:
+        """Do background work that is due now, such as missing vectors. Answers how many jobs were begun."""
+        return self._runtime.worker.run(until_idle=until_idle, progress=checked_progress(progress))
+
+    def start_worker(self) -> None:
+        """Do background work in a thread from now on, until the store is closed."""
+        self._runtime.worker.start()
 
     # The store itself
 
@@ -388,9 +438,7 @@ class Holdfast:
 
     def backup(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file."""
-        if progress is not None and not callable(progress):
-            raise InvalidInput(f"progress must be a function, not {type(progress).__name__}")
-        self._runtime.store.backup(checked_path(path, "the backup's path"), progress)
+        self._runtime.store.backup(checked_path(path, "the backup's path"), checked_progress(progress))
 
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants."""

@@ -13,14 +13,14 @@ from holdfast.domain.scope import Scope
 from holdfast.domain.session import FileInfo, SessionInfo, State, Summary, Usage
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_ttl
-from holdfast.domain.values import checked_number
+from holdfast.domain.values import checked_number, checked_progress
 from holdfast.errors import InvalidInput, SessionNotFound
 from holdfast.files.listing import list_folder
 from holdfast.files.transcript import TranscriptEntry, render
 from holdfast.runtime import Runtime
 from holdfast.session import kv, lifecycle, summary, usage
 from holdfast.session.restore import restore
-from holdfast.storage.base import Tx
+from holdfast.storage.base import Progress, Tx
 from holdfast.write import append
 
 T = TypeVar("T")
@@ -153,16 +153,19 @@ class Session:
         )
         return self._append([message])[0]
 
-    def extend(self, messages: Iterable[Message]) -> list[Message]:
+    def extend(self, messages: Iterable[Message], progress: Progress | None = None) -> list[Message]:
         """Store several messages in one transaction: all of them or none."""
         if not isinstance(messages, Iterable):
             raise InvalidInput(f"extend takes a list of messages, not {type(messages).__name__}")
-        return self._append([Message.checked(message) for message in messages])
+        return self._append([Message.checked(message) for message in messages], checked_progress(progress))
 
-    def _append(self, given: list[Message]) -> list[Message]:
-        now = self._runtime.clock()
-        entries = append.prepare(given, self._runtime.config.chunks, self._runtime.embedder, now)
-        return self._runtime.store.write(lambda tx: append.append(tx, self._scope, entries, now))
+    def _append(self, given: list[Message], progress: Progress | None = None) -> list[Message]:
+        runtime, now = self._runtime, self._runtime.clock()
+        entries = append.prepare(given, runtime.config.chunks, now)
+        entries = append.embedded(runtime.store, runtime.embedding, append.space_of(self._scope), entries, progress)
+        stored = runtime.store.write(lambda tx: append.append(tx, self._scope, entries, now, runtime.model))
+        runtime.look_after(chunk for entry in entries for chunk in entry.chunks)
+        return stored
 
     def recent(self, count: int = 20) -> list[Message]:
         """The newest messages, in order."""

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.config import Config
+from holdfast.domain.chunk import ChunkDraft
 from holdfast.domain.ids import uuid7
+from holdfast.domain.job import Job
 from holdfast.domain.times import Clock
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, StoreReadOnly
+from holdfast.providers.choose import embedder_named
 from holdfast.providers.embedder import Embedder
-from holdfast.storage.base import Store
+from holdfast.providers.embedding import Embedding
+from holdfast.schedule.worker import Handler, Worker
+from holdfast.storage.base import Store, Wanted
+from holdfast.storage.cache import Caches
+from holdfast.write.embed import EMBED, embed_missing
 
 DATABASE = "holdfast.db"
 SNAPSHOT = "sessions.json"  # left by another program, imported once
+_SLICE = 512  # chunks embedded by one run of a job: well within its lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +33,53 @@ class Runtime:
     store: Store
     config: Config
     clock: Clock
-    embedder: Embedder | None
+    embedding: Embedding | None
+    model: str | None  # whose vectors the store keeps, whether this process can make them or not
+    worker: Worker
     folder: Path | None
 
     def new_id(self) -> str:
         return uuid7(self.clock(), secrets.token_bytes(10))
 
+    def look_after(self, drafts: Iterable[ChunkDraft]) -> None:
+        """After chunks were stored: those without a vector get theirs in the background."""
+        wanted = self.embedding is not None and self.config.embedding.background
+        if wanted and any(draft.vector is None for draft in drafts):
+            self.worker.start()
+
     def session_folder(self, session_id: str) -> Path | None:
         """Where a session's own files are; nowhere for a store that has no folder."""
         return None if self.folder is None else self.folder / "sessions" / session_id
+
+
+def running(store: Store, config: Config, clock: Clock, embedding: Embedding | None, folder: Path | None) -> Runtime:
+    """Everything together, and work that was left over begun."""
+    model = embedding.model if embedding is not None else store.model()
+    handlers: dict[Wanted, Handler] = {}
+    if embedding is not None:
+        handlers[EMBED, embedding.model] = embedder_job(store, embedding)
+        with suppress(StoreReadOnly):  # whoever may not write may read: with the vectors that are there
+            store.adopt(embedding.model, EMBED, clock())
+    worker = Worker(store, clock, handlers)
+    if embedding is not None and config.embedding.background and store.next_job(list(handlers)) is not None:
+        worker.start()
+    return Runtime(store, config, clock, embedding, model, worker, folder)
+
+
+def embedder_job(store: Store, embedding: Embedding) -> Handler:
+    def run(job: Job) -> bool:
+        # A second try goes text by text, so that one that cannot be embedded does not hold up the others.
+        done = embed_missing(store, embedding, job.space, _SLICE, one_by_one=job.attempts > 1)
+        return done == _SLICE
+
+    return run
+
+
+def chosen_embedding(given: Embedder | None, config: Config) -> Embedding | None:
+    """The embedder somebody handed over, or else the one the settings name."""
+    settings = config.embedding
+    embedder = given or embedder_named(settings.model, api_key=os.environ.get(settings.api_key_env))
+    return None if embedder is None else Embedding(embedder, settings)
 
 
 def open_store(location: str, config: Config, clock: Clock) -> tuple[Store, Path | None]:
@@ -38,18 +87,18 @@ def open_store(location: str, config: Config, clock: Clock) -> tuple[Store, Path
     if location.startswith(("postgresql://", "postgres://")):
         from holdfast.storage.postgres.store import PostgresStore  # late: the driver is an extra
 
-        return PostgresStore(location, config.storage, clock), None
+        return PostgresStore(location, config.storage, clock, Caches(config.search.cache_mb)), None
     if "://" in location:
         raise InvalidInput(f"{location!r} is neither a folder nor postgresql://…; those are the stores there are")
     from holdfast.storage.sqlite.store import SqliteStore
 
     if location == ":memory:":
-        return SqliteStore(location, config.storage, clock), None
+        return SqliteStore(location, config.storage, clock, Caches(config.search.cache_mb)), None
     try:
         file = database_file(Path(location).expanduser())
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(f"{location[:80]!r} names no place a store could be: {error}") from error
-    return SqliteStore(str(file), config.storage, clock), file.parent
+    return SqliteStore(str(file), config.storage, clock, Caches(config.search.cache_mb)), file.parent
 
 
 def database_file(path: Path) -> Path:

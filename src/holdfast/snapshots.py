@@ -58,7 +58,8 @@ def take_in(runtime: Runtime, scope: Scope, path: str | PathLike[str]) -> Import
 
 
 def _entries(runtime: Runtime, session: SnapshotSession) -> list[append.Entry]:
-    return append.prepare(_numbered(session.messages), runtime.config.chunks, runtime.embedder, session.last_active_at)
+    """Their vectors come later: an import of years would else wait for hours."""
+    return append.prepare(_numbered(session.messages), runtime.config.chunks, session.last_active_at)
 
 
 def _numbered(messages: tuple[Message, ...]) -> list[Message]:
@@ -89,7 +90,7 @@ def _store(
             continue
         if not tx.sessions.add(info.scope, info):
             raise StorageError(f"session {session.original_id} could not be added; nothing was imported")
-        stored = append.append(tx, info.scope, entries, info.last_active_at)
+        stored = append.append(tx, info.scope, entries, info.last_active_at, runtime.model)
         if session.summary and stored:
             summary.swap(tx, info.scope, session.summary, stored[-1].sequence, None, now)
         sessions += 1

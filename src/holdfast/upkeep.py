@@ -78,7 +78,7 @@ def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) ->
         except SessionNotFound:
             return True
     messages = tx.messages.range(session.scope, None, None, None)
-    entries = append.prepare(messages, runtime.config.chunks, None, runtime.clock())
+    entries = append.prepare(messages, runtime.config.chunks, runtime.clock())
     expected: dict[bytes, Cut] = {}
     for entry in entries:
         for draft in entry.chunks:
@@ -89,20 +89,22 @@ def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) ->
         return True
     if repair:
         tx.chunks.drop_session(session.scope)
-        for entry in append.embedded(entries, runtime.embedder):
-            append.index(tx, session.scope, entry.message, entry.chunks)
+        for entry in entries:
+            append.index(tx, session.scope, entry.message, entry.chunks, runtime.model, runtime.clock())
     return False
 
 
 def _record(tx: Tx, *, runtime: Runtime, record: Record, repair: bool) -> bool:
-    cut = remember.cutter(runtime.config.chunks)
+    cut = remember.Cutter(runtime.config.chunks, runtime.model)
     find = tx.records.lock if repair else tx.records.get
     current = find(record.home.scope, record.id)
-    if current is None or _plain(tx.chunks.cut_of_record(record.home.space, record.id)) == _plain_drafts(cut(current)):
+    if current is None:
+        return True
+    if _plain(tx.chunks.cut_of_record(record.home.space, record.id)) == _plain_drafts(cut.drafts(current)):
         return True
     if repair:
         tx.chunks.drop_record(record.home.space, record.id)
-        remember.index(tx, current, cut)
+        remember.index(tx, current, cut, runtime.clock())
     return False
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Message
+from holdfast.domain.chunk import Vector
+from holdfast.domain.scope import Level, Space
 from holdfast.errors import InvalidInput, StorageError
 from holdfast.storage.copy import copy_store
 from tests.contract.rows import every_row, faults
@@ -38,6 +40,10 @@ def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> None:
         view.remember("for all", scope="global", title="T", references=["r"], ttl=1000, pinned=True)
         record = view.remember("walrus one", user="user 1", key="k", tags=["a", "b.c"], metadata={"m.n": "é"})
         view.update(record.id, content="walrus two")
+        space, now = Space(tenant, Level.USER, "user 1"), hf._runtime.clock()
+        late = {0: Vector(Embedder.name, tuple(Embedder().embed(["late"])[0]))}
+        hf._runtime.store.write(lambda tx, space=space, late=late: tx.chunks.put_vectors(space, late))  # type: ignore[misc]
+        hf._runtime.store.write(lambda tx, space=space: tx.jobs.ask(space, "for nobody here", "", now))  # type: ignore[misc]
 
 
 @pytest.fixture
@@ -55,7 +61,7 @@ def test_a_backup_holds_everything_and_opens_like_any_store(filled: Holdfast, tm
     target = tmp_path / "copies" / "backup.db"
     filled.backup(target)
     assert [path.name for path in target.parent.iterdir()] == ["backup.db"]
-    with Holdfast.open(target) as copy:
+    with Holdfast.open(target, embedder=Embedder()) as copy:
         assert rows(copy) == rows(filled)
         assert faults(copy) == []
         assert copy.recall("walrus", user="user 1", k=100) == filled.recall("walrus", user="user 1", k=100)

@@ -21,14 +21,19 @@ from tests.fixtures.make import DATABASES, facts, load_sqlite
 PACKAGES = ("holdfast.storage.sqlite", "holdfast.storage.postgres")
 RELEASED = sorted(int(re.findall(r"\d+", path.name)[0]) for path in DATABASES.glob("schema-*.json"))
 
-SECOND = Migration(2, "second", "CREATE TABLE second (id BIGINT PRIMARY KEY);\nINSERT INTO second (id) VALUES (7);\n")
+NEWEST = len(migrate.load(PACKAGES[0]))
+SECOND = Migration(
+    NEWEST + 1, "second", "CREATE TABLE second (id BIGINT PRIMARY KEY);\nINSERT INTO second (id) VALUES (7);\n"
+)
 BROKEN = Migration(
-    3,
+    NEWEST + 2,
     "broken",
     "CREATE TABLE third (id BIGINT PRIMARY KEY);\nINSERT INTO second (id) VALUES (8);\n"
     "ALTER TABLE sessions ADD COLUMN third TEXT;\nINSERT INTO nowhere (id) VALUES (1);\n",
 )
-MENDED = Migration(3, "mended", "CREATE TABLE third (id BIGINT PRIMARY KEY);\nINSERT INTO second (id) VALUES (8);\n")
+MENDED = Migration(
+    NEWEST + 2, "mended", "CREATE TABLE third (id BIGINT PRIMARY KEY);\nINSERT INTO second (id) VALUES (8);\n"
+)
 
 
 def knows(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
@@ -119,7 +124,7 @@ def test_opening_again_migrates_nothing(durable_url: str) -> None:
 # Transactional
 
 
-def test_a_failing_third_migration_leaves_schema_two_and_no_half_objects(
+def test_a_failing_migration_leaves_the_schema_before_it_and_no_half_objects(
     durable_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Holdfast.open(durable_url) as hf:
@@ -133,16 +138,18 @@ def test_a_failing_third_migration_leaves_schema_two_and_no_half_objects(
     with monkeypatch.context() as patched:
         knows(patched, SECOND, BROKEN)
         for _ in range(2):
-            with pytest.raises(MigrationError, match=r"3 \(broken\) failed and was undone"):
+            with pytest.raises(MigrationError, match=rf"{NEWEST + 2} \(broken\) failed and was undone"):
                 Holdfast.open(durable_url)
-            assert [version for (version,) in raw(durable_url, "SELECT version FROM holdfast_migrations")] == [1, 2]
+            assert [version for (version,) in raw(durable_url, "SELECT version FROM holdfast_migrations")] == [
+                *range(1, NEWEST + 2)
+            ]
             assert objects(durable_url) == before
             assert raw(durable_url, "SELECT id FROM second") == [(7,)]
     with monkeypatch.context() as patched:
         knows(patched, SECOND, MENDED)
         with Holdfast.open(durable_url) as hf:
             assert every_row(hf) == data
-            assert [version for version, _, _ in applied(hf)] == [1, 2, 3]
+            assert [version for version, _, _ in applied(hf)] == [*range(1, NEWEST + 3)]
             assert sql(hf, "SELECT id FROM second ORDER BY id") == [(7,), (8,)]
             assert faults(hf) == []
 

@@ -12,7 +12,7 @@ import pytest
 from holdfast import Config, Holdfast, Message, ToolCall
 from holdfast.config import Search
 from holdfast.domain.chunk import Hit
-from holdfast.errors import InvalidInput, SessionNotFound, Unsupported
+from holdfast.errors import InvalidInput, SessionNotFound
 from tests.conftest import FakeClock
 from tests.contract.rows import faults
 
@@ -134,7 +134,7 @@ def test_questions_that_cannot_be_text_are_refused(hf: Holdfast) -> None:
             hf.recall("x", user="alice", k=bad)
     with pytest.raises(InvalidInput, match="recipe"):
         hf.recall("x", user="alice", recipe="magic")
-    with pytest.raises(Unsupported):
+    with pytest.raises(InvalidInput, match="scores"):
         hf.recall("x", user="alice", rerank=5)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="whose"):
         hf.recall("x")

@@ -17,12 +17,17 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from holdfast import Holdfast, Message
+from holdfast import Config, Holdfast, Message
 from holdfast.bench.baseline import PlainBm25
 from holdfast.bench.datasets import SETS, Conversation, Question, Turn, load
+from holdfast.bench.remembered import RememberingEmbedder
 from holdfast.domain.chunk import Hit
+from holdfast.providers.choose import embedder_named
+from holdfast.providers.embedder import Embedder
 
 DEPTH = 100
+# What was handed over counts; a setting must not bring in another one.
+WITHOUT_MODEL = Config.load(overrides={"embedding.model": "none", "embedding.when": "now"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +67,8 @@ class Report:
 class Stored:
     """A conversation in a store of its own, and the way from hits back to turns."""
 
-    def __init__(self, conversation: Conversation, recipe: str | None) -> None:
-        self.hf = Holdfast.open(":memory:")
+    def __init__(self, conversation: Conversation, embedder: Embedder | None, recipe: str | None) -> None:
+        self.hf = Holdfast.open(":memory:", config=WITHOUT_MODEL, embedder=embedder)
         self._recipe = recipe
         self._turns: dict[tuple[str, int], Turn] = {}
         self.session_names: dict[str, str] = {}
@@ -131,6 +136,12 @@ def _ndcg(evidence: frozenset[str], ranked: Sequence[frozenset[str]]) -> float:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the folder that holds the sets")
     parser.add_argument("--set", choices=SETS, action="append", help="only this set; may be given more than once")
+    parser.add_argument(
+        "--model", default="auto", help="the embedder, as embedding.model names it; none for words only"
+    )
+    parser.add_argument(
+        "--remember", type=Path, metavar="FILE", help="keep vectors in this file, so that a second run is quick"
+    )
     parser.add_argument("--recipe", help="the recipe to measure (default: the default one)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write what happened to each question, as JSON lines")
 
@@ -138,7 +149,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     chosen = args.set or [name for name in SETS if (args.data / name).is_dir()]
     lines: list[dict[str, Any]] = []
-    reports = {name: run(load(args.data / name), args.recipe, _note, lines.append) for name in chosen}
+    embedder = embedder_named(args.model)
+    if embedder is not None and args.remember is not None:
+        embedder = RememberingEmbedder(embedder, args.remember)
+    reports = {name: run(load(args.data / name), embedder, args.recipe, _note, lines.append) for name in chosen}
     _note("")
     if args.out is not None:
         args.out.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -152,6 +166,7 @@ def main(args: argparse.Namespace) -> int:
 
 def run(
     conversations: Sequence[Conversation],
+    embedder: Embedder | None,
     recipe: str | None,
     note: Callable[[str], None],
     write: Callable[[dict[str, Any]], None],
@@ -159,7 +174,7 @@ def run(
     report = Report()
     for number, conversation in enumerate(conversations, start=1):
         note(f"conversation {number} of {len(conversations)}: storing {len(conversation.turns):,} turns")
-        stored = Stored(conversation, recipe)
+        stored = Stored(conversation, embedder, recipe)
         report.messages += len(conversation.turns)
         report.ingest_seconds += stored.seconds
         plain = PlainBm25([turn.text for turn in conversation.turns])

@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidInput
@@ -62,6 +63,8 @@ def opened(args: Namespace, *, creates: bool = False, needed: bool = False) -> H
         print(f"holdfast: note: there is no store at {where} yet", file=sys.stderr)
         where = MEMORY
     tenant = DEFAULT_TENANT if args.tenant is None else args.tenant
+    # A command is over too soon for work in the background; what it leaves is done by whoever stays.
+    config = replace(config, embedding=replace(config.embedding, background=False))
     return Holdfast.open(where, config=config, tenant=tenant)
 
 

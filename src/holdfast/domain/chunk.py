@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from holdfast.domain.message import Message
 from holdfast.domain.record import RecordFilter
 
 
@@ -82,6 +83,7 @@ class Hit:
     signals: Mapping[str, Signal]
     source: Source
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    neighbours: tuple[Message, ...] = ()  # the messages around it, when they were asked for
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,3 +99,9 @@ def checked_number(value: object, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
         raise InvalidInput(f"{what} must be a whole number from 0 up, not {shown(value)}")
     return value
+
+
+def checked_progress(value: object) -> Any:
+    if value is not None and not callable(value):
+        raise InvalidInput(f"progress must be a function, not {type(value).__name__}")
+    return value

@@ -7,13 +7,15 @@ import re
 from holdfast.errors import ConfigError
 from holdfast.providers.embedder import Embedder
 
-SPECS = ("none", "hashed", "minilm", "openai:MODEL@URL", "sentence-transformers:NAME", "fastembed:NAME")
+SPECS = ("auto", "none", "hashed", "minilm", "openai:MODEL@URL", "sentence-transformers:NAME", "fastembed:NAME")
 _OPENAI = re.compile(r"(?P<model>.+)@(?P<url>https?://.+)", re.IGNORECASE)  # a model's name may hold an @ too
 
 
 def embedder_named(spec: str, *, api_key: str | None = None) -> Embedder | None:
     """What ``spec`` names, one of SPECS; None for "none". The key is for the provider that is asked over HTTP."""
     kind, _, rest = spec.strip().partition(":")
+    if kind == "auto" and not rest:
+        return _installed()
     if kind == "openai":
         return _openai(rest, api_key)
     if kind in {"sentence-transformers", "fastembed"} and rest:
@@ -29,6 +31,13 @@ def embedder_named(spec: str, *, api_key: str | None = None) -> Embedder | None:
 
         return MiniLmEmbedder()
     raise ConfigError(f"{kind!r} is no embedder; there are {', '.join(SPECS)}")
+
+
+def _installed() -> Embedder | None:
+    """The model that comes as a package, where it was installed; without it words answer alone."""
+    from holdfast.providers.minilm import MiniLmEmbedder
+
+    return MiniLmEmbedder() if MiniLmEmbedder.is_installed() else None
 
 
 def _openai(rest: str, api_key: str | None) -> Embedder:

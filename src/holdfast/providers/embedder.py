@@ -10,7 +10,10 @@ from holdfast.errors import InvalidInput
 
 
 class Embedder(Protocol):
-    """Vectors are stored under ``name`` and only compared within it: a changed model needs another name."""
+    """Vectors are stored under ``name`` and only compared within it: a changed model needs another name.
+
+    It is called from several threads. An attribute ``quick`` that is False says that no write should wait for it.
+    """
 
     @property
     def name(self) -> str: ...

@@ -35,6 +35,8 @@ class OpenAiEmbedder:
     that spread the waits of many clients, which without it differ by what they send.
     """
 
+    quick = False
+
     def __init__(
         self,
         base_url: str,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,25 +12,33 @@ import numpy as np
 from holdfast.recall.question import Question
 from holdfast.recall.recipes import Recipe
 from holdfast.recall.times import Span
-from holdfast.storage.catalogue import KEPT, Catalogue
+from holdfast.storage.catalogue import KEPT, NONE, Catalogue
 
 if TYPE_CHECKING:
     from holdfast.storage.catalogue import Array
+    from holdfast.storage.vectors import Nearness
 
 # Below these sums of what is shared with the question, nothing stored is about it.
 FLOOR_DENSE, FLOOR_COVER, FLOOR_DENSE_NAMED = 0.50, 0.5, 0.10
+FLOOR_SPREAD = 0.10
 FLOOR_WORDS, FLOOR_KNOWN, FLOOR_WORDS_NAMED = 0.35, 0.25, 0.10
+_CHANCE_OF_MANY = math.sqrt(2 * math.log(600))  # of as many texts as the floor was found with
 _DAY = 86_400.0
+_CLOSER = 5  # so many times the candidates are looked at closely when a first look was rough
 
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What each chunk of the catalogue shares with the question. ``cosine`` is None without an embedder."""
+    """What each chunk of the catalogue shares with the question. ``nearness`` is None without vectors.
+
+    ``exactly`` gives the cosines of some places once more, from the vectors as they were stored.
+    """
 
     words: Array
     coverage: float
     known: float
-    cosine: Array | None = None
+    nearness: Nearness | None = None
+    exactly: Callable[[Array], Array] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,61 +61,127 @@ def rank(
     spans: Sequence[Span],
     allowed: Array | None,
 ) -> Ranked:
-    if recipe.fuse == "scores":
-        return _by_words(catalogue, signals, allowed)
-    if recipe.floor and _nothing_stored(catalogue, question, signals):
-        return NOTHING
+    if recipe.fuse == "words":
+        return _by_one(catalogue, "words", np.where(signals.words > 0, signals.words, -np.inf), allowed)
     words = smooth(catalogue, signals.words, *recipe.words_beside)
-    dense = None if signals.cosine is None else smooth(catalogue, signals.cosine, *recipe.dense_beside)
-    chosen = best_of(_within(words, allowed), recipe.candidates) & (signals.words > 0)
-    if dense is not None:
-        chosen |= best_of(_within(dense, allowed), recipe.candidates)
-    if allowed is not None:
-        chosen &= allowed
+    chosen = _best(words, recipe.candidates, allowed) & (signals.words > 0)
+    cosines = looked_closely(catalogue, signals, recipe, allowed, chosen)
+    if recipe.floor and _nothing_stored(catalogue, question, signals, cosines):
+        return NOTHING
+    if recipe.fuse == "vectors":
+        return _by_one(catalogue, "vectors", _unknown_last(cosines, catalogue), allowed, recipe.candidates)
+    dense = None if cosines is None else smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside)
+    if dense is not None and cosines is not None:
+        chosen |= _best(np.where(np.isnan(cosines), -np.inf, dense), recipe.candidates, allowed) & ~np.isnan(cosines)
     at = np.flatnonzero(chosen)
     if not len(at):
         return NOTHING
     parts = {"words": signals.words[at]}
+    if dense is not None and cosines is not None:
+        parts["vectors"] = np.nan_to_num(cosines[at])
+    if recipe.fuse == "shares":
+        shares = recipe.words * share(parts["words"]) + recipe.dense * share(parts.get("vectors", np.zeros(len(at))))
+        return _ordered(catalogue, recipe, at, shares, shares, parts)
     fused = z(words[at])
-    if dense is not None and signals.cosine is not None:
-        parts["vectors"] = signals.cosine[at]
-        fused = recipe.words * fused + recipe.dense * z(dense[at])
+    if dense is not None and cosines is not None:
+        fused = recipe.words * fused + recipe.dense * _z_of_known(dense[at], ~np.isnan(cosines[at]))
     fused = fused + _who_and_when(catalogue, question, recipe, spans, at, parts)
     final = _with_priors(catalogue, question, recipe, at, fused, parts)
-    return _ordered(catalogue, recipe, at, final, parts)
+    # Between 0 and 1, and 0.5 for a candidate like the average one; the order is the same.
+    return _ordered(catalogue, recipe, at, final, 1 / (1 + np.exp(-final)), parts)
 
 
-def _by_words(catalogue: Catalogue, signals: Signals, allowed: Array | None) -> Ranked:
-    chosen = signals.words > 0
-    at = np.flatnonzero(chosen if allowed is None else chosen & allowed)
-    order = np.lexsort((-catalogue.ordinals[at], -signals.words[at]))
+def looked_closely(
+    catalogue: Catalogue, signals: Signals, recipe: Recipe, allowed: Array | None, chosen: Array
+) -> Array | None:
+    """The cosines, exact for those that matter: the best, and those the words have chosen."""
+    if signals.nearness is None or not recipe.dense:
+        return None
+    cosines = signals.nearness.cosines.copy()
+
+    def best(count: int) -> Array:
+        smoothed = smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside)
+        return _best(np.where(np.isnan(cosines), -np.inf, smoothed), count, allowed) | chosen
+
+    if signals.nearness.rough:
+        closer = np.flatnonzero(_and_beside(catalogue, best(_CLOSER * recipe.candidates)))
+        cosines[closer] = signals.nearness.close(closer)
+    if signals.exactly is not None:
+        at = np.flatnonzero(best(recipe.candidates) & ~np.isnan(cosines))
+        cosines[at] = signals.exactly(at)
+    return cosines
+
+
+def _and_beside(catalogue: Catalogue, chosen: Array) -> Array:
+    """These chunks, and all of the messages before and after theirs."""
+    marked = np.zeros(catalogue.messages + 1, dtype=bool)
+    message = catalogue.message[chosen]
+    for near in (message, catalogue.previous[message], catalogue.following[message]):
+        marked[near] = True
+    marked[NONE] = False
+    beside: Array = marked[catalogue.message]
+    return beside
+
+
+def _by_one(catalogue: Catalogue, name: str, scores: Array, allowed: Array | None, count: int | None = None) -> Ranked:
+    """In the order of one signal; places without it are left out."""
+    scores = _within(scores, allowed)
+    at = np.flatnonzero(scores > -np.inf)
+    order = np.lexsort((-catalogue.ordinals[at], -scores[at]))[:count]
     at = at[order]
-    return Ranked(at, signals.words[at], {"words": signals.words[at]})
+    return Ranked(at, scores[at], {name: scores[at]})
 
 
-def _nothing_stored(catalogue: Catalogue, question: Question, signals: Signals) -> bool:
+def _unknown_last(cosines: Array | None, catalogue: Catalogue) -> Array:
+    nowhere = np.full(catalogue.chunks, -np.inf)
+    return nowhere if cosines is None else np.where(np.isnan(cosines), nowhere, cosines)
+
+
+def _z_of_known(values: Array, known: Array) -> Array:
+    """The others get what the average one gets: nothing is known for or against them."""
+    standard = np.zeros(len(values))
+    if known.any():
+        standard[known] = z(values[known])
+    return standard
+
+
+def share(values: Array) -> Array:
+    """From 0 for the least to 1 for the best."""
+    low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
+    shares: Array = (values - low) / (high - low) if high > low else np.ones(len(values)) * (high > 0)
+    return shares
+
+
+def _nothing_stored(catalogue: Catalogue, question: Question, signals: Signals, cosines: Array | None) -> bool:
     """A question that shares too little with anything here. One that names somebody here shares that already."""
     about = bool(question.named(catalogue.names))
-    if signals.cosine is None:
+    if cosines is None or np.isnan(cosines).all():
         return signals.coverage + FLOOR_KNOWN * signals.known + FLOOR_WORDS_NAMED * about < FLOOR_WORDS
-    nearest = float(signals.cosine.max()) if len(signals.cosine) else 0.0
-    return nearest + FLOOR_COVER * signals.coverage + FLOOR_DENSE_NAMED * about < FLOOR_DENSE
+    nearest = float(np.nanmax(cosines))
+    return nearest + FLOOR_COVER * signals.coverage + FLOOR_DENSE_NAMED * about < _dense_floor(len(cosines))
+
+
+def _dense_floor(chunks: int) -> float:
+    """Among many texts one is near by chance, as the largest of so many draws is; among few, less is something."""
+    chance = math.sqrt(2 * math.log(max(2, chunks)))
+    return FLOOR_DENSE - FLOOR_SPREAD * max(0.0, _CHANCE_OF_MANY - chance)
 
 
 def smooth(catalogue: Catalogue, scores: Array, before: float, after: float) -> Array:
     """A chunk's own score, and a part of the best of the messages before and after its own."""
     if not before and not after:
         return scores
-    best = np.zeros(catalogue.messages + 1)
+    best = np.zeros(catalogue.messages + 1)  # the last one is beside nothing
     np.maximum.at(best, catalogue.message, scores)
     beside = before * best[catalogue.previous] + after * best[catalogue.following]
     return scores + beside[catalogue.message]
 
 
-def best_of(scores: Array, count: int) -> Array:
+def _best(scores: Array, count: int, allowed: Array | None) -> Array:
+    scores = _within(scores, allowed)
     if len(scores) <= count:
-        return np.ones(len(scores), dtype=bool)
-    enough: Array = scores >= np.partition(scores, -count)[-count]
+        return scores > -np.inf
+    enough: Array = (scores >= np.partition(scores, -count)[-count]) & (scores > -np.inf)
     return enough
 
 
@@ -169,11 +244,11 @@ def _with_priors(
     return final
 
 
-def _ordered(catalogue: Catalogue, recipe: Recipe, at: Array, final: Array, parts: dict[str, Array]) -> Ranked:
+def _ordered(
+    catalogue: Catalogue, recipe: Recipe, at: Array, final: Array, scores: Array, parts: dict[str, Array]
+) -> Ranked:
     order = np.lexsort((-catalogue.ordinals[at], -final))  # the newer first among equals
     if recipe.one_hit_a_message:
         first = np.unique(catalogue.message[at[order]], return_index=True)[1]
         order = order[np.sort(first)]
-    # Between 0 and 1, and 0.5 for a candidate like the average one; the order is the same.
-    scores = 1 / (1 + np.exp(-final[order]))
-    return Ranked(at[order], scores, {name: values[order] for name, values in parts.items()})
+    return Ranked(at[order], scores[order], {name: values[order] for name, values in parts.items()})

@@ -11,10 +11,10 @@ from holdfast.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Weights are on z-scores over the candidates, bonuses are added to them."""
+    """Weights are on z-scores over the candidates (for "shares" on values from 0 to 1), bonuses are added to them."""
 
     name: str
-    fuse: Literal["scores", "signals"]
+    fuse: Literal["words", "vectors", "shares", "signals"]
     candidates: int = 200
     asking_words: float = 1.0  # weight of words that only ask, such as "tell" or "remind"
     words: float = 1.0
@@ -33,7 +33,9 @@ class Recipe:
     one_hit_a_message: bool = False
 
 
-WORDS = Recipe("words", "scores")
+WORDS = Recipe("words", "words")
+VECTORS = Recipe("vectors", "vectors", candidates=1000, words=0.0, dense=1.0, floor=True)
+WEIGHTED = Recipe("weighted", "shares", words=0.3, dense=0.7, floor=True)
 DEFAULT = Recipe(
     "default",
     "signals",
@@ -53,7 +55,7 @@ DEFAULT = Recipe(
     floor=True,
     one_hit_a_message=True,
 )
-RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS)}
+RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED)}
 
 
 def named(name: object) -> Recipe:

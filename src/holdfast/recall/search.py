@@ -1,17 +1,17 @@
-"""Finding chunks for a question, by words."""
+"""Finding chunks for a question, by words and by meaning."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.config import Search as SearchConfig
-from holdfast.domain.chunk import ChunkQuery, Hit, Signal, SourceKind
+from holdfast.domain.chunk import ChunkQuery, Hit, Signal, SourceKind, Vector
 from holdfast.domain.record import RecordFilter, checked_layer, checked_type
-from holdfast.domain.scope import Space
+from holdfast.domain.scope import Scope, Space
 from holdfast.domain.text import checked_choice, checked_text, shown
 from holdfast.domain.times import checked_time, from_seconds
 from holdfast.domain.values import at_most, checked_label, checked_strings
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_HITS = 1000
 MAX_CONDITIONS = 100
+MAX_NEIGHBOURS = 100
 MAX_LISTED = 10_000
 _PAGE = 64
 
@@ -42,12 +43,14 @@ class Search:
     k: int
     config: SearchConfig
     now: datetime
+    meaning: Vector | None = None
+    neighbours: int = 0
 
 
 def search(tx: Tx, space: Space, wanted: Search) -> list[Hit]:
     """The best chunks for the question, or nothing when nothing stored is about it."""
     catalogue = tx.chunks.catalogue(space)
-    if catalogue is None or not catalogue.chunks or not wanted.question.terms:
+    if catalogue is None or not catalogue.chunks or not (wanted.question.terms or wanted.meaning):
         return []
     from holdfast.recall.rank import rank  # late: it brings numpy
 
@@ -62,7 +65,18 @@ def search(tx: Tx, space: Space, wanted: Search) -> list[Hit]:
         _allowed(tx, space, catalogue, wanted.query),
     )
     found = _current(tx, space, catalogue, ranked, wanted)
-    return [_hit(stored, at, ranked) for at, stored in islice(found, wanted.k)]
+    hits = [_hit(stored, at, ranked) for at, stored in islice(found, wanted.k)]
+    return [_beside(tx, space, hit, wanted.neighbours) for hit in hits] if wanted.neighbours else hits
+
+
+def _beside(tx: Tx, space: Space, hit: Hit, count: int) -> Hit:
+    """The hit with the messages around it. A text that was said again is found where it was said first."""
+    source = hit.source
+    if source.kind is not SourceKind.MESSAGE or source.first_sequence is None:
+        return hit
+    scope, at = Scope(space.tenant, session=source.session_id), source.first_sequence
+    found = tx.messages.range(scope, max(0, at - count - 1), at + count + 1, None)
+    return replace(hit, neighbours=tuple(message for message in found if message.sequence != at))
 
 
 def _signals(tx: Tx, space: Space, catalogue: Catalogue, wanted: Search) -> Signals:
@@ -74,13 +88,22 @@ def _signals(tx: Tx, space: Space, catalogue: Catalogue, wanted: Search) -> Sign
     weights = wanted.question.weights(wanted.recipe.asking_words)
     config = wanted.config
     found = tx.chunks.score_words(space, weights, beside, config.bm25_k1, config.bm25_b)
-    if found is None:
-        return Signals(np.zeros(catalogue.chunks), 0.0, 0.0)
-    # The scores reach as far as the last ordinal that matched.
-    scores = np.zeros(int(catalogue.ordinals[-1]) + 1)
-    reach = min(len(scores), len(found.scores))
-    scores[:reach] = found.scores[:reach]
-    return Signals(scores[catalogue.ordinals], found.coverage, found.known)
+    words, coverage, known = np.zeros(catalogue.chunks), 0.0, 0.0
+    if found is not None and len(found.scores):
+        # The scores reach as far as the last ordinal that matched.
+        reached = np.searchsorted(catalogue.ordinals, len(found.scores))
+        words[:reached] = found.scores[catalogue.ordinals[:reached]]
+        coverage, known = found.coverage, found.known
+    meaning = wanted.meaning
+    if meaning is None:
+        return Signals(words, coverage, known)
+
+    def exactly(places: Array) -> Array:
+        ordinals = catalogue.ordinals[places].tolist()
+        cosines = tx.chunks.cosines(space, meaning, ordinals)
+        return np.array([cosines.get(ordinal, np.nan) for ordinal in ordinals])
+
+    return Signals(words, coverage, known, tx.chunks.nearness(space, meaning), exactly)
 
 
 def _allowed(tx: Tx, space: Space, catalogue: Catalogue, query: ChunkQuery) -> Array | None:
@@ -119,6 +142,12 @@ def checked_count(k: object) -> int:
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_HITS:
         raise InvalidInput(f"k must be a whole number from 1 to {MAX_HITS}, not {shown(k)}")
     return k
+
+
+def checked_neighbours(count: object) -> int:
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_NEIGHBOURS:
+        raise InvalidInput(f"neighbours must be a whole number from 0 to {MAX_NEIGHBOURS}, not {shown(count)}")
+    return count
 
 
 def record_filter(

@@ -34,6 +34,7 @@ _CJK = (
 _EMOJI = "\u2600-\u27bf\U0001f300-\U0001faff"
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 _MAX_WORD = 64
+_MAX_NAMES = 200
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -49,6 +50,19 @@ def indexed_text(text: str, name: str | None, at: datetime) -> str:
     """What is indexed of a message's chunk: a question may name the speaker or the date."""
     spoken = f"{name}: {text}" if name else text
     return f"[{at.day} {_MONTHS[at.month - 1]} {at.year}] {spoken}"
+
+
+def embedded_text(text: str, names: tuple[str, ...]) -> str:
+    """What is embedded of a chunk or a question: everybody's names are everywhere, and make everything alike."""
+    if not names:
+        return text
+    bare = " ".join(_naming(names[:_MAX_NAMES]).sub(" ", text).split())
+    return bare or text
+
+
+@lru_cache(maxsize=256)
+def _naming(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})(?:['\u2019]s)?\b", re.IGNORECASE)
 
 
 def query_terms(text: str) -> list[int]:

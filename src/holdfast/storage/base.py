@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source
+from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, Vector
+from holdfast.domain.job import Job
 from holdfast.domain.message import Message
 from holdfast.domain.record import Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
 from holdfast.storage.catalogue import Array, Catalogue
+from holdfast.storage.vectors import Nearness
 
 T = TypeVar("T")
 
@@ -62,6 +64,13 @@ class Cut(NamedTuple):
     hash: bytes
     first_sequence: int | None
     last_sequence: int | None
+    text: str
+
+
+class Unembedded(NamedTuple):
+    """A chunk that has no vector of a model."""
+
+    ordinal: int
     text: str
 
 
@@ -144,6 +153,9 @@ class Chunks(Protocol):
     def drop_session(self, scope: Scope) -> int: ...
     def drop_record(self, space: Space, record_id: str) -> int: ...
     def catalogue(self, space: Space) -> Catalogue | None: ...
+    def names(self, space: Space) -> tuple[str, ...]:
+        """Everybody who spoke under a name."""
+
     def score_words(
         self, space: Space, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
     ) -> WordScores | None:
@@ -154,6 +166,23 @@ class Chunks(Protocol):
 
     def read(self, space: Space, ordinals: Sequence[int], as_of: datetime | None, now: datetime) -> dict[int, Stored]:
         """The chunks with these ordinals, without records that are not true at the moment."""
+
+    def nearness(self, space: Space, question: Vector) -> Nearness | None:
+        """Cosines with every chunk of the catalogue, quickly; None when none has a vector of the question's model."""
+
+    def cosines(self, space: Space, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+        """Cosines with some chunks, exactly."""
+
+    def unembedded(self, space: Space, model: str, after: int, limit: int) -> list[Unembedded]:
+        """Chunks after an ordinal that have no vector of this model."""
+
+    def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> None:
+        """Vectors that come later than their chunks, by ordinal."""
+
+
+class Jobs(Protocol):
+    def ask(self, space: Space, kind: str, detail: str, run_at: datetime) -> None:
+        """Enter work to be done once this transaction is committed. Asked for twice it is done once, or once more."""
 
 
 class Imports(Protocol):
@@ -177,11 +206,14 @@ class Tx(Protocol):
     @property
     def chunks(self) -> Chunks: ...
     @property
+    def jobs(self) -> Jobs: ...
+    @property
     def imports(self) -> Imports: ...
 
 
 Work = Callable[[Tx], T]
 Progress = Callable[[str, int, int], None]
+Wanted = tuple[str, str]  # a kind of job, and its detail if only jobs with that one
 
 
 class Store(Protocol):
@@ -192,6 +224,21 @@ class Store(Protocol):
 
     def read(self, work: Work[T]) -> T:
         """Run the work on one consistent view of the store."""
+
+    def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
+        """The job of these kinds that has waited longest; nobody else gets it until the lease ends."""
+
+    def finish_job(self, job: Job, now: datetime, *, more: bool = False) -> None: ...
+    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> None: ...
+    def next_job(self, wanted: Sequence[Wanted]) -> datetime | None:
+        """When there will be something to take."""
+
+    def count_jobs(self, wanted: Sequence[Wanted]) -> int: ...
+    def adopt(self, model: str, kind: str, now: datetime) -> None:
+        """Make this the model whose vectors are kept, and ask for the job of that kind wherever they are missing."""
+
+    def model(self) -> str | None:
+        """The model whose vectors are kept."""
 
     def counts(self) -> Mapping[str, int]: ...
     def tenants(self) -> list[str]: ...

@@ -1,14 +1,13 @@
 """What ranking needs to know of every chunk of a space, as arrays: whose, when, beside what. No text.
 
-Read once, then only what is new. Any removal, also by another process, shows in the space's counter and starts it over.
+Read once, then only what is new. Any removal, also by another process, shows in the space's counter; what is gone is
+then found by comparing the ordinals.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.domain.traits import Trait
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 else:
     Array = Any  # annotations can be read without numpy
 
-# How many chunks a process remembers at most, over all spaces; about a hundred bytes each.
-MAX_CHUNKS = 2_000_000
 # The speaker of a record: whoever is asked about, since it was kept for its own sake.
 KEPT = -2
+# Before the first message of a session, and after its last: whoever looks there finds a zero at the end of an array.
+NONE = -1
 
 
 class ChunkFacts(NamedTuple):
@@ -41,17 +40,19 @@ class ChunkFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Per chunk: its ordinal, its message. Per message, numbered by session and sequence: everything else.
+    """Per chunk, in the order of the ordinals: its message and what is its own. Per message: everything else.
 
-    A record's chunks count as a message in a session of its own.
+    A record's chunk counts as a message in a session of its own.
     """
 
+    removals: int
     ordinals: Array
     message: Array
     words: Array
     time_word: Array
     standing_wish: Array
     session: Array
+    sequence: Array
     is_user: Array
     speaker: Array
     time: Array
@@ -60,6 +61,8 @@ class Catalogue:
     previous: Array
     following: Array
     names: tuple[str, ...]
+    sessions: dict[str, int]
+    session_count: int
 
     @property
     def chunks(self) -> int:
@@ -69,77 +72,144 @@ class Catalogue:
     def messages(self) -> int:
         return len(self.session)
 
+    @property
+    def nbytes(self) -> int:
+        arrays: int = sum(getattr(self, name).nbytes for name in _TYPES)
+        return arrays + 100 * len(self.sessions)
 
-def build(facts: Sequence[ChunkFacts]) -> Catalogue:
+    @property
+    def last_ordinal(self) -> int:
+        return int(self.ordinals[-1]) if self.chunks else -1
+
+    def kept(self, ordinals: Array, removals: int) -> Catalogue:
+        """Only the chunks with these ordinals. Messages stay, at worst as some that nothing points to."""
+        import numpy as np
+
+        stays = np.isin(self.ordinals, ordinals, assume_unique=True)
+        return replace(self, removals=removals, **{name: getattr(self, name)[stays] for name in _OF_A_CHUNK})
+
+    def grown(self, facts: Sequence[ChunkFacts]) -> Catalogue:
+        """With these chunks, whose ordinals are above all that are here."""
+        return _Growth(self).grow(facts) if facts else self
+
+
+_OF_A_CHUNK = ("ordinals", "message", "words", "time_word", "standing_wish")
+_TYPES = {
+    "ordinals": "i8",
+    "message": "i4",
+    "words": "i4",
+    "time_word": "?",
+    "standing_wish": "?",
+    "session": "i4",
+    "sequence": "i8",
+    "is_user": "?",
+    "speaker": "i4",
+    "time": "f8",
+    "ends_asking": "?",
+    "only_asks": "?",
+    "previous": "i4",
+    "following": "i4",
+}
+
+
+def empty(removals: int) -> Catalogue:
     import numpy as np  # late: most commands never search
 
-    names = tuple(dict.fromkeys(fact.name for fact in facts if fact.name))
-    numbers = {name: number for number, name in enumerate(names)}
-    sessions: dict[str, int] = {}
-    # A record stands alone, at a number no session has.
-    session = [
-        sessions.setdefault(fact.session, len(sessions)) if fact.session else -1 - at for at, fact in enumerate(facts)
-    ]
-    keys = np.array([session, [fact.sequence or 0 for fact in facts]], dtype=np.int64).T.reshape(-1, 2)
-    unique, first, message = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    traits = np.array([fact.traits for fact in facts], dtype=np.int16)
-    count = len(unique)
-    beside = np.zeros(count, dtype=bool)
-    beside[1:] = (unique[1:, 0] == unique[:-1, 0]) & (unique[1:, 1] == unique[:-1, 1] + 1)
-    index = np.arange(count)
-    # ``count`` stands for none: whoever looks there finds a zero.
-    return Catalogue(
-        ordinals=np.array([fact.ordinal for fact in facts], dtype=np.int64),
-        message=message.reshape(-1),
-        words=np.array([fact.words for fact in facts], dtype=np.int32),
-        time_word=(traits & Trait.TIME_WORD) != 0,
-        standing_wish=(traits & Trait.STANDING_WISH) != 0,
-        session=np.unique(unique[:, 0], return_inverse=True)[1].reshape(-1) if count else index,
-        is_user=np.array([fact.role == "user" or not fact.session for fact in facts], dtype=bool)[first],
-        speaker=np.array(
-            [numbers.get(fact.name or "", -1) if fact.session else KEPT for fact in facts], dtype=np.int32
-        )[first],
-        time=np.array([fact.created_at / 1e6 for fact in facts], dtype=np.float64)[first],
-        ends_asking=((traits & Trait.ENDS_ASKING) != 0)[first],
-        only_asks=((traits & Trait.ONLY_ASKS) != 0)[first],
-        previous=np.where(beside, index - 1, count),
-        following=np.where(np.append(beside[1:], np.zeros(1 if count else 0, dtype=bool)), index + 1, count),
-        names=names,
-    )
+    arrays = {name: np.zeros(0, dtype=kind) for name, kind in _TYPES.items()}
+    return Catalogue(removals, **arrays, names=(), sessions={}, session_count=0)
 
 
-@dataclass(slots=True)
-class _Remembered:
-    removals: int
-    facts: list[ChunkFacts]
-    catalogue: Catalogue
+class _Growth:
+    """New rows beside the old arrays, which others may be reading."""
 
+    def __init__(self, base: Catalogue) -> None:
+        self._base = base
+        self._names = {name: number for number, name in enumerate(base.names)}
+        self._sessions = dict(base.sessions)
+        self._session_count = base.session_count
+        self._messages = base.messages
+        self._rows: dict[str, list[Any]] = {name: [] for name in _TYPES}
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._links: list[tuple[int, int]] = []  # messages that follow each other
 
-class Catalogues:
-    """The catalogues a process remembers, the longest unused forgotten first."""
+    def grow(self, facts: Sequence[ChunkFacts]) -> Catalogue:
+        self._recall_messages(facts)
+        for fact in facts:
+            self._add(fact)
+        return self._joined()
 
-    def __init__(self, max_chunks: int = MAX_CHUNKS) -> None:
-        self._max_chunks = max_chunks
-        self._lock = threading.Lock()
-        self._spaces: OrderedDict[int, _Remembered] = OrderedDict()
+    def _recall_messages(self, facts: Sequence[ChunkFacts]) -> None:
+        """The messages already here that a new one may belong to or stand beside."""
+        import numpy as np
 
-    def known(self, space_id: int, removals: int) -> list[ChunkFacts]:
-        """What is remembered of the space, if nothing of it was removed since."""
-        with self._lock:
-            found = self._spaces.get(space_id)
-            return found.facts if found is not None and found.removals == removals else []
+        lowest: dict[int, int] = {}
+        for fact in facts:
+            number = self._base.sessions.get(fact.session) if fact.session else None
+            if number is not None:
+                lowest[number] = min(lowest.get(number, fact.sequence or 0), fact.sequence or 0)
+        for session, sequence in lowest.items():
+            near = np.flatnonzero((self._base.session == session) & (self._base.sequence >= sequence - 1))
+            for at, known in zip(near.tolist(), self._base.sequence[near].tolist(), strict=True):
+                self._numbers[session, known] = at
 
-    def get(self, space_id: int, removals: int, facts: list[ChunkFacts]) -> Catalogue:
-        """The catalogue of these facts, made anew only when there are others than before."""
-        with self._lock:
-            found = self._spaces.get(space_id)
-            if found is not None and found.removals == removals and found.facts is facts:
-                self._spaces.move_to_end(space_id)
-                return found.catalogue
-        catalogue = build(facts)
-        with self._lock:
-            self._spaces[space_id] = _Remembered(removals, facts, catalogue)
-            self._spaces.move_to_end(space_id)
-            while len(self._spaces) > 1 and sum(len(kept.facts) for kept in self._spaces.values()) > self._max_chunks:
-                self._spaces.popitem(last=False)
-        return catalogue
+    def _add(self, fact: ChunkFacts) -> None:
+        session, sequence = self._session(fact.session), fact.sequence or 0
+        message = self._numbers.get((session, sequence))
+        if message is None:
+            message = self._numbers[session, sequence] = self._messages
+            self._messages += 1
+            self._add_message(fact, session, sequence, message)
+        rows = self._rows
+        rows["ordinals"].append(fact.ordinal)
+        rows["message"].append(message)
+        rows["words"].append(fact.words)
+        rows["time_word"].append(fact.traits & Trait.TIME_WORD != 0)
+        rows["standing_wish"].append(fact.traits & Trait.STANDING_WISH != 0)
+
+    def _session(self, session_id: str | None) -> int:
+        number = None if session_id is None else self._sessions.get(session_id)
+        if number is None:
+            number = self._session_count
+            self._session_count += 1
+            if session_id is not None:
+                self._sessions[session_id] = number
+        return number
+
+    def _add_message(self, fact: ChunkFacts, session: int, sequence: int, message: int) -> None:
+        rows, said = self._rows, fact.session is not None
+        rows["session"].append(session)
+        rows["sequence"].append(sequence)
+        rows["is_user"].append(fact.role == "user" or not said)
+        rows["speaker"].append(self._speaker(fact.name) if said else KEPT)
+        rows["time"].append(fact.created_at / 1e6)
+        rows["ends_asking"].append(fact.traits & Trait.ENDS_ASKING != 0)
+        rows["only_asks"].append(fact.traits & Trait.ONLY_ASKS != 0)
+        rows["previous"].append(NONE)
+        rows["following"].append(NONE)
+        if said:
+            before, after = (self._numbers.get((session, sequence + step)) for step in (-1, 1))
+            self._links += [(before, message)] if before is not None else []
+            self._links += [(message, after)] if after is not None else []
+
+    def _speaker(self, name: str | None) -> int:
+        return self._names.setdefault(name, len(self._names)) if name else -1
+
+    def _joined(self) -> Catalogue:
+        import numpy as np
+
+        base = self._base
+        arrays = {
+            name: np.concatenate([getattr(base, name), np.array(rows, dtype=_TYPES[name])])
+            for name, rows in self._rows.items()
+        }
+        if self._links:
+            earlier, later = np.array(self._links, dtype=np.int64).T
+            arrays["following"][earlier] = later
+            arrays["previous"][later] = earlier
+        return Catalogue(
+            base.removals,
+            **arrays,
+            names=tuple(self._names),
+            sessions=self._sessions,
+            session_count=self._session_count,
+        )

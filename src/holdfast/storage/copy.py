@@ -37,6 +37,7 @@ def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, in
     copied = {table.name: _copy_table(source, target, table, progress) for table in TABLES}
     target.run("copy.number_spaces", {})
     target.run("copy.number_models", {})
+    target.run("copy.number_jobs", {})
     return copied
 
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from holdfast.config import Chunks as ChunkConfig
-from holdfast.domain.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
+from holdfast.domain.chunk import ChunkDraft, ChunkSource, SourceKind
 from holdfast.domain.message import Message, Role
 from holdfast.domain.scope import Level, Scope, Space
-from holdfast.domain.text import checked_name
-from holdfast.errors import ProviderError, SequenceConflict
-from holdfast.providers.embedder import Embedder
-from holdfast.storage.base import Tx
+from holdfast.errors import SequenceConflict
+from holdfast.providers.embedding import Embedding, Progress
+from holdfast.storage.base import Store, Tx
+from holdfast.write import embed
 from holdfast.write.chunk import message_drafts
-
-log = logging.getLogger("holdfast.write")
-
-_MAX_FLOAT = 3.4e38
 
 
 class Entry(NamedTuple):
@@ -29,9 +24,9 @@ class Entry(NamedTuple):
     chunks: tuple[ChunkDraft, ...]
 
 
-def prepare(messages: Sequence[Message], config: ChunkConfig, embedder: Embedder | None, now: datetime) -> list[Entry]:
-    """Everything slow, before the transaction: cutting, word analysis, embedding."""
-    return embedded([Entry(message, _chunks(message, config, now)) for message in messages], embedder)
+def prepare(messages: Sequence[Message], config: ChunkConfig, now: datetime) -> list[Entry]:
+    """Everything slow, before the transaction: cutting and word analysis."""
+    return [Entry(message, _chunks(message, config, now)) for message in messages]
 
 
 def _chunks(message: Message, config: ChunkConfig, now: datetime) -> tuple[ChunkDraft, ...]:
@@ -41,40 +36,24 @@ def _chunks(message: Message, config: ChunkConfig, now: datetime) -> tuple[Chunk
     return message_drafts(message, message.created_at or now, config.max_chars, config.overlap)
 
 
-def embedded(entries: list[Entry], embedder: Embedder | None) -> list[Entry]:
-    """The entries with a vector on each chunk, or as they were when the embedder fails: words find them still."""
-    texts = [chunk.text for entry in entries for chunk in entry.chunks]
-    if embedder is None or not texts:
+def embedded(
+    store: Store, embedding: Embedding | None, space: Space, entries: list[Entry], progress: Progress | None = None
+) -> list[Entry]:
+    """The entries with a vector on each chunk, if vectors are to be had at once."""
+    if embedding is None:
         return entries
-    try:
-        model = checked_name(embedder.name, "the embedder's name")
-        vectors = iter(_checked_vectors(embedder.embed(texts), len(texts)))
-    except Exception as error:  # why: whatever an embedder does, the message itself must be stored
-        log.warning("embedding failed, %d chunks are searchable by words only: %s", len(texts), error)
-        return entries
-    return [
-        Entry(
-            entry.message,
-            tuple(chunk._replace(vector=Vector(model, next(vectors))) for chunk in entry.chunks),
-        )
-        for entry in entries
-    ]
+    names = [entry.message.name for entry in entries if entry.message.name]
+    drafts = iter(
+        embed.at_once(store, embedding, space, [chunk for entry in entries for chunk in entry.chunks], names, progress)
+    )
+    return [Entry(entry.message, tuple(next(drafts) for _ in entry.chunks)) for entry in entries]
 
 
-def _checked_vectors(given: Iterable[Iterable[float]], count: int) -> list[tuple[float, ...]]:
-    """A vector a text, all of one length, of numbers that fit 32 bits: else some backend would refuse the message."""
-    vectors = [tuple(map(float, vector)) for vector in given]
-    if len(vectors) != count:
-        raise ProviderError(f"{len(vectors)} vectors came for {count} texts")
-    if len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
-        raise ProviderError("the vectors are empty or of different lengths")
-    if not all(-_MAX_FLOAT < value < _MAX_FLOAT for vector in vectors for value in vector):
-        raise ProviderError("a vector holds a value that is no number or too large")
-    return vectors
+def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime, model: str | None = None) -> list[Message]:
+    """Store the messages under the next sequence numbers; all of them or none.
 
-
-def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> list[Message]:
-    """Store the messages under the next sequence numbers; all of them or none."""
+    Chunks that come without a vector get one later, of the model that is named.
+    """
     head = tx.sessions.head(scope)
     last, count, active_at = head
     stored = []
@@ -88,7 +67,7 @@ def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> lis
         last = _next_sequence(message.sequence, last)
         message = message.stored_as(last, message.created_at or now)
         tx.messages.insert(scope, message)
-        index(tx, scope, message, entry.chunks)
+        index(tx, scope, message, entry.chunks, model, now)
         stored.append(message)
         count += 1
         active_at = max(active_at, message.created_at or now)
@@ -107,9 +86,15 @@ def _next_sequence(wanted: int, last: int) -> int:
     return wanted
 
 
-def index(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
-    """Store what search will find of a stored message."""
+def space_of(scope: Scope) -> Space:
     assert scope.user is not None
+    return Space(scope.tenant, Level.USER, scope.user)
+
+
+def index(
+    tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft], model: str | None, now: datetime
+) -> None:
+    """Store what search will find of a stored message."""
     assert scope.session is not None
     assert message.created_at is not None
     source = ChunkSource(
@@ -121,4 +106,4 @@ def index(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) 
         role=message.role.value,
         name=message.name,
     )
-    tx.chunks.add(Space(scope.tenant, Level.USER, scope.user), source, chunks)
+    embed.index(tx, space_of(scope), source, chunks, model, now)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from holdfast.config import Chunks as ChunkConfig
-from holdfast.domain.chunk import ChunkDraft, ChunkSource, SourceKind
+from holdfast.domain.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from holdfast.domain.ids import checked_id
 from holdfast.domain.keys import checked_record_key
 from holdfast.domain.record import (
@@ -25,20 +25,31 @@ from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_time, checked_ttl
 from holdfast.domain.values import at_most, checked_flag, checked_label, checked_strings
 from holdfast.errors import InvalidInput, RecordNotFound
+from holdfast.providers.embedding import Embedding
 from holdfast.storage.analysis import analyse, query_terms
-from holdfast.storage.base import Tx
+from holdfast.storage.base import Store, Tx
+from holdfast.write import embed
 from holdfast.write.chunk import text_drafts
 
 MAX_TAGS = 100
 
-Cut = Callable[[Record], Sequence[ChunkDraft]]
 
+@dataclass(frozen=True, slots=True)
+class Cutter:
+    """How a record becomes chunks: of the texts whose vectors are known with those, of others later, of ``model``."""
 
-def cutter(config: ChunkConfig) -> Cut:
-    def cut(record: Record) -> Sequence[ChunkDraft]:
-        return text_drafts(searchable(record), config.max_chars, config.overlap)
+    config: ChunkConfig
+    model: str | None = None
+    vectors: Mapping[str, Vector] = field(default_factory=dict)
 
-    return cut
+    def drafts(self, record: Record) -> list[ChunkDraft]:
+        drafts = text_drafts(searchable(record), self.config.max_chars, self.config.overlap)
+        return [draft._replace(vector=self.vectors.get(draft.text)) for draft in drafts]
+
+    def with_vectors(self, store: Store, embedding: Embedding | None, record: Record) -> Cutter:
+        """Made before the transaction, for the texts the record has if nothing else is known of it yet."""
+        drafts = embed.at_once(store, embedding, record.home.space, self.drafts(record))
+        return replace(self, vectors={draft.text: draft.vector for draft in drafts if draft.vector is not None})
 
 
 def searchable(record: Record) -> str:
@@ -120,7 +131,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def save(tx: Tx, draft: Record, changes: Changes, cut: Cut, now: datetime) -> Record:
+def save(tx: Tx, draft: Record, changes: Changes, cut: Cutter, now: datetime) -> Record:
     """Insert the record, or change the one that has its id or its key already."""
     home = draft.home
     if home.scope.session is not None:
@@ -134,7 +145,7 @@ def save(tx: Tx, draft: Record, changes: Changes, cut: Cut, now: datetime) -> Re
         return _change(tx, old, changes, cut, now, base=_revived(old, now))
     record = changes.over(draft)
     tx.records.insert(home, record)
-    index(tx, record, cut)
+    index(tx, record, cut, now)
     return record
 
 
@@ -150,14 +161,14 @@ def _revived(old: Record, now: datetime) -> Record:
     )
 
 
-def update(tx: Tx, scope: Scope, record_id: str, changes: Changes, cut: Cut, now: datetime) -> Record:
+def update(tx: Tx, scope: Scope, record_id: str, changes: Changes, cut: Cutter, now: datetime) -> Record:
     old = tx.records.lock(scope, checked_id(record_id, "record id"))
     if old is None:
         raise RecordNotFound(f"no record {record_id} here")
     return _change(tx, old, changes, cut, now)
 
 
-def _change(tx: Tx, old: Record, changes: Changes, cut: Cut, now: datetime, *, base: Record | None = None) -> Record:
+def _change(tx: Tx, old: Record, changes: Changes, cut: Cutter, now: datetime, *, base: Record | None = None) -> Record:
     # A clock that was set back must not make a version end before it began.
     updated_at = max(now, old.updated_at or now)
     record = replace(changes.over(base or old), updated_at=updated_at, version=old.version + 1)
@@ -166,11 +177,11 @@ def _change(tx: Tx, old: Record, changes: Changes, cut: Cut, now: datetime, *, b
     tx.records.replace(old.home, record)
     if searchable(record) != searchable(old):
         tx.chunks.drop_record(old.home.space, old.id)
-        index(tx, record, cut)
+        index(tx, record, cut, now)
     return record
 
 
-def index(tx: Tx, record: Record, cut: Cut) -> None:
+def index(tx: Tx, record: Record, cut: Cutter, now: datetime) -> None:
     """Store what search will find of a stored record."""
     assert record.created_at is not None
     source = ChunkSource(
@@ -180,7 +191,7 @@ def index(tx: Tx, record: Record, cut: Cut) -> None:
         session_id=record.session_id,
         worded_at=record.updated_at,
     )
-    tx.chunks.add(record.home.space, source, cut(record))
+    embed.index(tx, record.home.space, source, cut.drafts(record), cut.model, now)
 
 
 def forget(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> Forgotten:

@@ -56,6 +56,7 @@ def outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("PYTHONPATH", str(Path(holdfast.__file__).parents[1]))  # for commands run as programs
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("HOLDFAST_EMBEDDING_MODEL", "none")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)

@@ -19,13 +19,15 @@ from holdfast.errors import (
     StoreUnavailable,
     Unsupported,
 )
-from holdfast.storage.catalogue import Catalogues
+from holdfast.storage.cache import Caches
 from holdfast.storage.sql import named
 from holdfast.storage.sql.db import Params, Row, Statements
 from holdfast.storage.sql.tx import SqlTx
 
 if TYPE_CHECKING:
     import psycopg
+
+    from holdfast.storage.catalogue import Array
 
 T = TypeVar("T")
 
@@ -143,15 +145,26 @@ class PostgresDb:
     def unpack_vector(self, stored: str) -> tuple[float, ...]:
         return tuple(map(float, stored.strip("[]").split(",")))
 
+    def matrix(self, stored: Sequence[bytes]) -> Array:
+        """From what pgvector sends: two numbers of two bytes, then the vector, all big-endian."""
+        import numpy as np  # late: most commands never search
+
+        packed = np.frombuffer(b"".join(stored), dtype=np.uint8).reshape(len(stored), -1)
+        vectors: Array = np.ascontiguousarray(packed[:, 4:]).view(">f4").astype(np.float32)
+        return vectors
+
+    def cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
+        params = {"model_id": model_id, "ids": self.numbers(ids), "question": self.pack_vector(question)}
+        found = self.all("vectors.some", params)
+        return {chunk_id: 0.0 if cosine != cosine else cosine for chunk_id, cosine in found}  # noqa: PLR0124 - NaN
+
 
 class PostgresConnection:
     """A connection that is made when first needed and again after it was lost."""
 
-    def __init__(
-        self, url: str, config: StorageConfig, catalogues: Catalogues | None = None, *, reader: bool = False
-    ) -> None:
+    def __init__(self, url: str, config: StorageConfig, caches: Caches | None = None, *, reader: bool = False) -> None:
         self._url = url
-        self._catalogues = catalogues or Catalogues()
+        self._caches = caches or Caches()
         self._config = config
         self._reader = reader
         self._db: PostgresDb | None = None
@@ -176,7 +189,7 @@ class PostgresConnection:
                 f"PostgreSQL cannot be reached: {text}; check the address, user and server"
             ) from error
         self._db = PostgresDb(raw)
-        self.tx = SqlTx(self._db, self._catalogues)
+        self.tx = SqlTx(self._db, self._caches)
 
     def begin(self) -> None:
         """A connection that went stale while idle is made anew; nothing was sent on it yet."""

@@ -9,6 +9,21 @@ SELECT p.term, p.first_ordinal, p.data FROM unnest(:terms::bigint[]) AS t (value
 INSERT INTO vectors (chunk_id, model_id, vector) VALUES (:id, :model_id, :vector::vector)
 ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector
 
+-- name: vectors.put_late
+INSERT INTO vectors (chunk_id, model_id, vector) SELECT id, :model_id, :vector::vector FROM chunks WHERE id = :id
+ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector
+
+-- name: vectors.page
+SELECT chunk_id, vector_send(vector) FROM vectors WHERE model_id = :model_id AND chunk_id >= :low AND chunk_id < :high
+ORDER BY chunk_id LIMIT :limit
+
+-- name: vectors.some
+-- The scope is in the ids: each distance is exact, and no hit is lost to a filter.
+SELECT chunk_id, 1 - (vector <=> :question::vector) FROM vectors WHERE model_id = :model_id AND chunk_id IN :ids[]
+
+-- name: copy.number_jobs
+SELECT setval(pg_get_serial_sequence('jobs', 'id'), max(id)) FROM jobs HAVING max(id) IS NOT NULL
+
 -- name: copy.number_spaces
 SELECT setval(pg_get_serial_sequence('spaces', 'id'), max(id)) FROM spaces HAVING max(id) IS NOT NULL
 

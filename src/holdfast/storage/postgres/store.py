@@ -7,7 +7,7 @@ import re
 from holdfast.config import Storage as StorageConfig
 from holdfast.domain.times import Clock
 from holdfast.storage.base import Features, Progress
-from holdfast.storage.catalogue import Catalogues
+from holdfast.storage.cache import Caches
 from holdfast.storage.postgres.connection import PostgresConnection
 from holdfast.storage.postgres.schema import PostgresSchema
 from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
@@ -16,13 +16,13 @@ _PASSWORD = re.compile(r"(//[^:/@]*):[^@/]*@")
 
 
 class PostgresStore(SqlStore):
-    def __init__(self, url: str, config: StorageConfig, clock: Clock) -> None:
+    def __init__(self, url: str, config: StorageConfig, clock: Clock, caches: Caches | None = None) -> None:
         self._url = url
         self._config = config
         self._closed = False
         self._clock = clock
-        self._catalogues = Catalogues()
-        connection = PostgresConnection(url, config, self._catalogues)
+        self._caches = caches or Caches()
+        connection = PostgresConnection(url, config, self._caches)
         bring_forward(connection, PostgresSchema(connection, clock), "holdfast.storage.postgres")
         connection.register()
         self._postgres = connection
@@ -30,7 +30,7 @@ class PostgresStore(SqlStore):
         super().__init__(connection, readers, config.group_size)
 
     def _reader(self) -> PostgresConnection:
-        return PostgresConnection(self._url, self._config, self._catalogues, reader=True)
+        return PostgresConnection(self._url, self._config, self._caches, reader=True)
 
     def close(self) -> None:
         if not self._closed:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, SourceKind, Vector
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.errors import StorageError
-from holdfast.storage.base import Cut, Stored, WordScores
-from holdfast.storage.catalogue import Catalogue, Catalogues, ChunkFacts
+from holdfast.storage.base import Cut, Stored, Unembedded, WordScores
+from holdfast.storage.cache import Caches
+from holdfast.storage.catalogue import Catalogue, ChunkFacts, empty
 from holdfast.storage.sql import words
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.filters import record_filters
+from holdfast.storage.sql.vectors import SqlVectors
 from holdfast.storage.sql.words import SpaceRow
 
-log = logging.getLogger("holdfast.storage")
+if TYPE_CHECKING:
+    from holdfast.storage.catalogue import Array
+    from holdfast.storage.vectors import Nearness
 
 
 class SqlChunks:
-    def __init__(self, db: Db, catalogues: Catalogues) -> None:
+    def __init__(self, db: Db, caches: Caches) -> None:
         self._db = db
-        self._catalogues = catalogues
+        self._catalogues = caches.catalogues
+        self._vectors = SqlVectors(db, caches)
 
     def ensure_space(self, space: Space) -> SpaceRow:
         found = self._space(space, self._db.for_update)
@@ -87,30 +91,8 @@ class SqlChunks:
         else:
             self._db.run("chunks.insert", params)
         if draft.vector is not None:
-            self._put_vector(params["id"], draft.vector)
+            self._vectors.put(params["id"], draft.vector)
         row.next_ordinal += 1
-
-    def _put_vector(self, chunk_id: int, vector: Vector) -> None:
-        model = self._model(vector)
-        if model is not None:
-            packed = self._db.pack_vector(vector.values)
-            self._db.run("vectors.put", {"id": chunk_id, "model_id": model, "vector": packed})
-
-    def _model(self, vector: Vector) -> int | None:
-        """The model's number. None for vectors that cannot be compared with its others: the text goes in without."""
-        found = self._db.one("models.get", {"name": vector.model})
-        if found is None:
-            self._db.run("models.add", {"name": vector.model, "dimension": len(vector.values)})
-            found = self._db.one("models.get", {"name": vector.model})
-        if found is None or found[1] != len(vector.values):
-            log.warning(
-                "the model %r gave %d dimensions where it has %s: give a changed model another name",
-                vector.model,
-                len(vector.values),
-                found and found[1],
-            )
-            return None
-        return int(found[0])
 
     def cut_of_session(self, scope: Scope) -> list[Cut]:
         assert scope.user is not None
@@ -163,15 +145,30 @@ class SqlChunks:
 
     def catalogue(self, space: Space) -> Catalogue | None:
         row = self._space(space)
-        if row is None:
-            return None
-        known = self._catalogues.known(row.id, row.removals)
-        start = known[-1].ordinal + 1 if known else 0
-        fresh = [
-            ChunkFacts(words.ordinal_of(chunk_id), *facts)
-            for chunk_id, *facts in self._db.all("chunks.catalogue", row.ids_from(start))
-        ]
-        return self._catalogues.get(row.id, row.removals, known + fresh if fresh else known)
+        return None if row is None else self._catalogue(row)
+
+    def _catalogue(self, row: SpaceRow) -> Catalogue:
+        remembered = self._catalogues.get(row.id)
+        # A view from before something was removed has to read for itself, and is not what to remember.
+        outdated = remembered is not None and remembered.removals > row.removals
+        known = empty(row.removals) if remembered is None or outdated else remembered
+        if known.removals < row.removals:
+            known = known.kept(self._ordinals(row), row.removals)
+        if known.last_ordinal + 1 < row.next_ordinal:
+            found = self._db.all("chunks.catalogue", row.ids_from(known.last_ordinal + 1))
+            known = known.grown([ChunkFacts(words.ordinal_of(chunk_id), *facts) for chunk_id, *facts in found])
+        if known is not remembered and not outdated:
+            self._catalogues.put(row.id, known)
+        return known
+
+    def _ordinals(self, row: SpaceRow) -> Array:
+        import numpy as np  # late: most commands never search
+
+        return np.array([words.ordinal_of(id_) for (id_,) in self._db.all("chunks.ids", row.ids_from(0))], dtype="i8")
+
+    def names(self, space: Space) -> tuple[str, ...]:
+        catalogue = self.catalogue(space)
+        return () if catalogue is None else catalogue.names
 
     def score_words(
         self, space: Space, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
@@ -198,6 +195,25 @@ class SqlChunks:
             for chunk in self._db.all("chunks.fetch", {"ids": ids})
             if as_of is not None or _is_current(chunk, moment)
         }
+
+    # Vectors
+
+    def nearness(self, space: Space, question: Vector) -> Nearness | None:
+        row = self._space(space)
+        return None if row is None else self._vectors.nearness(row, self._catalogue(row), question)
+
+    def cosines(self, space: Space, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+        row = self._space(space)
+        return {} if row is None else self._vectors.exact(row, question, ordinals)
+
+    def unembedded(self, space: Space, model: str, after: int, limit: int) -> list[Unembedded]:
+        row = self._space(space)
+        return [] if row is None else self._vectors.missing(row, model, after, limit)
+
+    def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> None:
+        row = self._space(space, self._db.for_update)
+        if row is not None:
+            self._vectors.put_late(row, vectors)
 
 
 def _chunk_filters(query: ChunkQuery) -> tuple[str, dict[str, Any]]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from holdfast.storage.catalogue import Array
 
 Params = Mapping[str, Any]
 Row = tuple[Any, ...]
@@ -30,6 +33,11 @@ class Db(Protocol):
 
     def pack_vector(self, values: Sequence[float]) -> Any: ...
     def unpack_vector(self, stored: Any) -> tuple[float, ...]: ...
+    def matrix(self, stored: Sequence[Any]) -> Array:
+        """The vectors of ``vectors.page``, a row each."""
+
+    def cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
+        """Of the chunks with these ids that have a vector of the model."""
 
 
 class Statements:

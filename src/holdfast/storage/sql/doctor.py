@@ -13,7 +13,7 @@ from holdfast.domain.times import from_micros
 from holdfast.errors import StorageError
 from holdfast.storage.analysis import ANALYSIS, analyse, indexed_text
 from holdfast.storage.base import Finding
-from holdfast.storage.sql import words
+from holdfast.storage.sql import jobs, words
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.tx import SqlTx
 from holdfast.storage.sql.words import SpaceRow
@@ -72,7 +72,7 @@ def examine(store: Examined, *, repair: bool) -> Iterator[Finding]:
         yield run("words", partial(_words, space_id=space_id, stale=stale, repair=repair))
     if repair:
         store.write(lambda tx: tx.db.run("properties.set", {"name": "analysis", "value": ANALYSIS}))
-    yield run("vectors", _vectors)
+    yield run("vectors", lambda db: _vectors(db, repair=repair))
 
 
 def _sessions(db: Db, *, repair: bool) -> Finding:
@@ -164,9 +164,23 @@ def _reword(db: Db, space: SpaceRow, expected: list[Row]) -> None:
     )
 
 
-def _vectors(db: Db) -> Finding:
-    models = db.all("doctor.models", {})
-    if not models:
-        return Finding("vectors", ok=True, detail="no vectors stored")
-    counted = ", ".join(f"{name} ({dimension}): {count}" for name, dimension, count in models)
-    return Finding("vectors", ok=True, detail=counted)
+def _vectors(db: Db, *, repair: bool) -> Finding:
+    """Every chunk has a vector of the model in use, or is waiting for it; no other model's vectors are left over."""
+    models = {name: (model_id, count) for model_id, name, _, count in db.all("doctor.models", {})}
+    found, total = db.one("properties.get", {"name": "model"}), db.one("doctor.chunk_count", {})
+    current, chunks = found[0] if found else None, total[0] if total else 0
+    if current is None:
+        counted = ", ".join(f"{name}: {count}" for name, (_, count) in models.items())
+        return Finding("vectors", ok=True, detail=counted or "no vectors stored")
+    here = models.get(current, (0, 0))[1]
+    waiting = jobs.count(db, [("embed", current)])
+    old = {name: found for name, found in models.items() if name != current and found[1]}
+    faults = [f"{chunks - here} wait for nothing"] if here < chunks and not waiting else []
+    faults += [f"{count} vectors of {name} are no longer used" for name, (_, count) in old.items()]
+    if repair and here < chunks:
+        jobs.ask_everywhere(db, "embed", current, from_micros(0))
+    elif repair:
+        for model_id, _ in old.values():
+            db.run("vectors.drop_model", {"model_id": model_id})
+    detail = f"{here} of {chunks} chunks have a vector of {current}" + (f", {waiting} jobs at work" if waiting else "")
+    return Finding("vectors", not faults, "; ".join([detail, *faults]), repaired=repair and bool(faults))

@@ -219,6 +219,14 @@ SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE record_id = :
 SELECT id, session_id, first_sequence, role, name, created_at, word_count, traits FROM chunks
 WHERE id >= :low AND id < :high ORDER BY id
 
+-- name: chunks.ids
+SELECT id FROM chunks WHERE id >= :low AND id < :high ORDER BY id
+
+-- name: chunks.unembedded
+SELECT c.id, c.text FROM chunks c WHERE c.id >= :low AND c.id < :high
+    AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.model_id = :model_id AND v.chunk_id = c.id)
+ORDER BY c.id LIMIT :limit
+
 -- name: chunks.tail
 SELECT id, word_count, terms FROM chunks WHERE id >= :low AND id < :high ORDER BY id
 
@@ -265,8 +273,53 @@ SELECT id, dimension FROM models WHERE name = :name
 -- name: models.add
 INSERT INTO models (name, dimension) VALUES (:name, :dimension) ON CONFLICT (name) DO NOTHING
 
+-- name: vectors.late
+SELECT coalesce(max(number), 0) FROM late_vectors WHERE space_id = :space_id
+
+-- name: vectors.late_ranges
+SELECT low, high FROM late_vectors WHERE space_id = :space_id AND number > :number ORDER BY number
+
+-- name: vectors.note_late
+INSERT INTO late_vectors (space_id, number, low, high)
+SELECT :space_id, coalesce(max(number), 0) + 1, :low, :high FROM late_vectors WHERE space_id = :space_id
+
+-- name: vectors.drop_model
+DELETE FROM vectors WHERE model_id = :model_id
+
 -- name: vectors.delete
 DELETE FROM vectors WHERE chunk_id = :id
+
+-- name: jobs.ask
+INSERT INTO jobs (kind, key, tenant, payload, run_at, created_at)
+VALUES (:kind, :key, :tenant, :payload, :run_at, :run_at)
+ON CONFLICT (kind, key) DO UPDATE SET asked = jobs.asked + 1, attempts = 0, dead = 0, error = NULL,
+    run_at = CASE WHEN jobs.run_at < excluded.run_at THEN jobs.run_at ELSE excluded.run_at END
+
+-- name: jobs.due
+SELECT id, kind, key, tenant, payload, asked, attempts FROM jobs
+WHERE dead = 0 AND run_at <= :now AND leased_until <= :now AND {where}
+ORDER BY run_at, id LIMIT 1 {order}
+
+-- name: jobs.lease
+UPDATE jobs SET leased_until = :leased_until, attempts = attempts + 1 WHERE id = :id
+
+-- name: jobs.finish
+DELETE FROM jobs WHERE id = :id AND asked = :asked
+
+-- name: jobs.again
+UPDATE jobs SET leased_until = 0, attempts = 0, error = NULL, run_at = :run_at WHERE id = :id
+
+-- name: jobs.fail
+UPDATE jobs SET leased_until = 0, run_at = :run_at, error = :error, dead = :dead WHERE id = :id
+
+-- name: jobs.next
+SELECT min(CASE WHEN run_at < leased_until THEN leased_until ELSE run_at END) FROM jobs WHERE dead = 0 AND {where}
+
+-- name: jobs.count
+SELECT count(*) FROM jobs WHERE {where}
+
+-- name: spaces.list
+SELECT tenant, level, owner FROM spaces ORDER BY id
 
 -- name: imports.seen
 SELECT 1 FROM imports WHERE tenant = :tenant AND digest = :digest
@@ -306,8 +359,11 @@ UPDATE sessions SET message_count = :message_count, last_sequence = :last_sequen
 SELECT y.session_id FROM summaries y JOIN sessions s ON s.id = y.session_id WHERE y.upper_sequence > s.last_sequence
 
 -- name: doctor.models
-SELECT m.name, m.dimension, count(v.chunk_id) FROM models m LEFT JOIN vectors v ON v.model_id = m.id
-GROUP BY m.name, m.dimension ORDER BY m.name
+SELECT m.id, m.name, m.dimension, count(v.chunk_id) FROM models m LEFT JOIN vectors v ON v.model_id = m.id
+GROUP BY m.id, m.name, m.dimension ORDER BY m.name
+
+-- name: doctor.chunk_count
+SELECT count(*) FROM chunks
 
 -- name: doctor.records
 SELECT id, tags, metadata FROM records ORDER BY id

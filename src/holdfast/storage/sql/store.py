@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
+from holdfast.domain.job import Job
 from holdfast.errors import StorageError, StoreUnavailable
-from holdfast.storage.base import Finding
-from holdfast.storage.sql import doctor, migrate
+from holdfast.storage.base import Finding, Wanted
+from holdfast.storage.sql import doctor, jobs, migrate
 from holdfast.storage.sql.tx import SqlTx
 from holdfast.storage.sql.writer import Transactions, Writer
 
 T = TypeVar("T")
+
+_MODEL = "model"
 
 
 class Connection(Transactions, Protocol):
@@ -41,6 +45,33 @@ class SqlStore:
             return self._writer.exclusive(lambda: self._connection.snapshot(work))
         return self._readers.read(work)
 
+    def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
+        return self.write(lambda tx: jobs.take(tx.db, wanted, now, now + lease))
+
+    def finish_job(self, job: Job, now: datetime, *, more: bool = False) -> None:
+        self.write(lambda tx: (jobs.again if more else jobs.finish)(tx.db, job, now))
+
+    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> None:
+        self.write(lambda tx: jobs.fail(tx.db, job, error, run_at, dead=dead))
+
+    def next_job(self, wanted: Sequence[Wanted]) -> datetime | None:
+        return self.read(lambda tx: jobs.next_due(tx.db, wanted))
+
+    def count_jobs(self, wanted: Sequence[Wanted]) -> int:
+        return self.read(lambda tx: jobs.count(tx.db, wanted))
+
+    def adopt(self, model: str, kind: str, now: datetime) -> None:
+        def change(tx: SqlTx) -> None:
+            if _property(tx, _MODEL) != model:
+                tx.db.run("properties.set", {"name": _MODEL, "value": model})
+                jobs.ask_everywhere(tx.db, kind, model, now)
+
+        if self.model() != model:
+            self.write(change)
+
+    def model(self) -> str | None:
+        return self.read(lambda tx: _property(tx, _MODEL))
+
     def counts(self) -> Mapping[str, int]:
         return self.read(doctor.counts)
 
@@ -61,6 +92,11 @@ class SqlStore:
     def _refuse_fork(self) -> None:
         if os.getpid() != self._pid:
             raise StorageError("this store was opened before the process forked; open it again in the child")
+
+
+def _property(tx: SqlTx, name: str) -> str | None:
+    found = tx.db.one("properties.get", {"name": name})
+    return None if found is None else str(found[0])
 
 
 class Readers:

@@ -52,6 +52,8 @@ TABLES = (
     _table("postings", "space_id term first_ordinal", "data"),
     _table("models", "id", "name dimension"),
     _table("vectors", "model_id chunk_id", "vector"),
+    _table("late_vectors", "space_id number", "low high"),
+    _table("jobs", "id", "kind key tenant payload asked run_at attempts leased_until error dead created_at"),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
     _table("properties", "name", "value"),
 )

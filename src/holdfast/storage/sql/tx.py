@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from holdfast.storage.catalogue import Catalogues
+from holdfast.storage.cache import Caches
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db
+from holdfast.storage.sql.jobs import SqlJobs
 from holdfast.storage.sql.records import SqlImports, SqlRecords
 from holdfast.storage.sql.sessions import SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
 
 
 class SqlTx:
-    def __init__(self, db: Db, catalogues: Catalogues | None = None) -> None:
+    def __init__(self, db: Db, caches: Caches | None = None) -> None:
         self.db = db
-        self.chunks = SqlChunks(db, catalogues or Catalogues())
+        self.chunks = SqlChunks(db, caches or Caches())
         self.records = SqlRecords(db, self.chunks)
         self.sessions = SqlSessions(db, self.chunks)
         self.messages = SqlMessages(db)
         self.summaries = SqlSummaries(db)
         self.kv = SqlKeyValues(db)
         self.usage = SqlUsage(db)
+        self.jobs = SqlJobs(db)
         self.imports = SqlImports(db)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.config import Storage as StorageConfig
 from holdfast.errors import (
@@ -22,10 +22,13 @@ from holdfast.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from holdfast.storage.catalogue import Catalogues
+from holdfast.storage.cache import Caches
 from holdfast.storage.sql import named
 from holdfast.storage.sql.db import Params, Row, Statements
 from holdfast.storage.sql.tx import SqlTx
+
+if TYPE_CHECKING:
+    from holdfast.storage.catalogue import Array
 
 T = TypeVar("T")
 
@@ -127,17 +130,31 @@ class SqliteDb:
     def unpack_vector(self, stored: bytes) -> tuple[float, ...]:
         return struct.unpack(f"<{len(stored) // 4}f", stored)
 
+    def matrix(self, stored: Sequence[bytes]) -> Array:
+        import numpy as np  # late: most commands never search
+
+        return np.frombuffer(b"".join(stored), dtype="<f4").reshape(len(stored), -1)
+
+    def cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
+        import numpy as np
+
+        found = self.all("vectors.some", {"model_id": model_id, "ids": self.numbers(ids)})
+        if not found:
+            return {}
+        vectors, asked = self.matrix([stored for _, stored in found]), np.asarray(question, dtype=np.float32)
+        lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
+        cosines = np.divide(vectors @ asked, lengths, out=np.zeros(len(found), dtype=np.float32), where=lengths > 0)
+        return dict(zip((chunk_id for chunk_id, _ in found), cosines.tolist(), strict=True))
+
 
 class SqliteConnection:
     """A connection that can be handed from thread to thread, one at a time."""
 
-    def __init__(
-        self, path: str, config: StorageConfig, catalogues: Catalogues | None = None, *, reader: bool = False
-    ) -> None:
+    def __init__(self, path: str, config: StorageConfig, caches: Caches | None = None, *, reader: bool = False) -> None:
         self.path = path
         self.raw = _connect(path, config, reader=reader)
         self.db = SqliteDb(self.raw, path)
-        self.tx = SqlTx(self.db, catalogues)
+        self.tx = SqlTx(self.db, caches)
 
     def begin(self) -> None:
         self.db.plain("BEGIN IMMEDIATE")

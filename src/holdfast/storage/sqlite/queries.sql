@@ -10,6 +10,20 @@ SELECT p.term, p.first_ordinal, p.data FROM json_each(:terms) t CROSS JOIN posti
 INSERT INTO vectors (chunk_id, model_id, vector) VALUES (:id, :model_id, :vector)
 ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector
 
+-- name: vectors.put_late
+INSERT INTO vectors (chunk_id, model_id, vector) SELECT id, :model_id, :vector FROM chunks WHERE id = :id
+ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector
+
+-- name: vectors.page
+SELECT chunk_id, vector FROM vectors WHERE model_id = :model_id AND chunk_id >= :low AND chunk_id < :high
+ORDER BY chunk_id LIMIT :limit
+
+-- name: vectors.some
+SELECT chunk_id, vector FROM vectors WHERE model_id = :model_id AND chunk_id IN :ids[]
+
+-- name: copy.number_jobs
+UPDATE sqlite_sequence SET seq = (SELECT max(id) FROM jobs) WHERE name = 'jobs'
+
 -- name: copy.number_spaces
 UPDATE sqlite_sequence SET seq = (SELECT max(id) FROM spaces) WHERE name = 'spaces'
 

@@ -12,7 +12,7 @@ from holdfast.config import Storage as StorageConfig
 from holdfast.domain.times import Clock
 from holdfast.errors import InvalidInput, StorageError
 from holdfast.storage.base import Features, Finding, Progress
-from holdfast.storage.catalogue import Catalogues
+from holdfast.storage.cache import Caches
 from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
 from holdfast.storage.sqlite.connection import MEMORY, SqliteConnection, meaning, prepare_folder
 from holdfast.storage.sqlite.schema import SqliteSchema
@@ -21,20 +21,20 @@ _BACKUP_PAGES = 1024
 
 
 class SqliteStore(SqlStore):
-    def __init__(self, path: str, config: StorageConfig, clock: Clock) -> None:
+    def __init__(self, path: str, config: StorageConfig, clock: Clock, caches: Caches | None = None) -> None:
         self.path = path
         self._config = config
         if path != MEMORY:
             prepare_folder(path)
-        self._catalogues = Catalogues()
-        self._sqlite = SqliteConnection(path, config, self._catalogues)
+        self._caches = caches or Caches()
+        self._sqlite = SqliteConnection(path, config, self._caches)
         bring_forward(self._sqlite, SqliteSchema(self._sqlite, clock), "holdfast.storage.sqlite")
         # A database in memory belongs to its one connection: reads take turns with the writer.
         readers = None if path == MEMORY else Readers(self._reader, config.readers)
         super().__init__(self._sqlite, readers, config.group_size)
 
     def _reader(self) -> SqliteConnection:
-        return SqliteConnection(self.path, self._config, self._catalogues, reader=True)
+        return SqliteConnection(self.path, self._config, self._caches, reader=True)
 
     @property
     def features(self) -> Features:

@@ -1,0 +1,19 @@
+"""Work that is due, kept in the store until it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.domain.scope import Space
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """``asked`` grows each time the same work is asked for: what was asked for meanwhile is done once more."""
+
+    id: int
+    kind: str
+    space: Space
+    detail: str
+    asked: int
+    attempts: int

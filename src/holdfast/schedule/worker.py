@@ -1,0 +1,106 @@
+"""A worker: takes jobs that are due, one after the other, until it is told to stop.
+
+Many workers, in one process or in many, share the jobs of a store. A job that fails comes back later and later, and is
+laid aside in the end. Every job is safe to run twice: a worker that dies leaves its job to the next.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from holdfast.domain.job import Job
+from holdfast.domain.times import Clock
+from holdfast.errors import HoldfastError, StorageError
+from holdfast.storage.base import Progress, Store, Wanted
+
+log = logging.getLogger("holdfast.jobs")
+
+Handler = Callable[[Job], bool]  # True when there is more of it to do
+
+_LEASE = timedelta(minutes=5)
+_ATTEMPTS = 10
+_LONGEST_WAIT = timedelta(hours=1)
+_LOOK_AGAIN_S = 5.0  # another process may have asked for work
+
+
+class Worker:
+    def __init__(self, store: Store, clock: Clock, handlers: Mapping[Wanted, Handler]) -> None:
+        self._store = store
+        self._clock = clock
+        self._handlers = handlers
+        self._turn = threading.Lock()  # one job at a time, whether by the thread or by a caller
+        self._starting = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def run(self, *, until_idle: bool, progress: Progress | None = None) -> int:
+        """Do what is due now: one job, or all of them. Answers how many were begun."""
+        begun = 0
+        while self._one():
+            begun += 1
+            if progress is not None:
+                progress("jobs", begun, begun + self._store.count_jobs(list(self._handlers)))
+            if not until_idle:
+                break
+        return begun
+
+    def start(self) -> None:
+        """Work in a thread from now on. Starting twice is fine."""
+        with self._starting:
+            if self._handlers and not self._stopping and self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name="holdfast-worker", daemon=True)
+                self._thread.start()
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Finish the job at hand and no other."""
+        with self._starting:
+            self._stopping = True
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _loop(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                busy = self._one()
+            except StorageError as error:
+                log.warning("the worker cannot reach the store, it tries again: %s", error)
+                busy = False
+            if not busy and not self._stopping:
+                self._wake.wait(_LOOK_AGAIN_S)
+
+    def _one(self) -> bool:
+        with self._turn:
+            job = None if self._stopping else self._store.take_job(list(self._handlers), self._clock(), _LEASE)
+            if job is None:
+                return False
+            self._do(job)
+            return True
+
+    def _do(self, job: Job) -> None:
+        handler = self._handlers.get((job.kind, job.detail)) or self._handlers[job.kind, ""]
+        try:
+            more = handler(job)
+        except Exception as error:  # why: a job's failure is noted with the job, and never the worker's end
+            self._put_off(job, error)
+        else:
+            self._store.finish_job(job, self._clock(), more=more)
+
+    def _put_off(self, job: Job, error: Exception) -> None:
+        attempts = job.attempts + 1
+        wait = min(timedelta(seconds=2**attempts), _LONGEST_WAIT)
+        dead = attempts >= _ATTEMPTS
+        log.warning(
+            "the job %s failed %s: %s",
+            job.kind,
+            "for the last time" if dead else f"and is tried again in {wait}",
+            error,
+            exc_info=None if isinstance(error, HoldfastError) else error,
+        )
+        self._store.fail_job(job, str(error) or type(error).__name__, self._clock() + wait, dead=dead)

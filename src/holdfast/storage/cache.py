@@ -1,0 +1,68 @@
+"""What a process remembers of its spaces, so that a search reads only what is new. Bounded in bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from holdfast.storage.catalogue import Catalogue
+    from holdfast.storage.vectors import SpaceVectors
+
+_MEGABYTE = 1 << 20
+
+
+class Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+V = TypeVar("V", bound=Sized)
+
+
+class Cache(Generic[V]):
+    """The longest unused go first when all together are too large; the latest stays whatever its size."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, V] = OrderedDict()
+
+    def get(self, key: Hashable) -> V | None:
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+            return found
+
+    def put(self, key: Hashable, value: V) -> None:
+        with self._lock:
+            self._kept[key] = value
+            self._kept.move_to_end(key)
+            while len(self._kept) > 1 and sum(kept.nbytes for kept in self._kept.values()) > self._max_bytes:
+                self._kept.popitem(last=False)
+
+    def claim(self, key: Hashable, fresh: V) -> V:
+        """What is kept under the key, or else the fresh one, which is kept from now on: the same for every caller."""
+        with self._lock:
+            return self._kept.setdefault(key, fresh)
+
+    def drop(self, key: Hashable) -> None:
+        with self._lock:
+            self._kept.pop(key, None)
+
+    @property
+    def nbytes(self) -> int:
+        with self._lock:
+            return sum(kept.nbytes for kept in self._kept.values())
+
+
+class Caches:
+    """Catalogues by their space; vectors by their space and model."""
+
+    def __init__(self, megabytes: int = 256) -> None:
+        # A catalogue takes about a tenth of what its vectors take.
+        self.catalogues: Cache[Catalogue] = Cache(megabytes * _MEGABYTE // 4)
+        self.vectors: Cache[SpaceVectors] = Cache(megabytes * _MEGABYTE)

@@ -1,0 +1,126 @@
+"""Vectors: written beside their chunks or later, remembered small, compared exactly."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.domain.chunk import Vector
+from holdfast.storage.base import Unembedded
+from holdfast.storage.cache import Caches
+from holdfast.storage.sql import words
+from holdfast.storage.sql.db import Db
+from holdfast.storage.sql.words import SpaceRow
+
+if TYPE_CHECKING:
+    from holdfast.storage.catalogue import Array, Catalogue
+    from holdfast.storage.vectors import Nearness, Page
+
+log = logging.getLogger("holdfast.storage")
+
+_PAGE = 4096
+
+
+class SqlVectors:
+    def __init__(self, db: Db, caches: Caches) -> None:
+        self._db = db
+        self._cache = caches.vectors
+
+    def put(self, chunk_id: int, vector: Vector) -> None:
+        """A new chunk's vector, in the chunk's own transaction."""
+        model_id = self._model(vector)
+        if model_id is not None:
+            packed = self._db.pack_vector(vector.values)
+            self._db.run("vectors.put", {"id": chunk_id, "model_id": model_id, "vector": packed})
+
+    def put_late(self, row: SpaceRow, vectors: Mapping[int, Vector]) -> None:
+        """Vectors by ordinal. Chunks that are gone by now get none."""
+        puts = [
+            {"id": row.chunk_id(ordinal), "model_id": model_id, "vector": self._db.pack_vector(vector.values)}
+            for ordinal, vector in sorted(vectors.items())
+            if (model_id := self._model(vector)) is not None
+        ]
+        if puts:
+            self._db.many("vectors.put_late", puts)
+            low, high = puts[0]["id"], puts[-1]["id"] + 1
+            self._db.run("vectors.note_late", {"space_id": row.id, "low": low, "high": high})
+
+    def _model(self, vector: Vector) -> int | None:
+        """The model's number. None for vectors that cannot be compared with its others: the text goes in without."""
+        found = self._db.one("models.get", {"name": vector.model})
+        if found is None:
+            self._db.run("models.add", {"name": vector.model, "dimension": len(vector.values)})
+            found = self._db.one("models.get", {"name": vector.model})
+        if found is None or found[1] != len(vector.values):
+            log.warning(
+                "the model %r gave %d dimensions where it has %s: give a changed model another name",
+                vector.model,
+                len(vector.values),
+                found and found[1],
+            )
+            return None
+        return int(found[0])
+
+    def _known_model(self, vector: Vector) -> int | None:
+        """The number of the model this question's vector can be compared in."""
+        found = self._db.one("models.get", {"name": vector.model})
+        return int(found[0]) if found is not None and found[1] == len(vector.values) else None
+
+    def missing(self, row: SpaceRow, model: str, after: int, limit: int) -> list[Unembedded]:
+        known = self._db.one("models.get", {"name": model})
+        params = {**row.ids_from(after + 1), "model_id": -1 if known is None else known[0], "limit": limit}
+        return [Unembedded(words.ordinal_of(id_), text) for id_, text in self._db.all("chunks.unembedded", params)]
+
+    def nearness(self, row: SpaceRow, catalogue: Catalogue, question: Vector) -> Nearness | None:
+        import numpy as np  # late: most commands never search
+
+        from holdfast.storage.vectors import SpaceVectors, Stamp
+
+        model_id = self._known_model(question)
+        if model_id is None:
+            return None
+        late = self._db.one("vectors.late", {"space_id": row.id})
+        key = (row.id, model_id)
+        vectors = self._cache.get(key) or self._cache.claim(key, SpaceVectors(len(question.values)))
+        found = vectors.nearness(
+            catalogue.ordinals,
+            Stamp(row.removals, late[0] if late else 0),
+            lambda first: self._pages(model_id, **row.ids_from(first)),
+            lambda number: self._late(row, model_id, number),
+            _unit(np.asarray(question.values, dtype=np.float32)),
+        )
+        self._cache.put(key, vectors)  # it may have grown: the others make room for it
+        return found
+
+    def _late(self, row: SpaceRow, model_id: int, number: int) -> Iterator[Page]:
+        for low, high in self._db.all("vectors.late_ranges", {"space_id": row.id, "number": number}):
+            yield from self._pages(model_id, low, high)
+
+    def _pages(self, model_id: int, low: int, high: int) -> Iterator[Page]:
+        import numpy as np
+
+        from holdfast.storage.vectors import Page
+
+        while found := self._db.all("vectors.page", {"model_id": model_id, "low": low, "high": high, "limit": _PAGE}):
+            ordinals = np.array([words.ordinal_of(chunk_id) for chunk_id, _ in found], dtype=np.int64)
+            yield Page(ordinals, _unit(self._db.matrix([stored for _, stored in found])))
+            low = found[-1][0] + 1
+
+    def exact(self, row: SpaceRow, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+        """Cosines with the vectors as they were stored, by ordinal."""
+        model_id = self._known_model(question)
+        if model_id is None or not ordinals:
+            return {}
+        ids = [row.chunk_id(ordinal) for ordinal in ordinals]
+        found = self._db.cosines(model_id, ids, question.values)
+        return {words.ordinal_of(chunk_id): cosine for chunk_id, cosine in found.items()}
+
+
+def _unit(vectors: Array) -> Array:
+    """Scaled to length one; zeros stay what they are."""
+    import numpy as np
+
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    scaled: Array = vectors / np.where(length > 0, length, 1)
+    return scaled

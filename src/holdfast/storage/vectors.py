@@ -1,0 +1,215 @@
+"""The vectors of a space, remembered small: eight bits a number, and one bit for a first look.
+
+A search in a small space goes through all of them at eight bits. In a large one it goes through the bits, which costs
+a hundredth of reading the vectors, and looks closer at the best. What ends up in a ranking is compared once more with
+the vectors as they were stored.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any  # annotations can be read without numpy
+
+# Up to here looking at every vector closely is quicker than looking twice.
+CLOSE_LOOK = 16_384
+_BLOCK = 1024  # vectors widened at a time: they stay in the processor's cache
+
+
+class Page(NamedTuple):
+    """Some chunks' ordinals and vectors, a row each."""
+
+    ordinals: Array
+    vectors: Array
+
+
+class Stamp(NamedTuple):
+    """What a reader sees of a space: vectors that were read under another stamp may be out of date."""
+
+    removals: int
+    late: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """Cosines with a question by place in the catalogue, NaN where a chunk has no vector.
+
+    ``rough`` ones are estimates: good enough to choose from, to be looked at closely before they are ranked by.
+    """
+
+    cosines: Array
+    rough: bool
+    close: Callable[[Array], Array]
+
+
+class Rows(NamedTuple):
+    """Vectors at eight bits and their scales, their signs, and the middle the signs were taken from."""
+
+    codes: Array
+    scales: Array
+    bits: Array
+    mean: Array | None
+
+
+class SpaceVectors:
+    """Rows in the order of the catalogue. One caller at a time brings them up to date; others read on meanwhile."""
+
+    def __init__(self, dimension: int) -> None:
+        self._dimension = dimension
+        self._lock = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        import numpy as np
+
+        self._ordinals = np.zeros(0, dtype=np.int64)
+        self._stamp: Stamp | None = None
+        self._mean: Array | None = None
+        self._codes = np.zeros((0, self._dimension), dtype=np.int8)
+        self._scales = np.zeros(0, dtype=np.float32)  # 0 where there is no vector
+        self._bits = np.zeros((-(-self._dimension // 64), 0), dtype=np.uint64)
+
+    @property
+    def nbytes(self) -> int:
+        return self._codes.nbytes + self._scales.nbytes + self._bits.nbytes + self._ordinals.nbytes
+
+    def nearness(
+        self,
+        ordinals: Array,
+        stamp: Stamp,
+        load: Callable[[int], Iterable[Page]],
+        late: Callable[[int], Iterable[Page]],
+        question: Array,
+    ) -> Nearness | None:
+        """``load`` gives the vectors from an ordinal on, ``late`` those that came after the given number."""
+        with self._lock:
+            seen = self._seen(ordinals, stamp, load, late)
+        if seen is None:  # a view from before something was removed: it has to read for itself
+            return SpaceVectors(self._dimension).nearness(ordinals, stamp, load, late, question)
+        return _look(seen, question)
+
+    def _seen(
+        self,
+        ordinals: Array,
+        stamp: Stamp,
+        load: Callable[[int], Iterable[Page]],
+        late: Callable[[int], Iterable[Page]],
+    ) -> Rows | None:
+        if self._stamp is not None and stamp.removals < self._stamp.removals:
+            return None
+        try:
+            self._bring_up(ordinals, stamp, load, late)
+        except BaseException:
+            self._forget()  # half of it would pass for all
+            raise
+        count = len(ordinals)
+        return Rows(self._codes[:count], self._scales[:count], self._bits[:, :count], self._mean)
+
+    def _bring_up(
+        self,
+        ordinals: Array,
+        stamp: Stamp,
+        load: Callable[[int], Iterable[Page]],
+        late: Callable[[int], Iterable[Page]],
+    ) -> None:
+        known = self._stamp
+        if known is not None and stamp.removals > known.removals:
+            self._keep(ordinals)
+        if len(ordinals) > len(self._ordinals):
+            start = len(self._ordinals)
+            self._make_room(len(ordinals))
+            self._ordinals = ordinals
+            for page in load(int(ordinals[start])):
+                self._put(page)
+        if known is not None and stamp.late > known.late:
+            for page in late(known.late):
+                self._put(page)
+        if known is None or stamp >= known:
+            self._stamp = stamp
+
+    def _keep(self, ordinals: Array) -> None:
+        import numpy as np
+
+        stays = np.flatnonzero(np.isin(self._ordinals, ordinals, assume_unique=True))
+        self._ordinals = self._ordinals[stays]
+        self._codes, self._scales, self._bits = self._codes[stays], self._scales[stays], self._bits[:, stays]
+
+    def _make_room(self, count: int) -> None:
+        """Half as much again, so that growing by one row at a time copies each row a few times at most."""
+        import numpy as np
+
+        if count <= len(self._scales):
+            return
+        used, room = len(self._ordinals), count + count // 2 if len(self._ordinals) else count
+        codes, scales = np.zeros((room, self._dimension), dtype=np.int8), np.zeros(room, dtype=np.float32)
+        bits = np.zeros((len(self._bits), room), dtype=np.uint64)
+        codes[:used], scales[:used], bits[:, :used] = self._codes[:used], self._scales[:used], self._bits[:, :used]
+        self._codes, self._scales, self._bits = codes, scales, bits
+
+    def _put(self, page: Page) -> None:
+        import numpy as np
+
+        rows = np.searchsorted(self._ordinals, page.ordinals)
+        here = (rows < len(self._ordinals)) & (
+            self._ordinals[np.minimum(rows, len(self._ordinals) - 1)] == page.ordinals
+        )
+        rows, vectors = rows[here], page.vectors[here]
+        if not len(rows):
+            return
+        if self._mean is None:
+            # Of whatever came first: it only has to lie near the middle for the signs to tell something.
+            self._mean = vectors.mean(axis=0)
+        largest = np.abs(vectors).max(axis=1)
+        scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
+        self._codes[rows] = np.rint(vectors / scales[:, None])
+        self._bits[:, rows] = _signs(vectors, self._mean).T
+        self._scales[rows] = scales
+
+
+def _signs(vectors: Array, mean: Array) -> Array:
+    """A bit a number, 64 to a word."""
+    import numpy as np
+
+    packed = np.packbits(vectors > mean, axis=1)
+    words = -(-vectors.shape[1] // 64)
+    padded = np.zeros((len(packed), words * 8), dtype=np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return padded.view(np.uint64)
+
+
+def _look(rows: Rows, question: Array) -> Nearness | None:
+    import numpy as np
+
+    codes, scales, bits, mean = rows
+    if mean is None:
+        return None
+
+    def close(at: Array) -> Array:
+        return _scaled(codes[at].astype(np.float32) @ question, scales[at])
+
+    if len(codes) <= CLOSE_LOOK:
+        products = np.empty(len(codes), dtype=np.float32)
+        for start in range(0, len(codes), _BLOCK):
+            products[start : start + _BLOCK] = codes[start : start + _BLOCK].astype(np.float32) @ question
+        return Nearness(_scaled(products, scales), rough=False, close=close)
+    different = np.zeros(len(codes), dtype=np.uint16)
+    for word, asked in zip(bits, _signs(question[None, :], mean)[0], strict=True):
+        different += np.bitwise_count(word ^ asked)
+    dimension = codes.shape[1]
+    by_difference = np.cos(np.pi * np.arange(dimension + 1) / dimension).astype(np.float32)
+    return Nearness(np.where(scales > 0, by_difference[different], np.nan), rough=True, close=close)
+
+
+def _scaled(products: Array, scales: Array) -> Array:
+    import numpy as np
+
+    cosines: Array = np.where(scales > 0, products * scales, np.nan)
+    return cosines

@@ -1,0 +1,95 @@
+"""Giving chunks their vectors: before the transaction that stores them, or by a job after it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from holdfast.domain.chunk import ChunkDraft, ChunkSource, Vector
+from holdfast.domain.scope import Space
+from holdfast.errors import ProviderError
+from holdfast.providers.embedding import Embedding, Progress
+from holdfast.storage.analysis import embedded_text
+from holdfast.storage.base import Store, Tx, Unembedded
+
+log = logging.getLogger("holdfast.write")
+
+EMBED = "embed"  # the job that embeds what a space lacks; its detail is the model
+_BATCH = 64
+
+
+def at_once(
+    store: Store,
+    embedding: Embedding | None,
+    space: Space,
+    drafts: Sequence[ChunkDraft],
+    names: Iterable[str] = (),
+    progress: Progress | None = None,
+) -> list[ChunkDraft]:
+    """The drafts with their vectors, or as they were when that takes long or fails: words find them still."""
+    if embedding is None or not drafts or not embedding.at_once:
+        return list(drafts)
+    known = dict.fromkeys((*store.read(lambda tx: tx.chunks.names(space)), *names))
+    texts = [embedded_text(draft.text, tuple(known)) for draft in drafts]
+    try:
+        vectors = embedding.vectors(texts, progress)
+    except ProviderError as error:
+        log.warning("embedding failed, %d chunks are searchable by words until it works again: %s", len(texts), error)
+        return list(drafts)
+    return [draft._replace(vector=vector) for draft, vector in zip(drafts, vectors, strict=True)]
+
+
+def index(
+    tx: Tx, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft], model: str | None, now: datetime
+) -> None:
+    """Store what search will find, and ask for the vectors that are wanted and not there."""
+    tx.chunks.add(space, source, drafts)
+    if model is not None and any(draft.vector is None for draft in drafts):
+        tx.jobs.ask(space, EMBED, model, now)
+
+
+def embed_missing(store: Store, embedding: Embedding, space: Space, limit: int, *, one_by_one: bool = False) -> int:
+    """Embed chunks of the space that have no vector, ``limit`` at most. Answers how many got one.
+
+    One by one, a text that the embedder cannot take is passed over; otherwise it stops the others of its batch.
+    """
+    names = store.read(lambda tx: tx.chunks.names(space))
+    done, after = 0, -1
+    while done < limit:
+        size = min(_BATCH, limit - done)
+        found = _missing(store, space, embedding.model, after, size)
+        vectors = _vectors(embedding, names, found, one_by_one=one_by_one)
+        _put(store, space, vectors)
+        done += len(vectors)
+        if len(found) < size:
+            break
+        after = found[-1].ordinal
+    return done
+
+
+def _missing(store: Store, space: Space, model: str, after: int, limit: int) -> list[Unembedded]:
+    return store.read(lambda tx: tx.chunks.unembedded(space, model, after, limit))
+
+
+def _put(store: Store, space: Space, vectors: Mapping[int, Vector]) -> None:
+    if vectors:
+        store.write(lambda tx: tx.chunks.put_vectors(space, vectors))
+
+
+def _vectors(
+    embedding: Embedding, names: tuple[str, ...], chunks: Sequence[Unembedded], *, one_by_one: bool
+) -> dict[int, Vector]:
+    texts = [embedded_text(chunk.text, names) for chunk in chunks]
+    ordinals = [chunk.ordinal for chunk in chunks]
+    if not one_by_one:
+        return dict(zip(ordinals, embedding.vectors(texts), strict=True))
+    found = {}
+    for ordinal, text in zip(ordinals, texts, strict=True):
+        try:
+            found[ordinal] = embedding.vectors([text])[0]
+        except ProviderError as error:
+            log.warning("a chunk stays without a vector: %s", error)
+    if texts and not found:
+        raise ProviderError(f"the embedder {embedding.model} takes none of {len(texts)} texts")
+    return found
