@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source
+from holdfast.domain.document import Document
 from holdfast.domain.message import Message
 from holdfast.domain.record import Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
@@ -49,7 +50,7 @@ class Head(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A chunk as it is shown: its text, its source, and what its record says about itself."""
+    """A chunk as it is shown: its text, its source, and what its record or document says about itself."""
 
     text: str
     source: Source
@@ -143,6 +144,7 @@ class Chunks(Protocol):
     def cut_of_record(self, space: Space, record_id: str) -> list[Cut]: ...
     def drop_session(self, scope: Scope) -> int: ...
     def drop_record(self, space: Space, record_id: str) -> int: ...
+    def drop_document(self, space: Space, document_id: str) -> int: ...
     def catalogue(self, space: Space) -> Catalogue | None: ...
     def score_words(
         self, space: Space, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
@@ -154,6 +156,21 @@ class Chunks(Protocol):
 
     def read(self, space: Space, ordinals: Sequence[int], as_of: datetime | None, now: datetime) -> dict[int, Stored]:
         """The chunks with these ordinals, without records that are not true at the moment."""
+
+
+class Documents(Protocol):
+    """Documents by their uri, each with the number of its chunks."""
+
+    def get(self, space: Space, uri: str) -> Document | None: ...
+    def lock(self, space: Space, uri: str) -> Document | None:
+        """The document, or that there is none: nobody else adds or changes one until the transaction ends."""
+
+    def insert(self, space: Space, document: Document) -> None: ...
+    def replace(self, space: Space, document: Document) -> None: ...
+    def find(self, space: Space, limit: int, offset: int) -> list[Document]:
+        """The latest change first."""
+
+    def delete(self, space: Space, document_id: str) -> Mapping[str, int]: ...
 
 
 class Imports(Protocol):
@@ -176,6 +193,8 @@ class Tx(Protocol):
     def records(self) -> Records: ...
     @property
     def chunks(self) -> Chunks: ...
+    @property
+    def documents(self) -> Documents: ...
     @property
     def imports(self) -> Imports: ...
 

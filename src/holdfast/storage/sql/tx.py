@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.storage.catalogue import Catalogues
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db
+from holdfast.storage.sql.documents import SqlDocuments
 from holdfast.storage.sql.records import SqlImports, SqlRecords
 from holdfast.storage.sql.sessions import SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
 
@@ -19,4 +20,5 @@ class SqlTx:
         self.summaries = SqlSummaries(db)
         self.kv = SqlKeyValues(db)
         self.usage = SqlUsage(db)
+        self.documents = SqlDocuments(db, self.chunks)
         self.imports = SqlImports(db)
