@@ -110,6 +110,12 @@ class Chunks(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Documents(_Section):
+    max_file_bytes: int = setting(33_554_432, "bytes of a document's file at most", 1, 1_073_741_824)
+    max_text_bytes: int = setting(8_388_608, "bytes of a document's text at most, in UTF-8", 1, 1_073_741_824)
+
+
+@dataclass(frozen=True, slots=True)
 class Search(_Section):
     recipe: str = setting("default", "how a recall that names no recipe ranks", choices=("default", "words"))
     k: int = setting(10, "hits of a recall that names no number", 1, 1000)
@@ -122,7 +128,7 @@ class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
 
-_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Search, Aio)
+_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Documents, Search, Aio)
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
@@ -136,6 +142,7 @@ class Config:
     session: Session = field(default_factory=Session)
     context: Context = field(default_factory=Context)
     chunks: Chunks = field(default_factory=Chunks)
+    documents: Documents = field(default_factory=Documents)
     search: Search = field(default_factory=Search)
     aio: Aio = field(default_factory=Aio)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from holdfast.config import Config
 from holdfast.domain.chunk import Hit
+from holdfast.domain.document import Document
 from holdfast.domain.ids import checked_id
 from holdfast.domain.keys import SessionKey, user_for
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
@@ -347,6 +348,56 @@ class Holdfast:
             return self._read(lambda tx: Forgotten({}, tuple(choose(tx))))
         return self._write(lambda tx: memory.forget(tx, owner, choose(tx)))
 
+    # Documents
+
+    def add_document(
+        self,
+        uri_or_path: str | PathLike[str],
+        text: str | None = None,
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+        title: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> Document | list[Document]:
+        """Keep a text under any uri, a file under its ``file://`` uri, or every file of a folder, as a list.
+
+        What is there already with the same content is left as it is; other content takes its place.
+        """
+        from holdfast.documents import Intake  # late: most programs add none
+
+        space, report = self._home(user, agent, None, scope).space, _checked_progress(progress)
+        intake = Intake.of(self._runtime, space, title, metadata)
+        return intake.add(uri_or_path, text, report or (lambda *_: None))
+
+    def documents(
+        self,
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> list[Document]:
+        """The documents of a user, an agent or the tenant, the latest change first."""
+        space, count, first = self._home(user, agent, None, scope).space, _page(limit), checked_number(offset, "offset")
+        return self._read(lambda tx: tx.documents.find(space, count, first))
+
+    def remove_document(
+        self,
+        uri: str | PathLike[str],
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+    ) -> Forgotten:
+        """Remove the document with this uri, or of this path, with its chunks. Answers what was removed."""
+        from holdfast import documents
+
+        return documents.remove(self._runtime, self._home(user, agent, None, scope).space, uri)
+
     # The store itself
 
     def file_sessions(self) -> FileSessions:
@@ -388,9 +439,7 @@ class Holdfast:
 
     def backup(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file."""
-        if progress is not None and not callable(progress):
-            raise InvalidInput(f"progress must be a function, not {type(progress).__name__}")
-        self._runtime.store.backup(checked_path(path, "the backup's path"), progress)
+        self._runtime.store.backup(checked_path(path, "the backup's path"), _checked_progress(progress))
 
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants."""
@@ -427,6 +476,12 @@ def _state(value: object) -> State | None:
     if value is None:
         return None
     return checked_choice(State, value.upper() if isinstance(value, str) else value, "state")
+
+
+def _checked_progress(value: Progress | None) -> Progress | None:
+    if value is not None and not callable(value):
+        raise InvalidInput(f"progress must be a function, not {type(value).__name__}")
+    return value
 
 
 def _page(value: object) -> int:
