@@ -114,16 +114,9 @@ def _listed(found: Sequence[Document], args: Namespace) -> list[str]:
         return ["No documents so far down. Leave --offset out to see the first."]
     if not found:
         return ["No documents yet. `holdfast documents add PATH --user U` adds a file or a folder."]
-    rows = [
-        (
-            show.when(document.updated_at),
-            f"{document.chunks:,}",
-            document.title or "-",
-            document.uri,
-        )
-        for document in found
-    ]
-    lines = show.table(("CHANGED", "?>CHUNKS", "?TITLE", "URI"), rows)
+    rows = [(show.when(document.updated_at), f"{document.chunks:,}", document.title or "-") for document in found]
+    # A uri that was cut to the screen could not be copied.
+    lines = show.table(("CHANGED", ">CHUNKS", "TITLE"), rows, [show.indented(document.uri) for document in found])
     return [*lines, *show.more(len(found), args.limit, args.offset)]
 
 

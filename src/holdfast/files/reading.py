@@ -32,7 +32,10 @@ def uri_of(path: str) -> str:
 
 def path_of(uri: str) -> str:
     """The path a ``file:`` uri names."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:
+        raise InvalidInput(f"{uri} is no uri: {error}") from None
     if parts.netloc not in ("", "localhost"):
         raise InvalidInput(f"{uri} is on another machine; give the document's text itself")
     path = os.fsdecode(unquote_to_bytes(parts.path))

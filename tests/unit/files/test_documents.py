@@ -218,7 +218,7 @@ def test_a_path_and_its_uri_lead_to_each_other(name: bytes) -> None:
     assert uri_of(path_of(uri)) == uri
 
 
-@pytest.mark.parametrize("uri", ["file://server/a", "file:///a%00b", "file:", "file://"])
+@pytest.mark.parametrize("uri", ["file://server/a", "file:///a%00b", "file:", "file://", "file://[/a"])
 def test_a_uri_of_no_file_here(uri: str) -> None:
     with pytest.raises(InvalidInput):
         path_of(uri)
