@@ -38,13 +38,18 @@ class SqlChunks:
 
     def _space(self, space: Space, order: str = "") -> SpaceRow | None:
         row = self._db.one("spaces.get", space_params(space), order=order)
-        return None if row is None else SpaceRow(*row)
+        if row is None:
+            return None
+        *counters, newest = row
+        found = SpaceRow(*counters)
+        if newest is not None:  # past those that are gone, too: an ordinal is never given out twice
+            found.next_ordinal = max(found.next_ordinal, words.ordinal_of(newest) + 1)
+        return found
 
     def add(self, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
         if not drafts:
             return 0
         row = self.ensure_space(space)
-        self._find_end(row)
         shared = {
             "space_id": row.id,
             "kind": source.kind.value,
@@ -140,7 +145,6 @@ class SqlChunks:
         gone = [] if row is None else self._db.all(query, {"space_id": row.id, **params})
         if row is None or not gone:
             return 0
-        self._find_end(row)
         words.remove(self._db, row, gone)
         row.removals += 1
         keys = [{"id": chunk_id} for chunk_id, _, _ in gone]
@@ -148,12 +152,6 @@ class SqlChunks:
         self._db.many("chunks.delete", keys)
         self._advance(row)
         return len(gone)
-
-    def _find_end(self, row: SpaceRow) -> None:
-        """Past the newest chunk, and past those that are gone: an ordinal is never given out twice."""
-        newest = self._db.one("spaces.newest", row.ids_from(0))
-        if newest is not None and newest[0] is not None:
-            row.next_ordinal = max(row.next_ordinal, words.ordinal_of(newest[0]) + 1)
 
     def _advance(self, row: SpaceRow) -> None:
         self._db.run(

@@ -6,11 +6,10 @@ INSERT INTO spaces (tenant, level, owner) VALUES (:tenant, :level, :owner)
 ON CONFLICT (tenant, level, owner) DO NOTHING
 
 -- name: spaces.get
-SELECT id, next_ordinal, merged_ordinal, chunk_count, word_count, removals FROM spaces
-WHERE tenant = :tenant AND level = :level AND owner = :owner {order}
-
--- name: spaces.newest
-SELECT max(id) FROM chunks WHERE id >= :low AND id < :high
+-- With the newest chunk's id (4294967296 is 2 to the 32): an append does not write here.
+SELECT s.id, s.next_ordinal, s.merged_ordinal, s.chunk_count, s.word_count, s.removals,
+    (SELECT max(c.id) FROM chunks c WHERE c.id >= s.id * 4294967296 AND c.id < (s.id + 1) * 4294967296)
+FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner {order}
 
 -- name: spaces.advance
 UPDATE spaces

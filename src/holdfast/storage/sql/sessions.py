@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from holdfast.domain.message import Message
@@ -22,16 +23,15 @@ _NANO = 1_000_000_000
 
 def in_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
     """The clause that keeps a query on sessions ``s`` inside the scope, and its parameters."""
-    clauses, params = ["s.tenant = :tenant"], {"tenant": scope.tenant}
-    for column, name, value in (
-        ("s.id", "session", scope.session),
-        ("s.user_id", "user", scope.user),
-        ("s.agent", "agent", scope.agent),
-    ):
-        if value is not None:
-            clauses.append(f"{column} = :{name}")
-            params[name] = value
-    return " AND ".join(clauses), params
+    params = {"tenant": scope.tenant, "session": scope.session, "user": scope.user, "agent": scope.agent}
+    clause = _scope_clause(scope.session is not None, scope.user is not None, scope.agent is not None)
+    return clause, {name: value for name, value in params.items() if value is not None}
+
+
+@cache
+def _scope_clause(session: bool, user: bool, agent: bool) -> str:
+    narrower = {"s.id = :session": session, "s.user_id = :user": user, "s.agent = :agent": agent}
+    return " AND ".join(["s.tenant = :tenant", *(clause for clause, wanted in narrower.items() if wanted)])
 
 
 class SqlSessions:

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
-from time import monotonic, sleep
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.errors import OutcomeUnknown, StorageError, StoreUnavailable
@@ -70,9 +69,9 @@ class Ticket(Generic[T]):
 
 
 _ATTEMPTS = 5
-# How long a leader waits for as many callers as the last group had. Those that were just answered are about to
-# come again, and a commit shared by all of them is worth many times this.
-_PATIENCE = 0.0005
+# How long a leader waits for as many callers as the last group had, for each of them. Those that were just answered
+# are about to come again, and a commit shared by all of them is worth many times this.
+_PATIENCE = 0.00005
 
 
 class Writer:
@@ -90,6 +89,7 @@ class Writer:
         self._queue: deque[Ticket[Any]] = deque()
         self._led = False
         self._crowd = 1
+        self._gathering: Ticket[Any] | None = None
         self._begun = False
         self._committing: list[Ticket[Any]] = []
         self._busy: int | None = None
@@ -103,6 +103,7 @@ class Writer:
             if not ticket.leads:
                 ticket.gate.acquire()
             if ticket.leads:
+                self._gather(ticket)
                 self._lead()
                 self._hand_over(ticket)
         except BaseException:
@@ -146,12 +147,13 @@ class Writer:
             self._queue.append(ticket)
             if self._led:
                 ticket.gate.acquire()
+                if self._gathering is not None and len(self._queue) >= self._crowd:
+                    self._gathering.wake()
             else:
                 ticket.leads = True
                 self._led = True
 
     def _lead(self) -> None:
-        self._gather()
         with self._turn:
             group = self._run_or_tidy()
         # Before the lock on the queue is taken: those who are answered come back to it at once.
@@ -167,10 +169,16 @@ class Writer:
             self._tidy()
             raise
 
-    def _gather(self) -> None:
-        until = monotonic() + _PATIENCE
-        while len(self._queue) < self._crowd and monotonic() < until:
-            sleep(0)  # let the others run
+    def _gather(self, leader: Ticket[Any]) -> None:
+        """Wait a moment for those who were in the last group; whoever completes it says so."""
+        if len(self._queue) >= self._crowd:
+            return
+        with self._mutex:
+            leader.gate.acquire(blocking=False)  # open, unless the last leader closed it
+            self._gathering = leader
+        leader.gate.acquire(timeout=_PATIENCE * self._crowd)
+        with self._mutex:
+            self._gathering = None
 
     def _tidy(self) -> None:
         """After an interrupt: learn what became of the commit, and leave no transaction open."""

@@ -232,8 +232,8 @@ def _set_journal(raw: sqlite3.Connection, config: StorageConfig) -> None:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
-    # 16 MB between checkpoints: an append touches a few pages again and again, and each is copied back once.
-    raw.execute("PRAGMA wal_autocheckpoint = 4000")
+    # 40 MB between checkpoints: an append touches a few pages again and again, and each is copied back once.
+    raw.execute("PRAGMA wal_autocheckpoint = 10000")
     raw.execute("PRAGMA journal_size_limit = 67108864")
 
 
