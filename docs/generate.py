@@ -47,7 +47,7 @@ never make a store. A time that is typed without a zone is local."""
 
 VALUES = (
     *("Message", "TextPart", "ImagePart", "FilePart", "ToolCall", "SessionInfo", "Summary", "Usage"),
-    *("Hit", "Signal", "Source", "Context", "Record", "Forgotten"),
+    *("Hit", "Signal", "Source", "Context", "Record", "Forgotten", "Document"),
 )
 
 

@@ -11,6 +11,7 @@ def test_the_public_names_are_exactly_these() -> None:
         "AsyncSession",
         "Config",
         "Context",
+        "Document",
         "FilePart",
         "Forgotten",
         "Hit",

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from holdfast.config import Config
     from holdfast.domain.chunk import Hit, Signal, Source
     from holdfast.domain.context import Context
+    from holdfast.domain.document import Document
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
     from holdfast.domain.record import Forgotten, Record
     from holdfast.domain.session import SessionInfo, Summary, Usage
@@ -22,6 +23,7 @@ __all__ = [
     "AsyncSession",
     "Config",
     "Context",
+    "Document",
     "FilePart",
     "Forgotten",
     "Hit",
@@ -45,6 +47,7 @@ _HOMES = {
     "config": "Config",
     "domain.chunk": "Hit Signal Source",
     "domain.context": "Context",
+    "domain.document": "Document",
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
     "domain.record": "Forgotten Record",
     "domain.session": "SessionInfo Summary Usage",

@@ -27,6 +27,7 @@ from holdfast.providers.embedder import Embedder
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
 
 
 class Pool:
@@ -61,11 +62,13 @@ def _retrieve(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
-class _Face(Protocol[S]):
+class _Face(Protocol[S_co]):
     """An asynchronous object in front of a blocking one."""
 
-    _sync: S
-    _pool: Pool
+    @property
+    def _sync(self) -> S_co: ...
+    @property
+    def _pool(self) -> Pool: ...
 
 
 def hop(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[_Face[S], P], Coroutine[Any, Any, R]]:
@@ -230,6 +233,9 @@ class AsyncHoldfast:
     forget = hop(Holdfast.forget)
     run_jobs = hop(Holdfast.run_jobs)
     start_worker = hop(Holdfast.start_worker)
+    add_document = hop(Holdfast.add_document)
+    documents = hop(Holdfast.documents)
+    remove_document = hop(Holdfast.remove_document)
     file_sessions = hop(Holdfast.file_sessions)
     import_snapshot = hop(Holdfast.import_snapshot)
     doctor = hop(Holdfast.doctor)

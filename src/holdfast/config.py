@@ -128,6 +128,12 @@ class Embedding(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Documents(_Section):
+    max_file_bytes: int = setting(33_554_432, "bytes of a document's file at most", 1, 1_073_741_824)
+    max_text_bytes: int = setting(8_388_608, "bytes of a document's text at most, in UTF-8", 1, 1_073_741_824)
+
+
+@dataclass(frozen=True, slots=True)
 class Search(_Section):
     recipe: str = setting(
         "default", "how a recall that names no recipe ranks", choices=("default", "words", "vectors", "weighted")
@@ -135,8 +141,8 @@ class Search(_Section):
     k: int = setting(10, "hits of a recall that names no number", 1, 1000)
     rerank: int = setting(50, "hits a reranker looks at, where one is given", 1, 1000)
     bm25_k1: float = setting(1.2, "how much a word's repetition in one chunk counts", 0, 10)
-    cache_mb: int = setting(256, "megabytes of vectors a process remembers at most, over all users", 1, 1_000_000)
     bm25_b: float = setting(0.5, "how far long chunks are held back: 0 not at all, 1 in full proportion", 0, 1)
+    cache_mb: int = setting(256, "megabytes of vectors a process remembers at most, over all users", 1, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +150,7 @@ class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
 
-_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Embedding, Search, Aio)
+_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Documents, Embedding, Search, Aio)
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
@@ -159,6 +165,7 @@ class Config:
     context: Context = field(default_factory=Context)
     chunks: Chunks = field(default_factory=Chunks)
     embedding: Embedding = field(default_factory=Embedding)
+    documents: Documents = field(default_factory=Documents)
     search: Search = field(default_factory=Search)
     aio: Aio = field(default_factory=Aio)
 

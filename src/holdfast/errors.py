@@ -6,7 +6,8 @@ HoldfastError
 │   └── BudgetTooSmall      a token budget nothing can fit into
 ├── NotFound
 │   ├── SessionNotFound
-│   └── RecordNotFound
+│   ├── RecordNotFound
+│   └── DocumentNotFound
 ├── SequenceConflict        a message number at or below the last one
 ├── PermissionDenied        a grant is missing
 ├── Unsupported             this store or build cannot do that
@@ -56,6 +57,10 @@ class SessionNotFound(NotFound):
 
 class RecordNotFound(NotFound):
     code = "record_not_found"
+
+
+class DocumentNotFound(NotFound):
+    code = "document_not_found"
 
 
 class SequenceConflict(HoldfastError):

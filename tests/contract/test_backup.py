@@ -40,10 +40,15 @@ def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> None:
         view.remember("for all", scope="global", title="T", references=["r"], ttl=1000, pinned=True)
         record = view.remember("walrus one", user="user 1", key="k", tags=["a", "b.c"], metadata={"m.n": "é"})
         view.update(record.id, content="walrus two")
-        space, now = Space(tenant, Level.USER, "user 1"), hf._runtime.clock()
-        late = {0: Vector(Embedder.name, tuple(Embedder().embed(["late"])[0]))}
-        hf._runtime.store.write(lambda tx, space=space, late=late: tx.chunks.put_vectors(space, late))  # type: ignore[misc]
-        hf._runtime.store.write(lambda tx, space=space: tx.jobs.ask(space, "for nobody here", "", now))  # type: ignore[misc]
+        _fill_background(hf, Space(tenant, Level.USER, "user 1"))
+
+
+def _fill_background(hf: Holdfast, space: Space) -> None:
+    """A vector that came late, and a job that nobody here does."""
+    late = {0: Vector(Embedder.name, tuple(Embedder().embed(["late"])[0]))}
+    store, now = hf._runtime.store, hf._runtime.clock()
+    store.write(lambda tx: tx.chunks.put_vectors(space, late))
+    store.write(lambda tx: tx.jobs.ask(space, "for nobody here", "", now))
 
 
 @pytest.fixture

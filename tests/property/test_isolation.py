@@ -20,9 +20,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Holdfast, Message, Session, SessionInfo
+from holdfast import Document, Holdfast, Message, Session, SessionInfo
 from holdfast.domain.text import checked_name
-from holdfast.errors import HoldfastError, InvalidInput, RecordNotFound, SessionNotFound, Unsupported
+from holdfast.errors import DocumentNotFound, HoldfastError, InvalidInput, RecordNotFound, SessionNotFound, Unsupported
 from holdfast.handle import KeyValues
 from holdfast.storage.sql.tables import TABLES
 
@@ -131,6 +131,12 @@ class World:
         self.on(owner).update(record.id, title=owner.mark)
         owner.record = record.id
         self.ids[record.id] = owner.number
+        if "session" not in scope:
+            document = self.on(owner).add_document(
+                "same:uri", f"# {owner.mark}\n\nsecret {owner.mark}", metadata={"is": owner.mark}, **scope
+            )
+            assert isinstance(document, Document)
+            self.ids[document.id] = owner.number
 
     def _talk(self, owner: Owner) -> None:
         session = self.on(owner).session(
@@ -230,6 +236,10 @@ def _recall(world: World, me: Owner) -> Seen:
         hf.recall("secret", user=me.user, k=100, kinds=["message"]),
         mine - world.among(me.tenant, user=me.user, agent=None),
     )
+    yield (
+        hf.recall("secret", user=me.user, k=100, kinds=["document"]),
+        world.among(me.tenant, user=me.user, agent=None),
+    )
     yield hf.recall("secret", user=me.user, k=100, tags=["same"], metadata={"who": "same"}), mine
     yield hf.recall("secret", user=me.user, k=100, as_of=hf._now(), types=["fact"], layers=["semantic"]), mine
     yield hf.recall("secret", session=me.session, k=100), {me.number}
@@ -303,6 +313,14 @@ def _search_metadata(world: World, me: Owner) -> Seen:
             yield hf.search_metadata("is", other.mark, user=me.user), set()
 
 
+def _documents(world: World, me: Owner) -> Seen:
+    hf = world.on(me)
+    yield hf.documents(user=me.user), world.among(me.tenant, user=me.user, agent=None)
+    yield hf.documents(agent=me.agent), world.among(me.tenant, user=None, agent=me.agent)
+    yield hf.documents(scope="global"), world.among(me.tenant, user=None, agent=None)
+    yield hf.documents(user=f"{me.user}?"[-200:]), set()
+
+
 def _own(read: Callable[[Session], object]) -> Callable[[World, Owner], Seen]:
     """A verb of a session: its own, and through a handle made for somebody else, nothing."""
 
@@ -350,6 +368,7 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.count_records": _count_records,
     "Holdfast.search_metadata": _search_metadata,
     "Holdfast.history": _history,
+    "Holdfast.documents": _documents,
     "Holdfast.file_sessions": _file_sessions,
     "Session.refresh": _own(lambda session: session.refresh()),
     "Session.recent": _own(lambda session: session.recent(50)),
@@ -409,6 +428,23 @@ def _forget(world: World, me: Owner) -> None:
     refused(InvalidInput, hf.forget, key="same_key")
 
 
+def _add_document(world: World, me: Owner) -> None:
+    """The same uri is one's own, or nobody's: what is added for a newcomer is taken away again."""
+    hf, newcomer = world.on(me), f"new {me.user}"[-200:]
+    hf.add_document("same:uri", "mine now", user=newcomer)
+    hf.remove_document("same:uri", user=newcomer)
+    refused(InvalidInput, hf.add_document, "same:uri", "nobody's")
+    refused(InvalidInput, hf.add_document, "same:uri", "mine now", user=me.user, scope="global")
+
+
+def _remove_document(world: World, me: Owner) -> None:
+    hf = world.on(me)
+    refused(DocumentNotFound, hf.remove_document, "same:uri", user=f"{me.user}?"[-200:])
+    refused(DocumentNotFound, hf.remove_document, "same:uri", agent=f"{me.agent}?"[-200:])
+    refused(InvalidInput, hf.remove_document, "same:uri")
+    refused(InvalidInput, hf.remove_document, "same:uri", user=me.user, agent=me.agent)
+
+
 def _import_snapshot(world: World, me: Owner) -> None:
     """A session that is somebody's already, told anew."""
     folder = Path(world.hf._runtime.folder or ".")
@@ -438,6 +474,8 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Holdfast.remember": _remember,
     "Holdfast.update": _update,
     "Holdfast.forget": _forget,
+    "Holdfast.add_document": _add_document,
+    "Holdfast.remove_document": _remove_document,
     "Holdfast.import_snapshot": _import_snapshot,
     "Session.append": _handle(lambda session: session.append("user", "mine now")),
     "Session.extend": _handle(lambda session: session.extend([Message.new("user", "mine now")])),
@@ -530,6 +568,8 @@ def test_no_write_reaches_what_belongs_to_another(hf: Holdfast) -> None:
                 after = world.rows()
                 if verb == "Holdfast.import_snapshot":
                     after = {**after, "imports": before["imports"]}
+                if verb == "Holdfast.add_document":
+                    before = {**before, "spaces": after["spaces"]}  # the newcomer's own
                 assert after == before, f"{verb} by {me}"
 
     _in_worlds(attack)(hf)
@@ -544,6 +584,7 @@ def test_what_one_removes_stays_with_all_others(hf: Holdfast) -> None:
         others = {owner.number for owner in world.owners} - mine
         before = world.rows_of(others)
         assert world.on(me).forget(query="secret", user=me.user).total == len(mine)
+        world.on(me).remove_document("same:uri", user=me.user)
         for owner in world.talkers():
             if owner.number in mine:
                 world.on(owner).load_session(owner.session or "").delete()

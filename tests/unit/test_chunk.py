@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain.chunk import ChunkDraft
+from holdfast.domain.document import DocumentKind
 from holdfast.domain.message import Message
-from holdfast.write.chunk import cut, message_drafts, text_drafts
+from holdfast.write.chunk import cut, document_drafts, message_drafts, text_drafts
 
 words = st.text("abc", min_size=1, max_size=30)
 marks = st.sampled_from(
@@ -125,3 +126,70 @@ def test_a_draft_knows_its_words_and_who_said_it() -> None:
     assert kept.terms.counts.keys() < mine.terms.counts.keys()
     assert len(mine.hash) == 16
     assert mine.vector is None
+
+
+# Documents
+
+
+def drafts(text: str, kind: str, most: int = 60, overlap: int = 10) -> list[ChunkDraft]:
+    return document_drafts(text, DocumentKind(kind), most, overlap)
+
+
+@given(texts, st.sampled_from(DocumentKind), sizes)
+def test_a_document_s_chunks_stand_where_they_say(text: str, kind: DocumentKind, size: tuple[int, int]) -> None:
+    found = document_drafts(text, kind, *size)
+    places = [draft.offset or 0 for draft in found]
+    assert places == sorted(places)
+    for draft, place in zip(found, places, strict=True):
+        assert 0 < len(draft.text) <= size[0]
+        assert text[place : place + len(draft.text)] == draft.text
+    covered = {at for draft, place in zip(found, places, strict=True) for at in range(place, place + len(draft.text))}
+    assert all(at in covered or letter.isspace() for at, letter in enumerate(text))
+
+
+def test_markdown_is_cut_at_its_headings() -> None:
+    text = "intro\n\n# One\n\nfirst\n\n## Two\n\nsecond\n\n# Three #\nthird"
+    assert [draft.text for draft in drafts(text, "markdown")] == [
+        "intro", "# One\n\nfirst", "## Two\n\nsecond", "# Three #\nthird"
+    ]  # fmt: skip
+    assert len(drafts(text, "text")) == 1
+
+
+def test_a_heading_with_nothing_under_it_stays_with_the_next() -> None:
+    assert [draft.text for draft in drafts("# One\n\n## Two\n\n### Three\ntext\n\n# Four", "markdown")] == [
+        "# One\n\n## Two\n\n### Three\ntext", "# Four"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~~"])
+def test_a_comment_in_code_is_no_heading(fence: str) -> None:
+    text = f"# One\n\n{fence}sh\n# not a heading\n{fence[:2]}\n{fence}\n\n#hashtag\n\n# Two\ntext"
+    assert [draft.text.partition("\n")[0] for draft in drafts(text, "markdown", 200)] == ["# One", "# Two"]
+
+
+def test_a_long_section_is_cut_like_prose() -> None:
+    found = drafts("# One\n\n" + "A sentence of words. " * 20 + "\n# Two\nend", "markdown")
+    assert len(found) > 6
+    assert all(draft.text.endswith((".", "end")) for draft in found)
+    assert found[-1].text == "# Two\nend"
+
+
+def test_code_is_cut_between_its_parts() -> None:
+    parts = [f"def part{number}(value):\n    first = value\n\n    return first + {number}" for number in range(6)]
+    found = [draft.text for draft in drafts("\n\n\n".join(parts), "code", 140, 0)]
+    assert found == ["\n\n\n".join(parts[at : at + 2]) for at in (0, 2, 4)]
+
+
+def test_code_is_cut_at_lines_and_keeps_their_indentation() -> None:
+    lines = [f"{'    ' * (number % 4)}line number {number};" for number in range(40)]
+    apart, overlapping = (drafts("\n".join(lines), "code", 100, overlap) for overlap in (0, 30))
+    for found in (apart, overlapping):
+        assert {line for draft in found for line in draft.text.split("\n")} == set(lines)
+    for one, two in itertools.pairwise(overlapping):
+        assert two.text.split("\n")[0] in one.text.split("\n")
+
+
+def test_a_large_document_is_cut_in_time_that_grows_with_it() -> None:
+    for text in ("# a\n" * 250_000, "```\n" * 250_000, "\n" * 1_000_000, "x" * 1_000_000, "    x\n\n" * 150_000):
+        for kind in ("markdown", "code"):
+            assert len(document_drafts(text, DocumentKind(kind), 640, 96)) <= 3000

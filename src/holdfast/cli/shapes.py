@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast import Context, Hit, Message, Record, SessionInfo, Source, Summary
+    from holdfast import Context, Document, Hit, Message, Record, SessionInfo, Source, Summary
     from holdfast.domain.session import Usage
     from holdfast.storage.base import Finding
 
@@ -144,6 +144,23 @@ def source(given: Source) -> Json:
         "role": given.role,
         "name": given.name,
         "created_at": iso(given.created_at),
+        "uri": given.uri,
+        "offset": given.offset,
+        "end_offset": given.end_offset,
+    }
+
+
+def document(given: Document) -> Json:
+    return {
+        "id": given.id,
+        "uri": given.uri,
+        "title": given.title,
+        "metadata": dict(given.metadata),
+        "content_hash": given.content_hash,
+        "created_at": iso(given.created_at),
+        "updated_at": iso(given.updated_at),
+        "chunks": given.chunks,
+        "status": None if given.status is None else given.status.value,
     }
 
 

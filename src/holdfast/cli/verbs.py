@@ -127,13 +127,17 @@ def _source(hit: Hit) -> str:
     if source.kind.value == "message":
         first, last = source.first_sequence, source.last_sequence
         return f"(message {first if first == last else f'{first} to {last}'} of session {source.session_id})"
+    if source.kind.value == "document":
+        return f"(characters {source.offset} to {source.end_offset} of {show.one_line(source.uri or '')})"
     return f"({source.kind} {source.id})"
 
 
 def speaker(hit: Hit) -> str:
-    """Who said it, or which memory it is."""
+    """Who said it, or which memory or document it is."""
     if hit.source.kind.value == "message":
         return hit.source.name or hit.source.role or "-"
+    if hit.source.kind.value == "document":
+        return str(hit.metadata.get("title") or (hit.source.uri or "").rpartition("/")[2] or hit.source.uri)
     known = [str(hit.metadata[name]) for name in ("type", "key") if name in hit.metadata]
     return " ".join(known) or hit.source.kind.value
 

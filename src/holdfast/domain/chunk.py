@@ -41,6 +41,7 @@ class ChunkDraft(NamedTuple):
     terms: Terms
     traits: int = 0
     vector: Vector | None = None
+    offset: int | None = None  # of a document: where in its text the chunk begins, in characters
 
 
 class ChunkSource(NamedTuple):
@@ -53,12 +54,12 @@ class ChunkSource(NamedTuple):
     sequence: int | None = None
     role: str | None = None
     name: str | None = None
-    worded_at: datetime | None = None  # of a record that was changed; else it was worded when it was created
+    worded_at: datetime | None = None  # of what was changed; else it was worded when it was created
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a hit came from: a session and its sequences, a record, or a document."""
+    """Where a hit came from: a session and its sequences, a record, or a document and its characters."""
 
     kind: SourceKind
     id: str
@@ -68,6 +69,9 @@ class Source:
     last_sequence: int | None = None
     role: str | None = None
     name: str | None = None
+    uri: str | None = None
+    offset: int | None = None
+    end_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class RecordQuery:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was really removed: how many of each kind, and which records."""
+    """What was really removed: how many of each kind, and the ids of the records or documents."""
 
     counts: Mapping[str, int]
     ids: tuple[str, ...]

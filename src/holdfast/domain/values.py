@@ -23,6 +23,8 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _BRACKET = re.compile(r"[\[{\]}]")
 
+MAX_PAGE = 10_000
+
 
 def checked_json(value: object, what: str, *, max_bytes: int = MAX_MAP_BYTES) -> str:
     """The value as compact JSON text, or an error that says which part cannot be JSON."""
@@ -105,3 +107,11 @@ def checked_progress(value: object) -> Any:
     if value is not None and not callable(value):
         raise InvalidInput(f"progress must be a function, not {type(value).__name__}")
     return value
+
+
+def checked_page(value: object) -> int:
+    """How many entries of a list are wanted."""
+    number = checked_number(value, "limit")
+    if number > MAX_PAGE:
+        raise InvalidInput(f"limit is at most {MAX_PAGE}, not {number}; read further pages with offset")
+    return number

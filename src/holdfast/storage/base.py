@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, Vector
+from holdfast.domain.document import Document
 from holdfast.domain.job import Job
 from holdfast.domain.message import Message
 from holdfast.domain.record import Record, RecordQuery
@@ -51,7 +52,7 @@ class Head(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A chunk as it is shown: its text, its source, and what its record says about itself."""
+    """A chunk as it is shown: its text, its source, and what its record or document says about itself."""
 
     text: str
     source: Source
@@ -152,6 +153,7 @@ class Chunks(Protocol):
     def cut_of_record(self, space: Space, record_id: str) -> list[Cut]: ...
     def drop_session(self, scope: Scope) -> int: ...
     def drop_record(self, space: Space, record_id: str) -> int: ...
+    def drop_document(self, space: Space, document_id: str) -> int: ...
     def catalogue(self, space: Space) -> Catalogue | None: ...
     def names(self, space: Space) -> tuple[str, ...]:
         """Everybody who spoke under a name."""
@@ -185,6 +187,21 @@ class Jobs(Protocol):
         """Enter work to be done once this transaction is committed. Asked for twice it is done once, or once more."""
 
 
+class Documents(Protocol):
+    """Documents by their uri, each with the number of its chunks."""
+
+    def get(self, space: Space, uri: str) -> Document | None: ...
+    def lock(self, space: Space, uri: str) -> Document | None:
+        """The document, or that there is none: nobody else adds or changes one until the transaction ends."""
+
+    def insert(self, space: Space, document: Document) -> None: ...
+    def replace(self, space: Space, document: Document) -> None: ...
+    def find(self, space: Space, limit: int, offset: int) -> list[Document]:
+        """The latest change first."""
+
+    def delete(self, space: Space, document_id: str) -> Mapping[str, int]: ...
+
+
 class Imports(Protocol):
     def seen(self, scope: Scope, digest: str) -> bool: ...
     def note(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None: ...
@@ -207,6 +224,8 @@ class Tx(Protocol):
     def chunks(self) -> Chunks: ...
     @property
     def jobs(self) -> Jobs: ...
+    @property
+    def documents(self) -> Documents: ...
     @property
     def imports(self) -> Imports: ...
 

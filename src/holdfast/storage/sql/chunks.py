@@ -34,14 +34,14 @@ class SqlChunks:
     def ensure_space(self, space: Space) -> SpaceRow:
         found = self._space(space, self._db.for_update)
         if found is None:
-            self._db.run("spaces.add", _named(space))
+            self._db.run("spaces.add", space_params(space))
             found = self._space(space, self._db.for_update)
         if found is None:
             raise StorageError(f"the space of {space.level} {space.owner!r} could not be made")
         return found
 
     def _space(self, space: Space, order: str = "") -> SpaceRow | None:
-        row = self._db.one("spaces.get", _named(space), order=order)
+        row = self._db.one("spaces.get", space_params(space), order=order)
         if row is None:
             return None
         *counters, newest = row
@@ -89,7 +89,9 @@ class SqlChunks:
             if stored is not None and stored[0] != params["id"]:
                 return  # the session has this chunk already; its range now reaches here
         else:
-            self._db.run("chunks.insert", params)
+            start = draft.offset
+            end = None if start is None else start + len(draft.text)
+            self._db.run("chunks.insert", {**params, "offset": start, "end_offset": end})
         if draft.vector is not None:
             self._vectors.put(params["id"], draft.vector)
         row.next_ordinal += 1
@@ -116,6 +118,9 @@ class SqlChunks:
 
     def drop_record(self, space: Space, record_id: str) -> int:
         return self._drop(space, "chunks.of_record", {"record": record_id})
+
+    def drop_document(self, space: Space, document_id: str) -> int:
+        return self._drop(space, "chunks.of_document", {"document": document_id})
 
     def _drop(self, space: Space, query: str, params: dict[str, Any]) -> int:
         row = self._space(space, self._db.for_update)
@@ -253,23 +258,29 @@ def _is_current(chunk: Row, now: int) -> bool:
 
 
 def _stored(chunk: Row) -> Stored:
-    _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, metadata, *rest = chunk
+    _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, about_record = chunk[:12]
+    *_, layer, type_, key, uri, title, about_document = chunk
+    of_document = kind == SourceKind.DOCUMENT.value
     source = Source(
         kind=SourceKind(kind),
         id=record_id or document_id or session_id,
         created_at=from_micros(created_at),
         session_id=session_id,
-        first_sequence=first,
-        last_sequence=last,
+        first_sequence=None if of_document else first,
+        last_sequence=None if of_document else last,
         role=role,
         name=name,
+        uri=uri,
+        offset=first if of_document else None,
+        end_offset=last if of_document else None,
     )
-    about = {} if metadata is None else json.loads(metadata)
-    if kind == SourceKind.RECORD.value:
-        layer, type_, key = rest[-3:]
-        about = {**about, "layer": layer, "type": type_} | ({"key": key} if key else {})
+    about: dict[str, Any] = {}
+    if of_document:
+        about = {**json.loads(about_document), "uri": uri} | ({"title": title} if title else {})
+    elif kind == SourceKind.RECORD.value:
+        about = {**json.loads(about_record), "layer": layer, "type": type_} | ({"key": key} if key else {})
     return Stored(text, source, about)
 
 
-def _named(space: Space) -> dict[str, str]:
+def space_params(space: Space) -> dict[str, str]:
     return {"tenant": space.tenant, "level": space.level.value, "owner": space.owner}

@@ -185,12 +185,30 @@ INSERT INTO record_tags (record_id, tag) VALUES (:id, :tag)
 -- name: records.add_metadata
 INSERT INTO record_metadata (record_id, key, value) VALUES (:id, :key, :value)
 
+-- name: documents.select
+SELECT d.id, d.uri, d.title, d.metadata, d.content_hash, d.created_at, d.updated_at,
+    (SELECT count(*) FROM chunks c WHERE c.document_id = d.id)
+FROM documents d JOIN spaces s ON s.id = d.space_id
+WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner AND {where} {order}
+
+-- name: documents.insert
+INSERT INTO documents (id, space_id, uri, title, content_hash, metadata, created_at, updated_at)
+VALUES (:id, :space_id, :uri, :title, :content_hash, :metadata, :created_at, :updated_at)
+
+-- name: documents.update
+UPDATE documents SET title = :title, content_hash = :content_hash, metadata = :metadata, updated_at = :updated_at
+WHERE id = :id AND space_id = :space_id
+
+-- name: documents.delete
+DELETE FROM documents WHERE id = :id AND space_id = :space_id
+
 -- name: chunks.insert
+-- A document's chunk has a range of characters where a message's has one of sequences.
 INSERT INTO chunks
     (id, space_id, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name, created_at,
      worded_at, hash, word_count, traits, terms, text)
 VALUES
-    (:id, :space_id, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at, :worded_at, :hash,
+    (:id, :space_id, :kind, :session, :record, :document, :offset, :end_offset, :role, :name, :created_at, :worded_at, :hash,
      :word_count, :traits, :terms, :text)
 
 -- name: chunks.insert_once
@@ -208,6 +226,9 @@ SELECT id, word_count, terms FROM chunks WHERE session_id = :session AND space_i
 
 -- name: chunks.of_record
 SELECT id, word_count, terms FROM chunks WHERE record_id = :record AND space_id = :space_id ORDER BY id
+
+-- name: chunks.of_document
+SELECT id, word_count, terms FROM chunks WHERE document_id = :document AND space_id = :space_id ORDER BY id
 
 -- name: chunks.cut_of_session
 SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE session_id = :session AND space_id = :space_id
@@ -243,8 +264,9 @@ ORDER BY term, first_ordinal
 
 -- name: chunks.fetch
 SELECT c.id, c.text, c.kind, coalesce(c.session_id, r.session_id), c.record_id, c.document_id, c.first_sequence, c.last_sequence, c.role, c.name,
-    c.created_at, r.metadata, r.valid_from, r.valid_to, r.superseded_by, r.expires_at, r.layer, r.type, r.key
-FROM chunks c LEFT JOIN records r ON r.id = c.record_id
+    c.created_at, r.metadata, r.valid_from, r.valid_to, r.superseded_by, r.expires_at, r.layer, r.type, r.key,
+    d.uri, d.title, d.metadata
+FROM chunks c LEFT JOIN records r ON r.id = c.record_id LEFT JOIN documents d ON d.id = c.document_id
 WHERE c.id IN :ids[]
 
 -- name: words.block_before

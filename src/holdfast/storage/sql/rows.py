@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from holdfast.domain.document import Document
 from holdfast.domain.keys import SessionKey
 from holdfast.domain.message import Message, Role, ToolCall, part_from_json, part_to_json
 from holdfast.domain.record import Layer, Origin, Record, RecordSource, RecordType
@@ -168,4 +169,30 @@ def record_from(row: Row) -> Record:
         expires_at=moment(value["expires_at"]),
         pinned=bool(value["pinned"]),
         version=value["version"],
+    )
+
+
+def document_params(document: Document) -> dict[str, Any]:
+    return {
+        "id": document.id,
+        "uri": document.uri,
+        "title": document.title,
+        "content_hash": bytes.fromhex(document.content_hash),
+        "metadata": to_json(dict(document.metadata)),
+        "created_at": micros(document.created_at),
+        "updated_at": micros(document.updated_at),
+    }
+
+
+def document_from(row: Row) -> Document:
+    id_, uri, title, metadata, content_hash, created_at, updated_at, chunks = row
+    return Document(
+        id=id_,
+        uri=uri,
+        title=title,
+        metadata=json.loads(metadata),
+        content_hash=bytes(content_hash).hex(),
+        created_at=from_micros(created_at),
+        updated_at=from_micros(updated_at),
+        chunks=chunks,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.storage.cache import Caches
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db
+from holdfast.storage.sql.documents import SqlDocuments
 from holdfast.storage.sql.jobs import SqlJobs
 from holdfast.storage.sql.records import SqlImports, SqlRecords
 from holdfast.storage.sql.sessions import SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
@@ -21,4 +22,5 @@ class SqlTx:
         self.kv = SqlKeyValues(db)
         self.usage = SqlUsage(db)
         self.jobs = SqlJobs(db)
+        self.documents = SqlDocuments(db, self.chunks)
         self.imports = SqlImports(db)

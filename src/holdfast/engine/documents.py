@@ -1,0 +1,69 @@
+"""Documents: added, listed and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Literal
+
+from holdfast.domain.document import Document
+from holdfast.domain.record import Forgotten
+from holdfast.domain.values import checked_number, checked_page, checked_progress
+from holdfast.engine.face import Face
+from holdfast.storage.base import Progress
+
+
+class Documents(Face):
+    """The verbs on documents."""
+
+    def add_document(
+        self,
+        uri_or_path: str | PathLike[str],
+        text: str | None = None,
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+        title: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> Document | list[Document]:
+        """Keep a text under any uri, a file under its ``file://`` uri, or every file of a folder, as a list.
+
+        What is there already with the same content is left as it is; other content takes its place.
+        """
+        from holdfast.documents import Intake  # late: most programs add none
+
+        space, report = self._home(user, agent, None, scope).space, checked_progress(progress)
+        intake = Intake.of(self._runtime, space, title, metadata)
+        return intake.add(uri_or_path, text, report or (lambda *_: None))
+
+    def documents(
+        self,
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> list[Document]:
+        """The documents of a user, an agent or the tenant, the latest change first."""
+        space, count, first = (
+            self._home(user, agent, None, scope).space,
+            checked_page(limit),
+            checked_number(offset, "offset"),
+        )
+        return self._read(lambda tx: tx.documents.find(space, count, first))
+
+    def remove_document(
+        self,
+        uri: str | PathLike[str],
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+    ) -> Forgotten:
+        """Remove the document with this uri, or of this path, with its chunks. Answers what was removed."""
+        from holdfast import documents
+
+        return documents.remove(self._runtime, self._home(user, agent, None, scope).space, uri)

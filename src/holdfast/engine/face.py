@@ -1,0 +1,59 @@
+"""What every group of verbs stands on: a store, whose memory is meant, and one transaction at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar
+
+from holdfast.config import Config
+from holdfast.domain.scope import DEFAULT_TENANT, Home, Level, Scope, home_of
+from holdfast.domain.session import SessionInfo
+from holdfast.domain.text import checked_name, shown
+from holdfast.errors import InvalidInput, SessionNotFound
+from holdfast.runtime import Runtime
+from holdfast.storage.base import Tx
+from holdfast.write import remember as memory
+
+T = TypeVar("T")
+
+
+class Face:
+    def __init__(self, runtime: Runtime, tenant: str = DEFAULT_TENANT) -> None:
+        self._runtime = runtime
+        self._tenant = checked_name(tenant, "tenant")
+        self._cut = memory.Cutter(runtime.config.chunks, runtime.model)
+
+    @property
+    def config(self) -> Config:
+        return self._runtime.config
+
+    def _scope(self, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
+        return Scope.of(self._tenant, user=user, agent=agent, session=session)
+
+    def _home(self, user: str | None, agent: str | None, session: str | None, scope: str | None) -> Home:
+        """The one level a memory belongs to. A session's user is looked up, so that a session alone is enough."""
+        if scope not in (None, "global"):
+            raise InvalidInput(f"scope is 'global' or left out, not {shown(scope)}")
+        if user is not None and agent is not None:
+            raise InvalidInput("a memory is a user's or an agent's: give user= or agent=, not both")
+        if session is not None:
+            owner = self._session(session, user)
+            return Home(Scope(owner.tenant, user=owner.user, session=owner.id), Level.SESSION)
+        return home_of(self._scope(user=user, agent=agent), everyone=scope == "global")
+
+    def _session(self, session_id: str, user: str | None) -> SessionInfo:
+        scope = self._scope(user=user, session=session_id)
+        info = self._read(lambda tx: tx.sessions.get(scope))
+        if info is None:
+            raise SessionNotFound(f"no session {session_id} here")
+        return info
+
+    def _now(self) -> datetime:
+        return self._runtime.clock()
+
+    def _read(self, work: Callable[[Tx], T]) -> T:
+        return self._runtime.store.read(work)
+
+    def _write(self, work: Callable[[Tx], T]) -> T:
+        return self._runtime.store.write(work)

@@ -1,0 +1,72 @@
+"""Holdfast: the composition root. Its methods check what they were given, say whose memory it is, and call one verb."""
+
+from __future__ import annotations
+
+import os
+from os import PathLike
+from types import TracebackType
+from typing import Self
+
+from holdfast.config import Config
+from holdfast.domain.scope import DEFAULT_TENANT
+from holdfast.domain.text import checked_name, checked_path
+from holdfast.domain.times import Clock, checked_clock, system_clock
+from holdfast.engine.asking import Asking
+from holdfast.engine.documents import Documents
+from holdfast.engine.keeping import Keeping
+from holdfast.engine.records import Records
+from holdfast.engine.sessions import Sessions
+from holdfast.errors import ConfigError, Unsupported
+from holdfast.providers.embedder import Embedder, checked_embedder
+from holdfast.runtime import chosen_embedding, open_store, running
+
+
+class Holdfast(Sessions, Asking, Records, Documents, Keeping):
+    """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
+
+    @classmethod
+    def open(
+        cls,
+        location: str | PathLike[str],
+        *,
+        config: Config | None = None,
+        llm: None = None,
+        embedder: Embedder | None = None,
+        clock: Clock | None = None,
+        tenant: str = DEFAULT_TENANT,
+    ) -> Holdfast:
+        """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address."""
+        if llm is not None:
+            raise Unsupported("this release uses no language model; leave llm out")
+        if config is not None and not isinstance(config, Config):
+            raise ConfigError(f"config must be a Config, not {type(config).__name__}; Config.load(…) reads a file")
+        settings = Config.load(env=os.environ) if config is None else config
+        now = checked_clock(system_clock if clock is None else clock)
+        checked_name(tenant, "tenant")
+        checked_embedder(embedder)
+        embedding = chosen_embedding(embedder, settings)
+        store, folder = open_store(checked_path(location, "the store's place"), settings, now)
+        opened = cls(running(store, settings, now, embedding, folder), tenant)
+        if settings.session.import_snapshot:
+            opened._import_found()
+        return opened
+
+    def close(self) -> None:
+        """Finish what is being written and close the store. Closing twice is fine."""
+        self._runtime.worker.stop()
+        self._runtime.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Holdfast {self._runtime.store.features.location} tenant={self._tenant}>"
+
+    def tenant(self, name: str) -> Holdfast:
+        """The same store seen as another tenant, with nothing in common but the file."""
+        return Holdfast(self._runtime, name)

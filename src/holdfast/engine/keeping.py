@@ -1,0 +1,77 @@
+"""The store itself: its jobs, its files, its health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from holdfast.domain.scope import DEFAULT_TENANT
+from holdfast.domain.text import checked_path
+from holdfast.domain.values import checked_progress
+from holdfast.engine.face import Face
+from holdfast.errors import Unsupported
+from holdfast.runtime import SNAPSHOT
+from holdfast.storage.base import Finding, Progress
+
+if TYPE_CHECKING:
+    from holdfast.files.sessions_index import FileSessions
+    from holdfast.snapshots import Imported
+
+
+class Keeping(Face):
+    """The verbs on the whole store."""
+
+    def run_jobs(self, until_idle: bool = True, progress: Progress | None = None) -> int:
+        """Do background work that is due now, such as missing vectors. Answers how many jobs were begun."""
+        return self._runtime.worker.run(until_idle=until_idle, progress=checked_progress(progress))
+
+    def start_worker(self) -> None:
+        """Do background work in a thread from now on, until the store is closed."""
+        self._runtime.worker.start()
+
+    def file_sessions(self) -> FileSessions:
+        """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""
+        from holdfast.files.sessions_index import FileSessions
+
+        if self._runtime.folder is None:
+            raise Unsupported("this store has no folder to keep plain files in; open a folder")
+        if self._tenant != DEFAULT_TENANT:
+            raise Unsupported("plain files have no tenants; open a folder for each tenant that wants them")
+        caps = self.config.session
+        return FileSessions(
+            self._runtime.folder / "memory",
+            clock=self._runtime.clock,
+            new_id=self._runtime.new_id,
+            kv_cap=caps.kv_cap,
+            transcript_cap=caps.transcript_cap,
+        )
+
+    def import_snapshot(self, path: str | PathLike[str]) -> Imported:
+        """Take in a ``sessions.json``, all of it or nothing. The same content again is not taken in twice."""
+        from holdfast import snapshots  # late: few stores ever import
+
+        return snapshots.take_in(self._runtime, self._scope(), checked_path(path, "the snapshot's path"))
+
+    def _import_found(self) -> None:
+        folder = self._runtime.folder
+        if folder is not None and (folder / SNAPSHOT).is_file():
+            from holdfast import snapshots
+
+            snapshots.take_in_found(self._runtime, self._scope(), folder / SNAPSHOT)
+
+    def doctor(self, *, repair: bool = False) -> list[Finding]:
+        """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
+        from holdfast import upkeep
+
+        chunks = upkeep.chunks(self._runtime, repair=repair)
+        return [*self._runtime.store.doctor(repair=repair), chunks]
+
+    def backup(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
+        """Copy the live store to a new SQLite file."""
+        self._runtime.store.backup(checked_path(path, "the backup's path"), checked_progress(progress))
+
+    def stats(self) -> Mapping[str, Any]:
+        """How much there is, over all tenants."""
+        features = self._runtime.store.features
+        return {"backend": features.name, "location": features.location, **self._runtime.store.counts()}

@@ -1,0 +1,182 @@
+"""Records: remembered, read, changed and forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from holdfast.domain.ids import checked_id
+from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
+from holdfast.domain.text import checked_text
+from holdfast.domain.times import checked_time
+from holdfast.domain.values import checked_label, checked_number, checked_page
+from holdfast.engine.face import Face
+from holdfast.errors import InvalidInput, RecordNotFound
+from holdfast.recall import search
+from holdfast.write import remember as memory
+
+
+class Records(Face):
+    """The verbs on long-term memories."""
+
+    def remember(
+        self,
+        content: str,
+        user: str | None = None,
+        key: str | None = None,
+        type: str = "fact",
+        layer: str = "semantic",
+        tags: Iterable[str] = (),
+        metadata: Mapping[str, str] | None = None,
+        confidence: float | None = None,
+        salience: float | None = None,
+        pinned: bool = False,
+        valid_from: datetime | None = None,
+        ttl: timedelta | float | None = None,
+        *,
+        id: str | None = None,
+        title: str | None = None,
+        references: Iterable[str] = (),
+        session: str | None = None,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+    ) -> Record:
+        """Keep a memory. The same key (or id) again replaces its text and keeps what it said before."""
+        now = self._now()
+        home = self._home(user, agent, session, scope)
+        values = {
+            "content": content,
+            "key": key,
+            "title": title,
+            "type": type,
+            "layer": layer,
+            # Saying a key again changes its text: labels that were left out stay as they are.
+            "tags": tags or None,
+            "metadata": metadata,
+            "confidence": confidence,
+            "salience": salience,
+            "references": references or None,
+            "pinned": pinned or None,
+            "valid_from": valid_from,
+            "ttl": ttl,
+        }
+        changes = memory.checked_changes(values, now)
+        draft = Record(
+            id=self._runtime.new_id() if id is None else checked_id(id, "record id"),
+            home=home,
+            layer=Layer.SEMANTIC,
+            type=RecordType.FACT,
+            content="",
+            created_at=now,
+            updated_at=now,
+            valid_from=now,
+        )
+        cut = self._cut.with_vectors(self._runtime.store, self._runtime.embedding, changes.over(draft))
+        saved = self._write(lambda tx: memory.save(tx, draft, changes, cut, now))
+        self._look_after(saved, cut)
+        return saved
+
+    def record(self, id: str, *, user: str | None = None) -> Record:
+        """The record with this id."""
+        scope, record_id = self._scope(user=user), checked_id(id, "record id")
+        found = self._read(lambda tx: tx.records.get(scope, record_id))
+        if found is None:
+            raise RecordNotFound(f"no record {record_id} here")
+        return found
+
+    def records(
+        self,
+        user: str | None = None,
+        session: str | None = None,
+        layers: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
+        tags: Iterable[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        as_of: datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        agent: str | None = None,
+        history: bool = False,
+    ) -> list[Record]:
+        """Records, the latest change first: those true now or at ``as_of``; with ``history`` also those that were."""
+        query = RecordQuery(
+            search.record_filter(layers, types, tags, metadata),
+            since=None if since is None else checked_time(since, "since"),
+            until=None if until is None else checked_time(until, "until"),
+            as_of=None if as_of is None else checked_time(as_of, "as_of"),
+            include_past=history,
+            limit=checked_page(limit),
+            offset=checked_number(offset, "offset"),
+        )
+        scope, now = self._scope(user=user, agent=agent, session=session), self._now()
+        return self._read(lambda tx: tx.records.find(scope, query, now))
+
+    def count_records(self, user: str | None = None, *, agent: str | None = None, session: str | None = None) -> int:
+        """How many records are true now."""
+        scope, now = self._scope(user=user, agent=agent, session=session), self._now()
+        return self._read(lambda tx: tx.records.count(scope, RecordQuery(), now))
+
+    def search_metadata(
+        self, key: str, value: str, user: str | None = None, *, agent: str | None = None
+    ) -> list[Record]:
+        """Every current record whose metadata has exactly this value under this key."""
+        wanted = {checked_label(key, "the metadata key"): checked_text(value, "the metadata value")}
+        scope, now = self._scope(user=user, agent=agent), self._now()
+        query = RecordQuery(search.record_filter(None, None, None, wanted), limit=None)
+        return self._read(lambda tx: tx.records.find(scope, query, now))
+
+    def update(self, id: str, /, *, user: str | None = None, **changes: Any) -> Record:
+        """Change some fields of a record. Its id and creation time stay; what it said before goes to its history."""
+        scope, now = self._scope(user=user), self._now()
+        checked, cut = memory.checked_changes(changes, now), self._cut
+        if self._runtime.embedding is not None and (checked.content or checked.title):
+            expected = checked.over(self.record(id, user=user))
+            cut = cut.with_vectors(self._runtime.store, self._runtime.embedding, expected)
+        changed = self._write(lambda tx: memory.update(tx, scope, id, checked, cut, now))
+        self._look_after(changed, cut)
+        return changed
+
+    def _look_after(self, record: Record, cut: memory.Cutter) -> None:
+        if self._runtime.embedding is not None:
+            self._runtime.look_after(cut.drafts(record))
+
+    def history(self, id: str, *, user: str | None = None) -> list[Record]:
+        """Everything the record has said, the oldest first, the current version last."""
+        scope, record_id = self._scope(user=user), checked_id(id, "record id")
+        versions = self._read(lambda tx: tx.records.history(scope, record_id))
+        if not versions:
+            raise RecordNotFound(f"no record {record_id} here")
+        return versions
+
+    def forget(
+        self,
+        id: str | None = None,
+        *,
+        key: str | None = None,
+        query: str | None = None,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        scope: Literal["global"] | None = None,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query.
+
+        With ``dry_run`` nothing is removed; the answer names what would be.
+        """
+        if [id, key, query].count(None) != 2:
+            raise InvalidInput("forget takes exactly one of id, key and query")
+        if id is not None:
+            owner = self._scope(user=user, agent=agent, session=session)
+            choose = memory.by_id(owner, id)
+        else:
+            home = self._home(user, agent, session, scope)
+            owner = home.scope
+            choose = memory.by_words(home, query, self._now()) if query is not None else memory.by_key(home, key or "")
+        if dry_run:
+            return self._read(lambda tx: Forgotten({}, tuple(choose(tx))))
+        return self._write(lambda tx: memory.forget(tx, owner, choose(tx)))

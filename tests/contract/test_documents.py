@@ -1,0 +1,618 @@
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Config, Document, Holdfast, Message
+from holdfast.config import Chunks, Documents
+from holdfast.domain.document import DocumentStatus
+from holdfast.errors import DocumentNotFound, InvalidInput, Unsupported
+from holdfast.files.reading import read
+from holdfast.storage.analysis import query_terms
+from holdfast.storage.copy import copy_store
+from holdfast.write import document as verb
+from tests.conftest import FakeClock
+from tests.contract.rows import every_row, faults, sql
+from tests.contract.threads import at_once
+
+ADDED, CHANGED, UNCHANGED = DocumentStatus
+
+
+def one(added: Document | list[Document]) -> Document:
+    assert isinstance(added, Document)
+    return added
+
+
+def many(added: Document | list[Document]) -> list[Document]:
+    assert isinstance(added, list)
+    return added
+
+
+def put(path: Path, content: str | bytes = "a walrus") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def names(documents: list[Document]) -> list[str]:
+    return [document.uri.rpartition("/")[2] for document in documents]
+
+
+def texts(hf: Holdfast, question: str, **owner: Any) -> list[str]:
+    hits = hf.recall(question, kinds=["document"], recipe="words", k=100, **(owner or {"user": "alice"}))
+    return [hit.text for hit in hits]
+
+
+# A text
+
+
+def test_a_text_is_kept_under_its_uri(timed: Holdfast, clock: FakeClock) -> None:
+    made = one(timed.add_document("note:1", "The walrus sleeps", user="alice", title="Sleep", metadata={"by": "bob"}))
+    assert (made.uri, made.title, made.metadata, made.chunks) == ("note:1", "Sleep", {"by": "bob"}, 1)
+    assert (made.created_at, made.updated_at, made.status) == (clock.now, clock.now, ADDED)
+    assert len(made.content_hash) == 32
+    assert bytes.fromhex(made.content_hash)
+    [listed] = timed.documents(user="alice")
+    assert listed.status is None
+    assert (listed.id, listed.uri, listed.metadata, listed.chunks) == (made.id, "note:1", {"by": "bob"}, 1)
+    assert timed.stats()["documents"] == 1
+
+
+def test_a_hit_says_which_document_and_where_in_it(hf: Holdfast) -> None:
+    text = " \n" + "The heron is back at the pond. " * 60 + "\n\nWalruses sleep. " + "Frogs sing all night. " * 60
+    made = one(hf.add_document("note:1", text, user="alice", title="Pond", metadata={"by": "bob", "uri": "mine"}))
+    [hit] = hf.recall("walruses", user="alice")
+    source = hit.source
+    assert (source.kind, source.id, source.uri) == ("document", made.id, "note:1")
+    assert (source.first_sequence, source.last_sequence, source.session_id, source.role) == (None,) * 4
+    assert source.offset is not None
+    assert text[source.offset : source.end_offset] == hit.text
+    assert "Walruses sleep." in hit.text
+    assert source.created_at == made.created_at
+    assert hit.metadata == {"by": "bob", "title": "Pond", "uri": "note:1"}
+
+
+def test_every_chunk_stands_where_it_says(hf: Holdfast) -> None:
+    text = "\n".join(f"{'  ' * (number % 3)}line {number} é 東京 🦊 of the walrus\n" for number in range(200))
+    for uri in ("a.txt", "a.md", "a.py"):
+        made = one(hf.add_document(uri, text, user=uri))
+        hits = hf.recall("walrus", user=uri, k=1000, recipe="words")
+        assert len(hits) == made.chunks > 5
+        assert all(text[hit.source.offset : hit.source.end_offset] == hit.text for hit in hits)
+        assert min(hit.source.offset or 0 for hit in hits) == 0
+        assert max(hit.source.end_offset or 0 for hit in hits) == len(text.rstrip())
+
+
+def test_the_same_content_is_not_processed_again(
+    timed: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = one(timed.add_document("note:1", "a walrus", user="alice"))
+    before = every_row(timed)
+    clock.advance(days=1)
+
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("it was processed again")
+
+    monkeypatch.setattr(verb, "prepare", never)
+    monkeypatch.setattr(timed._runtime.store, "write", never)
+    again = one(timed.add_document("note:1", "a walrus", user="alice"))
+    assert (again.status, again.id, again.updated_at) == (UNCHANGED, first.id, first.updated_at)
+    assert again.chunks == 1
+    monkeypatch.undo()
+    assert every_row(timed) == before
+
+
+def test_changed_content_replaces_its_chunks(timed: Holdfast, clock: FakeClock) -> None:
+    first = one(timed.add_document("note:1", "a walrus\n\n" + "filler words " * 200, user="alice", title="Kept"))
+    later = clock.advance(days=1)
+    second = one(timed.add_document("note:1", "a gecko", user="alice"))
+    assert (second.id, second.status, second.chunks) == (first.id, CHANGED, 1)
+    assert (second.created_at, second.updated_at) == (first.created_at, later)
+    assert (second.title, second.content_hash == first.content_hash) == ("Kept", False)
+    assert texts(timed, "walrus filler") == []
+    assert texts(timed, "gecko") == ["a gecko"]
+    assert timed.stats()["chunks"] == 1
+    assert faults(timed) == []
+    assert one(timed.add_document("note:1", "a walrus", user="alice")).status is CHANGED
+
+
+def test_a_changed_title_alone_leaves_the_chunks(timed: Holdfast, clock: FakeClock) -> None:
+    first = one(timed.add_document("note:1", "a walrus", user="alice", metadata={"a": "1"}))
+    chunks = every_row(timed)["chunks"]
+    clock.advance(days=1)
+    second = one(timed.add_document("note:1", "a walrus", user="alice", title="New", metadata={"b": "2"}))
+    assert (second.id, second.status, second.title, second.metadata) == (first.id, CHANGED, "New", {"b": "2"})
+    assert second.chunks == 1
+    assert every_row(timed)["chunks"] == chunks
+    assert one(timed.add_document("note:1", "a walrus", user="alice", title="New")).status is UNCHANGED
+    [hit] = timed.recall("walrus", user="alice")
+    assert hit.metadata == {"b": "2", "title": "New", "uri": "note:1"}
+
+
+def test_a_text_that_became_empty_has_no_chunks(hf: Holdfast) -> None:
+    hf.add_document("note:1", "a walrus", user="alice")
+    assert one(hf.add_document("note:1", " \n ", user="alice")).chunks == 0
+    assert texts(hf, "walrus") == []
+    assert one(hf.add_document("note:2", "", user="alice")).status is ADDED
+    assert faults(hf) == []
+
+
+def test_a_clock_that_was_set_back_does_not_make_a_document_older(timed: Holdfast, clock: FakeClock) -> None:
+    first = one(timed.add_document("note:1", "a walrus", user="alice"))
+    clock.advance(days=-3)
+    assert one(timed.add_document("note:1", "a gecko", user="alice")).updated_at == first.updated_at
+
+
+def test_as_of_leaves_out_what_was_worded_later(timed: Holdfast, clock: FakeClock) -> None:
+    start = clock.now
+    clock.advance(days=1)
+    timed.add_document("note:1", "a walrus", user="alice")
+    middle = clock.now
+    assert timed.recall("walrus", user="alice", as_of=start) == []
+    assert len(timed.recall("walrus", user="alice", as_of=middle)) == 1
+    clock.advance(days=1)
+    timed.add_document("note:1", "a walrus and a gecko", user="alice")
+    assert timed.recall("walrus", user="alice", as_of=middle) == []
+
+
+# Removing
+
+
+def left(hf: Holdfast, word: str) -> set[str]:
+    """Tables in which the word still stands, in text or in the numbers of the word index."""
+    [term] = query_terms(word)
+    packed = term.to_bytes(8, "little", signed=True)
+
+    def holds(value: Any) -> bool:
+        if isinstance(value, str):
+            return word in value
+        return packed in value if isinstance(value, bytes) else value == term
+
+    return {name for name, rows in every_row(hf).items() if any(holds(value) for row in rows for value in row)}
+
+
+def test_removing_takes_the_document_its_chunks_and_its_words(hf: Holdfast) -> None:
+    kept = one(hf.add_document("note:2", "a gecko", user="alice"))
+    made = one(hf.add_document("note:1", "xylophonist one\n\n" * 100, user="alice", title="xylophonist"))
+    hf.session("t", "1", user="alice").extend([Message.new("user", f"filler number {at}") for at in range(600)])
+    assert left(hf, "xylophonist") == {"documents", "chunks", "postings"}
+    gone = hf.remove_document("note:1", user="alice")
+    assert (gone.ids, dict(gone.counts)) == ((made.id,), {"chunks": made.chunks, "documents": 1})
+    assert left(hf, "xylophonist") == set()
+    assert [document.id for document in hf.documents(user="alice")] == [kept.id]
+    assert faults(hf) == []
+    with pytest.raises(DocumentNotFound, match=r"note:1 .*nothing was removed"):
+        hf.remove_document("note:1", user="alice")
+
+
+def test_removing_what_was_never_there_makes_nothing(hf: Holdfast) -> None:
+    before = every_row(hf)
+    with pytest.raises(DocumentNotFound):
+        hf.remove_document("note:1", user="nobody")
+    assert every_row(hf) == before
+
+
+def test_a_document_is_removed_by_its_path_too(hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = put(tmp_path / "files" / "a b#c?.txt")
+    monkeypatch.chdir(file.parent)
+    for name in (file.name, f"./x/../{file.name}", str(file), file, file.as_uri()):
+        assert one(hf.add_document(file, user="alice")).uri == file.as_uri()
+        hf.remove_document(name, user="alice")
+        assert hf.documents(user="alice") == []
+    hf.add_document(file, user="alice")
+    file.unlink()
+    hf.remove_document(file, user="alice")
+
+
+def test_a_uri_that_looks_like_a_path_is_itself_first(
+    hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(put(tmp_path / "files" / "a.txt").parent)
+    text, file = one(hf.add_document("a.txt", "text", user="alice")), one(hf.add_document("a.txt", user="alice"))
+    assert text.id != file.id
+    assert hf.remove_document("a.txt", user="alice").ids == (text.id,)
+    assert hf.remove_document("a.txt", user="alice").ids == (file.id,)
+
+
+# Whose it is
+
+
+def test_the_same_uri_is_another_document_for_everybody(hf: Holdfast) -> None:
+    owners: list[dict[str, Any]] = [{"user": "alice"}, {"user": "Alice"}, {"agent": "alice"}, {"scope": "global"}]
+    views = [(hf.tenant(tenant), owner) for tenant in ("default", "acme") for owner in owners]
+    made = [one(view.add_document("note:1", f"secret{at}", **owner)) for at, (view, owner) in enumerate(views)]
+    assert len({document.id for document in made}) == len(views)
+    for at, (view, owner) in enumerate(views):
+        assert [document.id for document in view.documents(**owner)] == [made[at].id]
+        assert texts(view, " ".join(f"secret{other}" for other in range(len(views))), **owner) == [f"secret{at}"]
+    for at, (view, owner) in enumerate(views):
+        assert view.remove_document("note:1", **owner).ids == (made[at].id,)
+        assert hf.stats()["documents"] == len(views) - at - 1
+        with pytest.raises(DocumentNotFound):
+            view.remove_document("note:1", **owner)
+
+
+def test_an_owner_is_needed(hf: Holdfast) -> None:
+    calls: list[Callable[..., Any]] = [
+        lambda **owner: hf.add_document("note:1", "x", **owner),
+        hf.documents,
+        lambda **owner: hf.remove_document("note:1", **owner),
+    ]
+    wrong: list[dict[str, Any]] = [
+        {}, {"user": "a", "agent": "b"}, {"user": "a", "scope": "global"}, {"scope": "everybody"}
+    ]  # fmt: skip
+    for call in calls:
+        for owner in wrong:
+            with pytest.raises(InvalidInput):
+                call(**owner)
+
+
+def test_pages_the_latest_change_first(timed: Holdfast, clock: FakeClock) -> None:
+    for number in range(5):
+        clock.advance(seconds=1)
+        timed.add_document(f"note:{number}", "x", user="alice")
+    clock.advance(seconds=1)
+    timed.add_document("note:1", "y", user="alice")
+    uris = [document.uri for document in timed.documents(user="alice")]
+    assert uris == ["note:1", "note:4", "note:3", "note:2", "note:0"]
+    assert [document.uri for document in timed.documents(user="alice", limit=2, offset=1)] == uris[1:3]
+    assert timed.documents(user="nobody") == []
+
+
+# Beside everything else
+
+
+def test_sessions_and_records_are_not_disturbed(hf: Holdfast) -> None:
+    session = hf.session("t", "1", user="alice")
+    session.append("user", "a walrus said")
+    hf.remember("a walrus record", user="alice")
+    alone = [(hit.text, hit.signals["words"].score) for hit in hf.recall("walrus", user="alice", kinds=["message"])]
+    hf.add_document("a.md", "# One\n\na walrus\n\n# Two\n\na walrus", user="alice")
+    assert {hit.source.kind for hit in hf.recall("walrus", user="alice")} == {"message", "record", "document"}
+    assert [hit.text for hit in hf.recall("walrus", user="alice", kinds=["message"])] == [text for text, _ in alone]
+    assert hf.recall("walrus", user="alice", session=session.id, kinds=["document"]) == []
+    session.delete()
+    assert len(texts(hf, "walrus")) == 2
+    assert faults(hf) == []
+
+
+def test_offsets_are_no_neighbours(hf: Holdfast) -> None:
+    """Ranking takes messages with numbers in a row for neighbours; a document's chunks stand alone."""
+    hf.add_document("a.txt", "x", user="alice")
+    hf.add_document("b.txt", "y z", user="alice")
+    sql(hf, "UPDATE chunks SET first_sequence = 1 WHERE text = 'y z'")
+    store: Any = hf._runtime.store
+    space = hf._home("alice", None, None, None).space
+    catalogue = store.read(lambda tx: tx.chunks.catalogue(space))
+    assert catalogue.messages == 2
+    assert len(set(catalogue.session.tolist())) == 2
+    assert catalogue.previous.tolist() == catalogue.following.tolist() == [2, 2]
+
+
+@pytest.mark.postgres
+def test_documents_are_copied_between_backends(tmp_path: Path, postgres_url: str) -> None:
+    with (
+        Holdfast.open(tmp_path / "first") as first,
+        Holdfast.open(postgres_url) as middle,
+        Holdfast.open(tmp_path / "last") as last,
+    ):
+        first.add_document("a.md", "# é\n\na walrus\n\n" * 300, user="alice", title="東京", metadata={"a.b": "c"})
+        first.add_document("note:2", "a gecko", scope="global")
+        stores: list[Any] = [hf._runtime.store for hf in (first, middle, last)]
+        assert copy_store(stores[0], stores[1])["documents"] == 2
+        copy_store(stores[1], stores[2])
+        assert every_row(first) == every_row(middle) == every_row(last)
+        for hf in (middle, last):
+            assert hf.recall("walrus", user="alice") == first.recall("walrus", user="alice")
+            assert one(hf.add_document("a.md", "# é\n\na walrus\n\n" * 300, user="alice")).status is UNCHANGED
+            assert one(hf.add_document("a.md", "new", user="alice")).status is CHANGED
+            assert faults(hf) == []
+
+
+def test_lost_words_of_a_document_are_repaired(hf: Holdfast) -> None:
+    hf.add_document("a.md", "# One\n\na walrus\n\n# Two\n\na gecko", user="alice")
+    before = hf.recall("walrus", user="alice")
+    sql(hf, "UPDATE chunks SET terms = :none WHERE text LIKE '%walrus%'", none=b"")
+    assert faults(hf)
+    hf.doctor(repair=True)
+    assert faults(hf) == []
+    assert hf.recall("walrus", user="alice") == before
+
+
+def test_those_who_add_the_same_at_once_make_one(durable_url: str) -> None:
+    with Holdfast.open(durable_url) as one_store, Holdfast.open(durable_url) as other:
+        made: list[Document] = []
+        lock = threading.Lock()
+
+        def work(number: int) -> None:
+            hf = (one_store, other)[number % 2]
+            for at in range(5):
+                found = one(hf.add_document(f"note:{at}", f"text {at} walrus", user="alice"))
+                changing = one(hf.add_document("shared", f"wording {number} {at}", user="alice"))
+                with lock:
+                    made.extend((found, changing))
+
+        at_once(work, 6)
+        for at in range(5):
+            mine = [document for document in made if document.uri == f"note:{at}"]
+            assert len({document.id for document in mine}) == 1
+            assert [document.status for document in mine].count(ADDED) == 1
+            assert {document.status for document in mine} <= {ADDED, UNCHANGED}
+        assert one_store.stats()["documents"] == 6
+        assert one_store.stats()["chunks"] == 6
+        assert faults(other) == []
+
+
+def test_content_that_changed_since_the_first_look_is_seen(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else is quicker: the transaction looks again."""
+    real = verb.prepare
+
+    def slow(*args: Any) -> verb.Prepared:
+        prepared = real(*args)
+        monkeypatch.setattr(verb, "prepare", real)
+        hf.add_document("note:1", "a walrus", user="alice")
+        return prepared
+
+    monkeypatch.setattr(verb, "prepare", slow)
+    assert one(hf.add_document("note:1", "a walrus", user="alice")).status is UNCHANGED
+    assert hf.stats()["chunks"] == 1
+    monkeypatch.setattr(verb, "prepare", slow)
+    assert one(hf.add_document("note:1", "a gecko", user="alice")).status is CHANGED
+    assert texts(hf, "walrus gecko") == ["a gecko"]
+
+
+def test_a_title_for_what_is_gone_meanwhile_adds_it_again(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = verb.relabel
+    hf.add_document("note:1", "a walrus", user="alice")
+
+    def late(*args: Any) -> Any:
+        args[0].documents.delete(args[1], hf_id)
+        return real(*args)
+
+    [hf_id] = [document.id for document in hf.documents(user="alice")]
+    monkeypatch.setattr(verb, "relabel", late)
+    again = one(hf.add_document("note:1", "a walrus", user="alice", title="New"))
+    assert (again.status, again.title, again.id == hf_id) == (ADDED, "New", False)
+    assert faults(hf) == []
+
+
+# Files
+
+
+def test_a_file_is_kept_under_its_file_uri(hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = put(tmp_path / "files" / "ü b.md", "# The   walrus #\n\nsleeps\n")
+    monkeypatch.chdir(file.parent)
+    made = one(hf.add_document("ü b.md", user="alice"))
+    assert (made.uri, made.title, made.status) == (file.as_uri(), "The walrus", ADDED)
+    for name in (file, str(file), file.as_uri(), f"file://localhost{file.as_uri()[7:]}"):
+        assert one(hf.add_document(name, user="alice")).status is UNCHANGED
+    file.write_text("# The gecko\n\nruns\n")
+    again = one(hf.add_document(file, user="alice"))
+    assert (again.status, again.title, again.id) == (CHANGED, "The gecko", made.id)
+
+
+def test_a_text_under_a_path_object_is_that_files(hf: Holdfast, tmp_path: Path) -> None:
+    file = put(tmp_path / "a.txt", "on disk")
+    made = one(hf.add_document(file, "something else", user="alice"))
+    assert made.uri == file.as_uri()
+    assert texts(hf, "something disk") == ["something else"]
+    assert one(hf.add_document(file, user="alice")).status is CHANGED
+
+
+def test_html_is_kept_as_its_text(hf: Holdfast, tmp_path: Path) -> None:
+    page = "<title>The pond</title><script>walrus()</script><p>Frogs &amp; herons</p>"
+    made = one(hf.add_document(put(tmp_path / "a.html", page), user="alice"))
+    assert made.title == "The pond"
+    [hit] = hf.recall("frogs", user="alice")
+    assert hit.text == "The pond\n\nFrogs & herons"
+    assert (hit.source.offset, hit.source.end_offset) == (0, len(hit.text))
+    assert texts(hf, "walrus") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "words"),
+    [
+        ("a.txt", None, InvalidInput, "cannot be read: No such file"),
+        ("a.bin", b"\x00\x01", Unsupported, "is not text"),
+        ("a.txt", b"text \x00 text" + b"x" * 9000, Unsupported, "is not text"),
+        ("a.txt", b"x" * 9000 + b"\x00", Unsupported, "a NUL character at position 9000"),
+        ("a.txt", b"caf\xe9", Unsupported, r"not UTF-8 text \(byte 3\)"),
+        ("a.html", b"<p>\xff", Unsupported, r"not UTF-8 text \(byte 3\)"),
+        ("a.txt", b"\xff\xfea", Unsupported, "not UTF-16"),
+        (
+            "a.txt",
+            b"x" * 100_001,
+            InvalidInput,
+            r"100,001 bytes .* 100,000 \(documents.max_file_bytes\)",
+        ),
+        ("a.pdf", b"not a pdf", InvalidInput, "a PDF that cannot be read"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_and_changes_nothing(
+    store_url: str, tmp_path: Path, name: str, content: bytes | None, error: type[Exception], words: str
+) -> None:
+    file = tmp_path / "files" / name if content is None else put(tmp_path / "files" / name, content)
+    with Holdfast.open(store_url, config=Config(documents=Documents(max_file_bytes=100_000))) as hf:
+        before = every_row(hf)
+        with pytest.raises(error, match=words):
+            hf.add_document(file, user="alice")
+        assert every_row(hf) == before
+
+
+def test_a_text_that_is_too_long_is_refused(store_url: str, tmp_path: Path) -> None:
+    with Holdfast.open(store_url, config=Config(documents=Documents(max_text_bytes=100))) as hf:
+        assert one(hf.add_document("note:1", "é" * 50, user="alice")).status is ADDED
+        before = every_row(hf)
+        for text in ("é" * 51, "x" * 101):
+            with pytest.raises(InvalidInput, match="bytes long; the limit is 100"):
+                hf.add_document("note:1", text, user="alice")
+            with pytest.raises(InvalidInput, match=r"a.txt is .* bytes long; the limit is 100"):
+                hf.add_document(put(tmp_path / "a.txt", text), user="alice")
+        assert every_row(hf) == before
+        page = f"<script>{'x' * 1000}</script><p>short</p>"
+        assert one(hf.add_document(put(tmp_path / "a.html", page), user="alice")).chunks == 1
+
+
+def test_encodings_with_a_mark(hf: Holdfast, tmp_path: Path) -> None:
+    for name, encoding in (("a", "utf-8"), ("b", "utf-8-sig"), ("c", "utf-16")):
+        hf.add_document(put(tmp_path / f"{name}.txt", "naïve walrus 東京".encode(encoding)), user=name)
+        assert texts(hf, "walrus", user=name) == ["naïve walrus 東京"]
+
+
+def test_what_is_elsewhere_needs_its_text(hf: Holdfast) -> None:
+    for uri in ("https://example.org/a.md", "note:1", "file://server/a.txt"):
+        with pytest.raises(InvalidInput, match="text"):
+            hf.add_document(uri, user="alice")
+        assert one(hf.add_document(uri, "a walrus", user="alice")).uri == uri
+
+
+def test_a_pipe_does_not_hold_us_up(hf: Holdfast, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(InvalidInput, match="no plain file"):
+        hf.add_document(tmp_path / "pipe.txt", user="alice")
+
+
+# Folders
+
+
+def test_a_folder_adds_every_file_in_order(hf: Holdfast, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    for name in ("b.md", "a.txt", "sub/c.py", "sub/deeper/README", "z.html"):
+        put(folder / name, f"walrus in {name}")
+    steps: list[tuple[str, int, int]] = []
+    added = many(hf.add_document(folder, user="alice", metadata={"set": "1"}, progress=lambda *at: steps.append(at)))
+    assert names(added) == ["a.txt", "b.md", "c.py", "README", "z.html"]
+    assert {document.status for document in added} == {ADDED}
+    assert all(document.metadata == {"set": "1"} for document in added)
+    assert steps == [("documents", done, 5) for done in range(1, 6)]
+    put(folder / "a.txt", "a gecko")
+    again = many(hf.add_document(str(folder), user="alice"))
+    assert [document.status for document in again] == [CHANGED, *[UNCHANGED] * 4]
+    assert [document.id for document in again] == [document.id for document in added]
+    assert many(hf.add_document(put(tmp_path / "empty" / ".x").parent, user="alice")) == []
+
+
+def test_a_title_is_for_one_document(hf: Holdfast, tmp_path: Path) -> None:
+    put(tmp_path / "files" / "a.txt")
+    with pytest.raises(InvalidInput, match="a title is one document's"):
+        hf.add_document(tmp_path / "files", user="alice", title="All of them")
+    assert hf.documents(user="alice") == []
+
+
+def test_what_is_no_document_is_passed_over(
+    store_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "holdfast.documents")
+    folder = put(tmp_path / "files" / "good.txt").parent
+    put(folder / ".hidden.txt")
+    put(folder / ".git" / "config.txt")
+    put(folder / "picture.png", b"\x89PNG\r\n\x1a\n\x00\x00")
+    put(folder / "latin.txt", b"caf\xe9")
+    put(folder / "large.txt", "x" * 2001)
+    put(folder / "broken.pdf", b"%PDF-1.4 nothing")
+    put(folder / "gone.txt")
+    put(folder / ("d" * 200) / ("é" * 100) / ("é" * 100) / ("é" * 100) / ("é" * 100) / "long.txt")
+    (folder / "loop").symlink_to(folder)
+    (folder / "link.txt").symlink_to(folder / "good.txt")
+    (folder / "nowhere.txt").symlink_to(folder / "missing")
+    os.mkfifo(folder / "pipe.txt")
+    put(tmp_path / "files" / "zz.txt")
+    reads = _vanishing(monkeypatch, folder / "gone.txt")
+    with Holdfast.open(store_url, config=Config(documents=Documents(max_file_bytes=2000))) as hf:
+        assert names(many(hf.add_document(folder, user="alice"))) == ["good.txt", "zz.txt"]
+        assert faults(hf) == []
+    assert reads
+    own = [record for record in caplog.records if record.name == "holdfast.documents"]
+    said = {record.getMessage().partition(folder.name + "/")[2]: record.levelname for record in own}
+    warned = {text.split()[0] for text, level in said.items() if level == "WARNING"}
+    expected = {"latin.txt", "large.txt", "broken.pdf", "gone.txt", "pipe.txt"}
+    assert {name for name in warned if "/" not in name} == expected
+    assert any("uri is 2," in text for text, level in said.items() if level == "WARNING")
+    passed = {text.split()[0] for text, level in said.items() if level == "INFO"}
+    assert passed == {".hidden.txt", ".git", "picture.png", "loop", "link.txt", "nowhere.txt"}
+
+
+def _vanishing(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
+    """The file goes after the folder was listed and before it is read."""
+    seen = []
+
+    def late(name: str, *args: Any, **kwargs: Any) -> bytes:
+        if name == str(path):
+            path.unlink()
+            seen.append(name)
+        return read(name, *args, **kwargs)
+
+    monkeypatch.setattr("holdfast.documents.read", late)
+    return seen
+
+
+def test_what_may_not_be_read_is_told_of(
+    hf: Holdfast, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By refusing as the system would: whoever runs the tests may be allowed everything."""
+    folder = put(tmp_path / "files" / "a.txt").parent
+    put(folder / "b.txt")
+    put(folder / "closed" / "c.txt")
+    opening, listing = os.open, os.scandir
+
+    def allowed(path: Any) -> Any:
+        if str(path).endswith(("a.txt", "closed")):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return path
+
+    monkeypatch.setattr(os, "open", lambda path, *rest: opening(allowed(path), *rest))
+    monkeypatch.setattr(os, "scandir", lambda path: listing(allowed(path)))
+    assert names(many(hf.add_document(folder, user="alice"))) == ["b.txt"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    assert caplog.text.count("Permission denied") == 2
+    for refused in ("a.txt", "closed"):
+        with pytest.raises(InvalidInput, match=f"{refused} cannot be read: Permission denied"):
+            hf.add_document(folder / refused, user="alice")
+
+
+def test_a_very_deep_folder(tmp_path: Path) -> None:
+    deep, above = tmp_path / "d", tmp_path / "above"
+    put(deep / "a.txt")
+    for _ in range(1200):
+        above.mkdir()
+        deep.rename(above / "d")
+        above.rename(deep)
+    put(tmp_path / "b.txt")
+    try:
+        with Holdfast.open(":memory:") as hf:
+            assert "b.txt" in names(many(hf.add_document(tmp_path, user="alice")))
+    finally:
+        while (deep / "d").exists():  # too deep for whoever tidies up after the tests
+            (deep / "d").rename(above)
+            deep.rmdir()
+            above.rename(deep)
+
+
+def test_file_names_of_any_bytes(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path)
+    odd = [b"\xff\xfe.txt", b"new\nline.txt", b"\x1b[2J.txt", b" .txt", b"%41#?.txt", "é".encode() + b".txt"]
+    for name in odd:
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(b"a walrus " + name.hex().encode())
+    with Holdfast.open(":memory:") as hf:
+        added = many(hf.add_document(tmp_path, user="alice"))
+        assert len({document.uri for document in added}) == len(odd)
+        assert all(document.uri.isascii() and document.uri.isprintable() for document in added)
+        for document in added:
+            assert one(hf.add_document(document.uri, user="alice")).status is UNCHANGED
+
+
+def test_chunks_are_cut_as_the_settings_say(store_url: str) -> None:
+    with Holdfast.open(store_url, config=Config(chunks=Chunks(max_chars=64, overlap=8))) as hf:
+        for uri in ("a.txt", "a.md", "a.py"):
+            hf.add_document(uri, "# walrus\n\n" + "walrus speaks. " * 50 + "\nwalrus" * 50, user=uri)
+            found = texts(hf, "walrus", user=uri)
+            assert len(found) > 10
+            assert all(0 < len(text) <= 64 for text in found)

@@ -1,0 +1,224 @@
+"""Getting the text out of files: HTML, PDF, encodings, and names of files."""
+
+from __future__ import annotations
+
+import builtins
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.domain.document import DocumentKind, kind_of
+from holdfast.domain.text import checked_text
+from holdfast.errors import HoldfastError, InvalidInput, Unsupported
+from holdfast.files.extract import as_it_is, extract
+from holdfast.files.html_text import html_text
+from holdfast.files.pdf_text import pdf_text
+from holdfast.files.reading import path_of, read, uri_of
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("a.md", "markdown"), ("A.MARKDOWN", "markdown"), ("/x.y/a.html", "html"), ("a.b.htm", "html")),
+        *(("a.pdf", "pdf"), ("a.py", "code"), ("src/a.rs", "code"), ("config.yaml", "code")),
+        *(("a.txt", "text"), ("README", "text"), (".md", "text"), ("a.md/b", "text"), ("", "text"), ("a.", "text")),
+        *(("https://x/y.md", "markdown"), ("note:1", "text"), ("C:\\x\\a.py", "code"), ("a.log", "text")),
+    ],
+)
+def test_the_end_of_a_name_says_what_it_is(name: str, kind: str) -> None:
+    assert kind_of(name) is DocumentKind(kind)
+
+
+# HTML
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("plain", "plain"),
+        ("", ""),
+        ("<p>One</p><p>Two</p>", "One\n\nTwo"),
+        ("a<b>b</b>c <i>d</i>", "abc d"),
+        ("a\n  b\t<b>c</b>\n\nd", "a b c d"),
+        ("one<br>two<br/>three", "one\ntwo\nthree"),
+        ("<ul><li>a<li>b</ul>c", "a\nb\n\nc"),
+        ("<table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table>", "a b\nc"),
+        ("<h1>Head</h1>text<div>more<div>inner</div></div>", "Head\n\ntext\n\nmore\n\ninner"),
+        ("&lt;b&gt; &amp;amp; &eacute;&#233;&#xe9; &#0;&#xd800;", "<b> &amp; ééé \ufffd\ufffd"),
+        ("a<script>if (a<b) '<p>'</script>b<style>p{}</style>c", "abc"),
+        ("a<template>x<p>y</p></template>b", "ab"),
+        ("a<!-- no <p> -->b<![CDATA[c]]>d<?php e ?>f", "abdf"),
+        ("<pre>\n  def f():\n    return <b>1</b>\n\n  x\n</pre>end", "def f():\n    return 1\n\n  x\n\n\nend"),
+        ("<head><meta charset=utf-8><link rel=x></head><body onload='x'>a", "a"),
+        ("<title>The\n pond</title>frogs", "The pond\n\nfrogs"),
+        ("<title>Only</title>", "Only"),
+        ("a < b and c > d <", "a < b and c > d <"),
+        ("<p>unclosed <!-- comment", "unclosed comment"),
+    ],
+)
+def test_what_a_reader_sees_of_a_page(page: str, text: str) -> None:
+    assert html_text(page)[0] == text
+
+
+def test_the_title_of_a_page() -> None:
+    assert html_text("<title> A &amp;\n B </title><title>C</title><svg><title>D</title></svg>")[1] == "A & B"
+    assert extract(b"<title></title>x", DocumentKind.HTML, "a") == ("x", None)
+    assert len(extract(b"<title>" + b"x" * 9000 + b"</title>", DocumentKind.HTML, "a").title or "") == 500
+
+
+@given(
+    st.lists(st.sampled_from([*"<>!-/=\"'&;[]? a\n", "<p>", "<pre>", "</", "<!--", "-->", "<![", "title", "script"]))
+)
+def test_any_page_has_a_text(parts: list[str]) -> None:
+    text, title = html_text("".join(parts))
+    assert title in text
+    assert text == text.strip()
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["<!--", "<a ", "</ ", "<script></ ", "<![foo[", "<", "&#", '<a b="', "<?", "<!", "<![if", "<a b=c ", "<!DOCTYPE"],
+)
+def test_hostile_pages_take_time_that_grows_with_them(start: str) -> None:
+    began = time.process_time()
+    for end in ("", ">", "-->"):
+        html_text(start * (600_000 // len(start)) + end)
+    assert time.process_time() - began < 10
+
+
+# PDF
+
+
+def pdf(*pages: str, title: str | None = None, encrypted: bool = False) -> bytes:
+    """The smallest file that readers accept, a line of text a page."""
+    objects = ["<< /Type /Catalog /Pages 2 0 R >>"]
+    kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
+    objects.append(f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>")
+    objects.append("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    for at, text in enumerate(pages):
+        drawn = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET" if text else ""
+        objects.append(
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * at} 0 R"
+            " /Resources << /Font << /F1 3 0 R >> >> >>"
+        )
+        objects.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream")
+    about = f" /Info << /Title ({title}) >>" if title else ""
+    if encrypted:
+        key = "00" * 32
+        about += f" /Encrypt << /Filter /Standard /V 1 /R 2 /O <{key}> /U <{key}> /P -4 >> /ID [<00> <00>]"
+    body, places = "%PDF-1.4\n", []
+    for number, content in enumerate(objects, start=1):
+        places.append(len(body))
+        body += f"{number} 0 obj\n{content}\nendobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    size = len(objects) + 1
+    body += f"xref\n0 {size}\n0000000000 65535 f \n{table}trailer\n<< /Size {size} /Root 1 0 R{about} >>\n"
+    return f"{body}startxref\n{body.index('xref')}\n%%EOF\n".encode("latin-1")
+
+
+def test_the_text_of_all_pages() -> None:
+    data = pdf("The walrus sleeps", "", "The heron waits", title="  Pond   life ")
+    assert extract(data, DocumentKind.PDF, "a.pdf") == ("The walrus sleeps\n\nThe heron waits", "Pond life")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "a PDF that cannot be read"),
+        (b"%PDF-1.4\n", "a PDF that cannot be read"),
+        (pdf("x")[:200], "a PDF that cannot be read"),
+        (b"<html>", "a PDF that cannot be read"),
+        (pdf("", ""), "holds no text"),
+        (pdf("secret", encrypted=True), "is encrypted"),
+    ],
+)
+def test_a_pdf_without_text_to_be_had(data: bytes, words: str) -> None:
+    with pytest.raises(InvalidInput, match=f"a.pdf {words}|a.pdf is {words}"):
+        pdf_text(data, "a.pdf")
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "pypdf":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(Unsupported, match=r'a.pdf is a PDF.*pip install "holdfast\[pdf\]"'):
+        pdf_text(pdf("x"), "a.pdf")
+
+
+def test_characters_no_store_keeps_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pypdf.PageObject.extract_text", lambda page: "a\x00b \ud83e\udd8a \ud800c")
+    assert pdf_text(pdf("x"), "a.pdf")[0] == "a\ufffdb 🦊 \ufffdc"
+
+
+@given(st.integers(0, 700), st.binary(max_size=8))
+def test_a_damaged_pdf_is_read_or_refused(place: int, noise: bytes) -> None:
+    data = pdf("The walrus sleeps", title="Pond")
+    try:
+        text, _ = pdf_text(data[:place] + noise + data[place + len(noise) :], "a.pdf")
+    except HoldfastError:
+        return
+    assert checked_text(text, "text")
+
+
+# Bytes
+
+
+@given(st.binary(max_size=300), st.sampled_from([DocumentKind.TEXT, DocumentKind.HTML, DocumentKind.MARKDOWN]))
+def test_any_bytes_are_text_or_refused(data: bytes, kind: DocumentKind) -> None:
+    try:
+        text, title = extract(data, kind, "a")
+    except Unsupported:
+        return
+    assert checked_text(text, "text") == text
+    assert title is None or checked_text(title, "title")
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# One\ntext", "One"),
+        ("\n\n#  One two  ##\r\ntext", "One two"),
+        ("# C#", "C"),
+        ("text\n# One", None),
+        ("## Two", None),
+        ("#", None),
+        ("# ", None),
+        ("#One", None),
+    ],
+)
+def test_markdown_that_begins_with_a_heading_has_a_title(text: str, title: str | None) -> None:
+    assert as_it_is(text, DocumentKind.MARKDOWN) == (text, title)
+    assert as_it_is(text, DocumentKind.TEXT).title is None
+
+
+def test_a_binary_file_is_not_read_to_its_end(tmp_path: Path) -> None:
+    file = tmp_path / "large.bin"
+    with file.open("wb") as out:
+        out.truncate(1 << 33)
+    with pytest.raises(Unsupported, match="is not text"):
+        read(str(file), 1 << 40, any_bytes=False)
+    with pytest.raises(InvalidInput, match="8,589,934,592 bytes long; the limit is 10"):
+        read(str(file), 10, any_bytes=True)
+
+
+@given(st.binary(min_size=1, max_size=40).filter(lambda name: b"\x00" not in name and name.strip(b"./")))
+def test_a_path_and_its_uri_lead_to_each_other(name: bytes) -> None:
+    path = "/" + name.decode("utf-8", "surrogateescape").strip("/")
+    uri = uri_of(path)
+    assert uri.isascii()
+    assert uri_of(path_of(uri)) == uri
+
+
+@pytest.mark.parametrize("uri", ["file://server/a", "file:///a%00b", "file:", "file://", "file://[/a"])
+def test_a_uri_of_no_file_here(uri: str) -> None:
+    with pytest.raises(InvalidInput):
+        path_of(uri)
