@@ -64,7 +64,7 @@ def rank(
     if recipe.fuse == "words":
         return _by_one(catalogue, "words", np.where(signals.words > 0, signals.words, -np.inf), allowed)
     words = smooth(catalogue, signals.words, *recipe.words_beside)
-    chosen = _best(words, recipe.candidates, allowed) & (signals.words > 0)
+    chosen = _best(np.where(signals.words > 0, words, -np.inf), recipe.candidates, allowed)
     cosines = looked_closely(catalogue, signals, recipe, allowed, chosen)
     if recipe.floor and _nothing_stored(catalogue, question, signals, cosines):
         return NOTHING
@@ -171,18 +171,38 @@ def smooth(catalogue: Catalogue, scores: Array, before: float, after: float) -> 
     """A chunk's own score, and a part of the best of the messages before and after its own."""
     if not before and not after:
         return scores
-    best = np.zeros(catalogue.messages + 1)  # the last one is beside nothing
-    np.maximum.at(best, catalogue.message, scores)
+    best = _best_of_messages(catalogue, scores)
     beside = before * best[catalogue.previous] + after * best[catalogue.following]
-    return scores + beside[catalogue.message]
+    smoothed: Array = scores + beside[catalogue.message]
+    return smoothed
+
+
+def _best_of_messages(catalogue: Catalogue, scores: Array) -> Array:
+    """Never below 0; the last one is beside nothing. A message's chunks nearly always lie together."""
+    best = np.zeros(catalogue.messages + 1, dtype=scores.dtype)
+    if not len(scores):
+        return best
+    starts = np.flatnonzero(np.diff(catalogue.message, prepend=-1))
+    message, peaks = catalogue.message[starts], np.maximum.reduceat(scores, starts)
+    np.maximum(peaks, 0, out=peaks)
+    best[message] = peaks
+    lower = best[message] < peaks  # a message in two places, of which the last was not the best
+    if lower.any():
+        np.maximum.at(best, message[lower], peaks[lower])
+    return best
 
 
 def _best(scores: Array, count: int, allowed: Array | None) -> Array:
+    """Marks the best so many of those that are allowed and not out of the question; of equals the newer."""
     scores = _within(scores, allowed)
-    if len(scores) <= count:
-        return scores > -np.inf
-    enough: Array = (scores >= np.partition(scores, -count)[-count]) & (scores > -np.inf)
-    return enough
+    chosen: Array = scores > -np.inf
+    values = scores[chosen]
+    if len(values) > count:
+        last = np.partition(values, -count)[-count]
+        chosen = scores > last
+        equals = np.flatnonzero(scores == last)
+        chosen[equals[np.count_nonzero(chosen) - count :]] = True
+    return chosen
 
 
 def _within(scores: Array, allowed: Array | None) -> Array:
