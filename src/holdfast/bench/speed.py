@@ -19,9 +19,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from holdfast import Holdfast
-from holdfast.bench.workload import Bare, fill, texts, timed, together
+from holdfast.bench import searching
+from holdfast.bench.workload import Bare, fill, give_vectors, texts, timed, together
 from holdfast.handle import Session
+from holdfast.providers.embedder import Embedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,36 @@ class Effort:
     small: int
     large: int
     starts: int
+    chunks: int
+    few_chunks: int
+    questions: int
+    embedded: int
 
 
-FULL = Effort(rounds=8, appends=200, threads=32, small=1_000, large=1_000_000, starts=10)
-SHORT = Effort(rounds=3, appends=60, threads=32, small=1_000, large=20_000, starts=3)
+FULL = Effort(
+    rounds=8,
+    appends=200,
+    threads=32,
+    small=1_000,
+    large=1_000_000,
+    starts=10,
+    chunks=100_000,
+    few_chunks=10_000,
+    questions=100,
+    embedded=100,
+)
+SHORT = Effort(
+    rounds=3,
+    appends=60,
+    threads=32,
+    small=1_000,
+    large=20_000,
+    starts=3,
+    chunks=3_000,
+    few_chunks=1_000,
+    questions=30,
+    embedded=20,
+)
 
 
 @dataclass(slots=True)
@@ -57,6 +84,7 @@ class Comparison:
     goal: float | None
     more_is_better: bool
     measure: Callable[[Bench], Times]
+    unit: str = ""  # where it is no time
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +111,7 @@ class Bench:
         self._note = note
         self._made = 0
         self._filled: dict[int, Path] = {}
+        self._stores: dict[str, Path] = {}
 
     def new_folder(self) -> Path:
         self._made += 1
@@ -92,19 +121,42 @@ class Bench:
         """A store with that many messages, kept for the next repeat."""
         if messages not in self._filled:
             folder = self.new_folder()
-            with Holdfast.open(folder) as hf:
+            with searching.opened(folder, None) as hf:
                 fill(
                     hf, messages, max(2, messages // 1000), lambda done: self._note(f"storing {done:,} of {messages:,}")
                 )
             self._filled[messages] = folder
         return self._filled[messages]
 
+    def talked(self, chunks: int) -> Path:
+        """A store of one user with so many chunks, each with its vector."""
+        return self._kept(f"talked {chunks}", chunks, searching.SpreadEmbedder())
+
+    def alone(self) -> Path:
+        return self._kept("alone", self.effort.few_chunks, searching.SpreadEmbedder(searching.OTHERS_DIMENSION))
+
+    def crowded(self) -> Path:
+        """The same user among the many of a large store, all with vectors of the same model."""
+        if "crowded" not in self._stores:
+            folder = self._stores["crowded"] = self.filled(self.effort.large)
+            with searching.opened(folder, searching.SpreadEmbedder(searching.OTHERS_DIMENSION)) as hf:
+                searching.talk(hf, searching.USER, self.effort.few_chunks, self._note)
+            give_vectors(folder, searching.OTHERS_DIMENSION)
+        return self._stores["crowded"]
+
+    def _kept(self, name: str, chunks: int, embedder: Embedder) -> Path:
+        if name not in self._stores:
+            folder = self._stores[name] = self.new_folder()
+            with searching.opened(folder, embedder) as hf:
+                searching.talk(hf, searching.USER, chunks, self._note)
+        return self._stores[name]
+
 
 def append_alone(bench: Bench) -> Times:
     effort, times = bench.effort, Times()
     bare = Bare(bench.new_folder(), 1)
     lines = texts(effort.rounds * effort.appends)
-    with Holdfast.open(bench.new_folder()) as hf:
+    with searching.opened(bench.new_folder(), None) as hf:
         session, connection = hf.session("bench", "0", user="user0"), bare.connect()
         for start in range(0, len(lines), effort.appends):
             part = list(enumerate(lines[start : start + effort.appends], start + 1))
@@ -123,7 +175,7 @@ def append_together(bench: Bench) -> Times:
     threads, each = effort.threads, max(10, effort.appends // 4)
     bare = Bare(bench.new_folder(), threads)
     lines = texts(effort.rounds * each)
-    with Holdfast.open(bench.new_folder()) as hf:
+    with searching.opened(bench.new_folder(), None) as hf:
         sessions = [hf.session("bench", str(number), user=f"user{number}") for number in range(threads)]
         connections = [bare.connect() for _ in range(threads)]
         for start in range(0, len(lines), each):
@@ -148,8 +200,8 @@ def append_together(bench: Bench) -> Times:
 def _small_and_large(bench: Bench) -> Iterator[tuple[Session, Session]]:
     """The same session in a small store and in a large one."""
     with (
-        Holdfast.open(bench.filled(bench.effort.small)) as small,
-        Holdfast.open(bench.filled(bench.effort.large)) as large,
+        searching.opened(bench.filled(bench.effort.small), None) as small,
+        searching.opened(bench.filled(bench.effort.large), None) as large,
     ):
         yield small.session("bench", "0", user="user0"), large.session("bench", "0", user="user0")
 
@@ -195,6 +247,25 @@ COMPARISONS = (
     Comparison("append, 32 threads", "sqlite3 insert and commit, 32 threads", 5.0, True, append_together),
     Comparison("last 20 messages, {large:,} stored", "{small:,} stored", 1.5, False, read_recent),
     Comparison("append, {large:,} stored", "{small:,} stored", 1.5, False, append_to_large),
+    Comparison(
+        "recall, {chunks:,} chunks of one user", "one scan of their vectors", None, False, searching.recall_against_scan
+    ),
+    Comparison(
+        "recall, {few_chunks:,} chunks, {large:,} of others",
+        "the same user alone",
+        1.5,
+        False,
+        searching.recall_among_others,
+    ),
+    Comparison(
+        "open and first recall, {chunks:,} chunks",
+        "reading their vectors with sqlite3",
+        None,
+        False,
+        searching.first_recall,
+    ),
+    Comparison("ingest with vectors", "the embedder alone", 0.8, True, searching.ingest),
+    Comparison("memory of {chunks:,} chunks", "their vectors", None, False, searching.memory, unit="bytes"),
     Comparison("import holdfast", "python -c pass", None, False, start("-c", "import holdfast")),
     Comparison("import holdfast", "import sqlite3", 3.0, False, start("-c", "import holdfast", plain="import sqlite3")),
     Comparison("load Holdfast", "python -c pass", None, False, start("-c", "from holdfast import Holdfast")),
@@ -234,12 +305,13 @@ def measure(comparison: Comparison, bench: Bench, repeats: int) -> Result:
     ratio, times = runs[len(runs) // 2]
     goal, more = comparison.goal, comparison.more_is_better
     ours, plain = statistics.fmean(times.ours), statistics.fmean(times.plain)
+    scale = 1.0 if comparison.unit else 1e6
     return Result(
-        name=comparison.name.format(large=bench.effort.large, small=bench.effort.small),
-        against=comparison.plain.format(large=bench.effort.large, small=bench.effort.small),
-        unit="per second" if more else "microseconds",
-        ours=round(1 / ours if more else statistics.median(times.ours) * 1e6),
-        plain=round(1 / plain if more else statistics.median(times.plain) * 1e6),
+        name=comparison.name.format(**asdict(bench.effort)),
+        against=comparison.plain.format(**asdict(bench.effort)),
+        unit=comparison.unit or ("per second" if more else "microseconds"),
+        ours=round(1 / ours if more else statistics.median(times.ours) * scale),
+        plain=round(1 / plain if more else statistics.median(times.plain) * scale),
         ratio=round(ratio, 2),
         spread=(round(runs[0][0], 2), round(runs[-1][0], 2)),
         ours_p95_us=_p95(times.ours),
@@ -264,8 +336,9 @@ def _line(result: Result) -> str:
     verdict = "" if result.goal is None else f"  goal {result.goal}: {'reached' if result.reached else 'MISSED'}"
     return (
         f"{result.name}: {result.ratio}× of {result.against} ({result.spread[0]}–{result.spread[1]});"
-        f" {result.ours:,} against {result.plain:,} {result.unit};"
-        f" p95 {result.ours_p95_us:,.0f} against {result.plain_p95_us:,.0f} µs{verdict}"
+        f" {result.ours:,} against {result.plain:,} {result.unit}"
+        + ("" if result.unit == "bytes" else f"; p95 {result.ours_p95_us:,.0f} against {result.plain_p95_us:,.0f} µs")
+        + verdict
     )
 
 

@@ -26,6 +26,9 @@ def texts(count: int, seed: int = 7) -> list[str]:
     return [" ".join(chance.choices(words, weights, k=chance.randint(5, 35))) for _ in range(count)]
 
 
+PLAIN = Config.load(overrides={"embedding.model": "none"})
+
+
 class Bare:
     """The same row into the same table with the same pragmas, and nothing else: BEGIN, INSERT, COMMIT."""
 
@@ -37,7 +40,7 @@ class Bare:
     def __init__(self, folder: Path, sessions: int) -> None:
         self._path = str(folder / DATABASE)
         self._config = Config()
-        with Holdfast.open(folder) as hf:  # makes the table, its indexes and the rows it refers to
+        with Holdfast.open(folder, config=PLAIN) as hf:  # makes the table, its indexes and the rows it refers to
             self.sessions = [hf.session("bench", str(number), user=f"user{number}").id for number in range(sessions)]
 
     def connect(self) -> sqlite3.Connection:
@@ -73,3 +76,16 @@ def fill(hf: Holdfast, messages: int, users: int, progress: Callable[[int], None
         )
         session.extend([Message.new("user", line) for line in lines])
         progress(start + batch)
+
+
+def give_vectors(folder: Path, dimension: int) -> None:
+    """A vector of zeros for every chunk that has none: nobody reads them, they are only there."""
+    connection = SqliteConnection(str(folder / DATABASE), Config().storage).raw
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(
+        "INSERT OR IGNORE INTO vectors (chunk_id, model_id, vector)"
+        " SELECT c.id, m.id, zeroblob(m.dimension * 4) FROM chunks c, models m WHERE m.dimension = ?",
+        (dimension,),
+    )
+    connection.execute("COMMIT")
+    connection.close()

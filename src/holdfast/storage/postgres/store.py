@@ -21,8 +21,8 @@ class PostgresStore(SqlStore):
         self._config = config
         self._closed = False
         self._clock = clock
-        self._caches = caches or Caches()
-        connection = PostgresConnection(url, config, self._caches)
+        self.caches = caches or Caches()
+        connection = PostgresConnection(url, config, self.caches)
         bring_forward(connection, PostgresSchema(connection, clock), "holdfast.storage.postgres")
         connection.register()
         self._postgres = connection
@@ -30,7 +30,7 @@ class PostgresStore(SqlStore):
         super().__init__(connection, readers, config.group_size)
 
     def _reader(self) -> PostgresConnection:
-        return PostgresConnection(self._url, self._config, self._caches, reader=True)
+        return PostgresConnection(self._url, self._config, self.caches, reader=True)
 
     def close(self) -> None:
         if not self._closed:

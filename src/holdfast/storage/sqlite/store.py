@@ -26,15 +26,15 @@ class SqliteStore(SqlStore):
         self._config = config
         if path != MEMORY:
             prepare_folder(path)
-        self._caches = caches or Caches()
-        self._sqlite = SqliteConnection(path, config, self._caches)
+        self.caches = caches or Caches()
+        self._sqlite = SqliteConnection(path, config, self.caches)
         bring_forward(self._sqlite, SqliteSchema(self._sqlite, clock), "holdfast.storage.sqlite")
         # A database in memory belongs to its one connection: reads take turns with the writer.
         readers = None if path == MEMORY else Readers(self._reader, config.readers)
         super().__init__(self._sqlite, readers, config.group_size)
 
     def _reader(self) -> SqliteConnection:
-        return SqliteConnection(self.path, self._config, self._caches, reader=True)
+        return SqliteConnection(self.path, self._config, self.caches, reader=True)
 
     @property
     def features(self) -> Features:
