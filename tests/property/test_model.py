@@ -625,7 +625,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def find_message(self, session: PlainSession, message: Message) -> None:
         word = message.text.split()[0]
-        hits = self.on(session.info.tenant).recall(word, user=session.info.user, k=5)
+        hits = self.on(session.info.tenant).recall(word, user=session.info.user, k=5, recipe="words")
         if message.role is Role.SYSTEM:
             hits = [hit for hit in hits if hit.source.role == "system"]
             assert hits == []
