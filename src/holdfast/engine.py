@@ -17,9 +17,11 @@ from holdfast.domain.scope import DEFAULT_TENANT, Home, Level, Scope, home_of
 from holdfast.domain.session import SessionInfo, SessionQuery, State
 from holdfast.domain.text import checked_choice, checked_name, checked_path, checked_text, optional_name, shown
 from holdfast.domain.times import Clock, checked_clock, checked_time, checked_ttl, system_clock
+from holdfast.domain.tokens import TokenCounter
 from holdfast.domain.values import checked_label, checked_metadata, checked_number
 from holdfast.errors import ConfigError, InvalidInput, RecordNotFound, SessionNotFound, Unsupported
 from holdfast.handle import Session
+from holdfast.providers.counter import checked_counter
 from holdfast.providers.embedder import Embedder, checked_embedder
 from holdfast.recall import recipes, search
 from holdfast.recall.question import Question
@@ -54,9 +56,13 @@ class Holdfast:
         llm: None = None,
         embedder: Embedder | None = None,
         clock: Clock | None = None,
+        counter: TokenCounter | None = None,
         tenant: str = DEFAULT_TENANT,
     ) -> Holdfast:
-        """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address."""
+        """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address.
+
+        ``counter`` counts tokens exactly where budgets are kept; without one they are estimated.
+        """
         if llm is not None:
             raise Unsupported("this release uses no language model; leave llm out")
         if config is not None and not isinstance(config, Config):
@@ -64,8 +70,9 @@ class Holdfast:
         settings, now = config or Config(), checked_clock(system_clock if clock is None else clock)
         checked_name(tenant, "tenant")
         checked_embedder(embedder)
+        count = checked_counter(counter)
         store, folder = open_store(checked_path(location, "the store's place"), settings, now)
-        opened = cls(Runtime(store, settings, now, embedder, folder), tenant)
+        opened = cls(Runtime(store, settings, now, embedder, folder, count), tenant)
         if settings.session.import_snapshot:
             opened._import_found()
         return opened

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from holdfast.config import Config
 from holdfast.domain.ids import uuid7
+from holdfast.domain.message import Message
 from holdfast.domain.times import Clock
+from holdfast.domain.tokens import TokenCounter, estimate
 from holdfast.errors import InvalidInput
 from holdfast.providers.embedder import Embedder
 from holdfast.storage.base import Store
@@ -24,6 +26,11 @@ class Runtime:
     clock: Clock
     embedder: Embedder | None
     folder: Path | None
+    count: TokenCounter = estimate
+
+    def cost(self, message: Message) -> int:
+        """What a message costs in a prompt. The estimate was stored with it; another counter counts anew."""
+        return message.tokens if self.count is estimate else self.count(message.searchable)
 
     def new_id(self) -> str:
         return uuid7(self.clock(), secrets.token_bytes(10))

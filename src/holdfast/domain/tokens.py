@@ -9,27 +9,47 @@ more on every script but Latin.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import cache
 
 TokenCounter = Callable[[str], int]
 
-# Longer words fall into pieces of about ten letters, longer numbers of three digits; 's and _name stay whole. Spelled
-# out for ASCII, which is most text and is counted at every append.
+# Longer words fall into pieces of about ten letters, longer numbers of three digits; 's and _name stay whole. ASCII is
+# most text and is counted at every append, so it has a pattern of its own.
 _ASCII = re.compile(r"[A-Za-z]{1,10}|['_][A-Za-z]{1,10}|[0-9]{1,3}|[!-/:-@\[-^`{-~]{1,3}|_+|\n+")
 
-_LATIN_MARKED = r"[\u00c0-\u024f\u0300-\u036f\u1e00-\u1eff]"
-# Tokens a character, by script. Marks that change the letter or the picture before them count among theirs.
+_OTHER_SHARE = 1.0
+# Tokens a character, from each code point on. Marks that change the letter or the picture before them are among theirs.
 _SHARES = {
-    r"[\u2e80-\u303f\u31c0-\ua4cf\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]": 0.76,  # Chinese, and its marks
-    r"[\u3040-\u31bf]": 0.75,  # kana
-    r"[\u1100-\u11ff\uac00-\ud7ff]": 0.76,  # Korean
-    r"[\u0900-\u0dff]": 0.42,  # the scripts of India
-    r"[\u0e00-\u10ff]": 0.5,  # Thai, Lao, Tibetan, Burmese, Georgian
-    r"[\u0530-\u08ff]": 0.4,  # Armenian, Hebrew, Arabic
-    r"[\u0370-\u052f]": 0.34,  # Greek, Cyrillic
-    r"[\u200d\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]": 1.75,  # pictures
-    _LATIN_MARKED: 0.6,  # beside the word they stand in
+    0x00C0: 0.6,  # Latin letters with marks, beside the word they stand in
+    0x0250: _OTHER_SHARE,
+    0x0300: 0.6,  # the marks alone
+    0x0370: 0.34,  # Greek, Cyrillic
+    0x0530: 0.4,  # Armenian, Hebrew, Arabic
+    0x0900: 0.42,  # the scripts of India
+    0x0E00: 0.5,  # Thai, Lao, Tibetan, Burmese, Georgian
+    0x1100: 0.76,  # Korean
+    0x1200: _OTHER_SHARE,
+    0x1E00: 0.6,
+    0x1F00: _OTHER_SHARE,
+    0x200D: 1.75,  # what joins pictures
+    0x200E: _OTHER_SHARE,
+    0x2190: 1.75,  # arrows, symbols
+    0x2C00: _OTHER_SHARE,
+    0x2E80: 0.76,  # Chinese, its marks, kana
+    0xA4D0: _OTHER_SHARE,
+    0xAC00: 0.76,  # Korean
+    0xD800: _OTHER_SHARE,
+    0xF900: 0.76,
+    0xFB00: _OTHER_SHARE,
+    0xFE0F: 1.75,  # what makes a symbol a picture
+    0xFE10: _OTHER_SHARE,
+    0xFF00: 0.76,  # wide marks
+    0xFFF0: _OTHER_SHARE,
+    0x1F000: 1.75,  # pictures
+    0x1FB00: _OTHER_SHARE,
+    0x20000: 0.76,
 }
 
 
@@ -38,23 +58,23 @@ def estimate(text: str) -> int:
         return 0
     if text.isascii():
         return len(_ASCII.findall(text)) or 1
-    patterns = _patterns()
-    others = 0.0
-    for script, share, left in patterns.scripts:
-        text, found = script.subn(left, text)
-        others += found * share
-    return round(len(patterns.piece.findall(text)) + others) or 1
+    pieces, others, share = _patterns()
+    return round(len(pieces.findall(text)) + sum(map(share.__getitem__, others.findall(text)))) or 1
 
 
-class _Patterns:
-    def __init__(self) -> None:
-        self.piece = re.compile(r"['’_]?[^\W\d_]{1,10}|\d{1,3}|[^\w\s]{1,3}|_+|\n+")
-        self.scripts = [
-            (re.compile(pattern), share, "x" if pattern is _LATIN_MARKED else " ") for pattern, share in _SHARES.items()
-        ]
+class _Share(dict[str, float]):
+    """The share of each character that was met."""
+
+    def __missing__(self, char: str) -> float:
+        starts = list(_SHARES)
+        at = bisect_right(starts, ord(char)) - 1
+        self[char] = found = _SHARES[starts[at]] if at >= 0 else _OTHER_SHARE
+        return found
 
 
 @cache
-def _patterns() -> _Patterns:
-    """Compiled when the first text that is not ASCII comes."""
-    return _Patterns()
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], _Share]:
+    """What is counted as words and marks, and what by character. Made when the first text that is not ASCII comes."""
+    letter, marks = r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]", r"\u2010-\u2027"
+    pieces = rf"{letter}{{1,10}}|['\u2019_]{letter}{{1,10}}|[0-9]{{1,3}}|[!-/:-@\[-^`{{-~{marks}]{{1,3}}|_+|\n+"
+    return re.compile(pieces), re.compile(rf"[^\x00-\x7f\s{marks}]"), _Share()
