@@ -35,10 +35,9 @@ def assemble(material: Material, limits: Limits, budget: int, count: TokenCounte
     """As if nothing had to be cut; if something has, again with the summary, which then is never cut itself."""
     desk = Desk(material, limits, budget, count, cost)
     context = desk.lay(None)
+    summary = material.summary if limits.show_summary else None
     whole = len(context.messages) == material.message_count
-    if whole or material.summary is None or not limits.show_summary or not material.summary.text.strip():
-        return context
-    return desk.lay(material.summary)
+    return context if whole or summary is None or not summary.text.strip() else desk.lay(summary)
 
 
 class Desk:
@@ -65,19 +64,19 @@ class Desk:
         return self._context(sheet, messages, dropped)
 
     def _for_messages(self, room: int) -> int:
-        """The messages' part of the room: their share, all that memory leaves, and the newest turn if it can be."""
+        """Their share, all that memory leaves, and for the newest turn up to half: what was just said counts most."""
         history, limits = self._material.history, self._limits
         hits = self._relevant(history)
         wants = {
             "messages": self._price(history),
-            "standing": _total(self._standing.entries, room),
-            "hits": _total(hits.entries, room),
+            "standing": self._demand(self._standing.entries, room),
+            "hits": self._demand(hits.entries, room),
         }
         shares = {"messages": limits.history_share, "standing": limits.standing_share}
         shares["hits"] = max(0.0, 1.0 - sum(shares.values()))
         newest = turns_of(history)[-1:]
         least = sum(self._cost(history[at]) for turn in newest for step in turn for at in step)
-        return max(allot(room, wants, shares)["messages"], min(least, room), 1)
+        return max(allot(room, wants, shares)["messages"], min(least, room // 2), 1)
 
     def _write(self, summary: Summary | None, messages: Sequence[Message]) -> tuple[Sheet, list[Dropped]]:
         sheet = self._written(summary)
@@ -92,7 +91,7 @@ class Desk:
 
     def _for_standing(self, room: int, messages: Sequence[Message]) -> int:
         hits = self._relevant(messages)
-        wants = {"standing": _total(self._standing.entries, room), "hits": _total(hits.entries, room)}
+        wants = {"standing": self._demand(self._standing.entries, room), "hits": self._demand(hits.entries, room)}
         share = self._limits.standing_share / max(1e-9, 1.0 - self._limits.history_share)
         return allot(room, wants, {"standing": share, "hits": max(0.0, 1.0 - share)})["standing"]
 
@@ -125,15 +124,14 @@ class Desk:
             (*self._material.failed, *older, *dropped),
         )
 
+    def _demand(self, entries: Sequence[Entry], room: int) -> int:
+        """What the entries would cost, headings included, as far as it matters."""
+        sheet = Sheet(self._count)
+        for entry in entries:
+            sheet.put(entry)
+            if sheet.tokens > room:
+                break
+        return sheet.tokens
+
     def _price(self, messages: Sequence[Message]) -> int:
         return sum(map(self._cost, messages))
-
-
-def _total(entries: Sequence[Entry], room: int) -> int:
-    """What the entries would cost, as far as it matters."""
-    total = 0
-    for entry in entries:
-        total += entry.tokens
-        if total > room:
-            break
-    return total

@@ -11,12 +11,16 @@ _BLANK_LINES = re.compile(r"\n\s*\n")
 # Controls, and what reverses the direction of text, hide what a line says.
 _HIDDEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _ROLES = "system|developer|user|human|assistant|model|tool|function"
-_TAG = re.compile(rf"<(?=/?[^\W\d]|[!?|]|\s*/?\s*(?:{_ROLES}|instructions?|memory)\b)", re.IGNORECASE)
+_TAG = re.compile(rf"<(?=[/!?|]|[^\W\d]|\s*/?\s*(?:{_ROLES}|instructions?|memory)\b)", re.IGNORECASE)
 _CHAT_MARK = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS)\b)", re.IGNORECASE)
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _ROLE = rf"(?:{_ROLES})\s*(?::|[—–]|-\s)"
 _RULE = r"(?:[-_*=][^\S\n]*)+$"
-_MARKS = re.compile(rf"^([^\S\n]*)(?=[\#>]|{_RULE}|{_ROLE})", re.MULTILINE | re.IGNORECASE)
+_MARK = rf"(?=[\#>]|{_RULE}|{_ROLE})"
+_MARKS = re.compile(rf"^([^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
+# Behind the marks of a list a heading is one still.
+_LISTED = r"(?:[^\S\n]*+(?:[-+*]|\d{1,9}[.)])[^\S\n]++(?=\S))*+"
+_MARKS_IN_LISTS = re.compile(rf"^({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
 _BULLET = re.compile(r"^([^\S\n]*)(?=[-+*](?:\s|$))", re.MULTILINE)
 _NUMBER = re.compile(r"^([^\S\n]*\d{1,9})(?=[.)](?:\s|$))", re.MULTILINE)
 
@@ -38,7 +42,7 @@ def quoted(text: str) -> str:
 
 def quoted_document(text: str) -> str:
     """The same for a text that has a section to itself: its lists and paragraphs stay as they are."""
-    return _MARKS.sub(r"\1\\", _plain(text)).strip("\n")
+    return _MARKS_IN_LISTS.sub(r"\1\\", _plain(text)).strip("\n")
 
 
 @lru_cache(maxsize=1024)
@@ -67,4 +71,5 @@ def _plain(text: str) -> str:
 
 def item(label: str, text: str) -> str:
     """An entry of a list. Its further lines are indented, so that every line at the margin is ours."""
-    return f"- {label}{quoted(text)}".replace("\n", "\n  ")
+    body = quoted(text)
+    return f"- {label}{body if body.strip() else '…'}".replace("\n", "\n  ")

@@ -36,8 +36,10 @@ class Sheet:
         return [(key, line) for key, line in wanted if key not in self._lines_of_ours]
 
     def put(self, entry: Entry) -> None:
-        self.tokens += self.cost(entry)
-        self._lines_of_ours |= {key for key, _ in self._new_lines(entry)}
+        """Whatever it costs."""
+        lines = self._new_lines(entry)
+        self.tokens += entry.tokens + sum(self._count(line) for _, line in lines)
+        self._lines_of_ours.update(key for key, _ in lines)
         self._taken.append(entry)
 
     def fill(self, entries: Iterable[Entry], room: int, dropped: list[Dropped]) -> None:

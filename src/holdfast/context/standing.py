@@ -152,7 +152,8 @@ def _what(record: Record) -> str:
 
 def _lines(section: Section, text: str, name: str, count: TokenCounter) -> list[Entry]:
     """A text line by line, so that the part that fits can be kept."""
-    lines = quoted_document(text).split("\n") if text.strip() else []
+    document = quoted_document(text)
+    lines = document.split("\n") if document.strip() else []
     return [
         Entry(section, line, count(f"{line}\n"), partial(_what_line, name, line), (_LONG_AGO, at))
         for at, line in enumerate(lines)
