@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, TypeVar
@@ -30,7 +30,7 @@ log = logging.getLogger("holdfast.context")
 T = TypeVar("T")
 Recall = Callable[[Tx, Space, ChunkQuery, int], list[Hit]]
 
-_EACH = 60  # newest records of a layer among which the best are chosen, beside those that were recalled
+_EACH = 24  # newest records of a layer among which the best are chosen, beside those that were recalled
 _RECORDS_ONLY = ChunkQuery(kinds=(SourceKind.RECORD,))
 
 
@@ -149,20 +149,20 @@ class _Reading:
         return sorted(found, key=lambda hit: -hit.score)[: limits.hits]
 
     def _records(self, relevance: dict[str, float], recall: Recall) -> list[Record]:
-        limits = self.runtime.config.context
-        mine, *others = self._spaces()
-        found = self._standing(mine, list(relevance))
-        stated = sum(record.key is not None for record in found)
-        if stated > limits.user_memories and self.asked.query.strip():
-            # The newest are not all there are: let recall look among the records alone for those that matter.
-            hits = recall(self.tx, mine, _RECORDS_ONLY, min(max(1, limits.user_memories), search.MAX_HITS))
-            relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
-            found = self._standing(mine, list(relevance))
-        return found + [record for space in others for record in self._standing(space, list(relevance))]
+        most = self.runtime.config.context.user_memories
+        found = [record for space in self._spaces() for record in self._standing(space, most + 1, _EACH, relevance)]
+        if sum(record.key is not None for record in found) <= most or not self.asked.query.strip():
+            return found
+        # There may be more than the newest: let recall look among the records alone for those that matter.
+        mine = self._spaces()[0]
+        hits = recall(self.tx, mine, _RECORDS_ONLY, min(max(1, most), search.MAX_HITS))
+        relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
+        missing = relevance.keys() - {record.id for record in found}
+        return found + self._standing(mine, 0, 0, sorted(missing))
 
-    def _standing(self, space: Space, ids: Sequence[str]) -> list[Record]:
+    def _standing(self, space: Space, keyed: int, each: int, ids: Iterable[str]) -> list[Record]:
         assert self.scope.session is not None
-        return self.tx.records.standing(space, self.scope.session, _EACH, ids, self.asked.now)
+        return self.tx.records.standing(space, self.scope.session, keyed, each, list(ids), self.asked.now)
 
     def _working_memory(self) -> str:
         cap = self.runtime.config.session.kv_cap

@@ -90,8 +90,11 @@ class Desk:
         return sheet, dropped
 
     def _for_standing(self, room: int, messages: Sequence[Message]) -> int:
+        wanted = self._demand(self._standing.entries, room)
+        if not wanted:
+            return 0
         hits = self._relevant(messages)
-        wants = {"standing": self._demand(self._standing.entries, room), "hits": self._demand(hits.entries, room)}
+        wants = {"standing": wanted, "hits": self._demand(hits.entries, room)}
         share = self._limits.standing_share / max(1e-9, 1.0 - self._limits.history_share)
         return allot(room, wants, {"standing": share, "hits": max(0.0, 1.0 - share)})["standing"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 # Whatever some reader takes for the end of a line is one, so that no line begins unseen.
 _BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -23,8 +22,6 @@ _LISTED = r"(?:[^\S\n]*+(?:[-+*]|\d{1,9}[.)])[^\S\n]++(?=\S))*+"
 _MARKS_IN_LISTS = re.compile(rf"^({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
 _BULLET = re.compile(r"^([^\S\n]*)(?=[-+*](?:\s|$))", re.MULTILINE)
 _NUMBER = re.compile(r"^([^\S\n]*\d{1,9})(?=[.)](?:\s|$))", re.MULTILINE)
-
-
 # Most of what is recalled is a line of plain words, with none of the above in it.
 _PLAIN = re.compile(
     rf"(?!{_ROLE})(?:[^\W\d_]|[\"'(])[^\n\r\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff<\[`~]*",
@@ -45,13 +42,11 @@ def quoted_document(text: str) -> str:
     return _MARKS_IN_LISTS.sub(r"\1\\", _plain(text)).strip("\n")
 
 
-@lru_cache(maxsize=1024)
 def inline(text: str) -> str:
     """A name or a title inside a line of ours."""
     return quoted(" ".join(text.split()))
 
 
-@lru_cache(maxsize=1024)
 def speaker(role: str | None, name: str | None) -> str:
     """Who said it. A name that claims to be another role is shown as the name it is."""
     if not name:

@@ -102,7 +102,9 @@ class SqlRecords:
             params |= {"limit": query.limit, "offset": query.offset}
         return [record_from(row) for row in self._db.all("records.select", params, where=where, order=order)]
 
-    def standing(self, space: Space, session: str, each: int, ids: Sequence[str], now: datetime) -> list[Record]:
+    def standing(
+        self, space: Space, session: str, keyed: int, each: int, ids: Sequence[str], now: datetime
+    ) -> list[Record]:
         clauses, params = current_at(now)
         clauses += [
             (
@@ -112,11 +114,14 @@ class SqlRecords:
             "(r.session_id IS NULL OR r.session_id = :session)",
         ]
         params |= {"tenant": space.tenant, "level": space.level.value, "owner": space.owner}
-        params |= {"session": session, "each": each} | {f"id_{at}": id_ for at, id_ in enumerate(ids)}
+        params |= {"session": session, "keyed": keyed, "each": each} | {f"id_{at}": id_ for at, id_ in enumerate(ids)}
         where = " AND ".join(clauses)
         newest = (
-            "SELECT p.id FROM (SELECT r.id, row_number() OVER (PARTITION BY r.layer, r.pinned, r.key IS NULL"
-            f" ORDER BY r.updated_at DESC, r.id DESC) AS place FROM records r WHERE {where}) p WHERE p.place <= :each"
+            "SELECT p.id FROM (SELECT r.id, row_number() OVER"
+            " (PARTITION BY r.pinned, CASE WHEN r.key IS NULL THEN r.layer ELSE '' END"
+            " ORDER BY r.updated_at DESC, r.id DESC) AS place,"
+            " CASE WHEN r.key IS NULL THEN :each ELSE :keyed END AS most"
+            f" FROM records r WHERE {where}) p WHERE p.place <= p.most"
         )
         named = "".join(f", :id_{at}" for at in range(len(ids)))
         chosen = f"{where} AND (r.id IN ({newest}) OR r.id IN (''{named}))"
