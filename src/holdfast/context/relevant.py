@@ -34,8 +34,9 @@ def relevant(
     seen: _Seen = set()
     for entry in entries:
         assert entry.hit is not None
-        reason = _reason_against(entry.hit, material, shown_here, records, seen)
-        if reason:
+        if _is_elsewhere(entry.hit, material):
+            chosen.dropped.append(Dropped("a record of another session", "what it says is known there only"))
+        elif reason := _reason_against(entry.hit, material, shown_here, records, seen):
             chosen.dropped.append(Dropped(entry.what(), reason))
         else:
             chosen.entries.append(entry)
@@ -49,10 +50,7 @@ def _reason_against(
     if hit.text.strip() == material.query.strip():
         return "it is the question itself"
     if source.kind is not SourceKind.MESSAGE:
-        if source.id in records:
-            return "already in a section above"
-        elsewhere = source.kind is SourceKind.RECORD and source.session_id not in (None, material.session)
-        return "it belongs to another session" if elsewhere else ""
+        return "already in a section above" if source.id in records else ""
     first, last = source.first_sequence or 0, source.last_sequence or 0
     if source.session_id == material.session and _is_among(hit, first, last, messages):
         return "already among the messages"
@@ -62,6 +60,10 @@ def _reason_against(
         return "of the same message as a better hit"
     seen |= ends
     return ""
+
+
+def _is_elsewhere(hit: Hit, material: Material) -> bool:
+    return hit.source.kind is SourceKind.RECORD and hit.source.session_id not in (None, material.session)
 
 
 def _is_among(hit: Hit, first: int, last: int, messages: dict[int, str]) -> bool:
