@@ -22,6 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("storage", "providers"),
     ("write", "recall", "context", "compact", "learn", "policy", "session", "files", "schedule"),
     ("runtime",),
+    ("prompt",),
     ("handle", "snapshots", "documents", "upkeep"),
     ("engine",),
     ("aio",),

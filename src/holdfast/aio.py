@@ -19,6 +19,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 from holdfast.config import Config
 from holdfast.domain.scope import DEFAULT_TENANT
 from holdfast.domain.times import Clock
+from holdfast.domain.tokens import TokenCounter
 from holdfast.engine import Holdfast
 from holdfast.errors import StoreUnavailable
 from holdfast.handle import KeyValues, Session
@@ -174,13 +175,21 @@ class AsyncHoldfast:
         llm: None = None,
         embedder: Embedder | None = None,
         clock: Clock | None = None,
+        counter: TokenCounter | None = None,
         tenant: str = DEFAULT_TENANT,
     ) -> AsyncHoldfast:
         """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address."""
         settings = config if isinstance(config, Config) else Config.load(env=os.environ)
         pool = Pool(settings.aio.threads)
         opening = partial(
-            Holdfast.open, location, config=config, llm=llm, embedder=embedder, clock=clock, tenant=tenant
+            Holdfast.open,
+            location,
+            config=config,
+            llm=llm,
+            embedder=embedder,
+            clock=clock,
+            counter=counter,
+            tenant=tenant,
         )
         opened = pool.submit(opening)
         try:

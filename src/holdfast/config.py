@@ -95,7 +95,40 @@ class Session(_Section):
 @dataclass(frozen=True, slots=True)
 class Context(_Section):
     max_tokens: int = setting(4000, "tokens of a context at most", 1, 100_000_000)
+    reply_reserve: int = setting(1024, "tokens of a model's window kept free for its reply", 0, 100_000_000)
     recent_messages: int = setting(20, "newest messages in a context", 1, 100_000)
+    history_share: float = setting(0.25, "share of the tokens that is the messages' when memory wants more", 0, 1)
+    standing_share: float = setting(0.25, "share that is the records' and notes' when hits or messages want more", 0, 1)
+    hits: int = setting(100, "recalled passages tried at most; as many enter as fit", 0, 1000)
+    facts: int = setting(10, "records among the recalled passages at most", 0, 1000)
+    facts_tokens: int = setting(2000, "tokens of those records at most", 0, 100_000_000)
+    user_memories: int = setting(50, "memories a user stated under a key: the most relevant ones", 0, 10_000)
+    working_top: int = setting(6, "working records: the best by score", 0, 10_000)
+    semantic_top: int = setting(6, "semantic records: the best by score", 0, 10_000)
+    procedural_top: int = setting(4, "procedural records: the best by score", 0, 10_000)
+    episodic_top: int = setting(8, "episodic records: the best by score", 0, 10_000)
+    episodic_days: int = setting(21, "how old an episodic record may be that was not recalled", 0, 100_000)
+    pack_soft: int = setting(1800, "tokens of all scored records; past it only strong ones enter", 0, 100_000_000)
+    pack_hard: int = setting(3500, "tokens of all scored records at most", 0, 100_000_000)
+    pack_strong: float = setting(0.85, "score from which a record is strong", 0, 2)
+    recent_days: int = setting(7, "days of notes before today", 0, 10_000)
+    show_long_term: bool = setting(True, "the section of MEMORY.md and pinned records")
+    show_user_memories: bool = setting(True, "the section of the user's stated memories")
+    show_working: bool = setting(True, "the section of the session's working memory and working records")
+    show_semantic: bool = setting(True, "the section of semantic records")
+    show_procedural: bool = setting(True, "the section of procedural records")
+    show_episodic: bool = setting(True, "the section of episodic records")
+    show_today: bool = setting(True, "the section of today's notes")
+    show_recent: bool = setting(True, "the section of the notes of the days before")
+    show_relevant: bool = setting(True, "the section of recalled passages")
+    show_summary: bool = setting(True, "the summary, when older messages were cut")
+
+    def __post_init__(self) -> None:
+        _Section.__post_init__(self)
+        if self.history_share + self.standing_share > 1:
+            raise ConfigError("context.history_share and context.standing_share are together at most 1")
+        if self.pack_hard < self.pack_soft:
+            raise ConfigError(f"context.pack_hard must be at least context.pack_soft ({self.pack_soft})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from holdfast.context.assemble import assemble, room
+from holdfast import prompt
 from holdfast.domain.context import Context
 from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.scope import Scope
@@ -183,23 +183,24 @@ class Session:
     def restore(self, max_tokens: int = 4000) -> list[Message]:
         """The newest messages that fit, cut at a turn; the latest user message is always there."""
         budget = checked_number(max_tokens, "max_tokens")
-        return self._read(lambda tx: restore(tx, self._scope, budget))
+        return self._read(lambda tx: restore(tx, self._scope, budget, cost=self._runtime.cost))
 
-    def context(self, query: str = "", max_tokens: int | None = None) -> Context:
-        """What belongs into the next prompt: the newest messages that fit, and the summary when older ones are cut."""
-        limits = self._runtime.config.context
-        budget = limits.max_tokens if max_tokens is None else checked_number(max_tokens, "max_tokens")
+    def context(
+        self,
+        query: str = "",
+        max_tokens: int | None = None,
+        *,
+        model_window: int | None = None,
+        skill: str | None = None,
+        at: datetime | None = None,
+    ) -> Context:
+        """What belongs into the next prompt: what memory knows about the query, the summary, the newest messages.
 
-        def build(tx: Tx) -> Context:
-            total = self._found(tx).message_count
-            messages = restore(tx, self._scope, budget, limits.recent_messages)
-            if len(messages) == total:
-                return assemble(messages, None, 0)
-            summary = tx.summaries.get(self._scope)
-            messages = restore(tx, self._scope, room(summary, budget), limits.recent_messages)
-            return assemble(messages, summary, total - len(messages))
-
-        return self._read(build)
+        With ``model_window`` the model's reply has room too. Records learned with the active ``skill`` count more.
+        ``at`` is when the query is asked, for times such as "last week"; now, if not given.
+        """
+        asked = prompt.checked(self._runtime, query, max_tokens, model_window, skill, at)
+        return prompt.context(self._runtime, self._scope, self._info.agent, asked)
 
     # Summary
 

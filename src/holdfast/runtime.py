@@ -10,15 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.config import Config
-from holdfast.domain.chunk import ChunkDraft
+from holdfast.domain.chunk import ChunkDraft, Vector
 from holdfast.domain.ids import uuid7
 from holdfast.domain.job import Job
+from holdfast.domain.message import Message
+from holdfast.domain.scope import Space
 from holdfast.domain.times import Clock
+from holdfast.domain.tokens import TokenCounter, estimate
 from holdfast.errors import InvalidInput, StoreReadOnly
 from holdfast.providers.choose import embedder_named
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.embedding import Embedding
 from holdfast.schedule.worker import Handler, Worker
+from holdfast.storage.analysis import embedded_text
 from holdfast.storage.base import Store, Wanted
 from holdfast.storage.cache import Caches
 from holdfast.write.embed import EMBED, embed_missing
@@ -37,9 +41,20 @@ class Runtime:
     model: str | None  # whose vectors the store keeps, whether this process can make them or not
     worker: Worker
     folder: Path | None
+    count: TokenCounter = estimate
+
+    def cost(self, message: Message) -> int:
+        """What a message costs in a prompt. The estimate was stored with it; another counter counts anew."""
+        return message.tokens if self.count is estimate else self.count(message.searchable)
 
     def new_id(self) -> str:
         return uuid7(self.clock(), secrets.token_bytes(10))
+
+    def meaning(self, space: Space, question: str) -> Vector | None:
+        """The question's vector, made before the transaction that searches with it; None where words answer alone."""
+        if self.embedding is None or not question.strip():
+            return None
+        return self.embedding.question(embedded_text(question, self.store.read(lambda tx: tx.chunks.names(space))))
 
     def look_after(self, drafts: Iterable[ChunkDraft]) -> None:
         """After chunks were stored: those without a vector get theirs in the background."""
@@ -52,7 +67,9 @@ class Runtime:
         return None if self.folder is None else self.folder / "sessions" / session_id
 
 
-def running(store: Store, config: Config, clock: Clock, embedding: Embedding | None, folder: Path | None) -> Runtime:
+def running(
+    store: Store, config: Config, clock: Clock, embedding: Embedding | None, folder: Path | None, count: TokenCounter
+) -> Runtime:
     """Everything together, and work that was left over begun."""
     model = embedding.model if embedding is not None else store.model()
     handlers: dict[Wanted, Handler] = {}
@@ -63,7 +80,7 @@ def running(store: Store, config: Config, clock: Clock, embedding: Embedding | N
     worker = Worker(store, clock, handlers)
     if embedding is not None and config.embedding.background and store.next_job(list(handlers)) is not None:
         worker.start()
-    return Runtime(store, config, clock, embedding, model, worker, folder)
+    return Runtime(store, config, clock, embedding, model, worker, folder, count)
 
 
 def embedder_job(store: Store, embedding: Embedding) -> Handler:

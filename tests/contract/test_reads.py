@@ -9,8 +9,8 @@ from holdfast import Config, Holdfast, Message, Session, ToolCall
 from holdfast.config import Context as ContextConfig
 from holdfast.domain.message import Role
 from holdfast.domain.tokens import estimate
+from holdfast.domain.turns import fit
 from holdfast.errors import BudgetTooSmall, InvalidInput
-from holdfast.session.restore import fit
 
 
 def texts(messages: list[Message]) -> list[str]:

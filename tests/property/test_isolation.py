@@ -342,6 +342,17 @@ def forgeries(world: World, info: SessionInfo) -> Iterator[Session]:
         yield Session(world.hf._runtime, replace(info, metadata={}, **change))
 
 
+def _context(world: World, me: Owner) -> Seen:
+    """What its user, its agent and everybody in the tenant know, and what the user said in other chats."""
+    assert me.session
+    handle = world.on(me).load_session(me.session)
+    shared = world.among(me.tenant, user=None, agent=None) | world.among(me.tenant, user=None, agent=me.agent)
+    yield handle.context("secret"), shared | world.of_user(me.tenant, me.user)
+    for forged in forgeries(world, handle.info):
+        with suppress(SessionNotFound):
+            yield forged.context("secret"), set()
+
+
 def _list_files(world: World, me: Owner) -> Seen:
     """Only a store with a folder has any."""
     for answer, allowed in _own(lambda session: session.list_files())(world, me):
@@ -375,7 +386,7 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Session.messages": _own(lambda session: session.messages()),
     "Session.count": _own(lambda session: (session.count(), session.id)),
     "Session.restore": _own(lambda session: session.restore()),
-    "Session.context": _own(lambda session: session.context("secret")),
+    "Session.context": _context,
     "Session.summary": _own(lambda session: session.summary()),
     "Session.working_memory": _own(lambda session: session.working_memory),
     "Session.transcript": _own(lambda session: session.transcript()),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain.message import Message, Role, ToolCall
-from holdfast.session.restore import fit
+from holdfast.domain.turns import fit
 
 
 def message(role: Role, tokens: int, calls: Sequence[str] = (), answers: str | None = None) -> Message:

@@ -14,7 +14,7 @@ from holdfast.cli.records import history_lines, record_table
 if TYPE_CHECKING:
     from holdfast import Holdfast, Session
 
-BUDGET = 64
+BUDGET = 100
 
 _GO_ON = (
     "Your turn:",

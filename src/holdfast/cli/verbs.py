@@ -14,8 +14,11 @@ from holdfast.errors import InvalidInput
 
 if TYPE_CHECKING:
     from holdfast import Context, Hit, Message
+    from holdfast.domain.context import Dropped
 
 NOTHING_FOUND = "Nothing stored here shares enough with that. Try other words: recall compares words, not meanings."
+
+FEW = 3  # things left out for one reason that are named
 
 
 def add(commands: Any) -> None:
@@ -151,10 +154,26 @@ def show_context(args: Namespace) -> int:
 
 def context_lines(context: Context) -> list[str]:
     lines = [f"{show.quantity(len(context.messages), 'message')}, about {context.tokens:,} tokens"]
-    lines += [f"left out: {entry.what} ({entry.reason})" for entry in context.dropped]
+    if context.sections:
+        lines.append(f"sections: {', '.join(context.sections)}")
+    lines += _left_out(context.dropped)
     if context.text:
         lines += ["", *show.visible(context.text).split("\n")]
+    if context.hits:
+        lines += ["", "hits:", *_listed(context.hits)]
     return [*lines, "", *message_lines(context.messages)]
+
+
+def _left_out(dropped: Sequence[Dropped]) -> list[str]:
+    """A few of each reason; --json has all of them."""
+    reasons: dict[str, list[str]] = {}
+    for entry in dropped:
+        reasons.setdefault(entry.reason, []).append(entry.what)
+    lines = []
+    for reason, things in reasons.items():
+        few = things if len(things) <= FEW + 1 else [*things[:FEW], f"{len(things) - FEW:,} more"]
+        lines += [show.one_line(f"left out: {thing} ({reason})") for thing in few]
+    return lines
 
 
 def message_lines(messages: Sequence[Message]) -> list[str]:

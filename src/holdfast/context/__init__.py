@@ -1,1 +1,1 @@
-"""A prompt goes out: the newest messages, and what was summed up of the older ones."""
+"""A prompt goes out: what memory knows about the question, what was summed up, and the newest messages."""

@@ -1,30 +1,140 @@
-"""Putting a context together from what a session holds."""
+"""Putting a context together: who gets how much of the budget, and what that buys."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from holdfast.config import Context as Limits
+from holdfast.context.budget import allot
+from holdfast.context.material import Choice, Entry, Material, Section
+from holdfast.context.quote import quoted_document
+from holdfast.context.relevant import passages, relevant
+from holdfast.context.sheet import OVER_BUDGET, Sheet
+from holdfast.context.standing import standing
 from holdfast.domain.context import Context, Dropped
 from holdfast.domain.message import Message
 from holdfast.domain.session import Summary
-from holdfast.domain.tokens import estimate
-
-SUMMARY = "Summary"
-
-
-def render(summary: Summary | None) -> str:
-    return "" if summary is None else f"## {SUMMARY}\n\n{summary.text}"
+from holdfast.domain.tokens import TokenCounter
+from holdfast.domain.turns import Cost, fit, turns_of
+from holdfast.errors import BudgetTooSmall
 
 
-def room(summary: Summary | None, max_tokens: int) -> int:
-    """What is left for messages beside the summary, which is never cut."""
-    return max(1, max_tokens - estimate(render(summary)))
+def budget_of(max_tokens: int, model_window: int | None, limits: Limits) -> int:
+    """Within the model's window a reply must have room too."""
+    budget = max_tokens if model_window is None else min(max_tokens, model_window - limits.reply_reserve)
+    if budget < 1:
+        raise BudgetTooSmall(
+            f"max_tokens must be at least 1, not {max_tokens}"
+            if model_window is None
+            else f"a window of {model_window} tokens has no room beside the {limits.reply_reserve} kept for the reply"
+        )
+    return budget
 
 
-def assemble(messages: Sequence[Message], summary: Summary | None, cut: int) -> Context:
-    """The kept messages, and the summary of what was ``cut`` before them."""
-    text = render(summary)
-    dropped = (Dropped(f"{cut} older messages", "over the token or message budget"),) if cut else ()
-    tokens = estimate(text) + sum(message.tokens for message in messages)
-    sections = {SUMMARY: summary.text} if summary is not None else {}
-    return Context(text, tuple(messages), tokens, sections, (), dropped)
+def assemble(material: Material, limits: Limits, budget: int, count: TokenCounter, cost: Cost) -> Context:
+    """As if nothing had to be cut; if something has, again with the summary, which then is never cut itself."""
+    desk = Desk(material, limits, budget, count, cost)
+    context = desk.lay(None)
+    summary = material.summary if limits.show_summary else None
+    whole = len(context.messages) == material.message_count
+    return context if whole or summary is None or not summary.text.strip() else desk.lay(summary)
+
+
+class Desk:
+    """Everything that may go in, with its price."""
+
+    def __init__(self, material: Material, limits: Limits, budget: int, count: TokenCounter, cost: Cost) -> None:
+        self._material = material
+        self._limits = limits
+        self._budget = budget
+        self._count = count
+        self._cost = cost
+        self._standing = standing(material, limits, count)
+        self._passages = passages(material, limits, count)
+
+    def lay(self, summary: Summary | None) -> Context:
+        room = self._budget - self._written(summary).tokens
+        messages = fit(self._material.history, self._for_messages(room), self._limits.recent_messages, self._cost)
+        sheet, dropped = self._write(summary, messages)
+        unused = self._budget - sheet.tokens - self._price(messages)
+        more = fit(self._material.history, self._price(messages) + unused, self._limits.recent_messages, self._cost)
+        if len(more) > len(messages):  # what memory did not need is the conversation's again
+            messages = more
+            sheet, dropped = self._write(summary, messages)
+        return self._context(sheet, messages, dropped)
+
+    def _for_messages(self, room: int) -> int:
+        """Their share, all that memory leaves, and for the newest turn up to half: what was just said counts most."""
+        history, limits = self._material.history, self._limits
+        hits = self._relevant(history)
+        wants = {
+            "messages": self._price(history),
+            "standing": self._demand(self._standing.entries, room),
+            "hits": self._demand(hits.entries, room),
+        }
+        shares = {"messages": limits.history_share, "standing": limits.standing_share}
+        shares["hits"] = max(0.0, 1.0 - sum(shares.values()))
+        newest = turns_of(history)[-1:]
+        least = sum(self._cost(history[at]) for turn in newest for step in turn for at in step)
+        return max(allot(room, wants, shares)["messages"], min(least, room // 2), 1)
+
+    def _write(self, summary: Summary | None, messages: Sequence[Message]) -> tuple[Sheet, list[Dropped]]:
+        sheet = self._written(summary)
+        dropped = list(self._standing.dropped)
+        room = self._budget - sheet.tokens - self._price(messages)
+        sheet.fill(self._standing.entries, self._for_standing(room, messages), dropped)
+        records = {entry.record for entry in sheet.taken if entry.record is not None}
+        hits = self._relevant(messages, records)
+        dropped += hits.dropped
+        sheet.fill(hits.entries, self._budget - sheet.tokens - self._price(messages), dropped)
+        return sheet, dropped
+
+    def _for_standing(self, room: int, messages: Sequence[Message]) -> int:
+        wanted = self._demand(self._standing.entries, room)
+        if not wanted:
+            return 0
+        hits = self._relevant(messages)
+        wants = {"standing": wanted, "hits": self._demand(hits.entries, room)}
+        share = self._limits.standing_share / max(1e-9, 1.0 - self._limits.history_share)
+        return allot(room, wants, {"standing": share, "hits": max(0.0, 1.0 - share)})["standing"]
+
+    def _relevant(self, messages: Sequence[Message], records: Collection[str] = ()) -> Choice:
+        return relevant(self._passages, self._material, messages, records, self._limits)
+
+    def _written(self, summary: Summary | None) -> Sheet:
+        sheet = Sheet(self._count)
+        if summary is not None:
+            text = quoted_document(summary.text)
+            sheet.put(Entry(Section.SUMMARY, text, self._count(f"{text}\n"), lambda: "the summary"))
+        return sheet
+
+    def _context(self, sheet: Sheet, messages: Sequence[Message], dropped: list[Dropped]) -> Context:
+        spoken = self._price(messages)
+        # A tokenizer may spend more on the whole than on its lines; then the least important goes.
+        while (written := self._count(text := sheet.text())) + spoken > self._budget:
+            last = sheet.drop_last()
+            if last is None:
+                break
+            dropped.append(Dropped(last.what(), OVER_BUDGET))
+        cut = self._material.message_count - len(messages)
+        older = [Dropped(f"{cut} older message{'s' * (cut != 1)}", "over the token or message budget")] if cut else []
+        return Context(
+            text,
+            tuple(messages),
+            written + spoken,
+            sheet.sections(),
+            tuple(entry.hit for entry in sheet.taken if entry.hit is not None),
+            (*self._material.failed, *older, *dropped),
+        )
+
+    def _demand(self, entries: Sequence[Entry], room: int) -> int:
+        """What the entries would cost, headings included, as far as it matters."""
+        sheet = Sheet(self._count)
+        for entry in entries:
+            sheet.put(entry)
+            if sheet.tokens > room:
+                break
+        return sheet.tokens
+
+    def _price(self, messages: Sequence[Message]) -> int:
+        return sum(map(self._cost, messages))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from holdfast.domain import chat
 from holdfast.domain.chunk import Hit
 from holdfast.domain.message import Message
 
@@ -19,7 +21,11 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """``text`` belongs before the conversation, ``messages`` are its newest part; ``tokens`` counts both."""
+    """``text`` belongs before the conversation, ``messages`` are its newest part; ``tokens`` counts both.
+
+    ``text`` is Markdown: what memory knows, as quoted data, then the summary when older messages were cut. ``sections``
+    maps each of its headings to what stands under it, ``hits`` are the recalled passages it quotes, the best first.
+    """
 
     text: str
     messages: tuple[Message, ...]
@@ -27,3 +33,11 @@ class Context:
     sections: Mapping[str, str]
     hits: tuple[Hit, ...]
     dropped: tuple[Dropped, ...]
+
+    def as_openai(self) -> list[dict[str, Any]]:
+        """The ``messages`` of a chat completion: memory as the user's first message, then the conversation."""
+        return chat.as_openai(self.text, self.messages)
+
+    def as_anthropic(self) -> dict[str, Any]:
+        """``messages``, and ``system`` where the session has system messages, for ``client.messages.create(**…)``."""
+        return chat.as_anthropic(self.text, self.messages)

@@ -14,7 +14,6 @@ from holdfast.errors import Unsupported
 from holdfast.providers.reranker import Reranker, checked_reranker, reranked
 from holdfast.recall import recipes, search
 from holdfast.recall.question import Question
-from holdfast.storage.analysis import embedded_text
 
 
 class Asking(Face):
@@ -78,12 +77,8 @@ class Asking(Face):
         """The question's vector, made before the transaction that searches with it."""
         if not recipe.dense:
             return None
-        embedding = self._runtime.embedding
-        if embedding is None:
-            if not recipe.words:
-                raise Unsupported(
-                    f"the recipe {recipe.name!r} needs an embedder: set embedding.model, or install holdfast[minilm]"
-                )
-            return None
-        names = self._read(lambda tx: tx.chunks.names(space))
-        return embedding.question(embedded_text(question, names))
+        if self._runtime.embedding is None and not recipe.words:
+            raise Unsupported(
+                f"the recipe {recipe.name!r} needs an embedder: set embedding.model, or install holdfast[minilm]"
+            )
+        return self._runtime.meaning(space, question)

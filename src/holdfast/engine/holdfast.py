@@ -11,12 +11,14 @@ from holdfast.config import Config
 from holdfast.domain.scope import DEFAULT_TENANT
 from holdfast.domain.text import checked_name, checked_path
 from holdfast.domain.times import Clock, checked_clock, system_clock
+from holdfast.domain.tokens import TokenCounter
 from holdfast.engine.asking import Asking
 from holdfast.engine.documents import Documents
 from holdfast.engine.keeping import Keeping
 from holdfast.engine.records import Records
 from holdfast.engine.sessions import Sessions
 from holdfast.errors import ConfigError, Unsupported
+from holdfast.providers.counter import checked_counter
 from holdfast.providers.embedder import Embedder, checked_embedder
 from holdfast.runtime import chosen_embedding, open_store, running
 
@@ -33,9 +35,14 @@ class Holdfast(Sessions, Asking, Records, Documents, Keeping):
         llm: None = None,
         embedder: Embedder | None = None,
         clock: Clock | None = None,
+        counter: TokenCounter | None = None,
         tenant: str = DEFAULT_TENANT,
     ) -> Holdfast:
-        """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address."""
+        """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address.
+
+        Without an embedder the settings choose one. ``counter`` counts tokens exactly where budgets are kept; without
+        one they are estimated.
+        """
         if llm is not None:
             raise Unsupported("this release uses no language model; leave llm out")
         if config is not None and not isinstance(config, Config):
@@ -44,9 +51,9 @@ class Holdfast(Sessions, Asking, Records, Documents, Keeping):
         now = checked_clock(system_clock if clock is None else clock)
         checked_name(tenant, "tenant")
         checked_embedder(embedder)
-        embedding = chosen_embedding(embedder, settings)
+        embedding, count = chosen_embedding(embedder, settings), checked_counter(counter)
         store, folder = open_store(checked_path(location, "the store's place"), settings, now)
-        opened = cls(running(store, settings, now, embedding, folder), tenant)
+        opened = cls(running(store, settings, now, embedding, folder, count), tenant)
         if settings.session.import_snapshot:
             opened._import_found()
         return opened

@@ -162,6 +162,7 @@ def test_context_shows_the_newest_messages(run, talk):
     done = run("context", "frogs?", "--session", talk)
     assert done.out.splitlines() == [
         "3 messages, about 17 tokens",
+        "left out: hit of 2026-03-10 from user: Let us count the frogs (already among the messages)",
         "",
         "#1  2026-03-10 21:00 JST  user (Ana)",
         "    The heron is back at the pond",
@@ -182,6 +183,35 @@ def test_context_keeps_to_its_budget_and_says_what_it_left_out(run, talk, data):
     shown = run("context", "frogs?", "--session", talk, "--max-tokens", "6").out
     assert "left out: 2 older messages" in shown
     assert "Ana saw the heron." in shown
+
+
+def test_context_shows_its_sections_and_hits(run, talk, data):
+    with Holdfast.open(data) as hf:
+        hf.remember("Ana is allergic to nuts", user="ana", key="allergy")
+        later = hf.session("tui", "later", user="ana")
+        later.append("user", "What was back at the pond?")
+    done = run("context", "Which bird was back at the pond?", "--session", later.id)
+    lines = done.out.splitlines()
+    assert lines[1] == "sections: User Memories, Relevant Memory"
+    assert "- allergy: Ana is allergic to nuts" in lines
+    assert "- Ana: The heron is back at the pond" in lines
+    assert lines[lines.index("hits:") + 2].endswith("The heron is back at the pond")
+    found = run("context", "Which bird was back at the pond?", "--session", later.id, "--json").json
+    assert list(found["sections"]) == ["User Memories", "Relevant Memory"]
+    assert found["hits"][0]["text"] == "The heron is back at the pond"
+
+
+def test_context_names_a_few_things_left_out_and_counts_the_rest(run, data):
+    with Holdfast.open(data) as hf:
+        session = hf.session("tui", "local", user="me")
+        for number in range(9):
+            hf.remember(f"note {number}", user="me", layer="procedural")
+    lines = run("context", "", "--session", session.id).out.splitlines()
+    left = [line for line in lines if line.startswith("left out:")]
+    assert len(left) == 4
+    assert left[-1] == "left out: 2 more (beyond the 4 best procedural records)"
+    found = run("context", "", "--session", session.id, "--json").json
+    assert len(found["dropped"]) == 5
 
 
 def test_context_needs_a_session_and_a_budget(run, talk):

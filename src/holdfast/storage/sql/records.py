@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from holdfast.domain.record import Record, RecordQuery
-from holdfast.domain.scope import Home, Scope
+from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.times import to_micros
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db
@@ -26,6 +27,16 @@ def in_scope(scope: Scope) -> tuple[list[str], dict[str, Any]]:
             clauses.append(f"{column} = :{name}")
             params[name] = value
     return clauses, params
+
+
+def current_at(now: datetime) -> tuple[list[str], dict[str, Any]]:
+    """Clauses that keep a query on records ``r`` to those that are true at the moment."""
+    clauses = [
+        "r.valid_from <= :moment AND (r.valid_to IS NULL OR r.valid_to > :moment)",
+        "(r.expires_at IS NULL OR r.expires_at > :moment)",
+        "r.superseded_by IS NULL",
+    ]
+    return clauses, {"moment": to_micros(now)}
 
 
 class SqlRecords:
@@ -91,6 +102,32 @@ class SqlRecords:
             params |= {"limit": query.limit, "offset": query.offset}
         return [record_from(row) for row in self._db.all("records.select", params, where=where, order=order)]
 
+    def standing(
+        self, space: Space, session: str, keyed: int, each: int, ids: Sequence[str], now: datetime
+    ) -> list[Record]:
+        clauses, params = current_at(now)
+        clauses += [
+            (
+                "r.space_id ="
+                " (SELECT s.id FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner)"
+            ),
+            "(r.session_id IS NULL OR r.session_id = :session)",
+        ]
+        params |= {"tenant": space.tenant, "level": space.level.value, "owner": space.owner}
+        params |= {"session": session, "keyed": keyed, "each": each} | {f"id_{at}": id_ for at, id_ in enumerate(ids)}
+        where = " AND ".join(clauses)
+        newest = (
+            "SELECT p.id FROM (SELECT r.id, row_number() OVER"
+            " (PARTITION BY r.pinned, CASE WHEN r.key IS NULL THEN r.layer ELSE '' END"
+            " ORDER BY r.updated_at DESC, r.id DESC) AS place,"
+            " CASE WHEN r.key IS NULL THEN :each ELSE :keyed END AS most"
+            f" FROM records r WHERE {where}) p WHERE p.place <= p.most"
+        )
+        named = "".join(f", :id_{at}" for at in range(len(ids)))
+        chosen = f"{where} AND (r.id IN ({newest}) OR r.id IN (''{named}))"
+        order = "ORDER BY r.updated_at DESC, r.id DESC"
+        return [record_from(row) for row in self._db.all("records.select", params, where=chosen, order=order)]
+
     def _as_of(self, scope: Scope, query: RecordQuery, as_of: datetime) -> list[Record]:
         """Every record as it read at that moment, if it was true then; judged by the version of that time."""
         clauses, params = in_scope(scope)
@@ -144,12 +181,9 @@ class SqlRecords:
             clauses.append("r.created_at < :until")
             params["until"] = to_micros(query.until)
         if not query.include_past:
-            clauses.append(
-                "r.valid_from <= :moment AND (r.valid_to IS NULL OR r.valid_to > :moment)"
-                " AND (r.expires_at IS NULL OR r.expires_at > :moment)"
-            )
-            clauses.append("r.superseded_by IS NULL")
-            params["moment"] = to_micros(now)
+            current, moment = current_at(now)
+            clauses += current
+            params |= moment
         return " AND ".join(clauses), params
 
 

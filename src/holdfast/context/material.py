@@ -1,0 +1,78 @@
+"""What a context can be made of, as it was read, and the pieces it is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from holdfast.domain.chunk import Hit
+from holdfast.domain.context import Dropped
+from holdfast.domain.message import Message
+from holdfast.domain.record import Record
+from holdfast.domain.session import Summary
+
+
+class Section(StrEnum):
+    """In the order they are printed: what changes least comes first, so that a prompt's beginning stays cached."""
+
+    LONG_TERM = "Long-term Memory"
+    USER = "User Memories"
+    WORKING = "Working Memory"
+    SEMANTIC = "Semantic Memory"
+    PROCEDURAL = "Procedural Memory"
+    EPISODIC = "Episodic Memory"
+    TODAY = "Today's Notes"
+    RECENT = "Recent Context"
+    RELEVANT = "Relevant Memory"
+    SUMMARY = "Summary"
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """``history`` are the newest messages that could fit; the texts are Markdown of the user's own files."""
+
+    session: str
+    now: datetime
+    query: str = ""
+    history: tuple[Message, ...] = ()
+    message_count: int = 0
+    summary: Summary | None = None
+    records: tuple[Record, ...] = ()
+    relevance: Mapping[str, float] = field(default_factory=dict)  # of records that were recalled
+    hits: tuple[Hit, ...] = ()
+    working_memory: str = ""
+    long_term: str = ""
+    today: str = ""
+    recent: str = ""
+    skill: str | None = None
+    failed: tuple[Dropped, ...] = ()
+
+
+class Entry(NamedTuple):
+    """One thing that may be printed in a section, and where it then stands among the section's entries."""
+
+    section: Section
+    text: str
+    tokens: int
+    what: Callable[[], str]  # for a person, when it is left out
+    place: tuple[str | int, ...] = ()
+    under: str = ""  # a line of ours that entries share, such as their day
+    hit: Hit | None = None
+    record: str | None = None
+    score: float = 0.0
+
+
+class Choice(NamedTuple):
+    """Entries in the order they are taken, and what was left out already."""
+
+    entries: list[Entry]
+    dropped: list[Dropped]
+
+
+def shown(text: str, most: int = 60) -> str:
+    """The beginning of a text, for a person who looks for what was left out."""
+    line = " ".join(text[: 2 * most].split())
+    return line if len(line) <= most and len(text) <= 2 * most else f"{line[:most].rstrip()}…"

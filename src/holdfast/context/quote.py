@@ -1,0 +1,70 @@
+"""Recalled text as quoted data: whatever it says, it cannot pass for a part of the prompt's own structure."""
+
+from __future__ import annotations
+
+import re
+
+# Whatever some reader takes for the end of a line is one, so that no line begins unseen.
+_BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_BLANK_LINES = re.compile(r"\n\s*\n")
+# Controls, and what reverses the direction of text, hide what a line says.
+_HIDDEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_ROLES = "system|developer|user|human|assistant|model|tool|function"
+_TAG = re.compile(rf"<(?=[/!?|]|[^\W\d]|\s*/?\s*(?:{_ROLES}|instructions?|memory)\b)", re.IGNORECASE)
+_CHAT_MARK = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS)\b)", re.IGNORECASE)
+_FENCE = re.compile(r"`{3,}|~{3,}")
+_ROLE = rf"(?:{_ROLES})\s*(?::|[—–]|-\s)"
+_RULE = r"(?:[-_*=][^\S\n]*)+$"
+_MARK = rf"(?=[\#>]|{_RULE}|{_ROLE})"
+_MARKS = re.compile(rf"^([^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
+# Behind the marks of a list a heading is one still.
+_LISTED = r"(?:[^\S\n]*+(?:[-+*]|\d{1,9}[.)])[^\S\n]++(?=\S))*+"
+_MARKS_IN_LISTS = re.compile(rf"^({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
+_BULLET = re.compile(r"^([^\S\n]*)(?=[-+*](?:\s|$))", re.MULTILINE)
+_NUMBER = re.compile(r"^([^\S\n]*\d{1,9})(?=[.)](?:\s|$))", re.MULTILINE)
+# Most of what is recalled is a line of plain words, with none of the above in it.
+_PLAIN = re.compile(
+    rf"(?!{_ROLE})(?:[^\W\d_]|[\"'(])[^\n\r\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff<\[`~]*",
+    re.IGNORECASE,
+)
+
+
+def quoted(text: str) -> str:
+    """The text with every mark escaped that would be structure: headings, lists, rules, fences, tags, role headers."""
+    if _PLAIN.fullmatch(text):
+        return text
+    lines = _BLANK_LINES.sub("\n", _plain(text)).strip("\n")
+    return _NUMBER.sub(r"\1\\", _BULLET.sub(r"\1\\", _MARKS.sub(r"\1\\", lines)))
+
+
+def quoted_document(text: str) -> str:
+    """The same for a text that has a section to itself: its lists and paragraphs stay as they are."""
+    return _MARKS_IN_LISTS.sub(r"\1\\", _plain(text)).strip("\n")
+
+
+def inline(text: str) -> str:
+    """A name or a title inside a line of ours."""
+    return quoted(" ".join(text.split()))
+
+
+def speaker(role: str | None, name: str | None) -> str:
+    """Who said it. A name that claims to be another role is shown as the name it is."""
+    if not name:
+        return role or "somebody"
+    claims = name.strip().casefold() in _ROLES.split("|") and name != role
+    return f'{role} "{inline(name)}"' if claims else inline(name)
+
+
+def _plain(text: str) -> str:
+    text = _HIDDEN.sub("", _BREAKS.sub("\n", text))
+    if "<" in text:
+        text = _TAG.sub("&lt;", text)
+    if "[" in text:
+        text = _CHAT_MARK.sub(r"\[", text)
+    return _FENCE.sub(lambda found: "\\" + "\\".join(found.group()), text)
+
+
+def item(label: str, text: str) -> str:
+    """An entry of a list. Its further lines are indented, so that every line at the margin is ours."""
+    body = quoted(text)
+    return f"- {label}{body if body.strip() else '…'}".replace("\n", "\n  ")

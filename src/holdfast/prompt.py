@@ -1,0 +1,180 @@
+"""Reading what a prompt is made of: everything in one transaction, and each part of memory may fail alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+
+from holdfast.context.assemble import assemble, budget_of
+from holdfast.context.material import Material, Section
+from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind
+from holdfast.domain.context import Context, Dropped
+from holdfast.domain.record import Record
+from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.text import optional_name
+from holdfast.domain.times import checked_time
+from holdfast.domain.values import checked_number
+from holdfast.errors import SessionNotFound
+from holdfast.recall import recipes, search
+from holdfast.recall.question import Question
+from holdfast.runtime import Runtime
+from holdfast.session import kv
+from holdfast.session.restore import restore
+from holdfast.storage.base import Tx
+
+log = logging.getLogger("holdfast.context")
+
+T = TypeVar("T")
+Recall = Callable[[Tx, Space, ChunkQuery, int], list[Hit]]
+
+_EACH = 24  # newest records of a layer among which the best are chosen, beside those that were recalled
+_RECORDS_ONLY = ChunkQuery(kinds=(SourceKind.RECORD,))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A wish for a context, checked."""
+
+    query: str
+    budget: int
+    skill: str | None
+    at: datetime
+    now: datetime
+
+
+def checked(
+    runtime: Runtime, query: object, max_tokens: object, model_window: object, skill: object, at: object
+) -> Asked:
+    limits, now = runtime.config.context, runtime.clock()
+    most = limits.max_tokens if max_tokens is None else checked_number(max_tokens, "max_tokens")
+    window = None if model_window is None else checked_number(model_window, "model_window")
+    return Asked(
+        search.checked_question(query),
+        budget_of(most, window, limits),
+        optional_name(skill, "skill"),
+        now if at is None else checked_time(at, "at"),
+        now,
+    )
+
+
+class Texts(NamedTuple):
+    """The user's own files, as Markdown."""
+
+    long_term: str = ""  # MEMORY.md
+    today: str = ""
+    recent: str = ""  # the notes of the days before
+
+
+NO_TEXTS = Texts()
+
+
+def context(runtime: Runtime, scope: Scope, agent: str, asked: Asked, texts: Texts = NO_TEXTS) -> Context:
+    recall = recalling(runtime, asked, _spaces(scope, agent))
+    material = runtime.store.read(lambda tx: _Reading(runtime, scope, agent, asked, texts, tx).material(recall))
+    return assemble(material, runtime.config.context, asked.budget, runtime.count, runtime.cost)
+
+
+def recalling(runtime: Runtime, asked: Asked, spaces: Iterable[Space]) -> Recall:
+    """The way into recall: what can be done before the transaction is done here, the rest when it is called."""
+    config = runtime.config.search
+    question, recipe = Question.read(asked.query, asked.at), recipes.named(config.recipe)
+    meanings = {space: runtime.meaning(space, asked.query) for space in spaces} if recipe.dense else {}
+
+    def recall(tx: Tx, space: Space, query: ChunkQuery, k: int) -> list[Hit]:
+        meaning = meanings.get(space)
+        return search.search(tx, space, search.Search(question, query, recipe, k, config, asked.now, meaning))
+
+    return recall
+
+
+@dataclass(slots=True)
+class _Reading:
+    runtime: Runtime
+    scope: Scope
+    agent: str
+    asked: Asked
+    texts: Texts
+    tx: Tx
+    failed: list[Dropped] = field(default_factory=list)
+
+    def material(self, recall: Recall) -> Material:
+        """The conversation first: without it there is no prompt. Memory after it, as far as it can be read."""
+        tx, scope, limits = self.tx, self.scope, self.runtime.config.context
+        info = tx.sessions.get(scope)
+        if info is None:
+            raise SessionNotFound(f"session {scope.session} is gone; it was deleted")
+        history = restore(tx, scope, self.asked.budget, limits.recent_messages, self.runtime.cost)
+        summary = tx.summaries.get(scope)
+        hits: list[Hit] = self._part(Section.RELEVANT, lambda: self._hits(recall), [])
+        relevance = {hit.source.id: hit.score for hit in reversed(hits) if hit.source.kind is SourceKind.RECORD}
+        records: list[Record] = self._part("records", lambda: self._records(relevance, recall), [])
+        return Material(
+            session=info.id,
+            now=self.asked.now,
+            query=self.asked.query,
+            history=tuple(history),
+            message_count=info.message_count,
+            summary=summary,
+            records=tuple(records),
+            relevance=relevance,
+            hits=tuple(hits),
+            long_term=self.texts.long_term,
+            today=self.texts.today,
+            recent=self.texts.recent,
+            working_memory=self._part(Section.WORKING, self._working_memory, ""),
+            skill=self.asked.skill,
+            failed=tuple(self.failed),
+        )
+
+    def _part(self, name: str, read: Callable[[], T], empty: T) -> T:
+        try:
+            return read()
+        except Exception as error:  # why: memory never breaks the agent; a prompt with less of it beats none
+            log.warning("a context goes without its %s: %s", name, error)
+            self.failed.append(Dropped(str(name), f"could not be read: {error}"))
+            return empty
+
+    def _hits(self, recall: Recall) -> list[Hit]:
+        limits = self.runtime.config.context
+        if not self.asked.query.strip() or not limits.hits or not limits.show_relevant:
+            return []
+        found = [
+            hit
+            for space in _spaces(self.scope, self.agent)
+            for hit in recall(self.tx, space, ChunkQuery(), limits.hits)
+        ]
+        return sorted(found, key=lambda hit: -hit.score)[: limits.hits]
+
+    def _records(self, relevance: dict[str, float], recall: Recall) -> list[Record]:
+        most = self.runtime.config.context.user_memories
+        found = [
+            record
+            for space in _spaces(self.scope, self.agent)
+            for record in self._standing(space, most + 1, _EACH, relevance)
+        ]
+        if sum(record.key is not None for record in found) <= most or not self.asked.query.strip():
+            return found
+        # There may be more than the newest: let recall look among the records alone for those that matter.
+        mine = _spaces(self.scope, self.agent)[0]
+        hits = recall(self.tx, mine, _RECORDS_ONLY, min(max(1, most), search.MAX_HITS))
+        relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
+        missing = relevance.keys() - {record.id for record in found}
+        return found + self._standing(mine, 0, 0, sorted(missing))
+
+    def _standing(self, space: Space, keyed: int, each: int, ids: Iterable[str]) -> list[Record]:
+        assert self.scope.session is not None
+        return self.tx.records.standing(space, self.scope.session, keyed, each, list(ids), self.asked.now)
+
+    def _working_memory(self) -> str:
+        cap = self.runtime.config.session.kv_cap
+        return kv.as_text(kv.get(self.tx, self.scope, kv.WORKING_MEMORY, cap))
+
+
+def _spaces(scope: Scope, agent: str) -> tuple[Space, Space, Space]:
+    """Whose memory a session may see: its user's, its agent's, and what is everybody's in the tenant."""
+    tenant, user = scope.tenant, scope.user
+    assert user is not None
+    return Space(tenant, Level.USER, user), Space(tenant, Level.AGENT, agent), Space(tenant, Level.GLOBAL, "")

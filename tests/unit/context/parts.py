@@ -1,0 +1,79 @@
+"""Values to build contexts from, and a reader of the rendered text that shares no code with the writer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from holdfast.config import Context as Limits
+from holdfast.context.assemble import assemble
+from holdfast.context.material import Material
+from holdfast.domain.chunk import Hit, Signal, Source, SourceKind
+from holdfast.domain.context import Context
+from holdfast.domain.message import Message
+from holdfast.domain.record import Layer, Record, RecordType
+from holdfast.domain.scope import Home, Level, Scope
+from holdfast.domain.tokens import TokenCounter, estimate
+from holdfast.domain.turns import estimated
+
+NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
+HERE, ELSEWHERE = "here", "elsewhere"
+
+
+def said(*texts: str, role: str = "user") -> tuple[Message, ...]:
+    return tuple(Message.new(role, text).stored_as(at, NOW) for at, text in enumerate(texts, start=1))
+
+
+def hit(
+    text: str, sequence: int = 1, session: str = ELSEWHERE, score: float = 0.9, days: int = 0, **source: Any
+) -> Hit:
+    where: dict[str, Any] = {
+        "kind": SourceKind.MESSAGE,
+        "id": session,
+        "role": "user",
+        "first_sequence": sequence,
+    } | source
+    where.setdefault("last_sequence", where["first_sequence"])
+    return Hit(
+        text,
+        score,
+        {"words": Signal(1, score)},
+        Source(created_at=NOW - timedelta(days=days), session_id=session, **where),
+    )
+
+
+def record(id: str, content: str, *, level: Level = Level.USER, session: str | None = None, **values: Any) -> Record:
+    user = "alice" if level in (Level.USER, Level.SESSION) else None
+    agent = "assistant" if level is Level.AGENT else None
+    home = Home(Scope("default", user=user, agent=agent, session=session), level)
+    given: dict[str, Any] = {"layer": Layer.SEMANTIC, "type": RecordType.FACT, "created_at": NOW, "updated_at": NOW}
+    return Record(id=id, home=home, content=content, **(given | values))
+
+
+def record_hit(found: Record, score: float = 0.9) -> Hit:
+    about = {"type": found.type.value} | ({"key": found.key} if found.key else {})
+    source = Source(SourceKind.RECORD, found.id, NOW, session_id=found.session_id)
+    return Hit(found.content, score, {}, source, about)
+
+
+def built(
+    budget: int = 4000, *, limits: Limits | None = None, count: TokenCounter = estimate, **material: Any
+) -> Context:
+    history: Sequence[Message] = material.get("history", ())
+    given: dict[str, Any] = {"session": HERE, "now": NOW, "message_count": len(history)} | material
+    cost = estimated if count is estimate else (lambda message: count(message.searchable))
+    return assemble(Material(**given), limits or Limits(), budget, count, cost)
+
+
+def headings(text: str) -> list[str]:
+    """What any Markdown reader could take for a heading: at any depth, underlined ones too."""
+    lines = re.split(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+", text)
+    atx = [line.strip() for line in lines if re.match(r"\s*(?:[-*+>]\s+)*#", line)]
+    underlined = [line for line in lines if re.fullmatch(r"\s*(?:=+|-+)\s*", line)]
+    return atx + underlined
+
+
+def items(body: str) -> list[str]:
+    return [line for line in body.split("\n") if re.match(r"\s*(?:[-*+]|\d+[.)])\s", line)]

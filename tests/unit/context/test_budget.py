@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.config import Context as Limits
+from holdfast.context.assemble import budget_of
+from holdfast.context.budget import allot
+from holdfast.errors import BudgetTooSmall, ConfigError
+
+SHARES = {"messages": 0.25, "standing": 0.25, "hits": 0.5}
+wants = st.fixed_dictionaries(dict.fromkeys(SHARES, st.integers(0, 5000)))
+
+
+@given(st.integers(0, 6000), wants)
+def test_nobody_gets_more_than_wanted_and_nothing_more_than_there_is(budget: int, wanted: dict[str, int]) -> None:
+    given_ = allot(budget, wanted, SHARES)
+    assert all(0 <= given_[name] <= wanted[name] for name in wanted)
+    assert sum(given_.values()) <= budget
+
+
+@given(st.integers(0, 6000), wants)
+def test_what_one_leaves_the_others_get(budget: int, wanted: dict[str, int]) -> None:
+    assert sum(allot(budget, wanted, SHARES).values()) >= min(budget, sum(wanted.values())) - len(wanted)
+
+
+@given(st.integers(0, 6000), wants)
+def test_everybody_has_their_share_if_they_want_it(budget: int, wanted: dict[str, int]) -> None:
+    given_ = allot(budget, wanted, SHARES)
+    assert all(given_[name] >= min(wanted[name], int(budget * SHARES[name])) for name in wanted)
+
+
+def test_shares_of_nothing_are_equal() -> None:
+    assert allot(10, {"a": 10, "b": 10}, {"a": 0.0, "b": 0.0}) == {"a": 5, "b": 5}
+    assert allot(-3, {"a": 10}, {"a": 1.0}) == {"a": 0}
+
+
+def test_a_model_keeps_room_for_its_reply() -> None:
+    assert budget_of(4000, None, Limits()) == 4000
+    assert budget_of(4000, 8000, Limits()) == 4000
+    assert budget_of(4000, 4000, Limits()) == 4000 - 1024
+    with pytest.raises(BudgetTooSmall, match="1024"):
+        budget_of(4000, 1024, Limits())
+    with pytest.raises(BudgetTooSmall, match="at least 1"):
+        budget_of(0, None, Limits())
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ConfigError, match="together"):
+        Limits(history_share=0.6, standing_share=0.5)
+    with pytest.raises(ConfigError, match="pack_hard"):
+        Limits(pack_soft=100, pack_hard=99)

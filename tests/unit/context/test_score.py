@@ -1,0 +1,61 @@
+"""The worth of a record, against sums done by hand."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from holdfast.context.score import coverage, score
+from holdfast.domain.record import RecordType
+from holdfast.storage.analysis import query_terms
+from tests.unit.context.parts import NOW, record
+
+
+@pytest.mark.parametrize(
+    ("type", "boost"),
+    [
+        ("failure", 0.12),
+        ("fix", 0.12),
+        ("constraint", 0.12),
+        ("decision", 0.08),
+        ("fact", 0.08),
+        ("preference", 0.08),
+        ("note", 0.05),
+        ("command_result", 0.05),
+        ("task_state", 0.05),
+    ],
+)
+def test_each_type_has_its_boost(type: str, boost: float) -> None:
+    found = record("r", "x", type=RecordType(type), confidence=0.0, salience=0.0)
+    assert score(found, 0.0, NOW) == pytest.approx(0.20 + boost)
+
+
+def test_the_parts_add_up() -> None:
+    found = record("r", "x", confidence=0.5, salience=0.25, updated_at=NOW - timedelta(days=7))
+    assert score(found, 0.75, NOW) == pytest.approx(0.40 * 0.75 + 0.20 * 0.5 + 0.20 * 0.25 + 0.20 * 0.5 + 0.08)
+
+
+def test_use_makes_a_record_recent_again() -> None:
+    old = NOW - timedelta(days=700)
+    unused, used = record("a", "x", updated_at=old), record("b", "x", updated_at=old, last_used_at=NOW)
+    assert score(used, 0, NOW) - score(unused, 0, NOW) == pytest.approx(0.20, abs=1e-6)
+
+
+def test_an_active_skill_counts_where_it_was_learned() -> None:
+    learned = record("a", "x", metadata={"skill": "sailing"})
+    assert score(learned, 0, NOW, "sailing") == pytest.approx(score(learned, 0, NOW) + 0.10)
+    assert score(learned, 0, NOW, "rowing") == score(learned, 0, NOW)
+
+
+def test_a_clock_that_went_back_makes_nothing_more_than_recent() -> None:
+    ahead = record("a", "x", updated_at=NOW + timedelta(days=1))
+    assert score(ahead, 0, NOW) == score(record("b", "x"), 0, NOW)
+
+
+def test_words_shared_with_the_question_are_relevance() -> None:
+    terms = frozenset(query_terms("What is my dog called?"))
+    assert coverage(terms, record("a", "The dog is called Biscuit")) == 1.0
+    assert coverage(terms, record("b", "Biscuit", key="dog_name")) == 0.5
+    assert coverage(terms, record("c", "It rains")) == 0.0
+    assert coverage(frozenset(), record("d", "dog")) == 0.0

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncHoldfast, Holdfast
+from holdfast.domain.tokens import estimate
+from holdfast.errors import InvalidInput
+from holdfast.providers.counter import checked_counter
+
+
+def by_letters(text: str) -> int:
+    return len(text)
+
+
+def test_without_a_counter_tokens_are_estimated() -> None:
+    assert checked_counter(None) is estimate
+
+
+def test_a_counter_counts() -> None:
+    count = checked_counter(by_letters)
+    assert count("four") == 4
+    assert count("") == 0
+
+
+def broken(text: str) -> int:
+    raise RuntimeError("no vocabulary")
+
+
+@pytest.mark.parametrize("wrong", [5, "gpt", broken, lambda _: None, lambda _: -1, lambda _: 1.5, lambda _: True])
+def test_what_cannot_count_is_refused_before_the_store_is_opened(wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match="counter"):
+        Holdfast.open(":memory:", counter=wrong)
+
+
+@pytest.mark.parametrize("later", [None, -1, ValueError("gone")])
+def test_a_counter_that_fails_later_costs_exactness_only(later: Any, caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[Any] = [3, later]
+
+    def tired(text: str) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    count = checked_counter(tired)
+    with caplog.at_level(logging.WARNING, "holdfast.providers"):
+        assert count("hello there") == estimate("hello there")
+    assert "counter" in caplog.text
+
+
+def test_contexts_and_restores_are_counted_by_it() -> None:
+    with Holdfast.open(":memory:", counter=by_letters) as hf:
+        session = hf.session("t", "1", user="alice")
+        for _ in range(10):
+            session.append("user", "0123456789")
+        hf.remember("Biscuit", user="alice", key="dog_name")
+        assert len(session.restore(max_tokens=35)) == 3
+        context = session.context("what?", max_tokens=240)
+        assert context.tokens == len(context.text) + sum(len(message.text) for message in context.messages)
+        assert context.tokens <= 240
+        assert "Biscuit" in context.text
+
+
+async def _tokens() -> int:
+    async with await AsyncHoldfast.open(":memory:", counter=by_letters) as hf:
+        session = await hf.session("t", "1")
+        await session.append("user", "hello")
+        return (await session.context()).tokens
+
+
+def test_the_asynchronous_face_takes_one_too() -> None:
+    import asyncio
+
+    assert asyncio.run(_tokens()) == 5
