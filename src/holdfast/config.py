@@ -271,11 +271,16 @@ def _yaml(content: bytes, where: str) -> object:
         raise ConfigError(f"{where}: is not YAML: {error}") from None
 
 
+_NO_SETTINGS = ("HOLDFAST_DATA", "HOLDFAST_CONFIG")  # where the store and the settings are
+
+
 def _from_env(env: Mapping[str, str]) -> _Given:
     """HOLDFAST_SEARCH_K is search.k. Variables of other names belong to others, unless they look like a slip of one."""
     variables = {f"HOLDFAST_{key.replace('.', '_').upper()}": key.partition(".") for key in _KEYS}
     prefixes = tuple(f"HOLDFAST_{section.upper()}_" for section in _SETTINGS)
     for name, text in env.items():
+        if name in _NO_SETTINGS:
+            continue
         if name in variables:
             section, _, key = variables[name]
             yield name, section, key, _SETTINGS[section][key].parse(text)

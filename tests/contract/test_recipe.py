@@ -31,15 +31,9 @@ def test_a_question_about_nothing_stored_finds_nothing(hf: Holdfast) -> None:
     assert hf.recall("What does my sister keep on the roof?", user="alice")
 
 
-def test_every_hit_shares_a_word_with_the_question_or_stands_beside_one_that_does(hf: Holdfast) -> None:
-    talk(
-        hf,
-        ("user", "", "A heron stood in the pond"),
-        ("assistant", "", "How long did it stay?"),
-        ("user", "", "Completely different matter"),
-    )
-    assert texts(hf.recall("heron", user="alice")) == ["A heron stood in the pond", "How long did it stay?"]
-    assert texts(hf.recall("heron", user="alice", recipe="words")) == ["A heron stood in the pond"]
+def test_every_hit_shares_a_word_with_the_question(hf: Holdfast) -> None:
+    talk(hf, ("user", "", "A heron stood in the pond"), ("user", "", "Completely different matter"))
+    assert texts(hf.recall("heron", user="alice")) == ["A heron stood in the pond"]
 
 
 def test_what_the_user_said_comes_before_what_the_assistant_said(hf: Holdfast) -> None:

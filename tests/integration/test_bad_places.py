@@ -153,7 +153,8 @@ def as_nobody(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     if os.geteuid() == 0:
         # Everything is imported while root can still read it.
         before += (
-            "import holdfast.engine, holdfast.storage.sqlite.store, holdfast.storage.sql.doctor, numpy, Stemmer\n"
+            "import holdfast.engine, holdfast.storage.sqlite.store, holdfast.storage.sql.doctor\n"
+            "import difflib, numpy, Stemmer\n"
             "from holdfast.storage.analysis import analyse; analyse('warm é')\n"
             "from holdfast.storage.sqlite.connection import statements; statements()\n"
             "from holdfast.storage.sql import migrate; migrate.load('holdfast.storage.sqlite')\n"

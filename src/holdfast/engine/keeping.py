@@ -28,7 +28,7 @@ class Keeping(Face):
 
     def start_worker(self) -> None:
         """Do background work in a thread from now on, until the store is closed."""
-        self._runtime.worker.start()
+        self._runtime.worker.start(stay=True)
 
     def file_sessions(self) -> FileSessions:
         """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""

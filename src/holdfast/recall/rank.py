@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Below these sums of what is shared with the question, nothing stored is about it.
 FLOOR_DENSE, FLOOR_COVER, FLOOR_DENSE_NAMED = 0.50, 0.5, 0.10
 FLOOR_SPREAD = 0.10
-# A chunk that shares no word with the question, nor stands beside one that does, is at least this near to be a hit.
+# A chunk that shares no word with the question is at least this near to be a hit.
 NEAR_ENOUGH = 0.20
 FLOOR_WORDS, FLOOR_KNOWN, FLOOR_WORDS_NAMED = 0.35, 0.25, 0.10
 _CHANCE_OF_MANY = math.sqrt(2 * math.log(600))  # of as many texts as the floor was found with
@@ -66,7 +66,7 @@ def rank(
     if recipe.fuse == "words":
         return _by_one(catalogue, "words", np.where(signals.words > 0, signals.words, -np.inf), allowed)
     words = smooth(catalogue, signals.words, *recipe.words_beside)
-    chosen = _best(np.where(words > 0, words, -np.inf), recipe.candidates, allowed)
+    chosen = _best(np.where(signals.words > 0, words, -np.inf), recipe.candidates, allowed)
     cosines = looked_closely(catalogue, signals, recipe, allowed, chosen)
     if recipe.floor and _nothing_stored(catalogue, question, signals, cosines):
         return NOTHING
@@ -74,7 +74,7 @@ def rank(
         return _by_one(catalogue, "vectors", _unknown_last(cosines, catalogue), allowed, recipe.candidates)
     dense = None if cosines is None else smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside)
     if dense is not None and cosines is not None:
-        near = (words > 0) | (np.nan_to_num(cosines) >= NEAR_ENOUGH)
+        near = (signals.words > 0) | (np.nan_to_num(cosines) >= NEAR_ENOUGH)
         chosen = (chosen | _best(np.where(np.isnan(cosines), -np.inf, dense), recipe.candidates, allowed)) & near
     at = np.flatnonzero(chosen)
     if not len(at):

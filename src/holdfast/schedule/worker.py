@@ -35,6 +35,7 @@ class Worker:
         self._starting = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
+        self._stays = False
         self._thread: threading.Thread | None = None
 
     def run(self, *, until_idle: bool, progress: Progress | None = None) -> int:
@@ -48,32 +49,50 @@ class Worker:
                 break
         return begun
 
-    def start(self) -> None:
-        """Work in a thread from now on. Starting twice is fine."""
+    def start(self, *, stay: bool = False) -> None:
+        """Work in a thread: until nothing is left to do, or to ``stay`` for what others will ask for."""
         with self._starting:
+            self._stays = self._stays or stay
+            self._wake.set()
             if self._handlers and not self._stopping and self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="holdfast-worker", daemon=True)
                 self._thread.start()
-        self._wake.set()
 
     def stop(self) -> None:
         """Finish the job at hand and no other."""
         with self._starting:
             self._stopping = True
+            thread = self._thread
         self._wake.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
 
     def _loop(self) -> None:
         while not self._stopping:
             self._wake.clear()
             try:
-                busy = self._one()
+                wait = 0.0 if self._one() else self._until_next()
             except StorageError as error:
-                log.warning("the worker cannot reach the store, it tries again: %s", error)
-                busy = False
-            if not busy and not self._stopping:
-                self._wake.wait(_LOOK_AGAIN_S)
+                log.warning("the worker cannot reach the store: %s", error)
+                wait = _LOOK_AGAIN_S if self._stays else None
+            if wait is None and self._leave():
+                return
+            if wait:
+                self._wake.wait(wait)
+
+    def _until_next(self) -> float | None:
+        """Seconds until there may be something to do; None when nothing is left and nobody wants it to stay."""
+        if self._stays:
+            return _LOOK_AGAIN_S
+        due = self._store.next_job(list(self._handlers))
+        return None if due is None else min(_LOOK_AGAIN_S, max(0.05, (due - self._clock()).total_seconds()))
+
+    def _leave(self) -> bool:
+        with self._starting:
+            if self._wake.is_set():  # somebody asked for it meanwhile
+                return False
+            self._thread = None
+            return True
 
     def _one(self) -> bool:
         with self._turn:
