@@ -1,7 +1,8 @@
 """How often recall finds the evidence in public conversations: through the public API, beside plain BM25.
 
 A hit covers the messages of its sequence range that hold its text. Questions without an answer are left out of recall;
-they show how often nothing is rightly returned.
+they show how often nothing is rightly returned. "in 2000" is the share of the evidence that is quoted in a context of
+so many tokens.
 """
 
 from __future__ import annotations
@@ -82,6 +83,12 @@ class Stored:
             for turn, message in zip(turns, stored, strict=True):
                 self._turns[session.id, message.sequence] = turn
         self.seconds = perf_counter() - start
+
+    def quoted(self, user: str, question: Question, max_tokens: int) -> frozenset[str]:
+        """The turns a prompt of that size holds, asked in a chat that has just begun."""
+        session = self.hf.session("bench", "a new chat", user=user)
+        context = session.context(question.text, max_tokens=max_tokens, at=question.at)
+        return frozenset().union(*self.covered(context.hits).turns)
 
     def ask(self, user: str, question: Question) -> list[Hit]:
         return self.hf.recall(question.text, user=user, k=DEPTH, at=question.at, recipe=self._recipe)
@@ -195,6 +202,9 @@ def _ask(
         report.silent.add({"silent": float(not hits)})
         return line
     ours = score(question, stored.covered(hits))
+    for size in CONTEXTS:
+        quoted = stored.quoted(conversation.id, question, size)
+        ours[f"in {size}"] = len(question.turns & quoted) / len(question.turns)
     turns = [conversation.turns[at] for at in plain.search(question.text, DEPTH)]
     beside = score(question, Found([frozenset([turn.id]) for turn in turns], [turn.session for turn in turns]))
     for category in (question.category, "all"):
@@ -203,13 +213,17 @@ def _ask(
     return line | {"ours": ours, "plain": beside}
 
 
+CONTEXTS = (2000, 4000)  # tokens
 COLUMNS = ("R@5", "R@10", "R@20", "NDCG@10", "any@5", "all@5", "any@10", "all@10")
+
+
+QUOTED = tuple(f"in {size}" for size in CONTEXTS)
 
 
 def as_json(report: Report) -> dict[str, Any]:
     def means(scores: Mapping[str, Scores]) -> dict[str, Any]:
         return {
-            category: {"questions": found.count} | {name: round(found.mean(name), 4) for name in COLUMNS}
+            category: {"questions": found.count} | {name: round(found.mean(name), 4) for name in found.sums}
             for category, found in scores.items()
         }
 
@@ -231,10 +245,11 @@ def table(name: str, report: Report) -> Iterator[str]:
         f"{name}: {report.messages:,} turns stored at {facts['messages_per_second']:,} a second;"
         f" recall p50 {facts['recall_p50_ms']} ms, p95 {facts['recall_p95_ms']} ms"
     )
-    yield f"{'':28}{'asked':>6}" + "".join(f"{column:>9}" for column in COLUMNS)
+    yield f"{'':28}{'asked':>6}" + "".join(f"{column:>9}" for column in (*COLUMNS, *QUOTED))
     for category in sorted(report.ours, key=lambda category: (category == "all", category)):
         for label, scores in ((category, report.ours[category]), ("  plain BM25", report.plain[category])):
-            yield f"{label:28}{scores.count:>6}" + "".join(f"{scores.mean(column):>9.3f}" for column in COLUMNS)
+            shown = (*COLUMNS, *QUOTED) if label == category else COLUMNS
+            yield f"{label:28}{scores.count:>6}" + "".join(f"{scores.mean(column):>9.3f}" for column in shown)
     yield f"rightly silent: {facts['rightly_silent']:.3f} of {facts['unanswerable']} questions without an answer"
 
 

@@ -181,7 +181,10 @@ def smooth(catalogue: Catalogue, scores: Array, before: float, after: float) -> 
 
 
 def _best_of_messages(catalogue: Catalogue, scores: Array) -> Array:
-    """Never below 0; the last one is beside nothing. A message's chunks nearly always lie together."""
+    """Never below 0. A message's chunks nearly always lie together.
+
+    Where a session begins or ends, the average stands for the message that is not there: nothing speaks for or against.
+    """
     best = np.zeros(catalogue.messages + 1, dtype=scores.dtype)
     if not len(scores):
         return best
@@ -192,6 +195,7 @@ def _best_of_messages(catalogue: Catalogue, scores: Array) -> Array:
     lower = best[message] < peaks  # a message in two places, of which the last was not the best
     if lower.any():
         np.maximum.at(best, message[lower], peaks[lower])
+    best[NONE] = scores.mean()
     return best
 
 
