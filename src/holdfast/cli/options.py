@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 Run = Callable[[argparse.Namespace], int]
 
 # The domain's words, repeated here so that showing help need not import it. A test keeps them equal.
+RECIPES = ("default", "words", "vectors", "weighted")
 KINDS = ("message", "record", "document")
 LAYERS = ("working", "episodic", "semantic", "procedural")
 TYPES = (

@@ -131,6 +131,7 @@ def hit(rank: int, given: Hit) -> Json:
         "signals": signals,
         "source": source(given.source),
         "metadata": dict(given.metadata),
+        "neighbours": [message(one) for one in given.neighbours],
     }
 
 

@@ -47,11 +47,13 @@ def _add_remember(commands: Any) -> None:
 
 
 def _add_recall(commands: Any) -> None:
-    recall_ = command(commands, "recall", "find what was said and remembered, by its words", recall)
+    recall_ = command(commands, "recall", "find what was said and remembered, by words and by meaning", recall)
     recall_.add_argument("query", metavar="QUERY", help="a question, or some words")
     options.add_owner(recall_)
     recall_.add_argument("-k", metavar="N", type=int, help="how many at most (default: search.k)")
     recall_.add_argument("--explain", action="store_true", help="say where each came from and why it won")
+    recall_.add_argument("--recipe", choices=options.RECIPES, help="how to rank (default: search.recipe)")
+    recall_.add_argument("--neighbours", metavar="N", type=int, default=0, help="show N messages around each as well")
     recall_.add_argument("--kind", action="append", choices=options.KINDS, help="only this; may be repeated")
     options.add_filters(recall_)
 
@@ -92,7 +94,15 @@ def given_text(text: str) -> str:
 def recall(args: Namespace) -> int:
     owner = options.owner(args)
     with opened(args) as hf:
-        hits = hf.recall(args.query, k=args.k, kinds=args.kind, **owner, **options.filters(args))
+        hits = hf.recall(
+            args.query,
+            k=args.k,
+            kinds=args.kind,
+            recipe=args.recipe,
+            neighbours=args.neighbours,
+            **owner,
+            **options.filters(args),
+        )
     lines = explained(hits) if args.explain else _listed(hits)
     found = [shapes.hit(rank, hit) for rank, hit in enumerate(hits, start=1)]
     show.answer(args, found, lines if hits else [NOTHING_FOUND])
@@ -101,7 +111,13 @@ def recall(args: Namespace) -> int:
 
 def _listed(hits: Sequence[Hit]) -> list[str]:
     rows = [(str(rank), speaker(hit), show.when(hit.source.created_at), hit.text) for rank, hit in enumerate(hits, 1)]
-    return show.table((">#", "WHO", "?WHEN", "TEXT"), rows)
+    return show.table((">#", "WHO", "?WHEN", "TEXT"), rows, [_beside(hit) for hit in hits])
+
+
+def _beside(hit: Hit) -> list[str]:
+    """The messages around a hit, each in a line."""
+    lines = (f"{message.sequence} {message.name or message.role}: {message.text}" for message in hit.neighbours)
+    return [f"      {show.cut(show.one_line(line), show.screen() - 6)}" for line in lines]
 
 
 def explained(hits: Sequence[Hit]) -> list[str]:
@@ -117,7 +133,8 @@ def explained(hits: Sequence[Hit]) -> list[str]:
         )
         for rank, hit in enumerate(hits, start=1)
     ]
-    return show.table(titles, rows, [[*show.indented(hit.text, 6), f"      {_source(hit)}"] for hit in hits])
+    below = [[*show.indented(hit.text, 6), f"      {_source(hit)}", *_beside(hit)] for hit in hits]
+    return show.table(titles, rows, below)
 
 
 def _signal(hit: Hit, name: str) -> str:

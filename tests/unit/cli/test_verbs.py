@@ -228,3 +228,21 @@ def test_tool_calls_are_shown(run, data):
     done = run("sessions", "show", session.id)
     assert 'calls weather {"city": "Ghent"}' in done.out
     assert "tool  failed" in done.out
+
+
+def test_recall_shows_the_messages_around_a_hit(run, talk):
+    done = run("recall", "heron", "--user", "ana", "--neighbours", "1")
+    assert "      2 assistant: " in done.out
+    [hit] = run("recall", "heron", "--user", "ana", "--neighbours", "1", "--json").json
+    assert [message["sequence"] for message in hit["neighbours"]] == [2]
+    assert run("recall", "heron", "--user", "ana", "--neighbours", "-1").status == 1
+
+
+def test_recall_by_another_recipe(run, talk, monkeypatch):
+    done = run("recall", "heron", "--user", "ana", "--recipe", "vectors", "--json")
+    assert done.error["code"] == "unsupported"
+    monkeypatch.setenv("HOLDFAST_EMBEDDING_MODEL", "hashed")
+    assert run("worker", "--until-idle", "--json").json == {"jobs": 1}
+    [hit, *_] = run("recall", "herons", "--user", "ana", "--recipe", "vectors", "--json").json
+    assert list(hit["signals"]) == ["vectors"]
+    assert run("worker", "--until-idle").out == "0 jobs done.\n"
