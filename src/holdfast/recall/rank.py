@@ -227,7 +227,7 @@ def _who_and_when(
 ) -> Array:
     message = catalogue.message[at]
     bonus = np.zeros(len(at))
-    if catalogue.names:
+    if catalogue.is_among_people:
         named = question.named(catalogue.names)
         if len(named) == 1:
             speaker = catalogue.speaker[message]
@@ -260,9 +260,9 @@ def _with_priors(
     np.maximum.at(best, session, fused)
     parts["session"] = z(best[session])
     final = z(fused) + recipe.session * parts["session"]
-    asking = catalogue.ends_asking if catalogue.names else catalogue.only_asks
+    asking = catalogue.ends_asking if catalogue.is_among_people else catalogue.only_asks
     final = final - recipe.asking * asking[message]
-    if catalogue.names:
+    if catalogue.is_among_people:
         final = final + recipe.length * (np.log1p(catalogue.words[at]) - 3)
     elif question.requests:
         final = final + recipe.wish * catalogue.standing_wish[at]

@@ -73,6 +73,11 @@ class Catalogue:
         return len(self.session)
 
     @property
+    def is_among_people(self) -> bool:
+        """Whether several speak under their names, rather than a user with an assistant."""
+        return len(self.names) > 1
+
+    @property
     def nbytes(self) -> int:
         arrays: int = sum(getattr(self, name).nbytes for name in _TYPES)
         return arrays + 100 * len(self.sessions)
