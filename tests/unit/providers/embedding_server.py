@@ -116,6 +116,14 @@ def trickles(handler: Handler) -> None:
         handler.wfile.flush()
 
 
+def trickles_headers(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.flush_headers()
+    while not handler.server.released.wait(0.05):
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+
+
 @contextmanager
 def embedding_server() -> Iterator[EmbeddingServer]:
     server = EmbeddingServer()

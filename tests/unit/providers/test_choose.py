@@ -34,8 +34,8 @@ def test_minilm():
 def test_openai(spec, name, url):
     chosen = embedder_named(spec, api_key="secret")
     assert isinstance(chosen, OpenAiEmbedder)
-    assert (chosen.name, chosen._url) == (name, url)
-    assert chosen._headers["Authorization"] == "Bearer secret"
+    assert (chosen.name, chosen._endpoint._url) == (name, url)
+    assert chosen._endpoint._headers["Authorization"] == "Bearer secret"
 
 
 @pytest.mark.parametrize("kind", ["sentence-transformers", "fastembed"])
