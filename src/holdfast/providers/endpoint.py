@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from math import inf
 from urllib.parse import urlsplit
 from zlib import crc32
@@ -24,7 +25,7 @@ ADVICE: Mapping[int, str] = {
 
 
 class Endpoint:
-    """``what`` names it in errors. ``path`` is put behind the address, unless it stands there already.
+    """``what`` names it in errors. ``path`` is put behind the address, less what of it stands there already.
 
     A limit, a fault of the server or of the network is tried again ``retries`` times, each after a longer wait;
     ``chance`` gives numbers from 0 to 1 that spread the waits of many clients, which without it differ by what they
@@ -36,8 +37,9 @@ class Endpoint:
         what: str,
         base_url: str,
         path: str,
-        key_header: Mapping[str, str],
+        headers: Mapping[str, str],
         *,
+        secret: str | None,
         retries: int,
         sleep: Callable[[float], None],
         chance: Callable[[], float] | None,
@@ -47,8 +49,8 @@ class Endpoint:
         self._what = what
         self._url = _checked_url(what, base_url, path)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "holdfast"}
-        self._headers |= key_header
-        self._secrets = [value.removeprefix("Bearer ") for value in key_header.values()]
+        self._headers |= headers
+        self._secret = secret
         self._retries = retries
         self._sleep = sleep
         self._chance = chance
@@ -80,9 +82,10 @@ class Endpoint:
             given = False
             try:
                 left = min(timeout, until - time.monotonic())
-                for data in post_events(self._url, body, headers, max(left, 0.001), self._limit):
-                    given = True
-                    yield data
+                with closing(post_events(self._url, body, headers, max(left, 0.001), self._limit)) as events:
+                    for data in events:
+                        given = True
+                        yield data
             except HttpFailure as failure:
                 if given:
                     raise
@@ -100,9 +103,7 @@ class Endpoint:
         return ProviderError(self.masked(": ".join(part for part in parts if part)))
 
     def masked(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "…")
-        return text
+        return text.replace(self._secret, "…") if self._secret else text
 
     def _wait_or_raise(self, failure: HttpFailure, attempt: int, body: bytes, until: float) -> None:
         failure.attempts = attempt + 1
@@ -110,6 +111,8 @@ class Endpoint:
             raise failure from None
         wait = self._wait(attempt, failure.retry_after, body, longest=_LONGEST_WAIT if until == inf else inf)
         if time.monotonic() + wait >= until:  # no time is left for another attempt: whoever waits is told at once
+            if failure.retry_after:
+                failure.what += f" and asks to wait {failure.retry_after:g} seconds"
             raise failure from None
         self._sleep(wait)
 
@@ -138,4 +141,11 @@ def _checked_url(what: str, base_url: str, path: str) -> str:
         raise ConfigError(f"the {what}'s address must begin with http:// or https:// and name a host")
     if parts.username is not None:
         raise ConfigError(f"the {what}'s address must hold no user or password; give an API key instead")
-    return parts._replace(path=parts.path.rstrip("/").removesuffix(path) + path, fragment="").geturl()
+    return parts._replace(path=_joined(parts.path.rstrip("/"), path), fragment="").geturl()
+
+
+def _joined(given: str, path: str) -> str:
+    """/v1 and /v1/messages is /v1/messages: addresses are copied with more or less of their end."""
+    ends = [path[:place] for place, character in enumerate(f"{path}/") if character == "/" and place]
+    there = max((end for end in ends if given.endswith(end)), key=len, default="")
+    return given.removesuffix(there) + path

@@ -27,7 +27,14 @@ class HttpFailure(Exception):
     """Why there is no answer: ``what`` it did, what it ``said``, and whether asking again may help."""
 
     def __init__(
-        self, what: str, *, passing: bool, status: int | None = None, said: str = "", retry_after: float | None = None
+        self,
+        what: str,
+        *,
+        passing: bool,
+        status: int | None = None,
+        said: str = "",
+        retry_after: float | None = None,
+        late: bool = False,
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -35,6 +42,7 @@ class HttpFailure(Exception):
         self.status = status
         self.said = said
         self.retry_after = retry_after
+        self.late = late
         self.attempts = 1
 
 
@@ -77,7 +85,7 @@ def _answering(url: str, body: bytes, headers: Mapping[str, str], timeout: float
     from holdfast.providers.opening import opener
 
     request = Request(url, body, dict(headers), method="POST")  # noqa: S310 -- the caller checked the scheme
-    late = HttpFailure(f"did not answer within {float(f'{timeout:.3g}'):g} seconds", passing=True)
+    late = HttpFailure(f"did not answer within {float(f'{timeout:.3g}'):g} seconds", passing=True, late=True)
     try:
         with opener(time.monotonic() + timeout).open(request, timeout=timeout) as response:
             yield response

@@ -46,6 +46,7 @@ class OpenAiEmbedder:
             base_url,
             "/embeddings",
             {"Authorization": f"Bearer {checked_key(api_key)}"} if api_key else {},
+            secret=api_key,
             retries=retries,
             sleep=sleep,
             chance=chance,
