@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from itertools import islice
 from math import isfinite
 from typing import Any, Final, NamedTuple, NoReturn
@@ -66,10 +67,14 @@ def parse_object(text: str) -> Reading:
 
 
 def _after_thinking(text: str) -> str:
-    """Some models think aloud first, and some servers drop the tag it begins with."""
-    if text.lstrip()[:1] in {"{", "[", "`"}:
-        return text
-    _, mark, after = text.partition("</think>")
+    """Some models think aloud first, and some servers drop the tag it begins with. It may also stand in a string."""
+    before, mark, after = text.partition("</think>")
+    if mark and "{" in before and not text.lstrip().startswith("<think>"):
+        reader = _Reader(text, before.index("{"))
+        with suppress(Unreadable):
+            reader.value()
+            if reader.at > len(before):
+                return text
     return after if mark else text
 
 
