@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -25,7 +24,7 @@ from holdfast.providers.llm import (
     checked_prices,
     cost_of,
 )
-from holdfast.providers.schema import Schema
+from holdfast.providers.schema import Schema, in_words
 from holdfast.providers.structured import clean_text
 
 log = logging.getLogger("holdfast.providers")
@@ -36,11 +35,6 @@ _ADVICE = {
     400: "check the model's name and whether the messages fit its window",
     413: "the messages are too long for it",
 }
-_INSTRUCTION = (
-    "Answer with one JSON object and nothing else: no explanation, no code fence. It must be valid against this JSON "
-    "Schema:\n{}"
-)
-
 Refused = frozenset[str]  # fields of a request that the server does not take
 
 
@@ -183,12 +177,14 @@ class HttpLlm:
 
 
 def instructed(request: LlmRequest, schema: Schema) -> tuple[Message, ...]:
-    """The messages, saying in words what a server cannot be told by a field."""
-    words = _INSTRUCTION.format(json.dumps(schema))
-    first, *rest = request.messages
-    if first.role == "system":
-        return (Message.new("system", f"{first.text}\n\n{words}"), *rest)
-    return (Message.new("system", words), *request.messages)
+    """The messages, saying in words what a server cannot be told by a field.
+
+    At the very end: small models do not follow what a system message says about form.
+    """
+    *before, last = request.messages
+    if last.role == "user":
+        return (*before, Message.new("user", f"{last.text}\n\n{in_words(schema)}"))
+    return (*request.messages, Message.new("user", in_words(schema)))
 
 
 def sendable(text: str) -> str:

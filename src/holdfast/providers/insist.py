@@ -8,13 +8,10 @@ from dataclasses import replace
 from holdfast.domain.message import Message
 from holdfast.errors import ProviderError
 from holdfast.providers.llm import Completion, Finish, LlmRequest
-from holdfast.providers.schema import Schema, fault
+from holdfast.providers.schema import Schema, fault, in_words, trimmed
 from holdfast.providers.structured import Unreadable, read_object
 
 _SHOWN = 4_000  # characters of a wrong answer that are worth sending back
-_CORRECTION = (
-    "That is not the answer that was asked for: {}. Answer again with one JSON object of that form and nothing else."
-)
 
 
 def insist(request: LlmRequest, ask: Callable[[LlmRequest], Completion], who: str) -> Completion:
@@ -39,14 +36,17 @@ def _with_data(completion: Completion, schema: Schema, who: str) -> Completion:
     if completion.finish is Finish.REFUSED:
         raise ProviderError(f"{who} refused to answer: {completion.text[:200]}".rstrip(": "))
     if completion.data is not None:
-        if reason := fault(completion.data, schema):
+        data = trimmed(completion.data, schema)
+        if reason := fault(data, schema):
             raise Unreadable(reason)
-        return completion
+        return replace(completion, data=data)
     reading = read_object(completion.text, schema)
     return replace(completion, data=reading.data, finish=Finish.LENGTH if reading.cut else completion.finish)
 
 
 def _corrected(request: LlmRequest, answer: Completion, error: Unreadable) -> LlmRequest:
-    said = Message.new("assistant", answer.text[:_SHOWN]) if answer.text.strip() else None
-    asked = Message.new("user", _CORRECTION.format(error))
-    return replace(request, messages=(*request.messages, *filter(None, [said]), asked))
+    """With the form in words: a server may have passed over the field that asked for it."""
+    assert request.schema is not None
+    said = [Message.new("assistant", answer.text[:_SHOWN])] if answer.text.strip() else []
+    asked = Message.new("user", f"That is not the answer that was asked for: {error}. {in_words(request.schema)}")
+    return replace(request, messages=(*request.messages, *said, asked))

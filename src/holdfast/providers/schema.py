@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -10,6 +11,8 @@ from holdfast.domain.text import shown
 from holdfast.errors import InvalidInput
 
 Schema = Mapping[str, Any]
+
+_BLANK = "…"
 
 _TYPES: Mapping[str, Callable[[object], bool]] = {
     "object": lambda value: isinstance(value, dict),
@@ -67,6 +70,44 @@ def fault(value: object, schema: Schema, where: str = "the answer") -> str | Non
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return _outside(value, schema, "imum", f"{where} is", "")
     return None
+
+
+def trimmed(value: Any, schema: Schema) -> Any:
+    """Without members nobody asked for, where the schema forbids them: what was asked for is not worth less by them."""
+    if isinstance(value, list) and "items" in schema:
+        return [trimmed(item, schema["items"]) for item in value]
+    if not isinstance(value, dict):
+        return value
+    known: Mapping[str, Schema] = schema.get("properties", {})
+    forbids = schema.get("additionalProperties") is False
+    return {name: trimmed(item, known.get(name, {})) for name, item in value.items() if name in known or not forbids}
+
+
+def in_words(schema: Schema) -> str:
+    """For a model: an example besides, since small ones repeat a bare schema instead of filling it."""
+    return (
+        "Answer with one JSON object and nothing else: no explanation, no code fence. It must be valid against the "
+        f"JSON Schema {json.dumps(schema)}, so it has this form:\n{json.dumps(_example(schema), ensure_ascii=False)}"
+    )
+
+
+def echo(value: object, schema: Schema) -> str | None:
+    """What to say to a model that gave the example back."""
+    blank = value == _example(schema) and _BLANK in json.dumps(value, ensure_ascii=False)
+    return "the answer is the form with nothing filled in" if blank else None
+
+
+def _example(schema: Schema) -> object:
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kind = next(iter(_kinds(schema)), "string")
+    if kind == "object":
+        return {name: _example(inner) for name, inner in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [_example(schema.get("items", {}))]
+    return {"boolean": True, "integer": schema.get("minimum", 0), "number": schema.get("minimum", 0.5)}.get(
+        kind, _BLANK
+    )
 
 
 def is_closed(schema: Schema) -> bool:

@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any, Final, NamedTuple, NoReturn
 
 from holdfast.domain.text import shown
-from holdfast.providers.schema import Schema, fault
+from holdfast.providers.schema import Schema, echo, fault, trimmed
 
 MAX_DEPTH = 64
 _BRACES_TRIED = 20  # why: a long text of nothing but braces must not be read from each of them
@@ -44,20 +44,38 @@ class Reading(NamedTuple):
 
 
 def read_object(text: str, schema: Schema) -> Reading:
-    """Raises Unreadable."""
-    reading = parse_object(text)
-    if reason := fault(reading.data, schema):
-        raise Unreadable(f"{reason}; the answer was cut off" if reading.cut else reason)
-    return reading
+    """The one object of that form in the text; others beside it are talk about it. Raises Unreadable."""
+    fitting: list[Reading] = []
+    reasons: list[str] = []
+    for said, cut in _objects(text):
+        reading = Reading(trimmed(said, schema), cut)
+        if reason := fault(reading.data, schema) or echo(reading.data, schema):
+            reasons.append(f"{reason}; the answer was cut off" if cut else reason)
+        elif reading not in fitting:
+            fitting.append(reading)
+    if not fitting:
+        raise Unreadable(reasons[0])
+    return _only(fitting)
 
 
 def parse_object(text: str) -> Reading:
-    """The one JSON object in the text. Raises Unreadable."""
+    """The one JSON object in the text, of any form. Raises Unreadable."""
+    return _only(_objects(text))
+
+
+def _only(found: list[Reading]) -> Reading:
+    if len(found) > 1:
+        raise Unreadable("the answer holds more than one JSON object")
+    return found[0]
+
+
+def _objects(text: str) -> list[Reading]:
+    """Each once, and at least one. Raises Unreadable."""
     said = _after_thinking(text)
     for exact in (text, said):
         value = _strictly(exact)
         if value is not None:
-            return Reading(_as_object(_cleaned(value)), cut=False)
+            return [Reading(_as_object(_cleaned(value)), cut=False)]
     if said.lstrip().startswith("<think>"):
         raise Unreadable("the answer ends before the thinking does")
     if not said.strip():
@@ -136,9 +154,9 @@ def _refuse_an_array(text: str) -> None:
             _as_object(value)
 
 
-def _among_chatter(text: str) -> Reading:
-    found: Reading | None = None
-    reason: Unreadable | None = None
+def _among_chatter(text: str) -> list[Reading]:
+    found: list[Reading] = []
+    reason = Unreadable("there is no JSON object in the answer")
     end = 0
     for brace in islice(re.finditer(r"\{", text), _BRACES_TRIED):
         if brace.start() < end:
@@ -147,18 +165,16 @@ def _among_chatter(text: str) -> Reading:
         try:
             reading = Reading(_cleaned(reader.value()), reader.cut)
         except Unreadable as error:
-            if found is None and reader.is_json:
+            if reader.is_json and not found:
                 raise  # what stands inside a broken object is not the answer
-            reason = reason or error
+            reason = error
             continue
         end = reader.at
-        if found is None or not found.data:
-            found = reading
-        elif reading.data and reading != found:
-            raise Unreadable("the answer holds more than one JSON object")
-    if found is None:
-        raise reason or Unreadable("there is no JSON object in the answer")
-    return found
+        if reading not in found:
+            found.append(reading)
+    if not found:
+        raise reason
+    return [reading for reading in found if reading.data] or found[:1]  # {} is a word among others
 
 
 class _Reader:

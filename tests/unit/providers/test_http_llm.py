@@ -354,6 +354,7 @@ def test_a_wrong_object_is_shown_to_the_model_once(llm, server, api):
     said = json.dumps(server.requests[1]["messages"])
     assert "town" in said
     assert "must have 'city', which is missing" in said
+    assert "so it has this form" in said
 
 
 def test_a_model_that_cannot_is_an_error_never_an_empty_result(llm, server, api):

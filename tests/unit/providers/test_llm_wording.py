@@ -172,8 +172,11 @@ def test_a_server_without_response_format_is_asked_in_words_from_then_on(server,
     with caplog.at_level(logging.WARNING):
         assert [openai.complete(CITY).data, openai.complete(CITY).data] == [{"city": "Lisbon"}, {"city": "Porto"}]
     assert ["response_format" in request for request in server.requests] == [True, False, False]
-    assert server.requests[1]["messages"][0]["role"] == "system"
-    assert json.dumps(CITY.schema) in server.requests[1]["messages"][0]["content"]
+    (message,) = server.requests[1]["messages"]
+    assert message["role"] == "user"
+    assert message["content"].startswith("Name a city.\n\nAnswer with one JSON object and nothing else")
+    assert json.dumps(CITY.schema) in message["content"]
+    assert message["content"].endswith('so it has this form:\n{"city": "…"}')
     assert "takes no response_format; it is left out from now on" in caplog.text
 
 
@@ -182,7 +185,8 @@ def test_a_server_without_forced_tools_is_asked_in_words_from_then_on(server, an
     request = LlmRequest(asking("Name a city.", system="Be short."), schema=CITY.schema)
     assert anthropic.complete(request).data == {"city": "Lisbon"}
     assert "tools" not in server.requests[1]
-    assert server.requests[1]["system"].startswith("Be short.\n\nAnswer with one JSON object")
+    assert server.requests[1]["system"] == "Be short."
+    assert "Answer with one JSON object" in server.requests[1]["messages"][-1]["content"][-1]["text"]
 
 
 def test_models_that_want_another_word_for_max_tokens_get_it(server, openai):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import InvalidInput
-from holdfast.providers.schema import checked_schema, fault, is_closed
+from holdfast.providers.schema import checked_schema, fault, in_words, is_closed, trimmed
 
 PERSON = {
     "type": "object",
@@ -91,3 +91,16 @@ def test_closed_is_what_requires_all_and_allows_nothing_else():
     assert not is_closed(PERSON)
     assert not is_closed({**closed, "additionalProperties": True})
     assert not is_closed({**closed, "properties": {"a": {"type": "array", "items": PERSON}}})
+
+
+def test_members_nobody_asked_for_are_left_out_where_they_are_forbidden():
+    people = {"type": "object", "properties": {"people": {"type": "array", "items": PERSON}}}
+    said = {"people": [{"name": "Ann", "town": "x"}, {"name": "Bob"}], "mood": "good"}
+    assert trimmed(said, people) == {"people": [{"name": "Ann"}, {"name": "Bob"}], "mood": "good"}
+    assert trimmed("text", people) == "text"
+
+
+def test_the_form_in_words_has_an_example():
+    people = {"type": "object", "properties": {"people": {"type": "array", "items": PERSON}}}
+    person = '{"name": "…", "age": 0, "mood": "good", "scores": [0.5], "sure": true}'
+    assert in_words(people).endswith(f'so it has this form:\n{{"people": [{person}]}}')
