@@ -1,4 +1,4 @@
-"""An embedder by the text a configuration holds."""
+"""An embedder, or a language model, by the text a configuration holds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 
 from holdfast.errors import ConfigError
 from holdfast.providers.embedder import Embedder
+from holdfast.providers.llm import Llm, Prices
 
 SPECS = ("auto", "none", "hashed", "minilm", "openai:MODEL@URL", "sentence-transformers:NAME", "fastembed:NAME")
-_OPENAI = re.compile(r"(?P<model>.+)@(?P<url>https?://.+)", re.IGNORECASE)  # a model's name may hold an @ too
+LLM_SPECS = ("none", "openai:MODEL@URL", "anthropic:MODEL", "anthropic:MODEL@URL")
+_AT = re.compile(r"(?P<model>.+)@(?P<url>https?://.+)", re.IGNORECASE)  # a model's name may hold an @ too
 
 
 def embedder_named(spec: str, *, api_key: str | None = None) -> Embedder | None:
@@ -40,10 +42,40 @@ def _installed() -> Embedder | None:
     return MiniLmEmbedder() if MiniLmEmbedder.is_installed() else None
 
 
+def llm_named(spec: str, *, api_key: str | None = None, prices: Prices | None = None) -> Llm | None:
+    """What ``spec`` names, one of LLM_SPECS; None for "none". Prices are for a million tokens: (in, out, cached)."""
+    kind, _, rest = spec.strip().partition(":")
+    found = _AT.fullmatch(rest)
+    if kind == "openai":
+        from holdfast.providers.openai_llm import OpenAiLlm
+
+        if found is None:  # what was given is not repeated: an address may hold a password
+            raise ConfigError(
+                "an OpenAI-compatible language model is written openai:MODEL@URL, "
+                "for example openai:qwen3@http://localhost:8080/v1"
+            )
+        return OpenAiLlm(found["url"], found["model"], api_key, prices=prices)
+    if kind == "anthropic":
+        return _anthropic(rest, found, api_key, prices)
+    if kind == "none" and not rest:
+        return None
+    raise ConfigError(f"{kind!r} is no language model; there are {', '.join(LLM_SPECS)}")
+
+
+def _anthropic(rest: str, found: re.Match[str] | None, api_key: str | None, prices: Prices | None) -> Llm:
+    from holdfast.providers.anthropic_llm import AnthropicLlm
+
+    if found is not None:
+        return AnthropicLlm(found["model"], api_key, found["url"], prices=prices)
+    if not rest or "://" in rest:
+        raise ConfigError("a model of Anthropic is written anthropic:MODEL, or anthropic:MODEL@URL for another server")
+    return AnthropicLlm(rest, api_key, prices=prices)
+
+
 def _openai(rest: str, api_key: str | None) -> Embedder:
     from holdfast.providers.openai_embeddings import OpenAiEmbedder
 
-    found = _OPENAI.fullmatch(rest)
+    found = _AT.fullmatch(rest)
     if found is None:  # what was given is not repeated: an address may hold a password
         raise ConfigError(
             "an OpenAI-compatible embedder is written openai:MODEL@URL, for example openai:bge-m3@http://localhost:8080/v1"

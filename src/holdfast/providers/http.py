@@ -1,23 +1,24 @@
-"""One JSON request over HTTP with the standard library: bounded in time and size, and never led elsewhere."""
+"""JSON requests over HTTP with the standard library: bounded in time and size, and never led elsewhere."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from holdfast.providers.sse import events
+
 if TYPE_CHECKING:
     from http.client import HTTPResponse
-    from urllib.request import OpenerDirector
 
 Answer = Any  # whatever the JSON holds
 
-_MAX_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 _PIECE = 1 << 16
 _PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 
@@ -26,7 +27,14 @@ class HttpFailure(Exception):
     """Why there is no answer: ``what`` it did, what it ``said``, and whether asking again may help."""
 
     def __init__(
-        self, what: str, *, passing: bool, status: int | None = None, said: str = "", retry_after: float | None = None
+        self,
+        what: str,
+        *,
+        passing: bool,
+        status: int | None = None,
+        said: str = "",
+        retry_after: float | None = None,
+        late: bool = False,
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -34,62 +42,76 @@ class HttpFailure(Exception):
         self.status = status
         self.said = said
         self.retry_after = retry_after
+        self.late = late
+        self.attempts = 1
 
 
-def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Answer:
+def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout: float, limit: int = MAX_BYTES) -> Answer:
+    """The answer's JSON, whole within ``timeout`` seconds and ``limit`` bytes. Raises HttpFailure."""
+    with _answering(url, body, headers, timeout) as response:
+        content = b"".join(_pieces(response, limit))
+    return as_json(content)
+
+
+def post_events(
+    url: str, body: bytes, headers: Mapping[str, str], timeout: float, limit: int = MAX_BYTES
+) -> Generator[str]:
+    """The data of each server-sent event, as they come; an answer that is no stream is one event.
+
+    Raises HttpFailure, and not only at the first: a stream may break off. Closing it hangs up.
+    """
+    with _answering(url, body, headers, timeout) as response:
+        if response.headers.get_content_type() == "text/event-stream":
+            yield from events(_pieces(response, limit))
+        else:
+            yield b"".join(_pieces(response, limit)).decode("utf-8", "replace")
+
+
+def as_json(content: bytes | str) -> Answer:
     """Raises HttpFailure."""
-    from http.client import HTTPException
-    from urllib.error import HTTPError, URLError
-    from urllib.request import Request
-
-    request = Request(url, body, dict(headers), method="POST")  # noqa: S310 -- the caller checked the scheme
-    until = time.monotonic() + timeout
-    try:
-        with _opener().open(request, timeout=timeout) as response:
-            content = _read(response, until)
-    except HTTPError as error:
-        with error:
-            raise _refused(error.code, error.headers, _said(error)) from None
-    except TimeoutError:
-        raise HttpFailure(f"did not answer within {timeout:g} seconds", passing=True) from None
-    except URLError as error:
-        if isinstance(error.reason, TimeoutError):
-            raise HttpFailure(f"did not answer within {timeout:g} seconds", passing=True) from None
-        distrusted = "CERTIFICATE_VERIFY_FAILED" in str(error.reason)
-        raise HttpFailure(f"cannot be reached ({error.reason})", passing=not distrusted) from None
-    except (HTTPException, OSError) as error:
-        raise HttpFailure(f"broke off ({error or type(error).__name__})", passing=True) from None
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
         raise HttpFailure("answered what is no JSON", passing=False) from None
 
 
-def _opener() -> OpenerDirector:
-    """Follows no redirect: the headers hold a key, and a POST that moves is a wrong address."""
-    from urllib.request import HTTPRedirectHandler, build_opener
+@contextmanager
+def _answering(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Iterator[HTTPResponse]:
+    """An answer to read. Whatever fails, the reading included, is an HttpFailure."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request
 
-    class NoRedirect(HTTPRedirectHandler):
-        def redirect_request(self, *args: object) -> None:
-            return None
+    from holdfast.providers.opening import opener
 
-    return build_opener(NoRedirect)
+    request = Request(url, body, dict(headers), method="POST")  # noqa: S310 -- the caller checked the scheme
+    late = HttpFailure(f"did not answer within {float(f'{timeout:.3g}'):g} seconds", passing=True, late=True)
+    try:
+        with opener(time.monotonic() + timeout).open(request, timeout=timeout) as response:
+            yield response
+    except HTTPError as error:
+        with error:
+            raise _refused(error.code, error.headers, _said(error)) from None
+    except TimeoutError:
+        raise late from None
+    except URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            raise late from None
+        distrusted = "CERTIFICATE_VERIFY_FAILED" in str(error.reason)
+        raise HttpFailure(f"cannot be reached ({error.reason})", passing=not distrusted) from None
+    except (HTTPException, OSError) as error:
+        raise HttpFailure(f"broke off ({error or type(error).__name__})", passing=True) from None
 
 
-def _read(response: HTTPResponse, until: float) -> bytes:
-    """The timeout of a socket is for each piece; this one is for all of them."""
-    pieces: list[bytes] = []
+def _pieces(response: HTTPResponse, limit: int) -> Iterator[bytes]:
     size, promised = 0, response.length  # none when the end says itself where it is
     while size != promised and (piece := response.read1(_PIECE)):
-        pieces.append(piece)
         size += len(piece)
-        if time.monotonic() > until:
-            raise TimeoutError
-        if size > _MAX_BYTES:
-            raise HttpFailure(f"answered more than {_MAX_BYTES >> 20} MB", passing=False)
+        if size > limit:
+            raise HttpFailure(f"answered more than {limit >> 20} MB", passing=False)
+        yield piece
     if promised is not None and size < promised:
         raise ConnectionError(f"{promised - size} bytes are missing")
-    return b"".join(pieces)
 
 
 def _refused(status: int, headers: Message, said: str) -> HttpFailure:
@@ -103,14 +125,23 @@ def _refused(status: int, headers: Message, said: str) -> HttpFailure:
 
 
 def _said(response: Any) -> str:
-    """The message of an error answer, in one line: OpenAI's form where it is that, else its beginning."""
+    """The message of an error answer, in one line: found where most put it, else the answer's beginning."""
+    from http.client import HTTPException
+
     try:
-        text = response.read1(_PIECE).decode("utf-8", "replace")
-    except OSError:
+        text = response.read(_PIECE).decode("utf-8", "replace")
+    except (HTTPException, OSError):
         return ""
-    with suppress(ValueError, LookupError, TypeError, RecursionError):
-        text = str(json.loads(text)["error"]["message"])
+    with suppress(ValueError, RecursionError):
+        text = error_message(json.loads(text)) or text
     return " ".join(text.split())
+
+
+def error_message(answer: Answer) -> str:
+    """``{"error": {"message": …}}``, which OpenAI and Anthropic say, or a plain text in its place; else nothing."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return message if isinstance(message, str) else ""
 
 
 def _retry_after(headers: Message) -> float | None:

@@ -25,7 +25,8 @@ class EmbeddingServer(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.plan: list[Answering] = []  # how to answer the next requests; well, when there is nothing left
+        self.plan: list[Answering] = []  # how to answer the next requests; as usual, when there is nothing left
+        self.usual: Answering = well
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.released = threading.Event()
@@ -47,7 +48,7 @@ class Handler(BaseHTTPRequestHandler):
         self.given["path"] = self.path
         self.server.requests.append(self.given)
         self.server.keys.append(self.headers["Authorization"])
-        (self.server.plan.pop(0) if self.server.plan else well)(self)
+        (self.server.plan.pop(0) if self.server.plan else self.server.usual)(self)
 
     def do_GET(self) -> None:
         self.server.requests.append({"path": self.path})
@@ -113,6 +114,14 @@ def trickles(handler: Handler) -> None:
     handler.end_headers()
     while not handler.server.released.wait(0.05):
         handler.wfile.write(b" ")
+        handler.wfile.flush()
+
+
+def trickles_headers(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.flush_headers()
+    while not handler.server.released.wait(0.05):
+        handler.wfile.write(b"x")
         handler.wfile.flush()
 
 

@@ -5,9 +5,11 @@ from importlib.util import find_spec
 import pytest
 
 from holdfast.errors import ConfigError, Unsupported
-from holdfast.providers.choose import SPECS, embedder_named
+from holdfast.providers.anthropic_llm import AnthropicLlm
+from holdfast.providers.choose import LLM_SPECS, SPECS, embedder_named, llm_named
 from holdfast.providers.hashed import HashedEmbedder
 from holdfast.providers.openai_embeddings import OpenAiEmbedder
+from holdfast.providers.openai_llm import OpenAiLlm
 
 
 def test_none_and_hashed():
@@ -34,8 +36,8 @@ def test_minilm():
 def test_openai(spec, name, url):
     chosen = embedder_named(spec, api_key="secret")
     assert isinstance(chosen, OpenAiEmbedder)
-    assert (chosen.name, chosen._url) == (name, url)
-    assert chosen._headers["Authorization"] == "Bearer secret"
+    assert (chosen.name, chosen._endpoint._url) == (name, url)
+    assert chosen._endpoint._headers["Authorization"] == "Bearer secret"
 
 
 @pytest.mark.parametrize("kind", ["sentence-transformers", "fastembed"])
@@ -62,3 +64,61 @@ def test_openai_without_model_or_address(spec):
     with pytest.raises(ConfigError, match="openai:MODEL@URL") as caught:
         embedder_named(spec)
     assert "password" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "name", "url"),
+    [
+        (
+            "openai:qwen3@http://localhost:8080/v1",
+            OpenAiLlm,
+            "openai:qwen3",
+            "http://localhost:8080/v1/chat/completions",
+        ),
+        ("openai:@cf/x:y@https://h/v1", OpenAiLlm, "openai:@cf/x:y", "https://h/v1/chat/completions"),
+        ("anthropic:claude", AnthropicLlm, "anthropic:claude", "https://api.anthropic.com/v1/messages"),
+        (
+            "anthropic:claude@20250101",
+            AnthropicLlm,
+            "anthropic:claude@20250101",
+            "https://api.anthropic.com/v1/messages",
+        ),
+        (" anthropic:claude@http://h:1/v1?a=b ", AnthropicLlm, "anthropic:claude", "http://h:1/v1/messages?a=b"),
+    ],
+)
+def test_language_models(spec, kind, name, url):
+    chosen = llm_named(spec, api_key="secret", prices={"qwen3": (1, 2, 3)})
+    assert isinstance(chosen, kind)
+    assert (chosen.name, chosen._endpoint._url, chosen._prices) == (name, url, {"qwen3": (1, 2, 3)})
+    assert "secret" in chosen._endpoint._headers.get("x-api-key", chosen._endpoint._headers.get("Authorization"))
+
+
+def test_no_language_model():
+    assert llm_named("none") is None
+
+
+@pytest.mark.parametrize("spec", ["", "unknown", "none:x", "OPENAI:m@http://h", "fake:x"])
+def test_an_unknown_language_model_lists_what_there_is(spec):
+    with pytest.raises(ConfigError) as caught:
+        llm_named(spec)
+    assert all(known in str(caught.value) for known in LLM_SPECS)
+
+
+@pytest.mark.parametrize(
+    ("spec", "form"),
+    [
+        ("openai", "openai:MODEL@URL"),
+        ("openai:", "openai:MODEL@URL"),
+        ("openai:model", "openai:MODEL@URL"),
+        ("openai:m@ftp://u:password@h", "openai:MODEL@URL"),
+        ("anthropic", "anthropic:MODEL@URL"),
+        ("anthropic:", "anthropic:MODEL@URL"),
+        ("anthropic:m@ftp://u:password@h", "anthropic:MODEL@URL"),
+        ("anthropic:m@https://u:password@h", "user or password"),
+        ("anthropic:claude", "needs an API key"),
+    ],
+)
+def test_a_language_model_without_what_it_needs(spec, form):
+    with pytest.raises(ConfigError, match=form) as caught:
+        llm_named(spec)
+    assert "u:password" not in str(caught.value)

@@ -16,6 +16,7 @@ from tests.unit.providers.embedding_server import (
     status,
     stays_open,
     trickles,
+    trickles_headers,
     vectors,
 )
 
@@ -63,7 +64,18 @@ def test_a_query_in_the_address_is_kept_and_never_shown(server):
     assert server.requests[0]["path"] == f"/v1/embeddings?api-version=1&key={KEY}"
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8080", "file:///etc/passwd", "http://", "https://user:secret@host/v1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost:8080",
+        "file:///etc/passwd",
+        "http://",
+        "https://user:secret@host/v1",
+        "http://h:port",
+        "http://h/v1?key=secret x",
+    ],
+)
 def test_a_wrong_address_is_refused_at_once(url):
     with pytest.raises(ConfigError) as caught:
         OpenAiEmbedder(url, "small")
@@ -148,7 +160,7 @@ def test_what_will_not_pass_is_not_tried_again(server, embedder, waits, code, ad
     assert (waits, len(server.requests)) == ([], 1)
 
 
-@pytest.mark.parametrize("answering", [hangs, trickles])
+@pytest.mark.parametrize("answering", [hangs, trickles, trickles_headers])
 def test_a_server_that_hangs_is_left(server, waits, answering):
     embedder = OpenAiEmbedder(server.url, "small", KEY, timeout=0.3, retries=1, sleep=waits.append)
     server.plan = [answering, answering]

@@ -1,0 +1,78 @@
+"""How an address is opened: with one deadline for all of the answer, and following no redirect.
+
+Imported late: what it needs of the standard library is heavy.
+"""
+
+from __future__ import annotations
+
+import time
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from io import BufferedReader, RawIOBase
+from socket import socket
+from typing import Any
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
+
+
+def opener(until: float) -> OpenerDirector:
+    """``until`` is a moment of the monotonic clock, after which reading raises TimeoutError."""
+    return build_opener(_NoRedirect, _Http(until), _Https(until))
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """The headers hold a key, and a POST that moves is a wrong address."""
+
+    def redirect_request(self, *args: object) -> None:
+        return None
+
+
+class _Http(HTTPHandler):
+    def __init__(self, until: float) -> None:
+        super().__init__()
+        self._until = until
+
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(lambda *args, **options: _punctual(HTTPConnection(*args, **options), self._until), req)
+
+
+class _Https(HTTPSHandler):
+    def __init__(self, until: float) -> None:
+        super().__init__()
+        self._until = until
+
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(lambda *args, **options: _punctual(HTTPSConnection(*args, **options), self._until), req)
+
+
+def _punctual(connection: HTTPConnection, until: float) -> HTTPConnection:
+    class Response(HTTPResponse):
+        def __init__(self, sock: socket, *args: Any, **options: Any) -> None:
+            super().__init__(sock, *args, **options)
+            self.fp.close()
+            self.fp = BufferedReader(_Punctual(sock, until))
+
+    connection.response_class = Response
+    return connection
+
+
+class _Punctual(RawIOBase):
+    """A socket's own timeout is for each piece: one byte in time, again and again, would hold a caller for ever."""
+
+    def __init__(self, sock: socket, until: float) -> None:
+        super().__init__()
+        self._socket = sock
+        self._bytes = sock.makefile("rb", buffering=0)
+        self._until = until
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+        return self._bytes.readinto(buffer)
+
+    def close(self) -> None:
+        self._bytes.close()
+        super().close()

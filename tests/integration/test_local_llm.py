@@ -1,0 +1,199 @@
+"""The language model providers against a real model behind HTTP, small enough to run in a test."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from holdfast.errors import ProviderError
+from holdfast.providers.anthropic_llm import AnthropicLlm
+from holdfast.providers.choose import llm_named
+from holdfast.providers.llm import Completion, Finish, LlmRequest, asking
+from holdfast.providers.openai_llm import OpenAiLlm
+from holdfast.providers.recorded_llm import RecordedLlm
+from tests.integration.local_llm import MODEL, LocalLlm, local_llm, missing
+
+pytestmark = [
+    pytest.mark.llm_server,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("llm_server"),
+    pytest.mark.skipif(missing() is not None, reason=f"no local language model: {missing()}"),
+]
+
+HELLO = LlmRequest(asking("Say hello."), max_tokens=20, temperature=0)
+LONG = LlmRequest(asking("Tell a very long story about the sea."), max_tokens=1800, temperature=0)
+CITY = LlmRequest(
+    asking("Give me a city in Portugal."),
+    max_tokens=60,
+    temperature=0,
+    schema={
+        "type": "object",
+        "properties": {"city": {"type": "string", "minLength": 1}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LocalLlm]:
+    with local_llm() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("no_proxy", "*")
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def llm(request: pytest.FixtureRequest, server: LocalLlm) -> OpenAiLlm | AnthropicLlm:
+    """The server speaks both."""
+    return (
+        OpenAiLlm(server.url + "/v1", MODEL) if request.param == "openai" else AnthropicLlm(MODEL, base_url=server.url)
+    )
+
+
+def test_a_plain_completion(llm):
+    answer = llm.complete(HELLO)
+    assert "Hello" in answer.text
+    assert answer.finish is Finish.LENGTH
+
+
+def test_a_spec_is_enough(server):
+    chosen = llm_named(f"openai:{MODEL}@{server.url}/v1", prices={MODEL: (1.0, 2.0, 0.5)})
+    assert chosen is not None
+    usage = chosen.complete(HELLO).usage
+    fresh = usage.input_tokens - usage.cached_tokens
+    assert usage.cost == pytest.approx((fresh * 1 + usage.output_tokens * 2 + usage.cached_tokens * 0.5) / 1e6)
+
+
+def test_the_numbers_of_the_bill(llm):
+    llm.complete(HELLO)
+    again = llm.complete(HELLO).usage
+    assert again.output_tokens == 20
+    assert 10 < again.input_tokens < 60
+    assert 0 < again.cached_tokens < again.input_tokens  # the server remembers the beginning, and says so
+    assert (again.cost, again.estimated) == (None, False)
+
+
+def test_a_stream_is_the_same_answer_in_pieces(llm):
+    whole = llm.complete(HELLO)
+    *pieces, streamed = llm.stream(HELLO)
+    assert len(pieces) > 10
+    assert "".join(pieces) == streamed.text == whole.text
+    assert streamed.finish is whole.finish
+    assert streamed.usage == llm.complete(HELLO).usage
+
+
+def test_stop_words_stop(llm):
+    request = LlmRequest(asking("Say: one, two, three, four."), max_tokens=50, temperature=0, stop=("three",))
+    answer = llm.complete(request)
+    assert "three" not in answer.text
+    assert answer.finish is Finish.STOP
+
+
+def test_a_structured_answer_by_the_servers_own_means(server):
+    answer = OpenAiLlm(server.url + "/v1", MODEL).complete(CITY)
+    assert answer.data.keys() == {"city"}
+    assert answer.finish is Finish.STOP
+
+
+def test_structured_answers_asked_for_in_words_are_read_out_of_chatter(server):
+    """What the model says to each depends on the machine; that some of it is an object among words does not."""
+    llm = OpenAiLlm(server.url + "/v1", MODEL)
+    llm._refused = frozenset({"response_format"})
+    repaired = 0
+    for place in ("Portugal", "France", "Japan", "Italy", "Spain", "Brazil"):
+        try:
+            answer = llm.complete(replace(CITY, messages=asking(f"Give me a city in {place}.")))
+        except ProviderError as error:
+            assert_says_why(error)
+            continue
+        assert answer.data.keys() == {"city"}
+        repaired += not is_json(answer.text)
+    assert repaired
+
+
+def assert_says_why(error):
+    assert "was asked twice for a JSON object and gave none: " in str(error)
+
+
+def is_json(text):
+    try:
+        return bool(json.loads(text))
+    except ValueError:
+        return False
+
+
+def test_a_form_the_model_is_not_up_to_is_an_error(server):
+    """This server passes over the tool it is told to force; the model then has words only, and is too weak for them."""
+    with pytest.raises(ProviderError, match="was asked twice for a JSON object and gave none"):
+        AnthropicLlm(MODEL, base_url=server.url).complete(replace(CITY, max_tokens=8))
+
+
+def test_a_prompt_beyond_the_window_says_so(llm):
+    with pytest.raises(ProviderError, match=r"exceeds the available context size.*fit its window"):
+        llm.complete(LlmRequest(asking("word " * 5000)))
+
+
+def test_a_wrong_address_says_so(server):
+    with pytest.raises(ProviderError, match=r"answered 404.*usually ends in /v1"):
+        OpenAiLlm(server.url + "/nothing", MODEL).complete(HELLO)
+
+
+def test_an_answer_that_takes_too_long_is_left_and_the_server_is_free_again(llm):
+    started = time.monotonic()
+    with pytest.raises(ProviderError, match="did not answer within 1 seconds"):
+        llm.complete(replace(LONG, timeout=1))
+    assert time.monotonic() - started < 3
+    assert llm.complete(HELLO).text
+
+
+def test_a_stream_that_is_closed_stops_the_model(llm):
+    pieces = llm.stream(LONG)
+    assert next(pieces)
+    pieces.close()
+    started = time.monotonic()
+    llm.complete(HELLO)
+    assert time.monotonic() - started < 10  # the whole story takes longer, and there is one place to sit
+
+
+def test_a_server_that_hangs_is_left(llm, server):
+    server.signal(signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        with pytest.raises(ProviderError, match="did not answer within 1 seconds"):
+            llm.complete(replace(HELLO, timeout=1))
+        assert time.monotonic() - started < 3
+    finally:
+        server.signal(signal.SIGCONT)
+    assert llm.complete(HELLO).text
+
+
+def test_a_server_killed_in_the_middle(tmp_path):
+    with local_llm() as doomed:
+        llm = OpenAiLlm(doomed.url + "/v1", MODEL, retries=1)
+        recorded = RecordedLlm(tmp_path / "answers.jsonl", llm)
+        said = recorded.complete(HELLO)
+        pieces = recorded.stream(LONG)
+        shown = [next(pieces) for _ in range(3)]
+        assert all(isinstance(piece, str) for piece in shown)
+        doomed.kill()
+        started = time.monotonic()
+        with pytest.raises(ProviderError, match="broke off"):
+            list(pieces)
+        with pytest.raises(ProviderError, match="cannot be reached"):
+            llm.complete(HELLO)
+        assert time.monotonic() - started < 5
+    played = RecordedLlm(tmp_path / "answers.jsonl")
+    assert played.complete(HELLO) == said  # what it said outlives it; what it did not finish was not kept
+    assert isinstance(said, Completion)
+    with pytest.raises(ProviderError, match="holds no answer"):
+        played.complete(LONG)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import InvalidInput, ProviderError
+from holdfast.providers.fake_llm import FakeLlm
+from holdfast.providers.llm import Completion, Finish, LlmRequest, asking
+from tests.unit.providers.llm_server import CITY, QUESTION
+
+
+def test_one_answer_for_ever():
+    fake = FakeLlm("Yes.")
+    assert [fake.complete(QUESTION).text for _ in range(3)] == ["Yes."] * 3
+    assert fake.calls == [QUESTION] * 3
+    assert (fake.name, fake.model) == ("fake:fake", "fake")
+
+
+def test_answers_in_turn_and_then_none_left():
+    fake = FakeLlm(["one", {"a": 1}, Completion("three", finish=Finish.LENGTH), RuntimeError("four")])
+    assert [fake.complete(QUESTION).text for _ in range(2)] == ["one", '{"a": 1}']
+    assert fake.complete(QUESTION).finish is Finish.LENGTH
+    with pytest.raises(RuntimeError, match="four"):
+        fake.complete(QUESTION)
+    with pytest.raises(ProviderError, match="no answer left for call 5"):
+        fake.complete(QUESTION)
+
+
+def test_a_function_of_the_request():
+    fake = FakeLlm(lambda request: request.messages[-1].text.upper())
+    assert fake.complete(LlmRequest(asking("echo"))).text == "ECHO"
+
+
+def test_it_fails_as_often_as_told_and_remembers_every_call():
+    fake = FakeLlm("fine", failures=2)
+    for _ in range(2):
+        with pytest.raises(ProviderError):
+            fake.complete(QUESTION)
+    assert fake.complete(QUESTION).text == "fine"
+    assert len(fake.calls) == 3
+
+
+def test_it_can_fail_for_ever_and_with_any_error():
+    fake = FakeLlm(failures=-1)
+    fake.error = RuntimeError("not even one of ours")
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            list(fake.stream(QUESTION))
+
+
+@pytest.mark.parametrize("text", ["", "word", "two words", " spaces\n all  around \n"])
+def test_a_stream_is_the_same_text_in_pieces(text):
+    *pieces, whole = FakeLlm(text).stream(QUESTION)
+    assert isinstance(whole, Completion)
+    assert "".join(map(str, pieces)) == whole.text == text
+
+
+def test_a_schema_is_read_as_of_a_real_model():
+    assert FakeLlm({"city": "Lisbon"}).complete(CITY).data == {"city": "Lisbon"}
+    corrected = FakeLlm(["nonsense", "```{'city': 'Lisbon'}```"])
+    assert corrected.complete(CITY).data == {"city": "Lisbon"}
+    assert "no JSON object" in corrected.calls[1].messages[-1].text
+    with pytest.raises(ProviderError, match="asked twice"):
+        FakeLlm("nonsense").complete(CITY)
+    with pytest.raises(InvalidInput):
+        FakeLlm("x").stream(CITY)

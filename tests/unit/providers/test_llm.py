@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from holdfast.domain.message import Message
+from holdfast.errors import InvalidInput
+from holdfast.providers.fake_llm import FakeLlm
+from holdfast.providers.llm import LlmRequest, TokenUsage, Tool, asking, checked_llm, cost_of
+
+
+def test_a_question_is_one_message_or_two():
+    assert [(message.role, message.text) for message in asking("Hi")] == [("user", "Hi")]
+    assert [message.role for message in asking("Hi", system="Be short.")] == ["system", "user"]
+
+
+def test_lists_become_tuples():
+    request = LlmRequest(list(asking("Hi")), tools=[Tool("t", "", {})], stop=["END"])  # type: ignore[arg-type]
+    assert request == LlmRequest(asking("Hi"), tools=(Tool("t", "", {}),), stop=("END",))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"messages": ()}, "needs messages"),
+        ({"messages": "Hi"}, "messages must be a list"),
+        ({"messages": ["Hi"]}, r"made with Message\.new"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": True}, "max_tokens"),
+        ({"max_tokens": 1.5}, "max_tokens"),
+        ({"temperature": 2.1}, "temperature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": float("inf")}, "timeout"),
+        ({"stop": "END"}, "stop must be a list"),
+        ({"schema": {"type": "array"}}, "schema"),
+        ({"schema": {"type": "object"}, "tools": [Tool("t", "", {})]}, "not both"),
+    ],
+)
+def test_a_wrong_request_is_refused_before_it_costs_anything(wrong, reason):
+    with pytest.raises(InvalidInput, match=reason):
+        LlmRequest(**{"messages": asking("Hi"), **wrong})
+
+
+def test_costs():
+    usage = TokenUsage(input_tokens=1_000_000, output_tokens=500_000, cached_tokens=250_000)
+    assert cost_of(usage, (2.0, 8.0, 0.5)) == pytest.approx(0.75 * 2 + 0.5 * 8 + 0.25 * 0.5)
+    assert cost_of(TokenUsage(5, 0, 10), (2.0, 8.0, 0.0)) == 0
+    assert cost_of(usage, None) is None
+
+
+def test_usages_add_up():
+    assert TokenUsage(1, 2, 3, 0.5) + TokenUsage(10, 20, 30, 0.25) == TokenUsage(11, 22, 33, 0.75)
+    assert TokenUsage(1, cost=0.5) + TokenUsage(1, estimated=True) == TokenUsage(2, cost=None, estimated=True)
+
+
+def test_what_is_no_language_model_is_refused():
+    checked_llm(None)
+    checked_llm(FakeLlm())
+    with pytest.raises(InvalidInput, match="str has not"):
+        checked_llm("openai:x")
+    with pytest.raises(InvalidInput, match="Message has not"):
+        checked_llm(Message.new("user", "x"))

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.providers.sse import events
+
+
+def pieces(content: bytes, cuts: list[int]) -> list[bytes]:
+    places = sorted({0, len(content), *(cut % (len(content) + 1) for cut in cuts)})
+    return [content[start:end] for start, end in pairwise(places)]
+
+
+lines = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=20)
+
+
+@given(st.lists(st.lists(lines, min_size=1, max_size=3), max_size=5), st.lists(st.integers(0, 2000)), st.data())
+def test_events_are_the_same_however_the_bytes_are_cut(said, cuts, data):
+    end = data.draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    content = "".join("".join(f"data: {line}{end}" for line in event) + end for event in said).encode()
+    assert list(events(pieces(content, cuts))) == ["\n".join(event) for event in said]
+
+
+@given(st.lists(st.binary(max_size=50)))
+def test_any_bytes_are_safe_and_cutting_them_changes_nothing(given_pieces):
+    whole = b"".join(given_pieces)
+    assert list(events(given_pieces)) == list(events([whole])) == list(events(bytes([byte]) for byte in whole))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b": ping\n\n: ping\n\ndata: a\n\n", ["a"]),
+        (b"event: message\nid: 7\nretry: 10\ndata: a\n\n", ["a"]),
+        (b"data:a\n\ndata:  a\n\n", ["a", " a"]),
+        (b"data\n\n", [""]),
+        (b"\xef\xbb\xbfdata: a\n\n", ["a"]),
+        (b"data: a\n\ndata: the last", ["a", "the last"]),
+        (b"data: \xff\n\n", ["\ufffd"]),
+        (b"", []),
+    ],
+)
+def test_what_else_a_stream_holds(content, expected):
+    assert list(events([content])) == expected
+
+
+def test_an_event_is_given_before_the_next_one_comes():
+    def arriving():
+        yield b"data: a\r\n\r"
+        raise AssertionError("asked for more than the first event needs")
+
+    assert next(events(arriving())) == "a"
