@@ -164,7 +164,8 @@ class SqlChunks:
             known = known.grown([ChunkFacts(words.ordinal_of(chunk_id), *facts) for chunk_id, *facts in found])
         if known is not remembered and not outdated:
             self._catalogues.put(row.id, known)
-        return known
+        # Somebody with a later view may have added what this one does not see.
+        return known if known.last_ordinal < row.next_ordinal else known.before(row.next_ordinal)
 
     def _ordinals(self, row: SpaceRow) -> Array:
         import numpy as np  # late: most commands never search
