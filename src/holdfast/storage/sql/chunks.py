@@ -216,10 +216,9 @@ class SqlChunks:
         row = self._space(space)
         return [] if row is None else self._vectors.missing(row, model, after, limit)
 
-    def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> None:
+    def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> bool:
         row = self._space(space, self._db.for_update)
-        if row is not None:
-            self._vectors.put_late(row, vectors)
+        return row is None or self._vectors.put_late(row, vectors)
 
 
 def _chunk_filters(query: ChunkQuery) -> tuple[str, dict[str, Any]]:

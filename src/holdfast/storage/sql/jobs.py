@@ -81,7 +81,7 @@ def _chosen(wanted: Sequence[tuple[str, str]]) -> tuple[str, dict[str, str]]:
             params[f"begin_{at}"] = json.dumps([detail], ensure_ascii=False)[:-1] + ","
             clause += f" AND substr(key, 1, length(:begin_{at})) = :begin_{at}"
         clauses.append(f"({clause})")
-    return f"({' OR '.join(clauses)})", params
+    return f"({' OR '.join(clauses) or 'FALSE'})", params
 
 
 def _job(row: Row) -> Job:
