@@ -46,7 +46,11 @@ class Holdfast(Sessions, Asking, Records, Documents, Keeping):
         checked_embedder(embedder)
         embedding = chosen_embedding(embedder, settings)
         store, folder = open_store(checked_path(location, "the store's place"), settings, now)
-        opened = cls(running(store, settings, now, embedding, folder), tenant)
+        try:
+            opened = cls(running(store, settings, now, embedding, folder), tenant)
+        except BaseException:  # why: whatever stopped the opening, the store must not stay open
+            store.close()
+            raise
         if settings.session.import_snapshot:
             opened._import_found()
         return opened
