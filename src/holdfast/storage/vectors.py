@@ -209,7 +209,7 @@ def _look(rows: Rows, question: Array) -> Nearness | None:
     import numpy as np
 
     codes, scales, bits, mean = rows
-    if mean is None:
+    if mean is None or not scales.any():
         return None
 
     def close(at: Array) -> Array:
