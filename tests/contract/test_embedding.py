@@ -152,6 +152,13 @@ def test_many_texts_that_cannot_be_embedded_are_passed_over_in_the_end(
     assert vectors(later) == (1, 8)
 
 
+def test_an_embedder_that_fails_is_not_tried_with_every_text(later: Holdfast, topics: Topics, clock: FakeClock) -> None:
+    topics.fault = FAULTS["raises"]
+    later.session("t", "1", user="alice").extend([Message.new("user", f"puppy {number}") for number in range(200)])
+    assert later.run_jobs() == 1
+    assert len(topics.calls) <= 5
+
+
 def test_a_question_is_not_asked_of_a_failing_embedder_again_and_again(hf: Holdfast, topics: Topics) -> None:
     hf.session("t", "1", user="alice").append("user", "the puppy slept")
     topics.fault = FAULTS["raises"]
