@@ -45,6 +45,16 @@ class FakeClock:
         return self.now
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_model_by_accident() -> Iterator[None]:
+    """A test that makes its own configuration gets no embedder either, unless it names one."""
+    from holdfast.providers.minilm import MiniLmEmbedder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MiniLmEmbedder, "is_installed", staticmethod(lambda: False))
+        yield
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()

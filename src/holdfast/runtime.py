@@ -25,7 +25,7 @@ from holdfast.schedule.worker import Handler, Worker
 from holdfast.storage.analysis import embedded_text
 from holdfast.storage.base import Store, Wanted
 from holdfast.storage.cache import Caches
-from holdfast.write.embed import EMBED, embed_missing
+from holdfast.write.embed import EMBED, PATIENCE, embed_missing
 
 DATABASE = "holdfast.db"
 SNAPSHOT = "sessions.json"  # left by another program, imported once
@@ -85,8 +85,8 @@ def running(
 
 def embedder_job(store: Store, embedding: Embedding) -> Handler:
     def run(job: Job) -> bool:
-        # A second try goes text by text, so that one that cannot be embedded does not hold up the others.
-        done = embed_missing(store, embedding, job.space, _SLICE, one_by_one=job.attempts > 1)
+        # Each try passes over more texts that cannot be embedded, so that they do not hold up the others for good.
+        done = embed_missing(store, embedding, job.space, _SLICE, PATIENCE * (job.attempts + 1))
         return done == _SLICE
 
     return run

@@ -53,7 +53,11 @@ class Holdfast(Sessions, Asking, Records, Documents, Keeping):
         checked_embedder(embedder)
         embedding, count = chosen_embedding(embedder, settings), checked_counter(counter)
         store, folder = open_store(checked_path(location, "the store's place"), settings, now)
-        opened = cls(running(store, settings, now, embedding, folder, count), tenant)
+        try:
+            opened = cls(running(store, settings, now, embedding, folder, count), tenant)
+        except BaseException:  # why: whatever stopped the opening, the store must not stay open
+            store.close()
+            raise
         if settings.session.import_snapshot:
             opened._import_found()
         return opened

@@ -18,7 +18,8 @@ log = logging.getLogger("holdfast.providers")
 
 Progress = Callable[[str, int, int], None]
 
-_MAX_FLOAT = 3.4e38
+_LARGEST = 1e15  # of a value: squares of many add up within 32 bits
+_MOST_DIMENSIONS = 16_000  # what pgvector takes
 _QUESTIONS = 256  # whose vectors are remembered: a context asks what a recall just asked
 _REST_S = 30.0  # after a failure, so that not every question waits for one that hangs
 
@@ -50,17 +51,20 @@ class Embedding:
         found: list[Vector] = []
         for batch in _batches(texts, self._config.batch):
             started = monotonic()
-            found += [Vector(self.model, values) for values in self._embed(batch)]
-            if self._loaded:  # the first call may have loaded a model
-                self._seconds_a_text = (monotonic() - started) / len(batch)
-            self._loaded = True
+            try:
+                found += [Vector(self.model, values) for values in self._embed(batch)]
+            finally:  # one that fails may take its time too
+                if self._loaded:  # the first call may have loaded a model
+                    self._seconds_a_text = (monotonic() - started) / len(batch)
+                self._loaded = True
             if progress is not None:
                 progress("embedding", len(found), len(texts))
         return found
 
     def _embed(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
         try:
-            return _checked_vectors(self._embedder.embed(texts), len(texts))
+            # In this order: some embedders learn their dimension from the first answer.
+            return _checked_vectors(self._embedder.embed(texts), len(texts), self._embedder.dimension)
         except ProviderError:
             raise
         except Exception as error:  # why: an embedder is anybody's code, and its failure is never the caller's
@@ -91,13 +95,16 @@ def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (texts[start : start + size] for start in range(0, len(texts), size))
 
 
-def _checked_vectors(given: Iterable[Iterable[float]], count: int) -> list[tuple[float, ...]]:
-    """A vector a text, all of one length, of numbers that fit 32 bits: else some backend would refuse the message."""
+def _checked_vectors(given: Iterable[Iterable[float]], count: int, dimension: int) -> list[tuple[float, ...]]:
+    """A vector a text, all of one length, of numbers to reckon with: else some backend would refuse the message."""
     vectors = [tuple(map(float, vector)) for vector in given]
     if len(vectors) != count:
         raise ProviderError(f"{len(vectors)} vectors came for {count} texts")
     if len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
         raise ProviderError("the vectors are empty or of different lengths")
-    if not all(-_MAX_FLOAT < value < _MAX_FLOAT for vector in vectors for value in vector):
+    if len(vectors[0]) != dimension or dimension > _MOST_DIMENSIONS:
+        most = f"{dimension} were promised, and {_MOST_DIMENSIONS} can be stored"
+        raise ProviderError(f"vectors of {len(vectors[0])} dimensions came; {most}")
+    if not all(-_LARGEST < value < _LARGEST for vector in vectors for value in vector):
         raise ProviderError("a vector holds a value that is no number or too large")
     return vectors

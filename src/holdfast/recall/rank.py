@@ -108,6 +108,7 @@ def looked_closely(
 
     if signals.nearness.rough:
         closer = np.flatnonzero(_and_beside(catalogue, best(_CLOSER * recipe.candidates)))
+        cosines[:] = np.nan  # an estimate is no match for what was looked at: it may be far too high
         cosines[closer] = signals.nearness.close(closer)
     if signals.exactly is not None:
         at = np.flatnonzero(best(recipe.candidates) & ~np.isnan(cosines))

@@ -75,8 +75,9 @@ def _beside(tx: Tx, space: Space, hit: Hit, count: int) -> Hit:
     if source.kind is not SourceKind.MESSAGE or source.first_sequence is None:
         return hit
     scope, at = Scope(space.tenant, session=source.session_id), source.first_sequence
-    found = tx.messages.range(scope, max(0, at - count - 1), at + count + 1, None)
-    return replace(hit, neighbours=tuple(message for message in found if message.sequence != at))
+    # By their order, not by their numbers: these may have gaps.
+    found = (*tx.messages.recent(scope, count, at), *tx.messages.range(scope, at, None, count))
+    return replace(hit, neighbours=found)
 
 
 def _signals(tx: Tx, space: Space, catalogue: Catalogue, wanted: Search) -> Signals:

@@ -186,8 +186,8 @@ class Chunks(Protocol):
     def unembedded(self, space: Space, model: str, after: int, limit: int) -> list[Unembedded]:
         """Chunks after an ordinal that have no vector of this model."""
 
-    def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> None:
-        """Vectors that come later than their chunks, by ordinal."""
+    def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> bool:
+        """Vectors that come later than their chunks, by ordinal. False when the model has another dimension."""
 
 
 class Jobs(Protocol):

@@ -86,12 +86,31 @@ class Catalogue:
     def last_ordinal(self) -> int:
         return int(self.ordinals[-1]) if self.chunks else -1
 
+    def before(self, ordinal: int) -> Catalogue:
+        """Only the chunks below this ordinal. Messages stay, at worst as some that nothing points to."""
+        import numpy as np
+
+        count = int(np.searchsorted(self.ordinals, ordinal))
+        return replace(self, **{name: getattr(self, name)[:count] for name in _OF_A_CHUNK})
+
     def kept(self, ordinals: Array, removals: int) -> Catalogue:
-        """Only the chunks with these ordinals. Messages stay, at worst as some that nothing points to."""
+        """Only the chunks with these ordinals, and nothing of messages, sessions and speakers that have none left."""
         import numpy as np
 
         stays = np.isin(self.ordinals, ordinals, assume_unique=True)
-        return replace(self, removals=removals, **{name: getattr(self, name)[stays] for name in _OF_A_CHUNK})
+        arrays = {name: getattr(self, name)[stays] for name in _OF_A_CHUNK}
+        used = np.zeros(self.messages + 1, dtype=bool)  # the last one is beside nothing
+        used[arrays["message"]] = True
+        number = np.where(used, np.cumsum(used) - 1, NONE)
+        arrays["message"] = number[arrays["message"]].astype("i4")
+        arrays |= {name: getattr(self, name)[used[:-1]] for name in _TYPES if name not in _OF_A_CHUNK}
+        for beside in ("previous", "following"):
+            arrays[beside] = number[arrays[beside]].astype("i4")
+        arrays["speaker"], names = _renumbered(arrays["speaker"], self.names)
+        left, session = np.unique(arrays["session"], return_inverse=True)
+        arrays["session"], place = session.astype("i4"), {at: place for place, at in enumerate(left.tolist())}
+        sessions = {id_: place[at] for id_, at in self.sessions.items() if at in place}
+        return replace(self, removals=removals, **arrays, names=names, sessions=sessions, session_count=len(left))
 
     def grown(self, facts: Sequence[ChunkFacts]) -> Catalogue:
         """With these chunks, whose ordinals are above all that are here."""
@@ -115,6 +134,18 @@ _TYPES = {
     "previous": "i4",
     "following": "i4",
 }
+
+
+def _renumbered(speaker: Array, names: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
+    """The speakers' numbers, and the names of those that are left, in the order they first spoke."""
+    import numpy as np
+
+    found, first = np.unique(speaker[speaker >= 0], return_index=True)
+    order = found[np.argsort(first)]
+    number = np.full(len(names) + 2, -1, dtype="i4")  # the last two are nobody and KEPT
+    number[order] = np.arange(len(order))
+    number[KEPT] = KEPT
+    return number[speaker], tuple(names[at] for at in order.tolist())
 
 
 def empty(removals: int) -> Catalogue:

@@ -22,6 +22,7 @@ else:
 # Up to here looking at every vector closely is quicker than looking twice.
 CLOSE_LOOK = 16_384
 _BLOCK = 1024  # vectors widened at a time: they stay in the processor's cache
+_OFF_CENTRE = 4  # so many times the vectors a middle was taken from: it is taken anew
 
 
 class Page(NamedTuple):
@@ -73,6 +74,7 @@ class SpaceVectors:
         self._ordinals = np.zeros(0, dtype=np.int64)
         self._stamp: Stamp | None = None
         self._mean: Array | None = None
+        self._mean_of = 0
         self._codes = np.zeros((0, self._dimension), dtype=np.int8)
         self._scales = np.zeros(0, dtype=np.float32)  # 0 where there is no vector
         self._bits = np.zeros((-(-self._dimension // 64), 0), dtype=np.uint64)
@@ -134,6 +136,24 @@ class SpaceVectors:
                 self._put(page)
         if known is None or stamp >= known:
             self._stamp = stamp
+        if self._mean is not None and len(self._ordinals) > max(_BLOCK, _OFF_CENTRE * self._mean_of):
+            self._centre()
+
+    def _centre(self) -> None:
+        """Signs tell most when taken from the middle, where the first few vectors need not lie."""
+        import numpy as np
+
+        count, total = len(self._ordinals), np.zeros(self._dimension)
+        blocks = [slice(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
+        for block in blocks:
+            total += self._scales[block] @ self._codes[block].astype(np.float32)
+        self._mean = (total / max(1, int(np.count_nonzero(self._scales[:count])))).astype(np.float32)
+        self._mean_of = count
+        bits = np.zeros_like(self._bits)  # others may be reading the old ones
+        for block in blocks:
+            vectors = self._codes[block] * self._scales[block, None]
+            bits[:, block] = _signs(vectors, self._mean).T
+        self._bits = bits
 
     def _keep(self, ordinals: Array) -> None:
         import numpy as np
@@ -166,7 +186,7 @@ class SpaceVectors:
             return
         if self._mean is None:
             # Of whatever came first: it only has to lie near the middle for the signs to tell something.
-            self._mean = vectors.mean(axis=0)
+            self._mean, self._mean_of = vectors.mean(axis=0), len(vectors)
         largest = np.abs(vectors).max(axis=1)
         scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
         self._codes[rows] = np.rint(vectors / scales[:, None])
@@ -189,7 +209,7 @@ def _look(rows: Rows, question: Array) -> Nearness | None:
     import numpy as np
 
     codes, scales, bits, mean = rows
-    if mean is None:
+    if mean is None or not scales.any():
         return None
 
     def close(at: Array) -> Array:

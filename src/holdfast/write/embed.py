@@ -17,6 +17,7 @@ log = logging.getLogger("holdfast.write")
 
 EMBED = "embed"  # the job that embeds what a space lacks; its detail is the model
 _BATCH = 64
+PATIENCE = 3  # texts refused one after the other before it is the embedder that is taken to fail
 
 
 def at_once(
@@ -49,17 +50,18 @@ def index(
         tx.jobs.ask(space, EMBED, model, now)
 
 
-def embed_missing(store: Store, embedding: Embedding, space: Space, limit: int, *, one_by_one: bool = False) -> int:
+def embed_missing(store: Store, embedding: Embedding, space: Space, limit: int, patience: int = PATIENCE) -> int:
     """Embed chunks of the space that have no vector, ``limit`` at most. Answers how many got one.
 
-    One by one, a text that the embedder cannot take is passed over; otherwise it stops the others of its batch.
+    A text that the embedder cannot take is passed over. When it takes none of the first ones, as many as ``patience``
+    says, the embedder is taken to fail.
     """
     names = store.read(lambda tx: tx.chunks.names(space))
     done, after = 0, -1
     while done < limit:
         size = min(_BATCH, limit - done)
         found = _missing(store, space, embedding.model, after, size)
-        vectors = _vectors(embedding, names, found, one_by_one=one_by_one)
+        vectors = _vectors(embedding, names, found, patience)
         _put(store, space, vectors)
         done += len(vectors)
         if len(found) < size:
@@ -73,23 +75,28 @@ def _missing(store: Store, space: Space, model: str, after: int, limit: int) -> 
 
 
 def _put(store: Store, space: Space, vectors: Mapping[int, Vector]) -> None:
-    if vectors:
-        store.write(lambda tx: tx.chunks.put_vectors(space, vectors))
+    if vectors and not store.write(lambda tx: tx.chunks.put_vectors(space, vectors)):
+        raise ProviderError("the embedder gives another dimension than its stored vectors have")
 
 
 def _vectors(
-    embedding: Embedding, names: tuple[str, ...], chunks: Sequence[Unembedded], *, one_by_one: bool
+    embedding: Embedding, names: tuple[str, ...], chunks: Sequence[Unembedded], patience: int
 ) -> dict[int, Vector]:
     texts = [embedded_text(chunk.text, names) for chunk in chunks]
     ordinals = [chunk.ordinal for chunk in chunks]
-    if not one_by_one:
+    try:
         return dict(zip(ordinals, embedding.vectors(texts), strict=True))
-    found = {}
-    for ordinal, text in zip(ordinals, texts, strict=True):
+    except ProviderError:
+        if len(texts) == 1:
+            raise
+    found: dict[int, Vector] = {}
+    for tried, (ordinal, text) in enumerate(zip(ordinals, texts, strict=True)):
+        if tried == patience and not found:
+            break
         try:
             found[ordinal] = embedding.vectors([text])[0]
         except ProviderError as error:
             log.warning("a chunk stays without a vector: %s", error)
-    if texts and not found:
-        raise ProviderError(f"the embedder {embedding.model} takes none of {len(texts)} texts")
+    if not found:
+        raise ProviderError(f"the embedder {embedding.model} takes none of {min(patience, len(texts))} texts")
     return found

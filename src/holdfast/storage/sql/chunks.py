@@ -164,7 +164,8 @@ class SqlChunks:
             known = known.grown([ChunkFacts(words.ordinal_of(chunk_id), *facts) for chunk_id, *facts in found])
         if known is not remembered and not outdated:
             self._catalogues.put(row.id, known)
-        return known
+        # Somebody with a later view may have added what this one does not see.
+        return known if known.last_ordinal < row.next_ordinal else known.before(row.next_ordinal)
 
     def _ordinals(self, row: SpaceRow) -> Array:
         import numpy as np  # late: most commands never search
@@ -215,10 +216,9 @@ class SqlChunks:
         row = self._space(space)
         return [] if row is None else self._vectors.missing(row, model, after, limit)
 
-    def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> None:
+    def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> bool:
         row = self._space(space, self._db.for_update)
-        if row is not None:
-            self._vectors.put_late(row, vectors)
+        return row is None or self._vectors.put_late(row, vectors)
 
 
 def _chunk_filters(query: ChunkQuery) -> tuple[str, dict[str, Any]]:

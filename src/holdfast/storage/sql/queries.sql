@@ -338,7 +338,7 @@ UPDATE jobs SET leased_until = 0, run_at = :run_at, error = :error, dead = :dead
 SELECT min(CASE WHEN run_at < leased_until THEN leased_until ELSE run_at END) FROM jobs WHERE dead = 0 AND {where}
 
 -- name: jobs.count
-SELECT count(*) FROM jobs WHERE {where}
+SELECT count(*) FROM jobs WHERE dead = 0 AND {where}
 
 -- name: spaces.list
 SELECT tenant, level, owner FROM spaces ORDER BY id

@@ -34,8 +34,8 @@ class SqlVectors:
             packed = self._db.pack_vector(vector.values)
             self._db.run("vectors.put", {"id": chunk_id, "model_id": model_id, "vector": packed})
 
-    def put_late(self, row: SpaceRow, vectors: Mapping[int, Vector]) -> None:
-        """Vectors by ordinal. Chunks that are gone by now get none."""
+    def put_late(self, row: SpaceRow, vectors: Mapping[int, Vector]) -> bool:
+        """Vectors by ordinal. Chunks that are gone by now get none. False when some cannot be compared."""
         puts = [
             {"id": row.chunk_id(ordinal), "model_id": model_id, "vector": self._db.pack_vector(vector.values)}
             for ordinal, vector in sorted(vectors.items())
@@ -45,6 +45,7 @@ class SqlVectors:
             self._db.many("vectors.put_late", puts)
             low, high = puts[0]["id"], puts[-1]["id"] + 1
             self._db.run("vectors.note_late", {"space_id": row.id, "low": low, "high": high})
+        return len(puts) == len(vectors)
 
     def _model(self, vector: Vector) -> int | None:
         """The model's number. None for vectors that cannot be compared with its others: the text goes in without."""

@@ -1,0 +1,134 @@
+"""Embedders whose meaning a test controls, and the plain answer that every search by meaning is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from holdfast import Config, Holdfast
+from holdfast.domain.chunk import Hit
+from holdfast.errors import ProviderError
+from tests.contract.rows import sql
+
+# Words of one group mean the same.
+_GROUPS = (
+    ("dog", "puppy", "hound", "canine"),
+    ("car", "automobile", "vehicle"),
+    ("doctor", "physician", "surgeon"),
+    ("happy", "glad", "cheerful"),
+    ("sea", "ocean", "waves"),
+)
+_SAME = {word: group[0] for group in _GROUPS for word in group}
+
+
+class Topics:
+    """A text is the sum of its words, and some words mean the same.
+
+    A text that ``refuse`` says yes to makes its whole call fail; ``fault`` spoils the vectors on their way out.
+    """
+
+    def __init__(self, name: str = "topics", dimension: int = 64) -> None:
+        self.name = name
+        self.dimension = dimension
+        self.calls: list[list[str]] = []
+        self.refuse: Callable[[str], bool] = lambda _: False
+        self.fault: Callable[[list[list[float]]], Any] | None = None
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.calls.append(list(texts))
+        if any(map(self.refuse, texts)):
+            raise ProviderError("a text that cannot be embedded")
+        vectors = [self.vector(text).tolist() for text in texts]
+        return vectors if self.fault is None else self.fault(vectors)
+
+    def vector(self, text: str) -> np.ndarray[Any, Any]:
+        words = text.lower().split() or [""]
+        total = np.sum([_direction(_SAME.get(word, word), self.dimension, self.name) for word in words], axis=0)
+        scaled: np.ndarray[Any, Any] = total / np.linalg.norm(total)
+        return scaled
+
+
+@cache
+def _direction(word: str, dimension: int, name: str) -> np.ndarray[Any, Any]:
+    seed = int.from_bytes(blake2b(f"{name} {word}".encode(), digest_size=8).digest(), "big")
+    return np.random.default_rng(seed).normal(size=dimension)
+
+
+def settings(**overrides: Any) -> Config:
+    """Nothing in the background unless asked for: a test says when jobs run. ``embedding__when="later"``…"""
+    given = {name.replace("__", "."): value for name, value in overrides.items()}
+    return Config.load(overrides={"embedding.model": "none", "embedding.background": False, **given})
+
+
+def open_with(url: str, embedder: Any, clock: Any = None, **overrides: Any) -> Holdfast:
+    return Holdfast.open(url, config=settings(**overrides), embedder=embedder, clock=clock)
+
+
+def stored_vectors(
+    hf: Holdfast, model: str, user: str = "alice", tenant: str = "default"
+) -> list[tuple[str, np.ndarray[Any, Any]]]:
+    """Every chunk of the user with its vector as it is in the database."""
+    store: Any = hf._runtime.store
+    rows = sql(
+        hf,
+        "SELECT c.text, v.vector FROM vectors v JOIN chunks c ON c.id = v.chunk_id JOIN models m ON m.id = v.model_id"
+        " JOIN spaces s ON s.id = c.space_id"
+        " WHERE m.name = :model AND s.owner = :owner AND s.tenant = :tenant AND s.level = 'user' ORDER BY c.id",
+        model=model,
+        owner=user,
+        tenant=tenant,
+    )
+    unpack = store._connection.db.unpack_vector
+    return [(text, np.asarray(unpack(vector), dtype=np.float64)) for text, vector in rows]
+
+
+def nearest(
+    hf: Holdfast, embedder: Topics, question: str, among: Callable[[str], bool] = lambda _: True, **whose: str
+) -> list[tuple[float, str]]:
+    """What there is to find, by comparing the question with every vector, the nearest first."""
+    asked = np.asarray(embedder.vector(question), dtype=np.float32).astype(np.float64)
+    found = [
+        (float(vector @ asked / (np.linalg.norm(vector) * np.linalg.norm(asked))), text)
+        for text, vector in stored_vectors(hf, embedder.name, **whose)
+        if among(text)
+    ]
+    return sorted(found, reverse=True)
+
+
+def assert_exact(
+    hf: Holdfast,
+    embedder: Topics,
+    question: str,
+    among: Callable[[str], bool] = lambda _: True,
+    k: int = 10,
+    **filters: Any,
+) -> list[Hit]:
+    """Recall by vectors gives the nearest, in order, with their cosines."""
+    hits = hf.recall(question, user="alice", k=k, recipe="vectors", **filters)
+    expected = nearest(hf, embedder, question, among)
+    own = {text: cosine for cosine, text in expected}
+    assert [hit.score for hit in hits] == [near(cosine) for cosine, _ in expected[:k]]
+    assert [hit.score for hit in hits] == [near(own[hit.text]) for hit in hits]
+    return hits
+
+
+class near:  # noqa: N801 - reads like pytest.approx, which compares a long list a hundred times slower
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, float) and abs(self.value - other) < 1e-5
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return f"near {self.value:.6f}"
+
+
+def texts(hits: Sequence[Hit]) -> list[str]:
+    return [hit.text for hit in hits]

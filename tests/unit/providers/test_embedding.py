@@ -1,0 +1,176 @@
+"""How an embedder and a reranker are used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from holdfast.config import Embedding as Settings
+from holdfast.domain.chunk import Hit, Source, SourceKind
+from holdfast.errors import InvalidInput, ProviderError
+from holdfast.providers import embedding as use
+from holdfast.providers.embedding import Embedding
+from holdfast.providers.fake import FakeEmbedder
+from holdfast.providers.reranker import checked_reranker, reranked
+from holdfast.storage.analysis import embedded_text
+
+
+def test_texts_go_in_batches_and_come_back_in_order() -> None:
+    fake, seen = FakeEmbedder(), list[tuple[str, int, int]]()
+    texts = [str(number) for number in range(10)]
+    found = Embedding(fake, Settings(batch=4)).vectors(texts, lambda *step: seen.append(step))
+    assert [len(call) for call in fake.calls] == [4, 4, 2]
+    assert [vector.values for vector in found] == [tuple(vector) for vector in FakeEmbedder().embed(texts)]
+    assert {vector.model for vector in found} == {"fake-8"}
+    assert seen == [("embedding", 4, 10), ("embedding", 8, 10), ("embedding", 10, 10)]
+    assert Embedding(fake, Settings()).vectors([]) == []
+
+
+class Given:
+    """Gives what it was given, whatever that is."""
+
+    name = "given"
+
+    def __init__(self, vectors: Any, dimension: int = 2) -> None:
+        self.vectors = vectors
+        self.dimension = dimension
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return self.vectors
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        [],
+        [[1.0, 2.0], [1.0, 2.0]],
+        [[]],
+        [[1.0]],
+        [[1.0, 2.0, 3.0]],
+        [[float("nan"), 1.0]],
+        [[1.0, float("-inf")]],
+        [[1e20, 1.0]],
+        [["a", "b"]],
+        None,
+        [None],
+        5,
+    ],
+)
+def test_what_is_no_vector_for_each_text_is_the_providers_error(vectors: Any) -> None:
+    with pytest.raises(ProviderError):
+        Embedding(Given(vectors), Settings()).vectors(["a text"])
+    assert Embedding(Given(vectors), Settings()).question("a text") is None
+
+
+def test_more_dimensions_than_any_backend_keeps_are_refused() -> None:
+    with pytest.raises(ProviderError, match="16000"):
+        Embedding(Given([[0.1] * 16_001], 16_001), Settings()).vectors(["a text"])
+    assert len(Embedding(Given([[0.1] * 16_000], 16_000), Settings()).vectors(["a text"])[0].values) == 16_000
+
+
+def test_any_kind_of_numbers_will_do() -> None:
+    import numpy as np
+
+    for given in (np.ones((1, 2), dtype=np.float16), [(1, 1)], iter([iter([1, 1])])):
+        assert Embedding(Given(given), Settings()).vectors(["a text"])[0].values == (1.0, 1.0)
+
+
+def test_questions_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(use, "_QUESTIONS", 2)
+    fake = FakeEmbedder()
+    embedding = Embedding(fake, Settings())
+    for text in ("a", "b", "a", "c", "a", "b"):
+        embedding.question(text)
+    assert fake.calls == [("a",), ("b",), ("c",), ("b",)]
+
+
+def test_a_question_is_not_asked_again_for_a_while_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(use, "monotonic", lambda: now[0])
+    fake = FakeEmbedder()
+    embedding = Embedding(fake, Settings())
+    known = embedding.question("known")
+    fake.failures = 1
+    assert embedding.question("a") is None
+    assert embedding.question("a") is None
+    assert embedding.question("known") == known
+    now[0] += 31
+    assert embedding.question("a") is not None
+    assert [call[0] for call in fake.calls] == ["known", "a", "a"]
+
+
+@pytest.mark.parametrize(("when", "expected"), [("now", True), ("later", False)])
+def test_now_and_later_are_the_callers_to_say(when: Any, expected: bool) -> None:
+    slow = FakeEmbedder()
+    slow.quick = False  # type: ignore[attr-defined]
+    assert Embedding(slow, Settings(when=when)).at_once is expected
+
+
+def test_the_first_call_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 1000, 50))  # every look at the clock is 50 seconds later
+    monkeypatch.setattr(use, "monotonic", lambda: next(now))
+    embedding = Embedding(FakeEmbedder(), Settings())
+    embedding.vectors(["loads the model"])
+    assert embedding.at_once
+    embedding.vectors(["a second text"])
+    assert not embedding.at_once
+
+
+def hit(text: str) -> Hit:
+    return Hit(text, 0.5, {}, Source(SourceKind.RECORD, text, datetime(2026, 1, 1, tzinfo=UTC)), {})
+
+
+class Ranker:
+    name = "ranker"
+
+    def __init__(self, *scores: Any) -> None:
+        self._scores = scores
+
+    def scores(self, question: str, texts: Sequence[str]) -> Any:
+        return self._scores
+
+
+def test_the_rerankers_order_stands_and_equals_stay_as_they_were() -> None:
+    hits = [hit(text) for text in "abcd"]
+    found = reranked(Ranker(1, 3, 1, 2.5), "?", hits)
+    assert [(one.text, one.score) for one in found] == [("b", 3.0), ("d", 2.5), ("a", 1.0), ("c", 1.0)]
+    assert [one.signals["rerank"].rank for one in found] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("scores", [(1,), (1, 2, 3), (1, float("nan")), (1, "x"), (1, None)])
+def test_scores_that_are_none_leave_the_hits_as_they_were(scores: Any) -> None:
+    hits = [hit(text) for text in "ab"]
+    assert reranked(Ranker(*scores), "?", hits) == hits
+
+
+def test_what_is_no_reranker_is_refused() -> None:
+    checked_reranker(None)
+    checked_reranker(Ranker())
+    with pytest.raises(InvalidInput, match="scores"):
+        checked_reranker(object())
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "expected"),
+    [
+        ("Caroline's dog and CAROLINE", ("Caroline",), "dog and"),
+        ("Annabel met Ann", ("Ann",), "Annabel met"),
+        ("Ann", ("Ann",), "Ann"),  # something has to be embedded
+        ("a.b and axb", ("a.b",), "and axb"),
+        ("Zoë’s cat", ("Zoë",), "cat"),
+        ("李 said so", ("李",), "said so"),
+        ("nobody here", (), "nobody here"),
+        ("keeps  its   spaces", (), "keeps  its   spaces"),
+        ("", ("Ann",), ""),
+    ],
+)
+def test_names_are_left_out_of_what_is_embedded(text: str, names: tuple[str, ...], expected: str) -> None:
+    assert embedded_text(text, names) == expected
+
+
+def test_many_names_cost_no_more_than_a_few() -> None:
+    names = tuple(f"Name{number}" for number in range(5000))
+    assert embedded_text("Name3 and a dog", names) == "and a dog"

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from holdfast.recall.rank import Signals, looked_closely
+from holdfast.recall.recipes import DEFAULT, VECTORS
+from holdfast.storage.catalogue import ChunkFacts, empty
+from holdfast.storage.vectors import Nearness
+
+
+def test_an_estimate_never_outranks_what_was_looked_at() -> None:
+    """However far off all estimates are together, their order decides who is looked at, and nothing more."""
+    count = 2000
+    real = np.linspace(-0.2, 0.4, count)
+    catalogue = empty(0).grown([ChunkFacts(at, None, None, None, None, 0, 1, 0) for at in range(count)])
+    nearness = Nearness(0.6 + real / 10, rough=True, close=lambda at: real[at] + 0.001)
+    signals = Signals(np.zeros(count), 0.0, 0.0, nearness, lambda at: real[at])
+    for recipe in (replace(VECTORS, candidates=50), replace(DEFAULT, candidates=50)):
+        cosines = looked_closely(catalogue, signals, recipe, None, np.zeros(count, dtype=bool))
+        assert cosines is not None
+        best = np.argsort(-np.nan_to_num(cosines, nan=-1))[:40]
+        assert best.tolist() == list(range(count - 1, count - 41, -1))
+        assert cosines[best].tolist() == real[best].tolist()
+
+
+def test_what_the_words_chose_is_looked_at_too() -> None:
+    count = 1000
+    catalogue = empty(0).grown([ChunkFacts(at, "s", at + 1, "user", None, 0, 1, 0) for at in range(count)])
+    real = np.linspace(0.5, 0.1, count)
+    nearness = Nearness(real, rough=True, close=lambda at: real[at])
+    chosen = np.zeros(count, dtype=bool)
+    chosen[900] = True
+    cosines = looked_closely(
+        catalogue, Signals(np.zeros(count), 0.0, 0.0, nearness), replace(DEFAULT, candidates=10), None, chosen
+    )
+    assert cosines is not None
+    assert not np.isnan(cosines[899:902]).any()  # and its neighbours, which lend it a part of their own
+    assert np.isnan(cosines[500])
