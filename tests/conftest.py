@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import hypothesis
 import pytest
 
-from holdfast.providers import choose
 from tests.postgres_server import PostgresMissing, PostgresServer, ServerAt
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ NOT_TESTED = "PostgreSQL was not tested"
 
 # Tests say which embedder they want: one that is installed must not slow down, or change, all the others.
 os.environ.setdefault("HOLDFAST_EMBEDDING_MODEL", "none")
-choose._installed = lambda: None  # where settings are given instead of taken from the environment
 
 # A busy machine is no failure.
 hypothesis.settings.register_profile("holdfast", deadline=None)

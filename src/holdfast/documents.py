@@ -114,7 +114,7 @@ class Intake:
             chunks = embed.at_once(store, self.runtime.embedding, self.space, prepared.chunks)
             prepared = prepared._replace(chunks=chunks)
         runtime = self.runtime
-        stored = store.write(lambda tx: document.store(tx, self.space, prepared, runtime.model, runtime.new_id, now))
+        stored = store.write(lambda tx: document.store(tx, self.space, prepared, runtime.new_id, now))
         runtime.look_after(prepared.chunks)
         return stored
 

@@ -163,7 +163,7 @@ class Session:
         runtime, now = self._runtime, self._runtime.clock()
         entries = append.prepare(given, runtime.config.chunks, now)
         entries = append.embedded(runtime.store, runtime.embedding, append.space_of(self._scope), entries, progress)
-        stored = runtime.store.write(lambda tx: append.append(tx, self._scope, entries, now, runtime.model))
+        stored = runtime.store.write(lambda tx: append.append(tx, self._scope, entries, now))
         runtime.look_after(chunk for entry in entries for chunk in entry.chunks)
         return stored
 

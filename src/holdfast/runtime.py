@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from holdfast.config import Config
 from holdfast.domain.chunk import ChunkDraft, Vector
 from holdfast.domain.ids import uuid7
-from holdfast.domain.job import Job
+from holdfast.domain.job import EMBED, Job
 from holdfast.domain.message import Message
 from holdfast.domain.scope import Space
 from holdfast.domain.times import Clock
@@ -25,7 +26,7 @@ from holdfast.schedule.worker import Handler, Worker
 from holdfast.storage.analysis import embedded_text
 from holdfast.storage.base import Store, Wanted
 from holdfast.storage.cache import Caches
-from holdfast.write.embed import EMBED, PATIENCE, embed_missing
+from holdfast.write.embed import PATIENCE, embed_missing
 
 DATABASE = "holdfast.db"
 SNAPSHOT = "sessions.json"  # left by another program, imported once
@@ -38,7 +39,6 @@ class Runtime:
     config: Config
     clock: Clock
     embedding: Embedding | None
-    model: str | None  # whose vectors the store keeps, whether this process can make them or not
     worker: Worker
     folder: Path | None
     count: TokenCounter = estimate
@@ -71,23 +71,23 @@ def running(
     store: Store, config: Config, clock: Clock, embedding: Embedding | None, folder: Path | None, count: TokenCounter
 ) -> Runtime:
     """Everything together, and work that was left over begun."""
-    model = embedding.model if embedding is not None else store.model()
     handlers: dict[Wanted, Handler] = {}
+    stop = Event()
     if embedding is not None:
-        handlers[EMBED, embedding.model] = embedder_job(store, embedding)
+        handlers[EMBED, embedding.model] = embedder_job(store, embedding, stop)
         with suppress(StoreReadOnly):  # whoever may not write may read: with the vectors that are there
-            store.adopt(embedding.model, EMBED, clock())
-    worker = Worker(store, clock, handlers)
+            store.adopt(embedding.model, clock())
+    worker = Worker(store, clock, handlers, stop)
     if embedding is not None and config.embedding.background and store.next_job(list(handlers)) is not None:
         worker.start()
-    return Runtime(store, config, clock, embedding, model, worker, folder, count)
+    return Runtime(store, config, clock, embedding, worker, folder, count)
 
 
-def embedder_job(store: Store, embedding: Embedding) -> Handler:
+def embedder_job(store: Store, embedding: Embedding, stop: Event) -> Handler:
     def run(job: Job) -> bool:
         # Each try passes over more texts that cannot be embedded, so that they do not hold up the others for good.
-        done = embed_missing(store, embedding, job.space, _SLICE, PATIENCE * (job.attempts + 1))
-        return done == _SLICE
+        patience = PATIENCE * (job.attempts + 1)
+        return embed_missing(store, embedding, job.space, _SLICE, patience, stop.is_set) == _SLICE or stop.is_set()
 
     return run
 

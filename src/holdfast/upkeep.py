@@ -90,12 +90,12 @@ def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) ->
     if repair:
         tx.chunks.drop_session(session.scope)
         for entry in entries:
-            append.index(tx, session.scope, entry.message, entry.chunks, runtime.model, runtime.clock())
+            append.index(tx, session.scope, entry.message, entry.chunks)
     return False
 
 
 def _record(tx: Tx, *, runtime: Runtime, record: Record, repair: bool) -> bool:
-    cut = remember.Cutter(runtime.config.chunks, runtime.model)
+    cut = remember.Cutter(runtime.config.chunks)
     find = tx.records.lock if repair else tx.records.get
     current = find(record.home.scope, record.id)
     if current is None:
@@ -104,7 +104,7 @@ def _record(tx: Tx, *, runtime: Runtime, record: Record, repair: bool) -> bool:
         return True
     if repair:
         tx.chunks.drop_record(record.home.space, record.id)
-        remember.index(tx, current, cut, runtime.clock())
+        remember.index(tx, current, cut)
     return False
 
 

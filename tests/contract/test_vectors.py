@@ -243,7 +243,7 @@ def test_a_cache_that_holds_one_space_is_right_for_all(store_url: str) -> None:
                 assert [hit.score for hit in found] == [
                     near(cosine) for cosine, _ in nearest(hf, wide, f"canine of {user}", user=user)[:5]
                 ]
-        assert len(store._caches.vectors._kept) < 3
+        assert len(store.caches.vectors._kept) < 3
 
 
 # Nothing allowed is lost, nothing else is seen

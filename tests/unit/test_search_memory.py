@@ -306,8 +306,6 @@ def test_the_longest_unused_goes_first_and_the_latest_stays() -> None:
     huge = Thing(1000)
     cache.put("e", huge)
     assert (cache.get("e"), cache.nbytes) == (huge, 1000)
-    cache.drop("e")
-    assert cache.get("e") is None
 
 
 def test_whoever_claims_first_has_it() -> None:

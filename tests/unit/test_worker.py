@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.domain.job import Job
 from holdfast.domain.scope import Level, Space
-from holdfast.errors import StorageError
+from holdfast.errors import StorageError, StoreUnavailable
 from holdfast.schedule.worker import Worker
 from tests.conftest import FakeClock
 
@@ -46,6 +46,9 @@ class Jobs:
     def count_jobs(self, wanted: Any) -> int:
         return len(self.waiting)
 
+    def next_job(self, wanted: Any) -> datetime | None:
+        return FakeClock().now if self.waiting else None
+
 
 def worker(jobs: Jobs, handler: Any, clock: FakeClock | None = None) -> Worker:
     return Worker(jobs, clock or FakeClock(), {KIND: handler})  # type: ignore[arg-type]
@@ -72,7 +75,12 @@ def test_a_job_with_more_to_do_comes_again() -> None:
 
 @pytest.mark.parametrize(
     ("attempts", "wait", "dead"),
-    [(0, timedelta(seconds=2), False), (4, timedelta(seconds=32), False), (9, timedelta(seconds=1024), True)],
+    [
+        (0, timedelta(seconds=2), False),
+        (4, timedelta(seconds=32), False),
+        (9, timedelta(seconds=1024), False),
+        (49, timedelta(hours=1), True),
+    ],
 )
 def test_a_failed_job_comes_back_later_and_later_and_is_laid_aside_in_the_end(
     attempts: int, wait: timedelta, dead: bool, clock: FakeClock
@@ -120,7 +128,8 @@ def test_a_thread_works_until_it_is_stopped_and_finishes_the_job_at_hand() -> No
     assert not stopping.is_alive()
     assert jobs.finished == [("a", False)]
     working.start()
-    assert working.run(until_idle=True) == 0
+    with pytest.raises(StoreUnavailable):
+        working.run(until_idle=True)
     assert [job.detail for job in jobs.waiting] == ["b"]
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from holdfast.domain.scope import Space
 
+EMBED = "embed"  # make the vectors a space lacks; the detail is the model
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -71,7 +71,7 @@ class Asking(Face):
             search.checked_neighbours(neighbours),
         )
         hits = self._read(lambda tx: search.search(tx, home.space, wanted))
-        return hits if rerank is None else reranked(rerank, text, hits)[:count]
+        return hits if rerank is None or not hits else reranked(rerank, text, hits)[:count]
 
     def _meaning(self, space: Space, question: str, recipe: recipes.Recipe) -> Vector | None:
         """The question's vector, made before the transaction that searches with it."""

@@ -22,7 +22,7 @@ class Face:
     def __init__(self, runtime: Runtime, tenant: str = DEFAULT_TENANT) -> None:
         self._runtime = runtime
         self._tenant = checked_name(tenant, "tenant")
-        self._cut = memory.Cutter(runtime.config.chunks, runtime.model)
+        self._cut = memory.Cutter(runtime.config.chunks)
 
     @property
     def config(self) -> Config:

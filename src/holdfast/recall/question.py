@@ -73,10 +73,11 @@ class Question:
 
     def named(self, names: Sequence[str]) -> list[int]:
         """The numbers of the names that stand in the question."""
+        text = self.text.casefold()  # most names are not there at all, and that is quick to see
         return [
             number
             for number, name in enumerate(names)
-            if re.search(rf"\b{re.escape(name)}\b", self.text, re.IGNORECASE)
+            if name.casefold() in text and re.search(rf"\b{re.escape(name)}\b", self.text, re.IGNORECASE)
         ]
 
     def spans(self, first: datetime, last: datetime) -> list[Span]:

@@ -72,7 +72,7 @@ def rank(
         return NOTHING
     if recipe.fuse == "vectors":
         return _by_one(catalogue, "vectors", _unknown_last(cosines, catalogue), allowed, recipe.candidates)
-    dense = None if cosines is None else smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside)
+    dense = None if cosines is None else _dense(catalogue, signals, recipe, cosines)
     if dense is not None and cosines is not None:
         near = (signals.words > 0) | (np.nan_to_num(cosines) >= NEAR_ENOUGH)
         chosen = (chosen | _best(np.where(np.isnan(cosines), -np.inf, dense), recipe.candidates, allowed)) & near
@@ -81,9 +81,11 @@ def rank(
         return NOTHING
     parts = {"words": signals.words[at]}
     if dense is not None and cosines is not None:
-        parts["vectors"] = np.nan_to_num(cosines[at])
+        parts["vectors"] = cosines[at]
     if recipe.fuse == "shares":
-        shares = recipe.words * share(parts["words"]) + recipe.dense * share(parts.get("vectors", np.zeros(len(at))))
+        shares = recipe.words * share(parts["words"]) + recipe.dense * share(
+            np.nan_to_num(parts.get("vectors", np.zeros(len(at))))
+        )
         return _ordered(catalogue, recipe, at, shares, shares, parts)
     fused = z(words[at])
     if dense is not None and cosines is not None:
@@ -103,7 +105,7 @@ def looked_closely(
     cosines = signals.nearness.cosines.copy()
 
     def best(count: int) -> Array:
-        smoothed = smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside)
+        smoothed = _dense(catalogue, signals, recipe, cosines)
         return _best(np.where(np.isnan(cosines), -np.inf, smoothed), count, allowed) | chosen
 
     if signals.nearness.rough:
@@ -114,6 +116,14 @@ def looked_closely(
         at = np.flatnonzero(best(recipe.candidates) & ~np.isnan(cosines))
         cosines[at] = signals.exactly(at)
     return cosines
+
+
+def _dense(catalogue: Catalogue, signals: Signals, recipe: Recipe, cosines: Array) -> Array:
+    """The cosines with those beside. The average is that of the whole space, however few were looked at closely."""
+    assert signals.nearness is not None
+    everywhere = signals.nearness.cosines
+    average = float(np.nanmean(everywhere)) if not np.isnan(everywhere).all() else 0.0
+    return smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside, average)
 
 
 def _and_beside(catalogue: Catalogue, chosen: Array) -> Array:
@@ -171,21 +181,22 @@ def _dense_floor(chunks: int) -> float:
     return FLOOR_DENSE - FLOOR_SPREAD * max(0.0, _CHANCE_OF_MANY - chance)
 
 
-def smooth(catalogue: Catalogue, scores: Array, before: float, after: float) -> Array:
-    """A chunk's own score, and a part of the best of the messages before and after its own."""
+def smooth(catalogue: Catalogue, scores: Array, before: float, after: float, average: float | None = None) -> Array:
+    """A chunk's own score, and a part of the best of the messages before and after its own.
+
+    Where a session begins or ends, the average stands for the message that is not there: nothing speaks for or against.
+    """
     if not before and not after:
         return scores
     best = _best_of_messages(catalogue, scores)
+    best[NONE] = (scores.mean() if len(scores) else 0.0) if average is None else average
     beside = before * best[catalogue.previous] + after * best[catalogue.following]
     smoothed: Array = scores + beside[catalogue.message]
     return smoothed
 
 
 def _best_of_messages(catalogue: Catalogue, scores: Array) -> Array:
-    """Never below 0. A message's chunks nearly always lie together.
-
-    Where a session begins or ends, the average stands for the message that is not there: nothing speaks for or against.
-    """
+    """Never below 0. A message's chunks nearly always lie together."""
     best = np.zeros(catalogue.messages + 1, dtype=scores.dtype)
     if not len(scores):
         return best
@@ -196,7 +207,6 @@ def _best_of_messages(catalogue: Catalogue, scores: Array) -> Array:
     lower = best[message] < peaks  # a message in two places, of which the last was not the best
     if lower.any():
         np.maximum.at(best, message[lower], peaks[lower])
-    best[NONE] = scores.mean()
     return best
 
 

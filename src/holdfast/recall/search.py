@@ -60,9 +60,9 @@ def search(tx: Tx, space: Space, wanted: Search) -> list[Hit]:
         catalogue,
         wanted.question,
         signals,
-        wanted.recipe,
+        replace(wanted.recipe, candidates=max(wanted.recipe.candidates, wanted.k)),
         wanted.question.spans(first, last) if wanted.recipe.date else [],
-        _allowed(tx, space, catalogue, wanted.query),
+        _allowed(tx, space, catalogue, wanted.query, wanted.now),
     )
     found = _current(tx, space, catalogue, ranked, wanted)
     hits = [_hit(stored, at, ranked) for at, stored in islice(found, wanted.k)]
@@ -107,11 +107,18 @@ def _signals(tx: Tx, space: Space, catalogue: Catalogue, wanted: Search) -> Sign
     return Signals(words, coverage, known, tx.chunks.nearness(space, meaning), exactly)
 
 
-def _allowed(tx: Tx, space: Space, catalogue: Catalogue, query: ChunkQuery) -> Array | None:
+def _allowed(tx: Tx, space: Space, catalogue: Catalogue, query: ChunkQuery, now: datetime) -> Array | None:
     import numpy as np
 
     ordinals = tx.chunks.allowed(space, query)
-    return None if ordinals is None else np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
+    if query.as_of is not None:
+        return None if ordinals is None else np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
+    # What is not true must not take the place of what is.
+    untrue = tx.chunks.untrue(space, now)
+    if ordinals is None and not untrue:
+        return None
+    true: Array = np.isin(catalogue.ordinals, np.asarray(untrue, dtype=np.int64), invert=True)
+    return true if ordinals is None else true & np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
 
 
 def _current(
@@ -130,7 +137,9 @@ def _current(
 def _hit(stored: Stored, at: int, ranked: Ranked) -> Hit:
     """With every signal that had a say: its score, and where it alone would have put the chunk."""
     signals = {
-        name: Signal(int((values > values[at]).sum()) + 1, float(values[at])) for name, values in ranked.parts.items()
+        name: Signal(int((values > values[at]).sum()) + 1, float(values[at]))
+        for name, values in ranked.parts.items()
+        if values[at] == values[at]
     }
     return Hit(stored.text, float(ranked.scores[at]), signals, stored.source, stored.metadata)
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from holdfast.domain.job import Job
 from holdfast.domain.times import Clock
-from holdfast.errors import HoldfastError, StorageError
+from holdfast.errors import HoldfastError, StorageError, StoreUnavailable
 from holdfast.storage.base import Progress, Store, Wanted
 
 log = logging.getLogger("holdfast.jobs")
@@ -21,25 +21,31 @@ log = logging.getLogger("holdfast.jobs")
 Handler = Callable[[Job], bool]  # True when there is more of it to do
 
 _LEASE = timedelta(minutes=5)
-_ATTEMPTS = 10
-_LONGEST_WAIT = timedelta(hours=1)
+_ATTEMPTS = 50  # nearly two days: an outage passes
+_LONGEST_WAIT_S = 3600
 _LOOK_AGAIN_S = 5.0  # another process may have asked for work
 
 
 class Worker:
-    def __init__(self, store: Store, clock: Clock, handlers: Mapping[Wanted, Handler]) -> None:
+    """``stop`` is set when it is to end: a handler that takes long looks there."""
+
+    def __init__(
+        self, store: Store, clock: Clock, handlers: Mapping[Wanted, Handler], stop: threading.Event | None = None
+    ) -> None:
         self._store = store
         self._clock = clock
         self._handlers = handlers
         self._turn = threading.Lock()  # one job at a time, whether by the thread or by a caller
         self._starting = threading.Lock()
         self._wake = threading.Event()
-        self._stopping = False
+        self._stop = stop or threading.Event()
         self._stays = False
         self._thread: threading.Thread | None = None
 
     def run(self, *, until_idle: bool, progress: Progress | None = None) -> int:
         """Do what is due now: one job, or all of them. Answers how many were begun."""
+        if self._stop.is_set():
+            raise StoreUnavailable("this store is closed; open it again")
         begun = 0
         while self._one():
             begun += 1
@@ -54,21 +60,21 @@ class Worker:
         with self._starting:
             self._stays = self._stays or stay
             self._wake.set()
-            if self._handlers and not self._stopping and self._thread is None:
+            if self._handlers and not self._stop.is_set() and self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="holdfast-worker", daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:
         """Finish the job at hand and no other."""
         with self._starting:
-            self._stopping = True
+            self._stop.set()
             thread = self._thread
         self._wake.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def _loop(self) -> None:
-        while not self._stopping:
+        while not self._stop.is_set():
             self._wake.clear()
             try:
                 wait = 0.0 if self._one() else self._until_next()
@@ -96,7 +102,7 @@ class Worker:
 
     def _one(self) -> bool:
         with self._turn:
-            job = None if self._stopping else self._store.take_job(list(self._handlers), self._clock(), _LEASE)
+            job = None if self._stop.is_set() else self._store.take_job(list(self._handlers), self._clock(), _LEASE)
             if job is None:
                 return False
             self._do(job)
@@ -113,7 +119,7 @@ class Worker:
 
     def _put_off(self, job: Job, error: Exception) -> None:
         attempts = job.attempts + 1
-        wait = min(timedelta(seconds=2**attempts), _LONGEST_WAIT)
+        wait = timedelta(seconds=min(2**attempts, _LONGEST_WAIT_S))
         dead = attempts >= _ATTEMPTS
         log.warning(
             "the job %s failed %s: %s",

@@ -62,7 +62,8 @@ def embedded_text(text: str, names: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=256)
 def _naming(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})(?:['\u2019]s)?\b", re.IGNORECASE)
+    longest_first = sorted(names, key=len, reverse=True)  # "Anna Maria" before "Anna"
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})(?:['\u2019]s)?\b", re.IGNORECASE)
 
 
 def query_terms(text: str) -> list[int]:

@@ -156,7 +156,9 @@ class Records(Protocol):
 class Chunks(Protocol):
     """Chunks, their words and their vectors: always written together."""
 
-    def add(self, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int: ...
+    def add(self, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
+        """Asks for the vectors that are wanted and not there."""
+
     def cut_of_session(self, scope: Scope) -> list[Cut]: ...
     def cut_of_record(self, space: Space, record_id: str) -> list[Cut]: ...
     def drop_session(self, scope: Scope) -> int: ...
@@ -173,6 +175,9 @@ class Chunks(Protocol):
 
     def allowed(self, space: Space, query: ChunkQuery) -> list[int] | None:
         """The ordinals the filters leave, or None when they leave all."""
+
+    def untrue(self, space: Space, now: datetime) -> list[int]:
+        """The ordinals of records that have ended or not begun."""
 
     def read(self, space: Space, ordinals: Sequence[int], as_of: datetime | None, now: datetime) -> dict[int, Stored]:
         """The chunks with these ordinals, without records that are not true at the moment."""
@@ -261,11 +266,8 @@ class Store(Protocol):
         """When there will be something to take."""
 
     def count_jobs(self, wanted: Sequence[Wanted]) -> int: ...
-    def adopt(self, model: str, kind: str, now: datetime) -> None:
-        """Make this the model whose vectors are kept, and ask for the job of that kind wherever they are missing."""
-
-    def model(self) -> str | None:
-        """The model whose vectors are kept."""
+    def adopt(self, model: str, now: datetime) -> None:
+        """Make this the model whose vectors are kept, and ask for them wherever they are missing."""
 
     def counts(self) -> Mapping[str, int]: ...
     def tenants(self) -> list[str]: ...

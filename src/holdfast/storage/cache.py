@@ -29,6 +29,8 @@ class Cache(Generic[V]):
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, V] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}
+        self._total = 0
 
     def get(self, key: Hashable) -> V | None:
         with self._lock:
@@ -38,25 +40,31 @@ class Cache(Generic[V]):
             return found
 
     def put(self, key: Hashable, value: V) -> None:
+        """Also for one that has grown since."""
         with self._lock:
             self._kept[key] = value
             self._kept.move_to_end(key)
-            while len(self._kept) > 1 and sum(kept.nbytes for kept in self._kept.values()) > self._max_bytes:
-                self._kept.popitem(last=False)
+            self._count(key, value.nbytes)
+            while len(self._kept) > 1 and self._total > self._max_bytes:
+                gone, _ = self._kept.popitem(last=False)
+                self._count(gone, 0)
+                del self._sizes[gone]
 
     def claim(self, key: Hashable, fresh: V) -> V:
         """What is kept under the key, or else the fresh one, which is kept from now on: the same for every caller."""
         with self._lock:
-            return self._kept.setdefault(key, fresh)
+            kept = self._kept.setdefault(key, fresh)
+            self._count(key, kept.nbytes)
+            return kept
 
-    def drop(self, key: Hashable) -> None:
-        with self._lock:
-            self._kept.pop(key, None)
+    def _count(self, key: Hashable, size: int) -> None:
+        self._total += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
 
     @property
     def nbytes(self) -> int:
         with self._lock:
-            return sum(kept.nbytes for kept in self._kept.values())
+            return self._total
 
 
 class Caches:

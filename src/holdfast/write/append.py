@@ -49,11 +49,8 @@ def embedded(
     return [Entry(entry.message, tuple(next(drafts) for _ in entry.chunks)) for entry in entries]
 
 
-def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime, model: str | None = None) -> list[Message]:
-    """Store the messages under the next sequence numbers; all of them or none.
-
-    Chunks that come without a vector get one later, of the model that is named.
-    """
+def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> list[Message]:
+    """Store the messages under the next sequence numbers; all of them or none."""
     head = tx.sessions.head(scope)
     last, count, active_at = head
     stored = []
@@ -67,7 +64,7 @@ def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime, model:
         last = _next_sequence(message.sequence, last)
         message = message.stored_as(last, message.created_at or now)
         tx.messages.insert(scope, message)
-        index(tx, scope, message, entry.chunks, model, now)
+        index(tx, scope, message, entry.chunks)
         stored.append(message)
         count += 1
         active_at = max(active_at, message.created_at or now)
@@ -91,9 +88,7 @@ def space_of(scope: Scope) -> Space:
     return Space(scope.tenant, Level.USER, scope.user)
 
 
-def index(
-    tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft], model: str | None, now: datetime
-) -> None:
+def index(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
     """Store what search will find of a stored message."""
     assert scope.session is not None
     assert message.created_at is not None
@@ -106,4 +101,4 @@ def index(
         role=message.role.value,
         name=message.name,
     )
-    embed.index(tx, space_of(scope), source, chunks, model, now)
+    tx.chunks.add(space_of(scope), source, chunks)

@@ -15,7 +15,6 @@ from holdfast.domain.record import Forgotten
 from holdfast.domain.scope import Space
 from holdfast.errors import DocumentNotFound
 from holdfast.storage.base import Tx
-from holdfast.write import embed
 from holdfast.write.chunk import document_drafts
 
 
@@ -31,7 +30,7 @@ def prepare(draft: DocumentDraft, text: str, kind: DocumentKind, config: ChunkCo
     return Prepared(draft, document_drafts(text, kind, config.max_chars, config.overlap))
 
 
-def store(tx: Tx, space: Space, prepared: Prepared, model: str | None, new_id: IdFactory, now: datetime) -> Document:
+def store(tx: Tx, space: Space, prepared: Prepared, new_id: IdFactory, now: datetime) -> Document:
     """Add the document, or put its new content in the place of the old. Somebody may have done so by now."""
     draft, chunks = prepared
     old = tx.documents.lock(space, draft.uri)
@@ -53,7 +52,7 @@ def store(tx: Tx, space: Space, prepared: Prepared, model: str | None, new_id: I
         document = _changed(old, draft, now)
         tx.documents.replace(space, document)
         tx.chunks.drop_document(space, document.id)
-    index(tx, space, document, chunks, model, now)
+    index(tx, space, document, chunks)
     return replace(document, chunks=len(chunks))
 
 
@@ -84,14 +83,12 @@ def _changed(old: Document, draft: DocumentDraft, now: datetime) -> Document:
     )
 
 
-def index(
-    tx: Tx, space: Space, document: Document, chunks: Sequence[ChunkDraft], model: str | None, now: datetime
-) -> None:
+def index(tx: Tx, space: Space, document: Document, chunks: Sequence[ChunkDraft]) -> None:
     """Store what search will find of a stored document."""
     source = ChunkSource(
         kind=SourceKind.DOCUMENT, id=document.id, created_at=document.created_at, worded_at=document.updated_at
     )
-    embed.index(tx, space, source, chunks, model, now)
+    tx.chunks.add(space, source, chunks)
 
 
 def remove(tx: Tx, space: Space, uris: Sequence[str]) -> Forgotten:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from holdfast.domain.chunk import ChunkDraft, ChunkSource, Vector
+from holdfast.domain.chunk import ChunkDraft, Vector
 from holdfast.domain.scope import Space
 from holdfast.errors import ProviderError
 from holdfast.providers.embedding import Embedding, Progress
 from holdfast.storage.analysis import embedded_text
-from holdfast.storage.base import Store, Tx, Unembedded
+from holdfast.storage.base import Store, Unembedded
 
 log = logging.getLogger("holdfast.write")
 
-EMBED = "embed"  # the job that embeds what a space lacks; its detail is the model
 _BATCH = 64
 PATIENCE = 3  # texts refused one after the other before it is the embedder that is taken to fail
 
@@ -41,16 +39,14 @@ def at_once(
     return [draft._replace(vector=vector) for draft, vector in zip(drafts, vectors, strict=True)]
 
 
-def index(
-    tx: Tx, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft], model: str | None, now: datetime
-) -> None:
-    """Store what search will find, and ask for the vectors that are wanted and not there."""
-    tx.chunks.add(space, source, drafts)
-    if model is not None and any(draft.vector is None for draft in drafts):
-        tx.jobs.ask(space, EMBED, model, now)
-
-
-def embed_missing(store: Store, embedding: Embedding, space: Space, limit: int, patience: int = PATIENCE) -> int:
+def embed_missing(
+    store: Store,
+    embedding: Embedding,
+    space: Space,
+    limit: int,
+    patience: int = PATIENCE,
+    stopping: Callable[[], bool] = lambda: False,
+) -> int:
     """Embed chunks of the space that have no vector, ``limit`` at most. Answers how many got one.
 
     A text that the embedder cannot take is passed over. When it takes none of the first ones, as many as ``patience``
@@ -58,7 +54,7 @@ def embed_missing(store: Store, embedding: Embedding, space: Space, limit: int, 
     """
     names = store.read(lambda tx: tx.chunks.names(space))
     done, after = 0, -1
-    while done < limit:
+    while done < limit and not stopping():
         size = min(_BATCH, limit - done)
         found = _missing(store, space, embedding.model, after, size)
         vectors = _vectors(embedding, names, found, patience)

@@ -36,10 +36,9 @@ MAX_TAGS = 100
 
 @dataclass(frozen=True, slots=True)
 class Cutter:
-    """How a record becomes chunks: of the texts whose vectors are known with those, of others later, of ``model``."""
+    """How a record becomes chunks, with the vectors of those texts whose are known; others get theirs later."""
 
     config: ChunkConfig
-    model: str | None = None
     vectors: Mapping[str, Vector] = field(default_factory=dict)
 
     def drafts(self, record: Record) -> list[ChunkDraft]:
@@ -145,7 +144,7 @@ def save(tx: Tx, draft: Record, changes: Changes, cut: Cutter, now: datetime) ->
         return _change(tx, old, changes, cut, now, base=_revived(old, now))
     record = changes.over(draft)
     tx.records.insert(home, record)
-    index(tx, record, cut, now)
+    index(tx, record, cut)
     return record
 
 
@@ -177,11 +176,11 @@ def _change(tx: Tx, old: Record, changes: Changes, cut: Cutter, now: datetime, *
     tx.records.replace(old.home, record)
     if searchable(record) != searchable(old):
         tx.chunks.drop_record(old.home.space, old.id)
-        index(tx, record, cut, now)
+        index(tx, record, cut)
     return record
 
 
-def index(tx: Tx, record: Record, cut: Cutter, now: datetime) -> None:
+def index(tx: Tx, record: Record, cut: Cutter) -> None:
     """Store what search will find of a stored record."""
     assert record.created_at is not None
     source = ChunkSource(
@@ -191,7 +190,7 @@ def index(tx: Tx, record: Record, cut: Cutter, now: datetime) -> None:
         session_id=record.session_id,
         worded_at=record.updated_at,
     )
-    embed.index(tx, record.home.space, source, cut.drafts(record), cut.model, now)
+    tx.chunks.add(record.home.space, source, cut.drafts(record))
 
 
 def forget(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> Forgotten:

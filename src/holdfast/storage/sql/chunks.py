@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, SourceKind, Vector
+from holdfast.domain.job import EMBED
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.errors import StorageError
 from holdfast.storage.base import Cut, Stored, Unembedded, WordScores
 from holdfast.storage.cache import Caches
 from holdfast.storage.catalogue import Catalogue, ChunkFacts, empty
-from holdfast.storage.sql import words
+from holdfast.storage.sql import jobs, words
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.filters import record_filters
 from holdfast.storage.sql.vectors import SqlVectors
@@ -44,8 +45,9 @@ class SqlChunks:
         row = self._db.one("spaces.get", space_params(space), order=order)
         if row is None:
             return None
-        *counters, newest = row
+        *counters, newest, model = row
         found = SpaceRow(*counters)
+        found.model = model
         if newest is not None:  # past those that are gone, too: an ordinal is never given out twice
             found.next_ordinal = max(found.next_ordinal, words.ordinal_of(newest) + 1)
         return found
@@ -66,15 +68,18 @@ class SqlChunks:
             "created_at": to_micros(source.created_at),
             "worded_at": to_micros(source.worded_at or source.created_at),
         }
-        before = row.next_ordinal
-        for draft in drafts:
-            self._insert(row, shared, draft, once=source.kind is SourceKind.MESSAGE)
+        before, once = row.next_ordinal, source.kind is SourceKind.MESSAGE
+        complete = [self._insert(row, shared, draft, once=once) for draft in drafts]
+        if row.model is not None and not all(complete):
+            # Also after another process has changed the model. Due since ever, whatever clock looks.
+            jobs.ask(self._db, space, EMBED, row.model, from_micros(0))
         if row.next_ordinal - row.merged_ordinal >= words.TAIL:
             words.merge_tail(self._db, row)
             self._advance(row)
         return row.next_ordinal - before
 
-    def _insert(self, row: SpaceRow, shared: dict[str, Any], draft: ChunkDraft, *, once: bool) -> None:
+    def _insert(self, row: SpaceRow, shared: dict[str, Any], draft: ChunkDraft, *, once: bool) -> bool:
+        """Whether the chunk has a vector of the store's model now, or was there before."""
         params = {
             **shared,
             "id": row.chunk_id(row.next_ordinal),
@@ -87,14 +92,15 @@ class SqlChunks:
         if once:
             stored = self._db.one("chunks.insert_once", params)
             if stored is not None and stored[0] != params["id"]:
-                return  # the session has this chunk already; its range now reaches here
+                return True  # the session has this chunk already; its range now reaches here
         else:
             start = draft.offset
             end = None if start is None else start + len(draft.text)
             self._db.run("chunks.insert", {**params, "offset": start, "end_offset": end})
-        if draft.vector is not None:
-            self._vectors.put(params["id"], draft.vector)
         row.next_ordinal += 1
+        if draft.vector is None or not self._vectors.put(params["id"], draft.vector):
+            return False
+        return draft.vector.model == row.model
 
     def cut_of_session(self, scope: Scope) -> list[Cut]:
         assert scope.user is not None
@@ -188,6 +194,13 @@ class SqlChunks:
         if row is None or not where:
             return None
         found = self._db.all("chunks.allowed", {**row.ids_from(0), **params}, where=where)
+        return [words.ordinal_of(chunk_id) for (chunk_id,) in found]
+
+    def untrue(self, space: Space, now: datetime) -> list[int]:
+        row = self._space(space)
+        if row is None:
+            return []
+        found = self._db.all("chunks.untrue", {"space_id": row.id, "now": to_micros(now)})
         return [words.ordinal_of(chunk_id) for (chunk_id,) in found]
 
     def read(self, space: Space, ordinals: Sequence[int], as_of: datetime | None, now: datetime) -> dict[int, Stored]:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from holdfast.domain.chunk import SourceKind
+from holdfast.domain.job import EMBED
 from holdfast.domain.times import from_micros
 from holdfast.errors import StorageError
 from holdfast.storage.analysis import ANALYSIS, analyse, indexed_text
@@ -173,12 +174,13 @@ def _vectors(db: Db, *, repair: bool) -> Finding:
         counted = ", ".join(f"{name}: {count}" for name, (_, count) in models.items())
         return Finding("vectors", ok=True, detail=counted or "no vectors stored")
     here = models.get(current, (0, 0))[1]
-    waiting = jobs.count(db, [("embed", current)])
+    waiting = jobs.count(db, [(EMBED, current)])
     old = {name: found for name, found in models.items() if name != current and found[1]}
     faults = [f"{chunks - here} wait for nothing"] if here < chunks and not waiting else []
     faults += [f"{count} vectors of {name} are no longer used" for name, (_, count) in old.items()]
     if repair and here < chunks:
-        jobs.ask_everywhere(db, "embed", current, from_micros(0))
+        jobs.ask_everywhere(db, EMBED, current, from_micros(0))
+        jobs.hurry(db, EMBED)
     elif repair:
         for model_id, _ in old.values():
             db.run("vectors.drop_model", {"model_id": model_id})

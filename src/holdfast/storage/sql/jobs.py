@@ -19,13 +19,22 @@ class SqlJobs:
         self._db = db
 
     def ask(self, space: Space, kind: str, detail: str, run_at: datetime) -> None:
-        self._db.run("jobs.ask", _asked(space, kind, detail, run_at))
+        ask(self._db, space, kind, detail, run_at)
+
+
+def ask(db: Db, space: Space, kind: str, detail: str, run_at: datetime) -> None:
+    db.run("jobs.ask", _asked(space, kind, detail, run_at))
 
 
 def ask_everywhere(db: Db, kind: str, detail: str, run_at: datetime) -> None:
     """The same of every space there is."""
     spaces = [Space(tenant, Level(level), owner) for tenant, level, owner in db.all("spaces.list", {})]
     db.many("jobs.ask", [_asked(space, kind, detail, run_at) for space in spaces])
+
+
+def hurry(db: Db, kind: str) -> None:
+    """Let those that are put off or laid aside be tried again now."""
+    db.run("jobs.hurry", {"kind": kind})
 
 
 def _asked(space: Space, kind: str, detail: str, run_at: datetime) -> Params:

@@ -6,9 +6,10 @@ INSERT INTO spaces (tenant, level, owner) VALUES (:tenant, :level, :owner)
 ON CONFLICT (tenant, level, owner) DO NOTHING
 
 -- name: spaces.get
--- With the newest chunk's id (4294967296 is 2 to the 32): an append does not write here.
+-- With the newest chunk's id (4294967296 is 2 to the 32), since an append does not write here, and the store's model.
 SELECT s.id, s.next_ordinal, s.merged_ordinal, s.chunk_count, s.word_count, s.removals,
-    (SELECT max(c.id) FROM chunks c WHERE c.id >= s.id * 4294967296 AND c.id < (s.id + 1) * 4294967296)
+    (SELECT max(c.id) FROM chunks c WHERE c.id >= s.id * 4294967296 AND c.id < (s.id + 1) * 4294967296),
+    (SELECT value FROM properties WHERE name = 'model')
 FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner {order}
 
 -- name: spaces.advance
@@ -248,6 +249,13 @@ SELECT c.id, c.text FROM chunks c WHERE c.id >= :low AND c.id < :high
     AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.model_id = :model_id AND v.chunk_id = c.id)
 ORDER BY c.id LIMIT :limit
 
+-- name: chunks.untrue
+-- Of records that have ended, or have not begun: two indexes, so that what is true costs nothing.
+SELECT c.id FROM records r JOIN chunks c ON c.record_id = r.id
+WHERE r.space_id = :space_id AND (r.valid_to IS NOT NULL OR r.superseded_by IS NOT NULL OR r.expires_at IS NOT NULL)
+    AND (r.valid_to <= :now OR r.superseded_by IS NOT NULL OR r.expires_at <= :now)
+UNION SELECT c.id FROM records r JOIN chunks c ON c.record_id = r.id WHERE r.space_id = :space_id AND r.valid_from > :now
+
 -- name: chunks.tail
 SELECT id, word_count, terms FROM chunks WHERE id >= :low AND id < :high ORDER BY id
 
@@ -312,10 +320,16 @@ DELETE FROM vectors WHERE model_id = :model_id
 DELETE FROM vectors WHERE chunk_id = :id
 
 -- name: jobs.ask
+-- One that is being put off stays so: whoever asks during an outage must not make it hurry. One laid aside is revived.
 INSERT INTO jobs (kind, key, tenant, payload, run_at, created_at)
 VALUES (:kind, :key, :tenant, :payload, :run_at, :run_at)
-ON CONFLICT (kind, key) DO UPDATE SET asked = jobs.asked + 1, attempts = 0, dead = 0, error = NULL,
-    run_at = CASE WHEN jobs.run_at < excluded.run_at THEN jobs.run_at ELSE excluded.run_at END
+ON CONFLICT (kind, key) DO UPDATE SET asked = jobs.asked + 1,
+    attempts = CASE WHEN jobs.dead = 1 THEN 0 ELSE jobs.attempts END, dead = 0,
+    run_at = CASE WHEN jobs.dead = 0 AND (jobs.attempts > 0 OR jobs.run_at < excluded.run_at) THEN jobs.run_at
+        ELSE excluded.run_at END
+
+-- name: jobs.hurry
+UPDATE jobs SET attempts = 0, dead = 0, run_at = 0 WHERE kind = :kind
 
 -- name: jobs.due
 SELECT id, kind, key, tenant, payload, asked, attempts FROM jobs

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
-from holdfast.domain.job import Job
+from holdfast.domain.job import EMBED, Job
 from holdfast.errors import StorageError, StoreUnavailable
 from holdfast.storage.base import Finding, Wanted
 from holdfast.storage.sql import doctor, jobs, migrate
@@ -60,17 +60,14 @@ class SqlStore:
     def count_jobs(self, wanted: Sequence[Wanted]) -> int:
         return self.read(lambda tx: jobs.count(tx.db, wanted))
 
-    def adopt(self, model: str, kind: str, now: datetime) -> None:
+    def adopt(self, model: str, now: datetime) -> None:
         def change(tx: SqlTx) -> None:
             if _property(tx, _MODEL) != model:
                 tx.db.run("properties.set", {"name": _MODEL, "value": model})
-                jobs.ask_everywhere(tx.db, kind, model, now)
+                jobs.ask_everywhere(tx.db, EMBED, model, now)
 
-        if self.model() != model:
+        if self.read(lambda tx: _property(tx, _MODEL)) != model:
             self.write(change)
-
-    def model(self) -> str | None:
-        return self.read(lambda tx: _property(tx, _MODEL))
 
     def counts(self) -> Mapping[str, int]:
         return self.read(doctor.counts)

@@ -27,12 +27,14 @@ class SqlVectors:
         self._db = db
         self._cache = caches.vectors
 
-    def put(self, chunk_id: int, vector: Vector) -> None:
-        """A new chunk's vector, in the chunk's own transaction."""
+    def put(self, chunk_id: int, vector: Vector) -> bool:
+        """A new chunk's vector, in the chunk's own transaction. False when it cannot be compared with the others."""
         model_id = self._model(vector)
-        if model_id is not None:
-            packed = self._db.pack_vector(vector.values)
-            self._db.run("vectors.put", {"id": chunk_id, "model_id": model_id, "vector": packed})
+        if model_id is None:
+            return False
+        packed = self._db.pack_vector(vector.values)
+        self._db.run("vectors.put", {"id": chunk_id, "model_id": model_id, "vector": packed})
+        return True
 
     def put_late(self, row: SpaceRow, vectors: Mapping[int, Vector]) -> bool:
         """Vectors by ordinal. Chunks that are gone by now get none. False when some cannot be compared."""

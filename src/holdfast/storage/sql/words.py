@@ -41,6 +41,7 @@ class SpaceRow:
     chunk_count: int
     word_count: int
     removals: int = 0
+    model: str | None = None  # whose vectors the store keeps
 
     def chunk_id(self, ordinal: int) -> int:
         return self.id << 32 | ordinal

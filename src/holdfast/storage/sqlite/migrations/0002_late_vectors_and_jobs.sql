@@ -26,3 +26,8 @@ CREATE TABLE late_vectors (
     high BIGINT NOT NULL,
     PRIMARY KEY (space_id, number)
 );
+
+-- Records that may not be true any more, or not yet: a search leaves them out before it chooses.
+CREATE INDEX records_that_end ON records (space_id)
+    WHERE valid_to IS NOT NULL OR superseded_by IS NOT NULL OR expires_at IS NOT NULL;
+CREATE INDEX records_that_begin ON records (space_id, valid_from);
