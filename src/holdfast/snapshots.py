@@ -54,7 +54,9 @@ def take_in(runtime: Runtime, scope: Scope, path: str | PathLike[str]) -> Import
         raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
     snapshot = parse_snapshot(data, now=now)
     prepared = [(session, _entries(runtime, session)) for session in snapshot.sessions]
-    return runtime.store.write(lambda tx: _store(tx, scope, runtime, snapshot, prepared, str(path), now))
+    imported = runtime.store.write(lambda tx: _store(tx, scope, runtime, snapshot, prepared, str(path), now))
+    runtime.look_after(chunk for _, entries in prepared for entry in entries for chunk in entry.chunks)
+    return imported
 
 
 def _entries(runtime: Runtime, session: SnapshotSession) -> list[append.Entry]:
