@@ -9,6 +9,7 @@ import pytest
 from holdfast import Holdfast, Message
 from holdfast.domain.chunk import Hit
 from holdfast.errors import InvalidInput
+from holdfast.providers.fake import FakeEmbedder
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 
@@ -34,6 +35,16 @@ def test_a_question_about_nothing_stored_finds_nothing(hf: Holdfast) -> None:
 def test_every_hit_shares_a_word_with_the_question(hf: Holdfast) -> None:
     talk(hf, ("user", "", "A heron stood in the pond"), ("user", "", "Completely different matter"))
     assert texts(hf.recall("heron", user="alice")) == ["A heron stood in the pond"]
+
+
+def test_a_number_is_found_however_near_other_texts_seem(store_url: str) -> None:
+    with Holdfast.open(store_url, embedder=FakeEmbedder(384)) as hf:
+        for chat in range(5):
+            talk(hf, *FILLER, chat=str(chat))
+        talk(hf, ("assistant", "", "The parcel has the number RX-8841-PT"), chat="parcel")
+        for chat in range(5, 10):
+            talk(hf, *FILLER, chat=str(chat))
+        assert texts(hf.recall("RX-8841-PT", user="alice", k=1)) == ["The parcel has the number RX-8841-PT"]
 
 
 def test_what_the_user_said_comes_before_what_the_assistant_said(hf: Holdfast) -> None:

@@ -55,7 +55,7 @@ def _open(store: str) -> Holdfast:
     """PostgreSQL may be starting again just now."""
     while True:
         try:
-            return Holdfast.open(store, config=Config())
+            return Holdfast.open(store, config=Config.load(overrides={"embedding.model": "none"}))
         except StoreUnavailable:
             time.sleep(PAUSE)
 

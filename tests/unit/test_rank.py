@@ -16,7 +16,7 @@ def test_an_estimate_never_outranks_what_was_looked_at() -> None:
     real = np.linspace(-0.2, 0.4, count)
     catalogue = empty(0).grown([ChunkFacts(at, None, None, None, None, 0, 1, 0) for at in range(count)])
     nearness = Nearness(0.6 + real / 10, rough=True, close=lambda at: real[at] + 0.001)
-    signals = Signals(np.zeros(count), 0.0, 0.0, nearness, lambda at: real[at])
+    signals = Signals(np.zeros(count), np.zeros(count), 0.0, nearness, lambda at: real[at])
     for recipe in (replace(VECTORS, candidates=50), replace(DEFAULT, candidates=50)):
         cosines = looked_closely(catalogue, signals, recipe, None, np.zeros(count, dtype=bool))
         assert cosines is not None
@@ -33,7 +33,11 @@ def test_what_the_words_chose_is_looked_at_too() -> None:
     chosen = np.zeros(count, dtype=bool)
     chosen[900] = True
     cosines = looked_closely(
-        catalogue, Signals(np.zeros(count), 0.0, 0.0, nearness), replace(DEFAULT, candidates=10), None, chosen
+        catalogue,
+        Signals(np.zeros(count), np.zeros(count), 0.0, nearness),
+        replace(DEFAULT, candidates=10),
+        None,
+        chosen,
     )
     assert cosines is not None
     assert not np.isnan(cosines[899:902]).any()  # and its neighbours, which lend it a part of their own

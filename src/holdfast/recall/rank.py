@@ -37,7 +37,7 @@ class Signals:
     """
 
     words: Array
-    coverage: float
+    covered: Array
     known: float
     nearness: Nearness | None = None
     exactly: Callable[[Array], Array] | None = None
@@ -90,6 +90,7 @@ def rank(
     fused = z(words[at])
     if dense is not None and cosines is not None:
         fused = recipe.words * fused + recipe.dense * _z_of_known(dense[at], ~np.isnan(cosines[at]))
+    fused = fused + _said_exactly(signals, recipe, at, parts)
     fused = fused + _who_and_when(catalogue, question, recipe, spans, at, parts)
     final = _with_priors(catalogue, question, recipe, at, fused, parts)
     # Between 0 and 1, and 0.5 for a candidate like the average one; the order is the same.
@@ -169,10 +170,11 @@ def share(values: Array) -> Array:
 def _nothing_stored(catalogue: Catalogue, question: Question, signals: Signals, cosines: Array | None) -> bool:
     """A question that shares too little with anything here. One that names somebody here shares that already."""
     about = bool(question.named(catalogue.names))
+    coverage = float(signals.covered.max()) if len(signals.covered) else 0.0
     if cosines is None or np.isnan(cosines).all():
-        return signals.coverage + FLOOR_KNOWN * signals.known + FLOOR_WORDS_NAMED * about < FLOOR_WORDS
+        return coverage + FLOOR_KNOWN * signals.known + FLOOR_WORDS_NAMED * about < FLOOR_WORDS
     nearest = float(np.nanmax(cosines))
-    return nearest + FLOOR_COVER * signals.coverage + FLOOR_DENSE_NAMED * about < _dense_floor(len(cosines))
+    return nearest + FLOOR_COVER * coverage + FLOOR_DENSE_NAMED * about < _dense_floor(len(cosines))
 
 
 def _dense_floor(chunks: int) -> float:
@@ -231,6 +233,14 @@ def z(values: Array) -> Array:
     spread = values.std()
     standard: Array = (values - values.mean()) / (spread if spread > 1e-9 else 1.0)
     return standard
+
+
+def _said_exactly(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
+    """Whoever asks for a number or a name wants the text that has it, however near others seem."""
+    beyond: Array = np.maximum(0.0, signals.covered[at] - recipe.all_said) / (1 - recipe.all_said)
+    if beyond.any():
+        parts["exact"] = beyond
+    return recipe.exact * beyond
 
 
 def _who_and_when(

@@ -21,6 +21,8 @@ class Recipe:
     dense: float = 0.0
     words_beside: tuple[float, float] = (0.0, 0.0)  # share of the previous and the next message's score
     dense_beside: tuple[float, float] = (0.0, 0.0)
+    exact: float = 0.0  # as good as all of the question's words are there, from this share of them on
+    all_said: float = 0.9
     speaker: float = 0.0  # the question names just this speaker
     user: float = 0.0  # among user and assistant: what the user said, unless the question asks for the other
     date: float = 0.0  # said in the time the question names
@@ -44,6 +46,7 @@ DEFAULT = Recipe(
     dense=0.65,
     words_beside=(0.5, 0.5),
     dense_beside=(0.2, 0.2),
+    exact=4.0,
     speaker=3.0,
     user=2.5,
     date=1.0,

@@ -89,22 +89,30 @@ def _signals(tx: Tx, space: Space, catalogue: Catalogue, wanted: Search) -> Sign
     weights = wanted.question.weights(wanted.recipe.asking_words)
     config = wanted.config
     found = tx.chunks.score_words(space, weights, beside, config.bm25_k1, config.bm25_b)
-    words, coverage, known = np.zeros(catalogue.chunks), 0.0, 0.0
-    if found is not None and len(found.scores):
-        # The scores reach as far as the last ordinal that matched.
-        reached = np.searchsorted(catalogue.ordinals, len(found.scores))
-        words[:reached] = found.scores[catalogue.ordinals[:reached]]
-        coverage, known = found.coverage, found.known
+    nothing = np.zeros(0)
+    words = _placed(catalogue, nothing if found is None else found.scores)
+    covered = _placed(catalogue, nothing if found is None else found.covered)
+    known = 0.0 if found is None else found.known
     meaning = wanted.meaning
     if meaning is None:
-        return Signals(words, coverage, known)
+        return Signals(words, covered, known)
 
     def exactly(places: Array) -> Array:
         ordinals = catalogue.ordinals[places].tolist()
         cosines = tx.chunks.cosines(space, meaning, ordinals)
         return np.array([cosines.get(ordinal, np.nan) for ordinal in ordinals])
 
-    return Signals(words, coverage, known, tx.chunks.nearness(space, meaning), exactly)
+    return Signals(words, covered, known, tx.chunks.nearness(space, meaning), exactly)
+
+
+def _placed(catalogue: Catalogue, by_ordinal: Array) -> Array:
+    """Values by their place in the catalogue; they reach as far as the last ordinal that has one."""
+    import numpy as np
+
+    values = np.zeros(catalogue.chunks)
+    reached = np.searchsorted(catalogue.ordinals, len(by_ordinal))
+    values[:reached] = by_ordinal[catalogue.ordinals[:reached]]
+    return values
 
 
 def _allowed(tx: Tx, space: Space, catalogue: Catalogue, query: ChunkQuery, now: datetime) -> Array | None:

@@ -76,10 +76,10 @@ class Unembedded(NamedTuple):
 
 
 class WordScores(NamedTuple):
-    """BM25 by ordinal; the best chunk's share of the question's weight, and the share that is known at all."""
+    """By ordinal, BM25 and the share of the question's weight a chunk holds; and the share that is known at all."""
 
     scores: Array
-    coverage: float
+    covered: Array
     known: float
 
 

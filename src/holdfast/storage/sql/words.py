@@ -167,12 +167,10 @@ def score(
         ordinals.append(entries[:, 0].astype(np.int64))
         masses.append(np.full(matching, mass))
     where = np.concatenate(ordinals)
-    covered = np.bincount(where, weights=np.concatenate(masses)) if len(where) else np.zeros(1)
-    return WordScores(
-        np.bincount(where, weights=np.concatenate(scores)) if len(where) else np.zeros(0),
-        float(covered.max()) / total if total else 0.0,
-        known / total if total else 0.0,
-    )
+    if not len(where) or not total:
+        return WordScores(np.bincount(where, weights=np.concatenate(scores)), np.zeros(0), 0.0)
+    covered = np.bincount(where, weights=np.concatenate(masses)) / total
+    return WordScores(np.bincount(where, weights=np.concatenate(scores)), covered, known / total)
 
 
 def _entries(db: Db, space: SpaceRow, terms: Sequence[int], tail: Sequence[Row]) -> Mapping[int, np.ndarray]:
