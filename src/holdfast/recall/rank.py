@@ -26,6 +26,7 @@ NEAR_ENOUGH = 0.20
 FLOOR_WORDS, FLOOR_KNOWN, FLOOR_WORDS_NAMED = 0.35, 0.25, 0.10
 _CHANCE_OF_MANY = math.sqrt(2 * math.log(600))  # of as many texts as the floor was found with
 _DAY = 86_400.0
+_FEW = 8
 _CLOSER = 5  # so many times the candidates are looked at closely when a first look was rough
 
 
@@ -122,9 +123,19 @@ def looked_closely(
 def _dense(catalogue: Catalogue, signals: Signals, recipe: Recipe, cosines: Array) -> Array:
     """The cosines with those beside. The average is that of the whole space, however few were looked at closely."""
     assert signals.nearness is not None
-    everywhere = signals.nearness.cosines
-    average = float(np.nanmean(everywhere)) if not np.isnan(everywhere).all() else 0.0
-    return smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside, average)
+    known = np.flatnonzero(~np.isnan(cosines))
+    average = signals.nearness.average
+    if len(known) * _FEW > len(cosines):
+        return smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside, average)
+    # Few were looked at: the others need no place in the sums.
+    message, (before, after) = catalogue.message[known], recipe.dense_beside
+    best = np.zeros(catalogue.messages + 1, dtype=cosines.dtype)
+    np.maximum.at(best, message, cosines[known])
+    best[NONE] = average
+    smoothed = np.zeros(len(cosines), dtype=cosines.dtype)
+    beside = before * best[catalogue.previous[message]] + after * best[catalogue.following[message]]
+    smoothed[known] = cosines[known] + beside
+    return smoothed
 
 
 def _and_beside(catalogue: Catalogue, chosen: Array) -> Array:

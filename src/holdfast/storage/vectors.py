@@ -50,6 +50,13 @@ class Nearness:
     rough: bool
     close: Callable[[Array], Array]
 
+    @property
+    def average(self) -> float:
+        import numpy as np
+
+        known = self.cosines[~np.isnan(self.cosines)]
+        return float(known.mean()) if len(known) else 0.0
+
 
 class Rows(NamedTuple):
     """Vectors at eight bits and their scales, their signs, and the middle the signs were taken from."""
