@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from holdfast import prompt
+from holdfast import notes, prompt
 from holdfast.domain.context import Context
 from holdfast.domain.message import Content, Message, ToolCall
-from holdfast.domain.scope import Scope
+from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.session import FileInfo, SessionInfo, State, Summary, Usage
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_ttl
@@ -200,7 +200,8 @@ class Session:
         ``at`` is when the query is asked, for times such as "last week"; now, if not given.
         """
         asked = prompt.checked(self._runtime, query, max_tokens, model_window, skill, at)
-        return prompt.context(self._runtime, self._scope, self._info.agent, asked)
+        files = notes.texts(self._runtime, Space(self._info.tenant, Level.USER, self.user), asked.now)
+        return prompt.context(self._runtime, self._scope, self._info.agent, asked, files)
 
     # Summary
 
