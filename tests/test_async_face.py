@@ -184,6 +184,8 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.update": lambda hf, s, place: hf.update(RECORD, content="hello cat"),
     "AsyncHoldfast.history": lambda hf, s, place: hf.history(RECORD),
     "AsyncHoldfast.recall": lambda hf, s, place: hf.recall("hello", user="u"),
+    "AsyncHoldfast.export_items": lambda hf, s, place: hf.export_items(user="u"),
+    "AsyncHoldfast.import_items": lambda hf, s, place: hf.import_items(user="u"),
     "AsyncHoldfast.forget": lambda hf, s, place: hf.forget(key="dog", user="u"),
     "AsyncHoldfast.run_jobs": lambda hf, s, place: hf.run_jobs(),
     "AsyncHoldfast.start_worker": lambda hf, s, place: hf.start_worker(),

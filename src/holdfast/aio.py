@@ -266,6 +266,8 @@ class AsyncHoldfast:
     remove_document = hop(Holdfast.remove_document)
     daily_notes = hop(Holdfast.daily_notes)
     note_turn = hop(Holdfast.note_turn)
+    export_items = hop(Holdfast.export_items)
+    import_items = hop(Holdfast.import_items)
     file_sessions = hop(Holdfast.file_sessions)
     import_snapshot = hop(Holdfast.import_snapshot)
     doctor = hop(Holdfast.doctor)

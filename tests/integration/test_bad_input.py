@@ -202,6 +202,8 @@ MEMORY: dict[str, dict[str, Any]] = {
     "long_term": {"user": "alice"},
     "daily_notes": {"user": "alice"},
     "note_turn": {"user": "alice", "user_text": "hello", "assistant_text": "hi"},
+    "export_items": {"user": "alice"},
+    "import_items": {"user": "alice"},
 }
 UPDATES = (
     "key title type layer tags metadata confidence salience references pinned valid_from valid_to ttl expires_at colour"
@@ -221,7 +223,7 @@ SESSION: dict[str, dict[str, Any]] = {
     "transcript": {},
     "add_usage": {"model": "m"},
 }
-FILES = {f"Holdfast.{name}" for name in ("long_term", "daily_notes", "note_turn")}
+FILES = {f"Holdfast.{name}" for name in ("long_term", "daily_notes", "note_turn", "export_items", "import_items")}
 LONG_TERM: dict[str, dict[str, Any]] = {"read": {}, "write": {"text": "x"}, "append": {"text": "x"}}
 BARE = set("refresh count summary new clear pause resume terminate delete export_transcript list_files usage".split())
 KV: dict[str, dict[str, Any]] = {

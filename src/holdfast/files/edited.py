@@ -10,7 +10,6 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from holdfast.errors import StorageError, StoreBusy
@@ -23,7 +22,7 @@ _TRIES = 20
 _MOST_COPIES = 1000
 
 
-class _Changed(Exception):
+class FileChanged(Exception):
     """Somebody saved the file meanwhile."""
 
 
@@ -81,8 +80,8 @@ def rewrite(path: Path, change: Callable[[bytes], bytes]) -> bytes:
         if after == before:
             return after
         try:
-            write_atomic(path, after, partial(_unchanged, path, before))
-        except _Changed:
+            write_atomic(path, after, unless_changed(path, before))
+        except FileChanged:
             continue
         return after
     raise StoreBusy(f"{path} is saved again and again by another program; try again later")
@@ -102,6 +101,11 @@ def keep_copy(path: Path, data: bytes) -> Path:
     raise StorageError(f"there are {_MOST_COPIES:,} conflict copies beside {path}; look through them and remove some")
 
 
-def _unchanged(path: Path, before: bytes) -> None:
-    if (read_bytes(path) or b"") != before:
-        raise _Changed
+def unless_changed(path: Path, before: bytes) -> Callable[[], None]:
+    """The last look of a write: FileChanged where the file is no longer what was read."""
+
+    def look() -> None:
+        if (read_bytes(path) or b"") != before:
+            raise FileChanged
+
+    return look
