@@ -7,7 +7,7 @@ differs from that has changed. Where both have, the record stays and the line is
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
@@ -92,6 +92,17 @@ class _Counts:
     added: int = 0
     changed: int = 0
     problems: list[ItemProblem] = field(default_factory=list)
+
+
+def drop_lines(runtime: Runtime, tenant: str, user: str, ids: Collection[str]) -> None:
+    """After records were removed: no file of theirs may tell what was forgotten."""
+    if runtime.folder is None or not ids:
+        return
+    notes = Notes.of(runtime, Space(tenant, Level.USER, user))
+    files = ItemFiles(notes.root, notes.folder / "items")
+    if files.folder.is_dir():
+        with edited.held(files.root, files.folder / SYNC):
+            files.drop(ids)
 
 
 @dataclass(frozen=True, slots=True)

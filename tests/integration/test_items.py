@@ -299,6 +299,42 @@ def test_what_was_forgotten_leaves_the_files_and_does_not_come_back(hf: Holdfast
     assert not any(b"secret" in path.read_bytes() for path in items(hf).rglob("*") if path.is_file())
 
 
+def told_anywhere(hf: Holdfast, word: str) -> list[str]:
+    return [path.name for path in items(hf).rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("named", [{"user": "alice"}, {}])
+def test_forgetting_reaches_every_file_at_once(hf: Holdfast, clock: FakeClock, named: dict[str, Any]) -> None:
+    record = hf.remember("a secret", user="alice")
+    clock.advance(1)
+    other = hf.remember("a dog", user="alice")
+    hf.export_items(user="alice")
+    told = lines(items(hf) / "semantic.jsonl")
+    save(items(hf) / "semantic.jsonl", [{**told[0], "content": "another secret"}, told[1]])
+    hf.update(record.id, content="a new secret")
+    hf.import_items(user="alice")
+    assert sorted(told_anywhere(hf, "secret")) == ["semantic.jsonl", "semantic.jsonl.conflict"]
+    assert hf.forget(record.id, **named).ids == (record.id,)
+    assert told_anywhere(hf, "secret") == []
+    assert [value["id"] for value in lines(items(hf) / "semantic.jsonl")] == [other.id]
+    done = hf.import_items(user="alice")
+    assert (done.added, done.changed, done.problems) == (0, 0, ())
+
+
+def test_a_deleted_session_leaves_the_files_too(hf: Holdfast, clock: FakeClock) -> None:
+    fill(hf, clock)
+    hf.export_items(user="alice")
+    assert told_anywhere(hf, "It barked") == ["2026-03-10.jsonl"]
+    hf.session("t", "1", user="alice").delete()
+    assert told_anywhere(hf, "It barked") == []
+    assert len(lines(items(hf) / "semantic.jsonl")) == 2
+
+
+def test_forgetting_makes_no_files(hf: Holdfast) -> None:
+    hf.forget(hf.remember("a secret", user="alice").id)
+    assert not items(hf).exists()
+
+
 def test_a_record_that_changed_its_layer_changes_its_file(hf: Holdfast) -> None:
     record = hf.remember("feed the dog", user="alice")
     hf.export_items(user="alice")
@@ -344,9 +380,10 @@ def test_damaged_bookkeeping_makes_conflicts_and_loses_nothing(hf: Holdfast, cap
     assert "a cat" in (items(hf) / "semantic.jsonl.conflict").read_text()
 
 
-def test_a_save_in_the_last_moment_is_seen(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_in_the_last_moment_is_seen(hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     hf.remember("a dog", user="alice")
     hf.export_items(user="alice")
+    clock.advance(1)
     hf.remember("a cat", user="alice")
     path, real = items(hf) / "semantic.jsonl", atomic._write_beside
     saved: list[bool] = []

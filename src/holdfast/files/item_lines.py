@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,18 @@ class ItemFiles:
             there = edited.read(self.root, path, MAX_FILE_BYTES)
             if line.raw not in there.split(b"\n"):
                 write_atomic(path, there + line.raw + b"\n")
+
+    def drop(self, ids: Collection[str]) -> None:
+        """Remove the lines of these records, those that were kept as conflicts too."""
+        for name in chain.from_iterable((name, f"{name}.conflict") for name in self._names()):
+            path = own_place(self.root, self.folder / name)
+
+            def without(data: bytes, name: str = name) -> bytes:
+                gone = {line.raw for line in lines_of({name: data}) if line.value and line.value.get("id") in ids}
+                kept = [raw for raw in data.split(b"\n") if raw.removesuffix(b"\r") not in gone]
+                return b"\n".join(kept) if gone else data
+
+            edited.rewrite(path, without)
 
     def read_sync(self) -> Sync:
         path = self.folder / SYNC
