@@ -64,6 +64,8 @@ def texts(runtime: Runtime, space: Space, now: datetime) -> Texts:
     if runtime.folder is None or not settings.enabled:
         return Texts()
     notes = Notes.of(runtime, space)
+    if not notes.folder.exists():
+        return Texts()
     today = notes.local(now).date()
     before = days_before(today, shown.recent_days) if settings.daily and shown.show_recent else ()
     failed: list[Dropped] = []

@@ -57,7 +57,8 @@ def days_before(today: date, count: int) -> Iterator[date]:
 
 def dated(day: date, text: str) -> str:
     """Every line with its day before it: a line that alone finds room still says when."""
-    return "\n".join(f"{day} {line}" for line in text.splitlines() if line.strip())
+    name = day.isoformat()
+    return "\n".join(f"{name} {line}" for line in text.splitlines() if line.strip())
 
 
 def day_file(folder: Path, day: date) -> Path:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 from pathlib import Path
 
 from holdfast.domain.scope import DEFAULT_TENANT, Level, Space
@@ -42,10 +43,21 @@ def owner_folder(root: Path, space: Space) -> Path:
 
 def own_place(root: Path, path: Path) -> Path:
     """The path, unless a link below the store's folder leads elsewhere: to other people's files, or out of it."""
-    wanted = os.path.join(os.path.realpath(root), path.relative_to(root))
-    if os.path.normcase(os.path.realpath(path)) != os.path.normcase(wanted):
+    if _leads_elsewhere(str(root), str(path)):
         raise StorageError(f"{path} is behind a link; files below {root} are read and written in their own place only")
     return path
+
+
+def _leads_elsewhere(root: str, path: str) -> bool:
+    if sys.platform == "win32":  # junctions are links too, and only the resolved path tells
+        wanted = os.path.join(os.path.realpath(root), os.path.relpath(path, root))
+        return os.path.normcase(os.path.realpath(path)) != os.path.normcase(wanted)
+    # Every prompt asks this of each file: a few looks at names, where resolving the whole path costs ten times that.
+    while len(path) > len(root):
+        if os.path.islink(path):
+            return True
+        path = os.path.dirname(path)
+    return False
 
 
 def _escaped(found: re.Match[str]) -> str:
