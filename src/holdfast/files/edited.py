@@ -6,7 +6,6 @@ looked at again in the last moment before the file is replaced.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,10 +23,6 @@ _MOST_COPIES = 1000
 
 class FileChanged(Exception):
     """Somebody saved the file meanwhile."""
-
-
-def digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def read(root: Path, path: Path, most: int) -> bytes:

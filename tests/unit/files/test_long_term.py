@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import InvalidInput, StorageError, StoreBusy, StoreReadOnly
-from holdfast.files import atomic, edited
+from holdfast.files import atomic
 from holdfast.files.long_term import LongTerm, merged
 from tests.contract.processes import run_together, start
 
@@ -314,7 +314,3 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_file(file: Path, tmp_path:
         assert data in (b"", b"a" * 50_000, b"b" * 50_000, b"c" * 50_000)
     handle(file, 100_000).append("alive")
     assert not list(file.parent.glob(".*.tmp"))
-
-
-def test_digests_tell_texts_apart() -> None:
-    assert edited.digest(b"a") != edited.digest(b"b")
