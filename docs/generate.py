@@ -16,6 +16,7 @@ from holdfast import errors
 from holdfast.cli import main as command_line
 from holdfast.cli.options import Parser
 from holdfast.config import Config
+from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -164,6 +165,8 @@ def python() -> Iterator[str]:
         yield from _class(getattr(holdfast, name))
     yield "## Session.kv"
     yield from _class(KeyValues)
+    yield "## Holdfast.long_term"
+    yield from _class(LongTerm)
     yield "## AsyncHoldfast and AsyncSession"
     yield (
         "The same methods with the same arguments, awaited: `await AsyncHoldfast.open(…)`, `await hf.session(…)`, "

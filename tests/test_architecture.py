@@ -23,6 +23,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("write", "recall", "context", "compact", "learn", "policy", "session", "files", "schedule"),
     ("runtime",),
     ("prompt",),
+    ("notes",),
+    ("items",),
     ("handle", "snapshots", "documents", "upkeep"),
     ("engine",),
     ("aio",),

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import pytest
 
 from holdfast import AsyncHoldfast, AsyncSession, Config, Holdfast, Message
-from holdfast.aio import AsyncKeyValues
+from holdfast.aio import AsyncKeyValues, AsyncLongTerm
 from holdfast.config import Aio
 from holdfast.errors import SequenceConflict, StoreUnavailable
 
@@ -184,6 +184,8 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.update": lambda hf, s, place: hf.update(RECORD, content="hello cat"),
     "AsyncHoldfast.history": lambda hf, s, place: hf.history(RECORD),
     "AsyncHoldfast.recall": lambda hf, s, place: hf.recall("hello", user="u"),
+    "AsyncHoldfast.export_items": lambda hf, s, place: hf.export_items(user="u"),
+    "AsyncHoldfast.import_items": lambda hf, s, place: hf.import_items(user="u"),
     "AsyncHoldfast.forget": lambda hf, s, place: hf.forget(key="dog", user="u"),
     "AsyncHoldfast.run_jobs": lambda hf, s, place: hf.run_jobs(),
     "AsyncHoldfast.start_worker": lambda hf, s, place: hf.start_worker(),
@@ -191,6 +193,11 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.documents": lambda hf, s, place: hf.documents(user="u"),
     "AsyncHoldfast.remove_document": lambda hf, s, place: hf.remove_document("note:1", user="u"),
     "AsyncHoldfast.import_snapshot": lambda hf, s, place: hf.import_snapshot(place / "told.json"),
+    "AsyncLongTerm.write": lambda hf, s, place: hf.long_term(user="u").write("# Me"),
+    "AsyncLongTerm.append": lambda hf, s, place: hf.long_term(user="u").append("a dog"),
+    "AsyncLongTerm.read": lambda hf, s, place: hf.long_term(user="u").read(),
+    "AsyncHoldfast.note_turn": lambda hf, s, place: hf.note_turn("u", "hello", "hi"),
+    "AsyncHoldfast.daily_notes": lambda hf, s, place: hf.daily_notes(user="u"),
     "AsyncHoldfast.file_sessions": lambda hf, s, place: hf.file_sessions(),
     "AsyncHoldfast.doctor": lambda hf, s, place: hf.doctor(),
     "AsyncHoldfast.stats": lambda hf, s, place: hf.stats(),
@@ -204,7 +211,7 @@ RECORD = "01890000-0000-7000-8000-000000000001"
 
 
 def test_no_method_is_left_out_above() -> None:
-    kinds = (AsyncHoldfast, AsyncSession, AsyncKeyValues)
+    kinds = (AsyncHoldfast, AsyncSession, AsyncKeyValues, AsyncLongTerm)
     awaited = {
         f"{kind.__name__}.{name}"
         for kind in kinds

@@ -22,6 +22,7 @@ from holdfast.domain.times import Clock
 from holdfast.domain.tokens import TokenCounter
 from holdfast.engine import Holdfast
 from holdfast.errors import StoreUnavailable
+from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues, Session
 from holdfast.providers.embedder import Embedder
 
@@ -103,6 +104,20 @@ class AsyncKeyValues:
     set = hop(KeyValues.set)
     delete = hop(KeyValues.delete)
     items = hop(KeyValues.items)
+
+
+class AsyncLongTerm:
+    def __init__(self, sync: LongTerm, pool: Pool) -> None:
+        self._sync = sync
+        self._pool = pool
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._sync)[1:]}"
+
+    path = property(lambda self: self._sync.path)
+    read = hop(LongTerm.read)
+    write = hop(LongTerm.write)
+    append = hop(LongTerm.append)
 
 
 class AsyncSession:
@@ -228,6 +243,10 @@ class AsyncHoldfast:
         """The same store seen as another tenant, with nothing in common but the file."""
         return AsyncHoldfast(self._sync.tenant(name), self._pool)
 
+    def long_term(self, user: str) -> AsyncLongTerm:
+        """The user's MEMORY.md: ``await hf.long_term(user="alice").read()``."""
+        return AsyncLongTerm(self._sync.long_term(user), self._pool)
+
     session = hop_to_session(Holdfast.session)
     load_session = hop_to_session(Holdfast.load_session)
     sessions = hop(Holdfast.sessions)
@@ -245,6 +264,10 @@ class AsyncHoldfast:
     add_document = hop(Holdfast.add_document)
     documents = hop(Holdfast.documents)
     remove_document = hop(Holdfast.remove_document)
+    daily_notes = hop(Holdfast.daily_notes)
+    note_turn = hop(Holdfast.note_turn)
+    export_items = hop(Holdfast.export_items)
+    import_items = hop(Holdfast.import_items)
     file_sessions = hop(Holdfast.file_sessions)
     import_snapshot = hop(Holdfast.import_snapshot)
     doctor = hop(Holdfast.doctor)

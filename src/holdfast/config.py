@@ -12,7 +12,8 @@ from os import PathLike
 from typing import Any, Literal, NamedTuple
 
 from holdfast.domain.text import checked_name
-from holdfast.errors import ConfigError, InvalidKey
+from holdfast.domain.times import zone_named
+from holdfast.errors import ConfigError, InvalidInput, InvalidKey
 
 _BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 _NUMBERS = {int: "an integer", float: "a number"}
@@ -167,6 +168,23 @@ class Documents(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Notes(_Section):
+    enabled: bool = setting(True, "a context reads the user's own files, where the store has a folder")
+    long_term: bool = setting(True, "a context reads MEMORY.md")
+    daily: bool = setting(True, "a context reads the daily notes")
+    timezone: str = setting("UTC", "the zone whose days and hours notes follow, such as Europe/Lisbon")
+    max_memory_bytes: int = setting(262_144, "bytes of MEMORY.md at most", 1, 4_194_304)
+    max_day_bytes: int = setting(1_048_576, "bytes of one day's notes at most", 1024, 67_108_864)
+
+    def __post_init__(self) -> None:
+        _Section.__post_init__(self)
+        try:
+            zone_named(self.timezone)
+        except InvalidInput as error:
+            raise ConfigError(f"notes.timezone: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
 class Search(_Section):
     recipe: str = setting(
         "default", "how a recall that names no recipe ranks", choices=("default", "words", "vectors", "weighted")
@@ -183,7 +201,7 @@ class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
 
-_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Documents, Embedding, Search, Aio)
+_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Documents, Embedding, Notes, Search, Aio)
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
@@ -199,6 +217,7 @@ class Config:
     chunks: Chunks = field(default_factory=Chunks)
     embedding: Embedding = field(default_factory=Embedding)
     documents: Documents = field(default_factory=Documents)
+    notes: Notes = field(default_factory=Notes)
     search: Search = field(default_factory=Search)
     aio: Aio = field(default_factory=Aio)
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from holdfast import prompt
+from holdfast import items, notes, prompt
 from holdfast.domain.context import Context
 from holdfast.domain.message import Content, Message, ToolCall
-from holdfast.domain.scope import Scope
+from holdfast.domain.record import RecordQuery
+from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.session import FileInfo, SessionInfo, State, Summary, Usage
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_ttl
@@ -200,7 +201,8 @@ class Session:
         ``at`` is when the query is asked, for times such as "last week"; now, if not given.
         """
         asked = prompt.checked(self._runtime, query, max_tokens, model_window, skill, at)
-        return prompt.context(self._runtime, self._scope, self._info.agent, asked)
+        files = notes.texts(self._runtime, Space(self._info.tenant, Level.USER, self.user), asked.now)
+        return prompt.context(self._runtime, self._scope, self._info.agent, asked, files)
 
     # Summary
 
@@ -250,7 +252,15 @@ class Session:
     def delete(self) -> Mapping[str, int]:
         """Remove the session with everything under it. Answers how many rows of each kind went."""
         now = self._runtime.clock()
-        return self._runtime.store.write(lambda tx: lifecycle.delete(tx, self._scope, now))
+        counts, records = self._runtime.store.write(lambda tx: self._delete(tx, now))
+        items.drop_lines(self._runtime, self._info.tenant, self.user, records)
+        return counts
+
+    def _delete(self, tx: Tx, now: datetime) -> tuple[Mapping[str, int], list[str]]:
+        """What went, and the ids of the records among it: the user's files hold them too."""
+        mine = Scope(self._info.tenant, user=self.user, session=self.id)  # a session's records name no agent
+        found = tx.records.find(mine, RecordQuery(include_past=True, limit=None), now)
+        return lifecycle.delete(tx, self._scope, now), [record.id for record in found]
 
     def update_metadata(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         """Merge into the metadata; a value of None removes its key."""

@@ -66,6 +66,7 @@ class Texts(NamedTuple):
     long_term: str = ""  # MEMORY.md
     today: str = ""
     recent: str = ""  # the notes of the days before
+    failed: tuple[Dropped, ...] = ()  # files that could not be read
 
 
 NO_TEXTS = Texts()
@@ -126,7 +127,7 @@ class _Reading:
             recent=self.texts.recent,
             working_memory=self._part(Section.WORKING, self._working_memory, ""),
             skill=self.asked.skill,
-            failed=tuple(self.failed),
+            failed=(*self.texts.failed, *self.failed),
         )
 
     def _part(self, name: str, read: Callable[[], T], empty: T) -> T:

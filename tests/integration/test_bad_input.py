@@ -18,6 +18,7 @@ import pytest
 from holdfast import Config, Holdfast, ImagePart, Message, Session, TextPart, ToolCall
 from holdfast.domain.message import Role
 from holdfast.errors import HoldfastError
+from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues
 from tests.contract.rows import faults
 
@@ -198,6 +199,11 @@ MEMORY: dict[str, dict[str, Any]] = {
     "run_jobs": {},
     "start_worker": {},
     "file_sessions": {},
+    "long_term": {"user": "alice"},
+    "daily_notes": {"user": "alice"},
+    "note_turn": {"user": "alice", "user_text": "hello", "assistant_text": "hi"},
+    "export_items": {"user": "alice"},
+    "import_items": {"user": "alice"},
 }
 UPDATES = (
     "key title type layer tags metadata confidence salience references pinned valid_from valid_to ttl expires_at colour"
@@ -217,6 +223,8 @@ SESSION: dict[str, dict[str, Any]] = {
     "transcript": {},
     "add_usage": {"model": "m"},
 }
+FILES = {f"Holdfast.{name}" for name in ("long_term", "daily_notes", "note_turn", "export_items", "import_items")}
+LONG_TERM: dict[str, dict[str, Any]] = {"read": {}, "write": {"text": "x"}, "append": {"text": "x"}}
 BARE = set("refresh count summary new clear pause resume terminate delete export_transcript list_files usage".split())
 KV: dict[str, dict[str, Any]] = {
     "get": {"key": "k"},
@@ -233,6 +241,7 @@ def test_every_public_method_is_here() -> None:
     assert names(Holdfast) - {"open", "close"} == set(MEMORY)
     assert names(Session) == set(SESSION) | BARE
     assert names(KeyValues) == set(KV)
+    assert names(LongTerm) == set(LONG_TERM)
 
 
 class Target:
@@ -268,6 +277,10 @@ def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, A
         yield f"Session.{name}", getattr(target.session, name), base
     for name, base in KV.items():
         yield f"KeyValues.{name}", getattr(target.session.kv, name), base
+    if target.hf._runtime.folder is not None:
+        memory = target.hf.long_term(user="alice")
+        for name, base in LONG_TERM.items():
+            yield f"LongTerm.{name}", getattr(memory, name), base
 
 
 def arguments_of(name: str, call: Callable[..., Any]) -> list[str]:
@@ -333,6 +346,20 @@ def test_every_argument_with_every_hostile_value(target: Target, part: str) -> N
         return name not in alone and (name.startswith("Session.") == (part == "Session")) and name != "Holdfast.backup"
 
     assert run(target, HOSTILE, only) == []
+
+
+def test_every_hostile_value_where_there_are_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever somebody is called, nothing is written outside the store's folder."""
+    (tmp_path / "around").mkdir()
+    monkeypatch.chdir(tmp_path / "around")
+    made = Target(str(tmp_path / "data"), tmp_path / "backups")
+    try:
+        assert run(made, [*HOSTILE, BIG], lambda name, argument: name in FILES or name.startswith("LongTerm")) == []
+    finally:
+        made.hf.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"around", "data"}
+    assert list((tmp_path / "around").iterdir()) == []
+    assert {path.name for path in (tmp_path / "data" / "memory").iterdir()} == {"users"}
 
 
 @memory

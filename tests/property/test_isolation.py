@@ -369,6 +369,43 @@ def _file_sessions(world: World, me: Owner) -> Seen:
         yield kept, world.among(me.tenant, user=None, agent=None)
 
 
+def _long_term(world: World, me: Owner) -> Seen:
+    """Everybody writes their own, and nobody reads another's. Only a store with a folder has any."""
+    with suppress(Unsupported):
+        for owner in _people(world):
+            assert owner.user
+            memory = world.on(owner).long_term(user=owner.user)
+            memory.read()
+            memory.write(f"secret {owner.mark}")
+        assert me.user
+        yield world.on(me).long_term(user=me.user).read(), world.among(me.tenant, user=me.user, agent=None)
+
+
+def _daily_notes(world: World, me: Owner) -> Seen:
+    with suppress(Unsupported):
+        for owner in _people(world):
+            assert owner.user
+            if owner.mark not in world.on(owner).daily_notes(user=owner.user):
+                world.on(owner).note_turn(owner.user, f"secret {owner.mark}", "")
+        assert me.user
+        yield world.on(me).daily_notes(user=me.user), world.among(me.tenant, user=me.user, agent=None)
+
+
+def _export_items(world: World, me: Owner) -> Seen:
+    """What stands in the files of a user's folder, and in nobody else's."""
+    with suppress(Unsupported):
+        assert me.user
+        hf = world.on(me)
+        hf.export_items(user=me.user)
+        folder = hf.long_term(user=me.user).path.parent / "items"
+        yield [path.read_text() for path in folder.rglob("*.jsonl")], world.of_user(me.tenant, me.user)
+
+
+def _people(world: World) -> list[Owner]:
+    """Each user once."""
+    return [owner for owner in world.owners if owner.user and not owner.agent]
+
+
 READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.sessions": _sessions,
     "Holdfast.load_session": _load_session,
@@ -381,6 +418,9 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.history": _history,
     "Holdfast.documents": _documents,
     "Holdfast.file_sessions": _file_sessions,
+    "Holdfast.long_term": _long_term,
+    "Holdfast.daily_notes": _daily_notes,
+    "Holdfast.export_items": _export_items,
     "Session.refresh": _own(lambda session: session.refresh()),
     "Session.recent": _own(lambda session: session.recent(50)),
     "Session.messages": _own(lambda session: session.messages()),
@@ -481,12 +521,39 @@ def _handle(write: Callable[[Session], object]) -> Callable[[World, Owner], None
     return attempt
 
 
+def _import_items(world: World, me: Owner) -> None:
+    """Lines with the ids of everybody else's records."""
+    assert me.user
+    others = [other for other in world.owners if other.tenant != me.tenant or other.user != me.user]
+    with suppress(Unsupported):
+        path = world.on(me).long_term(user=me.user).path.parent / "items" / "semantic.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        told = [{"id": other.record, "content": "mine now", "title": me.mark} for other in others]
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in told))
+        done = world.on(me).import_items(user=me.user, delete_missing=True)
+        assert (done.added, done.changed, done.removed) == (0, 0, 0)
+        assert len(done.problems) == len(others)
+        path.unlink()
+
+
+def _note_turn(world: World, me: Owner) -> None:
+    """A name that reaches for another's folder is a name like any other."""
+    assert me.user
+    for name in (f"../{me.user}"[:200], f"{me.user}/.."[:200]):
+        with suppress(Unsupported):
+            world.on(me).note_turn(name, "mine now", "")
+            mine = world.on(me).daily_notes(user=me.user) if name != me.user else ""
+            assert "mine now" not in mine
+
+
 WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Holdfast.remember": _remember,
     "Holdfast.update": _update,
     "Holdfast.forget": _forget,
     "Holdfast.add_document": _add_document,
     "Holdfast.remove_document": _remove_document,
+    "Holdfast.note_turn": _note_turn,
+    "Holdfast.import_items": _import_items,
     "Holdfast.import_snapshot": _import_snapshot,
     "Session.append": _handle(lambda session: session.append("user", "mine now")),
     "Session.extend": _handle(lambda session: session.extend([Message.new("user", "mine now")])),
@@ -582,6 +649,8 @@ def test_no_write_reaches_what_belongs_to_another(hf: Holdfast) -> None:
                     after = {**after, "imports": before["imports"]}
                 if verb == "Holdfast.add_document":
                     before = {**before, "spaces": after["spaces"]}  # the newcomer's own
+                if verb == "Holdfast.import_items":
+                    before = {**before, "imports": after["imports"]}  # the mark of one's own files
                 assert after == before, f"{verb} by {me}"
 
     _in_worlds(attack)(hf)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, AsyncSession, Holdfast, Session
-from holdfast.aio import AsyncKeyValues
+from holdfast.aio import AsyncKeyValues, AsyncLongTerm
+from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues
 
-FACES = [(Holdfast, AsyncHoldfast), (Session, AsyncSession), (KeyValues, AsyncKeyValues)]
+FACES = [(Holdfast, AsyncHoldfast), (Session, AsyncSession), (KeyValues, AsyncKeyValues), (LongTerm, AsyncLongTerm)]
 
 
 def public(kind: type) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def test_both_faces_take_the_same_arguments(blocking: type, awaited: type) -> No
 
 @pytest.mark.parametrize(("blocking", "awaited"), FACES)
 def test_what_the_blocking_face_does_the_other_awaits(blocking: type, awaited: type) -> None:
-    plain = {"tenant", "file_sessions"}
+    plain = {"tenant", "file_sessions", "long_term"}
     for name, found in public(awaited).items():
         if not isinstance(found, property) and name not in plain:
             assert inspect.iscoroutinefunction(getattr(awaited, name)), name

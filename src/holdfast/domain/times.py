@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from holdfast.domain.text import shown
 from holdfast.errors import InvalidInput
@@ -65,3 +65,31 @@ def from_seconds(value: float) -> datetime:
 
 def from_micros(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
+
+
+def zone_named(name: str) -> tzinfo:
+    """The time zone of an IANA name. UTC needs no zone database."""
+    if name == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo, available_timezones  # late: most stores keep UTC
+
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        if not available_timezones():
+            raise InvalidInput(
+                f"{shown(name)} cannot be looked up: there is no time zone database here; pip install tzdata"
+            ) from None
+        raise InvalidInput(f"{shown(name)} is no IANA time zone such as Europe/Lisbon or UTC") from None
+
+
+def checked_day(value: object, what: str) -> date:
+    """A calendar day: a date or its ISO text. A datetime is refused: its day depends on who asks."""
+    if isinstance(value, str):
+        try:
+            value = date.fromisoformat(value)
+        except ValueError:
+            raise InvalidInput(f"{what} must be a day such as 2026-03-10, not {shown(value)}") from None
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise InvalidInput(f"{what} must be a date or text such as 2026-03-10, not {shown(value)}")
+    return value

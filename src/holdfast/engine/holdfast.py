@@ -15,6 +15,7 @@ from holdfast.domain.tokens import TokenCounter
 from holdfast.engine.asking import Asking
 from holdfast.engine.documents import Documents
 from holdfast.engine.keeping import Keeping
+from holdfast.engine.notes import Notes
 from holdfast.engine.records import Records
 from holdfast.engine.sessions import Sessions
 from holdfast.errors import ConfigError, Unsupported
@@ -23,7 +24,7 @@ from holdfast.providers.embedder import Embedder, checked_embedder
 from holdfast.runtime import chosen_embedding, open_store, running
 
 
-class Holdfast(Sessions, Asking, Records, Documents, Keeping):
+class Holdfast(Sessions, Asking, Records, Documents, Notes, Keeping):
     """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
 
     @classmethod

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from holdfast import items
 from holdfast.domain.ids import checked_id
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
+from holdfast.domain.scope import Scope
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_time
 from holdfast.domain.values import checked_label, checked_number, checked_page
 from holdfast.engine.face import Face
 from holdfast.errors import InvalidInput, RecordNotFound
 from holdfast.recall import search
+from holdfast.storage.base import Tx
 from holdfast.write import remember as memory
 
 
@@ -179,4 +182,12 @@ class Records(Face):
             choose = memory.by_words(home, query, self._now()) if query is not None else memory.by_key(home, key or "")
         if dry_run:
             return self._read(lambda tx: Forgotten({}, tuple(choose(tx))))
-        return self._write(lambda tx: memory.forget(tx, owner, choose(tx)))
+        gone, users = self._write(lambda tx: self._forget(tx, owner, choose(tx)))
+        for user_ in sorted(users):
+            items.drop_lines(self._runtime, self._tenant, user_, gone.ids)
+        return gone
+
+    def _forget(self, tx: Tx, owner: Scope, ids: list[str]) -> tuple[Forgotten, set[str]]:
+        """What was removed, and whose it was: their files hold it too."""
+        found = [record for id in ids if (record := tx.records.get(owner, id)) is not None]
+        return memory.forget(tx, owner, ids), {record.user for record in found if record.user is not None}

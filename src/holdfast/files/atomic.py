@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from holdfast.errors import StorageError, StoreBusy, StoreFull, StoreReadOnly
@@ -39,15 +39,18 @@ def read_bytes(path: Path) -> bytes | None:
         raise StorageError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None = None) -> None:
     """Replace the file so that a reader, or a crash at any moment, finds the old bytes or the new ones.
 
-    A path with more than one writer is written inside ``locked(path)``.
+    A path with more than one writer is written inside ``locked(path)``. An editor takes no locks: ``last_look`` is
+    called when the new bytes are on the disk and only the name has to change hands, and may raise to leave the old.
     """
     target = _real(path)
     with _translated(target, "write"):
         temporary = _write_beside(target, data)
         try:
+            if last_look is not None:
+                last_look()
             _replace(temporary, target)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -142,8 +142,11 @@ def save(tx: Tx, draft: Record, changes: Changes, cut: Cutter, now: datetime) ->
         old = tx.records.by_key(home, changes.key)
     if old is not None:
         return _change(tx, old, changes, cut, now, base=_revived(old, now))
-    record = changes.over(draft)
-    tx.records.insert(home, record)
+    return insert(tx, changes.over(draft), cut)
+
+
+def insert(tx: Tx, record: Record, cut: Cutter) -> Record:
+    tx.records.insert(record.home, record)
     index(tx, record, cut)
     return record
 
@@ -168,9 +171,14 @@ def update(tx: Tx, scope: Scope, record_id: str, changes: Changes, cut: Cutter, 
 
 
 def _change(tx: Tx, old: Record, changes: Changes, cut: Cutter, now: datetime, *, base: Record | None = None) -> Record:
+    return rewrite(tx, old, changes.over(base or old), cut, now)
+
+
+def rewrite(tx: Tx, old: Record, wanted: Record, cut: Cutter, now: datetime) -> Record:
+    """Make a record say what is wanted; what it said goes to its history. The same again changes nothing."""
     # A clock that was set back must not make a version end before it began.
     updated_at = max(now, old.updated_at or now)
-    record = replace(changes.over(base or old), updated_at=updated_at, version=old.version + 1)
+    record = replace(wanted, updated_at=updated_at, version=old.version + 1)
     if record == replace(old, updated_at=updated_at, version=old.version + 1):
         return old
     tx.records.replace(old.home, record)

@@ -1,0 +1,90 @@
+"""A user's own files: MEMORY.md and the daily notes, found, written, and read for a prompt."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+
+from holdfast.domain.context import Dropped
+from holdfast.domain.scope import Space
+from holdfast.domain.text import checked_text
+from holdfast.domain.times import zone_named
+from holdfast.errors import InvalidInput, Unsupported
+from holdfast.files.daily_notes import append_line, dated, days_before, end_of_day, line_of, read_day
+from holdfast.files.layout import owner_folder
+from holdfast.files.long_term import LongTerm
+from holdfast.prompt import Texts
+from holdfast.runtime import Runtime
+
+log = logging.getLogger("holdfast.notes")
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """The files of one owner in a store that has a folder."""
+
+    runtime: Runtime
+    root: Path
+    folder: Path
+
+    @classmethod
+    def of(cls, runtime: Runtime, space: Space) -> Notes:
+        if runtime.folder is None:
+            raise Unsupported("this store has no folder to keep notes in; open a folder")
+        return cls(runtime, runtime.folder, owner_folder(runtime.folder, space))
+
+    def long_term(self) -> LongTerm:
+        return LongTerm(self.root, self.folder, self.runtime.config.notes.max_memory_bytes)
+
+    def local(self, moment: datetime) -> datetime:
+        try:
+            return moment.astimezone(zone_named(self.runtime.config.notes.timezone))
+        except OverflowError:
+            raise InvalidInput(f"{moment} is outside the years 1 to 9999 in that time zone") from None
+
+    def day(self, day: date) -> str:
+        return read_day(self.root, self.folder, day, self.runtime.config.notes.max_day_bytes)
+
+    def add(self, user: str, assistant: str, moment: datetime) -> str:
+        """Note a turn in the day it happened in. Answers the line, "" when there was nothing to say."""
+        at = self.local(moment)
+        line = line_of(at, checked_text(user, "user_text"), checked_text(assistant, "assistant_text"))
+        if line:
+            most = self.runtime.config.notes.max_day_bytes
+            append_line(self.root, self.folder, at.date(), line, most)
+        return line
+
+
+def texts(runtime: Runtime, space: Space, now: datetime) -> Texts:
+    """What a prompt shows of the files. One that cannot be read is left out, and said to be."""
+    settings, shown = runtime.config.notes, runtime.config.context
+    if runtime.folder is None or not settings.enabled:
+        return Texts()
+    notes = Notes.of(runtime, space)
+    if not notes.folder.exists():
+        return Texts()
+    today = notes.local(now).date()
+    before = days_before(today, shown.recent_days) if settings.daily and shown.show_recent else ()
+    failed: list[Dropped] = []
+
+    def part(name: str, read: Callable[[], str]) -> str:
+        try:
+            return read()
+        except Exception as error:  # why: memory never breaks the agent; a prompt without a file beats none
+            log.warning("a context goes without %s: %s", name, error)
+            failed.append(Dropped(name, f"could not be read: {error}"))
+            return ""
+
+    def of_day(day: date) -> str:
+        return part(f"the notes of {day}", lambda: end_of_day(notes.day(day)))
+
+    recent = [dated(day, of_day(day)) for day in before]
+    return Texts(
+        part("MEMORY.md", notes.long_term().read) if settings.long_term and shown.show_long_term else "",
+        of_day(today) if settings.daily and shown.show_today else "",
+        "\n".join(filter(None, recent)),
+        tuple(failed),
+    )
