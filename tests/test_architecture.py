@@ -23,6 +23,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("write", "recall", "context", "compact", "learn", "policy", "session", "files", "schedule"),
     ("runtime",),
     ("prompt",),
+    ("compaction",),
     ("handle", "snapshots", "documents", "upkeep"),
     ("engine",),
     ("aio",),

@@ -24,6 +24,7 @@ from holdfast.engine import Holdfast
 from holdfast.errors import StoreUnavailable
 from holdfast.handle import KeyValues, Session
 from holdfast.providers.embedder import Embedder
+from holdfast.providers.llm import Llm
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -145,6 +146,8 @@ class AsyncSession:
     summary = hop(Session.summary)
     set_summary = hop(Session.set_summary)
     swap_summary = hop(Session.swap_summary)
+    compact = hop(Session.compact)
+    compact_if_due = hop(Session.compact_if_due)
     new = hop_to_session(Session.new)
     clear = hop(Session.clear)
     pause = hop(Session.pause)
@@ -172,7 +175,7 @@ class AsyncHoldfast:
         location: str | PathLike[str],
         *,
         config: Config | None = None,
-        llm: None = None,
+        llm: Llm | None = None,
         embedder: Embedder | None = None,
         clock: Clock | None = None,
         counter: TokenCounter | None = None,
