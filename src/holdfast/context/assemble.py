@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from holdfast.config import Context as Limits
 from holdfast.context.budget import allot
@@ -66,7 +66,7 @@ class Desk:
         if len(more) > len(messages):  # what memory did not need is the conversation's again
             messages = more
             sheet, dropped = self._write(summary, messages)
-        return self._context(sheet, messages, dropped)
+        return self._context(sheet, messages, [*self._older(summary, messages), *dropped])
 
     def _for_messages(self, room: int, history: Sequence[Message]) -> int:
         """Their share, all that memory leaves, and for the newest turn up to half: what was just said counts most."""
@@ -121,16 +121,24 @@ class Desk:
             if last is None:
                 break
             dropped.append(Dropped(last.what(), OVER_BUDGET))
-        cut = self._material.message_count - len(messages)
-        older = [Dropped(f"{cut} older message{'s' * (cut != 1)}", "over the token or message budget")] if cut else []
         return Context(
             text,
             tuple(messages),
             written + spoken,
             sheet.sections(),
             tuple(entry.hit for entry in sheet.taken if entry.hit is not None),
-            (*self._material.failed, *older, *dropped),
+            (*self._material.failed, *dropped),
         )
+
+    def _older(self, summary: Summary | None, messages: Sequence[Message]) -> Iterator[Dropped]:
+        cut = self._material.message_count - len(messages)
+        told = 0
+        if summary is not None:
+            shown = sum(message.sequence <= summary.upper_sequence for message in messages)
+            told = min(cut, summary.message_count - shown)
+        for number, reason in ((told, "told by the summary"), (cut - told, "over the token or message budget")):
+            if number > 0:
+                yield Dropped(f"{number} older message{'s' * (number != 1)}", reason)
 
     def _demand(self, entries: Sequence[Entry], room: int) -> int:
         """What the entries would cost, headings included, as far as it matters."""
