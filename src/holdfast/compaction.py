@@ -25,18 +25,19 @@ def compact_if_due(runtime: Runtime, scope: Scope, window: int | None = None) ->
     """Condense as far as the settings want it, for a model with that window."""
     limits = runtime.config.compact
     idle = Reason.NOT_DUE if limits.enabled else Reason.SWITCHED_OFF
-    return _roller(runtime, scope).roll(lambda load: due.due(load, window, limits), idle)
+    return _roller(runtime, scope, window).roll(lambda load: due.due(load, window, limits), idle)
 
 
 def context(
     runtime: Runtime, scope: Scope, agent: str, asked: Asked, window: int | None = None, texts: Texts = NO_TEXTS
 ) -> Context:
     """A context in which every message is found: among its messages, or in the range of its summary."""
-    compact_if_due(runtime, scope, window)
+    if runtime.config.compact.enabled:
+        compact_if_due(runtime, scope, window)
     found = prompt.context(runtime, scope, agent, asked, texts)
     # The longer summary takes room itself. What it pushes out is condensed in a second round, and all of it then.
     for everything in (False, True) if _covers(runtime) else ():
-        if not _cover_left_out(runtime, scope, found, everything=everything).done:
+        if not _cover_left_out(runtime, scope, window, found, everything=everything).done:
             break
         found = prompt.context(runtime, scope, agent, asked, texts)
     return found
@@ -47,18 +48,21 @@ def _covers(runtime: Runtime) -> bool:
     return runtime.config.compact.enabled and runtime.config.context.show_summary
 
 
-def _cover_left_out(runtime: Runtime, scope: Scope, found: Context, *, everything: bool) -> Compacted:
+def _cover_left_out(
+    runtime: Runtime, scope: Scope, window: int | None, found: Context, *, everything: bool
+) -> Compacted:
     shown = {message.sequence for message in found.messages}
 
     def plan(load: Load) -> Plan | None:
         return due.left_out(load, shown, everything=everything)
 
-    return _roller(runtime, scope).roll(plan, Reason.NOT_DUE)
+    return _roller(runtime, scope, window).roll(plan, Reason.NOT_DUE)
 
 
-def _roller(runtime: Runtime, scope: Scope) -> Roller:
+def _roller(runtime: Runtime, scope: Scope, window: int | None = None) -> Roller:
     config = runtime.config
-    summariser = Summariser(config.compact, runtime.count, runtime.llm, config.llm.timeout_s)
+    limits = due.within(config.compact, window)
+    summariser = Summariser(limits, runtime.count, runtime.llm, config.llm.timeout_s)
 
     def bill(tx: Tx, whose: Scope, written: Written) -> None:
         if runtime.llm is not None and written.calls:

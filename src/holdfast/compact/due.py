@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from holdfast.domain.tokens import TokenCounter
 from holdfast.domain.turns import Cost, begins_turn, cuts_of, steps_of
 
 _LONG_TURN = 8  # messages
+_SMALLEST_SUMMARY = 50  # tokens
 _LOW_WATER = 0.5  # a limit that was passed is left this far behind, so that the next message does not pass it again
 
 
@@ -49,12 +50,11 @@ class Load:
     turns: frozenset[int] = field(default_factory=frozenset)  # the cuts that stand between two turns
     summary_tokens: int = 0
     summary_characters: int = 0
-    epoch: int = 0
     sequences: tuple[int, ...] = ()
     showable: frozenset[int] = field(default_factory=frozenset)  # all but results whose call is gone
 
     @classmethod
-    def of(cls, messages: Sequence[Message], summary: str, epoch: int, count: TokenCounter, cost: Cost) -> Load:
+    def of(cls, messages: Sequence[Message], summary: str, count: TokenCounter, cost: Cost) -> Load:
         cuts = tuple(cuts_of(messages))
         return cls(
             tokens=tuple(map(cost, messages)),
@@ -63,7 +63,6 @@ class Load:
             turns=frozenset(at for at in cuts if begins_turn(messages, at)),
             summary_tokens=count(summary),
             summary_characters=len(summary),
-            epoch=epoch,
             sequences=tuple(message.sequence for message in messages),
             showable=frozenset(at for step in steps_of(messages) for at in step),
         )
@@ -88,6 +87,12 @@ class Load:
 
 
 Rule = Callable[[Load, int, Limits], Plan | None]
+
+
+def within(limits: Limits, window: int | None) -> Limits:
+    """The limits with a summary that leaves a small window to the conversation."""
+    room = (window or limits.window) // 4
+    return replace(limits, summary_tokens=max(_SMALLEST_SUMMARY, min(limits.summary_tokens, room))) if room else limits
 
 
 def asked(load: Load, keep: int) -> Plan | None:

@@ -67,7 +67,7 @@ class Roller:
 
     def _once(self, plan: Planner, idle: Reason) -> Compacted:
         reading = self.store.read(self._read)
-        load = Load.of(reading.messages, reading.text, reading.epoch, self.summariser.count, self.cost)
+        load = Load.of(reading.messages, reading.text, self.summariser.count, self.cost)
         planned = plan(load)
         if planned is None or not planned.messages:
             return _unchanged(load, idle)

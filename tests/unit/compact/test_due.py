@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.compact.due import Load, Plan, Reason, asked, due, left_out
+from holdfast.compact.due import Load, Plan, Reason, asked, due, left_out, within
 from holdfast.config import Compact
 from holdfast.domain.message import Message, ToolCall
 from holdfast.domain.tokens import estimate
@@ -28,7 +28,7 @@ def spoken(count: int, tokens: int = 10) -> list[Message]:
 
 
 def load(messages: Sequence[Message], summary: str = "") -> Load:
-    return Load.of(messages, summary, 0, estimate, estimated)
+    return Load.of(messages, summary, estimate, estimated)
 
 
 def planned(messages: Sequence[Message], window: int | None = None, limits: Compact = LIMITS) -> Plan | None:
@@ -89,6 +89,14 @@ def test_a_window_that_the_rest_of_the_prompt_fills_is_no_reason_to_condense_for
     assert planned(spoken(30, 10), 8192) is None
 
 
+def test_a_summary_leaves_a_small_window_to_the_conversation() -> None:
+    assert within(LIMITS, None).summary_tokens == 500
+    assert within(LIMITS, 128_000).summary_tokens == 500
+    assert within(LIMITS, 1000).summary_tokens == 250
+    assert within(LIMITS, 10).summary_tokens == 50
+    assert within(Compact(window=1000), None).summary_tokens == 250
+
+
 def test_nothing_is_due_when_it_is_switched_off() -> None:
     assert planned(spoken(100, 1000), 1000, Compact(enabled=False)) is None
     assert asked(load(spoken(100)), 20) == Plan(80, Reason.ASKED)
@@ -97,9 +105,10 @@ def test_nothing_is_due_when_it_is_switched_off() -> None:
 @pytest.mark.parametrize("window", [None, 1000, 4000, 30_000])
 @pytest.mark.parametrize("tokens", [1, 40, 100, 700])
 def test_no_rule_fires_again_for_every_further_message(window: int | None, tokens: int) -> None:
+    history = spoken(400, tokens)
     covered, fired = 0, 0
     for count in range(1, 401):
-        plan = planned(spoken(400, tokens)[covered:count], window)
+        plan = planned(history[covered:count], window)
         if plan is not None:
             covered += plan.messages
             fired += 1
