@@ -81,7 +81,7 @@ class Roller:
         if not swapped:
             return _unchanged(load, Reason.OVERTAKEN)
         after = self.summariser.count(written.text) + sum(load.tokens[planned.messages :])
-        return Compacted(True, len(covered), load.use, after, written.author, planned.reason)
+        return Compacted(True, len(covered), load.use, after, str(written.author), str(planned.reason))
 
     def _read(self, tx: Tx) -> Reading:
         if tx.sessions.get(self.scope) is None:
@@ -102,4 +102,4 @@ class Roller:
 
 
 def _unchanged(load: Load, reason: Reason) -> Compacted:
-    return Compacted(False, 0, load.use, load.use, None, reason)
+    return Compacted(False, 0, load.use, load.use, None, str(reason))
