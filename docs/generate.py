@@ -47,7 +47,7 @@ Without `--data` and `HOLDFAST_DATA` the memory is in `$XDG_DATA_HOME/holdfast` 
 never make a store. A time that is typed without a zone is local."""
 
 VALUES = (
-    *("Message", "TextPart", "ImagePart", "FilePart", "ToolCall", "SessionInfo", "Summary", "Usage"),
+    *("Message", "TextPart", "ImagePart", "FilePart", "ToolCall", "SessionInfo", "Summary", "Compacted", "Usage"),
     *("Hit", "Signal", "Source", "Context", "Record", "Forgotten", "Document"),
 )
 

@@ -25,6 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("prompt",),
     ("notes",),
     ("items",),
+    ("compaction",),
     ("handle", "snapshots", "documents", "upkeep"),
     ("engine",),
     ("aio",),

@@ -155,6 +155,8 @@ CALLS: dict[str, Call] = {
     "AsyncSession.context": lambda hf, s, place: s.context("hello"),
     "AsyncSession.swap_summary": lambda hf, s, place: s.swap_summary("they met", 1, 0),
     "AsyncSession.set_summary": lambda hf, s, place: s.set_summary("they met again", 2),
+    "AsyncSession.compact_if_due": lambda hf, s, place: s.compact_if_due(model_window=9000),
+    "AsyncSession.compact": lambda hf, s, place: s.compact(keep=1),
     "AsyncSession.summary": lambda hf, s, place: s.summary(),
     "AsyncSession.set_working_memory": lambda hf, s, place: s.set_working_memory("busy"),
     "AsyncSession.working_memory": lambda hf, s, place: s.working_memory,

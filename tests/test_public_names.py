@@ -9,6 +9,7 @@ def test_the_public_names_are_exactly_these() -> None:
     assert holdfast.__all__ == [
         "AsyncHoldfast",
         "AsyncSession",
+        "Compacted",
         "Config",
         "Context",
         "Document",

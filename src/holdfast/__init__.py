@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from holdfast.domain.document import Document
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
     from holdfast.domain.record import Forgotten, Record
-    from holdfast.domain.session import SessionInfo, Summary, Usage
+    from holdfast.domain.session import Compacted, SessionInfo, Summary, Usage
     from holdfast.engine import Holdfast
     from holdfast.errors import HoldfastError
     from holdfast.handle import Session
@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncHoldfast",
     "AsyncSession",
+    "Compacted",
     "Config",
     "Context",
     "Document",
@@ -50,7 +51,7 @@ _HOMES = {
     "domain.document": "Document",
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
     "domain.record": "Forgotten Record",
-    "domain.session": "SessionInfo Summary Usage",
+    "domain.session": "Compacted SessionInfo Summary Usage",
     "engine": "Holdfast",
     "errors": "HoldfastError",
     "handle": "Session",

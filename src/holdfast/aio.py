@@ -25,6 +25,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues, Session
 from holdfast.providers.embedder import Embedder
+from holdfast.providers.llm import Llm
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -160,6 +161,8 @@ class AsyncSession:
     summary = hop(Session.summary)
     set_summary = hop(Session.set_summary)
     swap_summary = hop(Session.swap_summary)
+    compact = hop(Session.compact)
+    compact_if_due = hop(Session.compact_if_due)
     new = hop_to_session(Session.new)
     clear = hop(Session.clear)
     pause = hop(Session.pause)
@@ -187,7 +190,7 @@ class AsyncHoldfast:
         location: str | PathLike[str],
         *,
         config: Config | None = None,
-        llm: None = None,
+        llm: Llm | None = None,
         embedder: Embedder | None = None,
         clock: Clock | None = None,
         counter: TokenCounter | None = None,

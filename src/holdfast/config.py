@@ -162,6 +162,55 @@ class Embedding(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Llm(_Section):
+    model: str = setting("none", "none, openai:MODEL@URL, anthropic:MODEL or anthropic:MODEL@URL")
+    api_key_env: str = setting(
+        "auto",
+        "the environment variable that holds the key; auto: OPENAI_API_KEY or ANTHROPIC_API_KEY, as the model says",
+    )
+    timeout_s: float = setting(60.0, "seconds for an answer at most, whatever asks", 0.1, 3600)
+
+
+@dataclass(frozen=True, slots=True)
+class Compact(_Section):
+    """Each limit stands well above what is kept when it is passed: else every further message would pass it again."""
+
+    enabled: bool = setting(True, "history is condensed by itself when it is due; compact() always works")
+    keep: int = setting(20, "newest messages kept by compact() and by the rules that name no other number", 0, 100_000)
+    least_messages: int = setting(
+        4, "messages without a summary before any rule fires, and condensed at least", 1, 100_000
+    )
+    window: int = setting(0, "tokens of the model's window where a call does not say; 0: not known", 0, 100_000_000)
+    roll_above: float = setting(0.8, "share of the window in use above which the oldest messages are condensed", 0, 1)
+    roll_to: float = setting(0.5, "share of the window to which they are condensed; below roll_above", 0, 1)
+    history_tokens: int = setting(
+        8000, "tokens of messages without a summary above which they are condensed", 1, 100_000_000
+    )
+    history_keep: int = setting(10, "newest messages kept then", 0, 100_000)
+    messages: int = setting(40, "messages without a summary above which all but keep are condensed", 1, 1_000_000)
+    characters_per_token: float = setting(3.5, "of the quick check against the window", 0.1, 100)
+    overhead_tokens: int = setting(8000, "tokens of everything else in a prompt, for the quick check", 0, 100_000_000)
+    check_above: float = setting(0.8, "share of the window above which the quick check fires", 0, 1)
+    emergency_above: float = setting(0.95, "share of the window above which it is about to burst", 0, 1)
+    emergency_keep: int = setting(5, "newest messages kept then, beside the summary", 0, 100_000)
+    summary_tokens: int = setting(500, "tokens of a summary at most", 50, 100_000)
+    temperature: float = setting(0.3, "of the model that writes the summary", 0, 2)
+    timeout_s: float = setting(15.0, "seconds the model has for it", 0.1, 3600)
+    message_characters: int = setting(300, "characters of each message the summary is written from", 20, 100_000)
+    batch: int = setting(100, "messages told to the model at a time", 1, 10_000)
+
+    def __post_init__(self) -> None:
+        _Section.__post_init__(self)
+        if self.roll_to >= self.roll_above:
+            raise ConfigError(f"compact.roll_to must be below compact.roll_above ({self.roll_above})")
+        if self.messages < self.keep + self.least_messages:
+            raise ConfigError(
+                f"compact.messages must be at least compact.keep + compact.least_messages "
+                f"({self.keep + self.least_messages}): else every further message would condense again"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Documents(_Section):
     max_file_bytes: int = setting(33_554_432, "bytes of a document's file at most", 1, 1_073_741_824)
     max_text_bytes: int = setting(8_388_608, "bytes of a document's text at most, in UTF-8", 1, 1_073_741_824)
@@ -201,7 +250,7 @@ class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
 
-_KINDS: tuple[Any, ...] = (Storage, Session, Context, Chunks, Documents, Embedding, Notes, Search, Aio)
+_KINDS: tuple[Any, ...] = (Storage, Session, Context, Compact, Chunks, Documents, Embedding, Llm, Notes, Search, Aio)
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
@@ -214,8 +263,10 @@ class Config:
     storage: Storage = field(default_factory=Storage)
     session: Session = field(default_factory=Session)
     context: Context = field(default_factory=Context)
+    compact: Compact = field(default_factory=Compact)
     chunks: Chunks = field(default_factory=Chunks)
     embedding: Embedding = field(default_factory=Embedding)
+    llm: Llm = field(default_factory=Llm)
     documents: Documents = field(default_factory=Documents)
     notes: Notes = field(default_factory=Notes)
     search: Search = field(default_factory=Search)

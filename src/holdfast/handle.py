@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from holdfast import items, notes, prompt
+from holdfast import compaction, items, notes, prompt
 from holdfast.domain.context import Context
 from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.record import RecordQuery
 from holdfast.domain.scope import Level, Scope, Space
-from holdfast.domain.session import FileInfo, SessionInfo, State, Summary, Usage
+from holdfast.domain.session import Compacted, FileInfo, SessionInfo, State, Summary, Usage
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_ttl
-from holdfast.domain.values import checked_number, checked_progress
+from holdfast.domain.values import checked_flag, checked_number, checked_progress
 from holdfast.errors import InvalidInput, SessionNotFound
 from holdfast.files.listing import list_folder
 from holdfast.files.transcript import TranscriptEntry, render
@@ -194,14 +194,18 @@ class Session:
         model_window: int | None = None,
         skill: str | None = None,
         at: datetime | None = None,
+        compact: bool = False,
     ) -> Context:
         """What belongs into the next prompt: what memory knows about the query, the summary, the newest messages.
 
         With ``model_window`` the model's reply has room too. Records learned with the active ``skill`` count more.
-        ``at`` is when the query is asked, for times such as "last week"; now, if not given.
+        ``at`` is when the query is asked, for times such as "last week"; now, if not given. With ``compact`` history is
+        condensed first if that is due, and each message is then in the context or in the range of its summary.
         """
         asked = prompt.checked(self._runtime, query, max_tokens, model_window, skill, at)
         files = notes.texts(self._runtime, Space(self._info.tenant, Level.USER, self.user), asked.now)
+        if checked_flag(compact, "compact"):
+            return compaction.context(self._runtime, self._scope, self._info.agent, asked, model_window, files)
         return prompt.context(self._runtime, self._scope, self._info.agent, asked, files)
 
     # Summary
@@ -220,6 +224,16 @@ class Session:
     def _swap(self, text: str, upper_sequence: int, expected_epoch: int | None) -> bool:
         upper, now = checked_number(upper_sequence, "upper_sequence"), self._runtime.clock()
         return self._runtime.store.write(lambda tx: summary.swap(tx, self._scope, text, upper, expected_epoch, now))
+
+    def compact(self, keep: int | None = None) -> Compacted:
+        """Sum up all but the newest ``keep`` messages (20, or ``compact.keep``). None is removed from the session."""
+        kept = self._runtime.config.compact.keep if keep is None else checked_number(keep, "keep")
+        return compaction.compact(self._runtime, self._scope, kept)
+
+    def compact_if_due(self, model_window: int | None = None) -> Compacted:
+        """The same as far as the settings want it: before a model's window, or a limit of its own, is full."""
+        window = None if model_window is None else checked_number(model_window, "model_window")
+        return compaction.compact_if_due(self._runtime, self._scope, window)
 
     # Life
 

@@ -107,8 +107,10 @@ class _Reading:
         info = tx.sessions.get(scope)
         if info is None:
             raise SessionNotFound(f"session {scope.session} is gone; it was deleted")
-        history = restore(tx, scope, self.asked.budget, limits.recent_messages, self.runtime.cost)
+        budget, most, cost = self.asked.budget, limits.recent_messages, self.runtime.cost
+        history = restore(tx, scope, budget, most, cost)
         summary = tx.summaries.get(scope)
+        unsummarised = restore(tx, scope, budget, most, cost, summary.upper_sequence) if summary else history
         hits: list[Hit] = self._part(Section.RELEVANT, lambda: self._hits(recall), [])
         relevance = {hit.source.id: hit.score for hit in reversed(hits) if hit.source.kind is SourceKind.RECORD}
         records: list[Record] = self._part("records", lambda: self._records(relevance, recall), [])
@@ -119,6 +121,7 @@ class _Reading:
             history=tuple(history),
             message_count=info.message_count,
             summary=summary,
+            unsummarised=tuple(unsummarised),
             records=tuple(records),
             relevance=relevance,
             hits=tuple(hits),

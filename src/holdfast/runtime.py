@@ -19,9 +19,10 @@ from holdfast.domain.scope import Space
 from holdfast.domain.times import Clock
 from holdfast.domain.tokens import TokenCounter, estimate
 from holdfast.errors import InvalidInput, StoreReadOnly
-from holdfast.providers.choose import embedder_named
+from holdfast.providers.choose import embedder_named, llm_key, llm_named
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.embedding import Embedding
+from holdfast.providers.llm import Llm
 from holdfast.schedule.worker import Handler, Worker
 from holdfast.storage.analysis import embedded_text
 from holdfast.storage.base import Store, Wanted
@@ -42,6 +43,7 @@ class Runtime:
     worker: Worker
     folder: Path | None
     count: TokenCounter = estimate
+    llm: Llm | None = None
 
     def cost(self, message: Message) -> int:
         """What a message costs in a prompt. The estimate was stored with it; another counter counts anew."""
@@ -68,7 +70,13 @@ class Runtime:
 
 
 def running(
-    store: Store, config: Config, clock: Clock, embedding: Embedding | None, folder: Path | None, count: TokenCounter
+    store: Store,
+    config: Config,
+    clock: Clock,
+    embedding: Embedding | None,
+    folder: Path | None,
+    count: TokenCounter,
+    llm: Llm | None,
 ) -> Runtime:
     """Everything together, and work that was left over begun."""
     handlers: dict[Wanted, Handler] = {}
@@ -80,7 +88,7 @@ def running(
     worker = Worker(store, clock, handlers, stop)
     if embedding is not None and config.embedding.background and store.next_job(list(handlers)) is not None:
         worker.start()
-    return Runtime(store, config, clock, embedding, worker, folder, count)
+    return Runtime(store, config, clock, embedding, worker, folder, count, llm)
 
 
 def embedder_job(store: Store, embedding: Embedding, stop: Event) -> Handler:
@@ -97,6 +105,13 @@ def chosen_embedding(given: Embedder | None, config: Config) -> Embedding | None
     settings = config.embedding
     embedder = given or embedder_named(settings.model, api_key=os.environ.get(settings.api_key_env))
     return None if embedder is None else Embedding(embedder, settings)
+
+
+def chosen_llm(given: Llm | None, config: Config) -> Llm | None:
+    """The language model somebody handed over, or else the one the settings name."""
+    settings = config.llm
+    key = llm_key(settings.model) if settings.api_key_env == "auto" else settings.api_key_env
+    return given or llm_named(settings.model, api_key=os.environ.get(key))
 
 
 def open_store(location: str, config: Config, clock: Clock) -> tuple[Store, Path | None]:

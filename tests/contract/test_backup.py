@@ -197,7 +197,7 @@ def test_a_copy_to_postgres_and_back_is_lossless(tmp_path: Path, postgres_url: s
             assert last.recall("walrus 3 277", user="user 1", k=50, recipe=recipe) == expected
             found = middle.recall("walrus 3 277", user="user 1", k=50, recipe=recipe)
             assert [hit.score for hit in found] == pytest.approx(
-                [hit.score for hit in expected], abs=1e-4
+                [hit.score for hit in expected], abs=1e-3
             )  # pgvector adds up in 32 bits
             assert [hit.text for hit in found[:1]] == [hit.text for hit in expected[:1]] or recipe == "vectors"
         for hf in (middle, last):

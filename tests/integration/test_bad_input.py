@@ -217,6 +217,8 @@ SESSION: dict[str, dict[str, Any]] = {
     "context": {},
     "set_summary": {"text": "s", "upper_sequence": 1},
     "swap_summary": {"text": "s", "upper_sequence": 1, "expected_epoch": 0},
+    "compact": {},
+    "compact_if_due": {},
     "update_metadata": {"changes": {"a": 1}},
     "expire_in": {"ttl": None},
     "set_working_memory": {"text": "x"},

@@ -559,6 +559,8 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Session.extend": _handle(lambda session: session.extend([Message.new("user", "mine now")])),
     "Session.set_summary": _handle(lambda session: session.set_summary("mine now", 2)),
     "Session.swap_summary": _handle(lambda session: session.swap_summary("mine now", 2, 1)),
+    "Session.compact": _handle(lambda session: session.compact(keep=0)),
+    "Session.compact_if_due": _handle(lambda session: session.compact_if_due(1)),
     "Session.new": _handle(lambda session: session.new()),
     "Session.clear": _handle(lambda session: session.clear()),
     "Session.pause": _handle(lambda session: session.pause()),

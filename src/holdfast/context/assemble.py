@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from holdfast.config import Context as Limits
 from holdfast.context.budget import allot
@@ -32,12 +32,17 @@ def budget_of(max_tokens: int, model_window: int | None, limits: Limits) -> int:
 
 
 def assemble(material: Material, limits: Limits, budget: int, count: TokenCounter, cost: Cost) -> Context:
-    """As if nothing had to be cut; if something has, again with the summary, which then is never cut itself."""
+    """As if nothing had to be cut; if something has, again with the summary, which then is never cut itself.
+
+    What the summary tells is not told again in full then: its room is for what no summary tells.
+    """
     desk = Desk(material, limits, budget, count, cost)
-    context = desk.lay(None)
+    context = desk.lay(None, material.history)
     summary = material.summary if limits.show_summary else None
     whole = len(context.messages) == material.message_count
-    return context if whole or summary is None or not summary.text.strip() else desk.lay(summary)
+    if whole or summary is None or not summary.text.strip():
+        return context
+    return desk.lay(summary, material.history if material.unsummarised is None else material.unsummarised)
 
 
 class Desk:
@@ -52,20 +57,20 @@ class Desk:
         self._standing = standing(material, limits, count)
         self._passages = passages(material, limits, count)
 
-    def lay(self, summary: Summary | None) -> Context:
-        room = self._budget - self._written(summary).tokens
-        messages = fit(self._material.history, self._for_messages(room), self._limits.recent_messages, self._cost)
+    def lay(self, summary: Summary | None, history: Sequence[Message]) -> Context:
+        room, most = self._budget - self._written(summary).tokens, self._limits.recent_messages
+        messages = fit(history, self._for_messages(room, history), most, self._cost)
         sheet, dropped = self._write(summary, messages)
         unused = self._budget - sheet.tokens - self._price(messages)
-        more = fit(self._material.history, self._price(messages) + unused, self._limits.recent_messages, self._cost)
+        more = fit(history, self._price(messages) + unused, most, self._cost)
         if len(more) > len(messages):  # what memory did not need is the conversation's again
             messages = more
             sheet, dropped = self._write(summary, messages)
-        return self._context(sheet, messages, dropped)
+        return self._context(sheet, messages, [*self._older(summary, messages), *dropped])
 
-    def _for_messages(self, room: int) -> int:
+    def _for_messages(self, room: int, history: Sequence[Message]) -> int:
         """Their share, all that memory leaves, and for the newest turn up to half: what was just said counts most."""
-        history, limits = self._material.history, self._limits
+        limits = self._limits
         hits = self._relevant(history)
         wants = {
             "messages": self._price(history),
@@ -116,16 +121,24 @@ class Desk:
             if last is None:
                 break
             dropped.append(Dropped(last.what(), OVER_BUDGET))
-        cut = self._material.message_count - len(messages)
-        older = [Dropped(f"{cut} older message{'s' * (cut != 1)}", "over the token or message budget")] if cut else []
         return Context(
             text,
             tuple(messages),
             written + spoken,
             sheet.sections(),
             tuple(entry.hit for entry in sheet.taken if entry.hit is not None),
-            (*self._material.failed, *older, *dropped),
+            (*self._material.failed, *dropped),
         )
+
+    def _older(self, summary: Summary | None, messages: Sequence[Message]) -> Iterator[Dropped]:
+        cut = self._material.message_count - len(messages)
+        told = 0
+        if summary is not None:
+            shown = sum(message.sequence <= summary.upper_sequence for message in messages)
+            told = min(cut, summary.message_count - shown)
+        for number, reason in ((told, "told by the summary"), (cut - told, "over the token or message budget")):
+            if number > 0:
+                yield Dropped(f"{number} older message{'s' * (number != 1)}", reason)
 
     def _demand(self, entries: Sequence[Entry], room: int) -> int:
         """What the entries would cost, headings included, as far as it matters."""

@@ -32,7 +32,10 @@ class Section(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """``history`` are the newest messages that could fit; the texts are Markdown of the user's own files."""
+    """``history`` are the newest messages that could fit, ``unsummarised`` those that the summary does not tell.
+
+    The texts are Markdown of the user's own files.
+    """
 
     session: str
     now: datetime
@@ -40,6 +43,7 @@ class Material:
     history: tuple[Message, ...] = ()
     message_count: int = 0
     summary: Summary | None = None
+    unsummarised: tuple[Message, ...] | None = None
     records: tuple[Record, ...] = ()
     relevance: Mapping[str, float] = field(default_factory=dict)  # of records that were recalled
     hits: tuple[Hit, ...] = ()

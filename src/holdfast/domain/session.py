@@ -50,6 +50,22 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Compacted:
+    """What became of condensing a session: how many ``messages`` the summary covers now that it did not before.
+
+    ``tokens_before`` and ``tokens_after`` count the summary and the messages it does not cover. ``by`` is ``llm`` or
+    ``digest``, and None where nothing was done; ``reason`` says why it was, or was not.
+    """
+
+    done: bool
+    messages: int
+    tokens_before: int
+    tokens_after: int
+    by: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class KvEntry:
     key: str
     value: Any

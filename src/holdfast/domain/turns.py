@@ -63,6 +63,23 @@ def _end_of_turn(history: Sequence[Message], turn: Sequence[Step], room: Room) -
     return kept
 
 
+def cuts_of(history: Sequence[Message]) -> list[int]:
+    """How many of the oldest messages can be told apart from the rest: whole steps, and none that may still go on.
+
+    A call of the newest turn whose result is not there yet may get it with the next message.
+    """
+    steps = steps_of(history)
+    inside = {at for step in steps for at in range(step[0] + 1, step[-1] + 1)}
+    newest = max((at for at, message in enumerate(history) if message.role is Role.USER), default=0)
+    waiting = (step[0] for step in steps if step[-1] >= newest and len(history[step[0]].tool_calls) > len(step) - 1)
+    end = min(waiting, default=len(history))
+    return [at for at in range(1, end + 1) if at not in inside]
+
+
+def begins_turn(history: Sequence[Message], at: int) -> bool:
+    return at >= len(history) or history[at].role is Role.USER
+
+
 def turns_of(history: Sequence[Message]) -> list[list[Step]]:
     """A turn begins at each user message; what stands before the first is one too."""
     return _turns(history, steps_of(history))

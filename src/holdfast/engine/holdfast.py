@@ -18,10 +18,11 @@ from holdfast.engine.keeping import Keeping
 from holdfast.engine.notes import Notes
 from holdfast.engine.records import Records
 from holdfast.engine.sessions import Sessions
-from holdfast.errors import ConfigError, Unsupported
+from holdfast.errors import ConfigError
 from holdfast.providers.counter import checked_counter
 from holdfast.providers.embedder import Embedder, checked_embedder
-from holdfast.runtime import chosen_embedding, open_store, running
+from holdfast.providers.llm import Llm, checked_llm
+from holdfast.runtime import chosen_embedding, chosen_llm, open_store, running
 
 
 class Holdfast(Sessions, Asking, Records, Documents, Notes, Keeping):
@@ -33,7 +34,7 @@ class Holdfast(Sessions, Asking, Records, Documents, Notes, Keeping):
         location: str | PathLike[str],
         *,
         config: Config | None = None,
-        llm: None = None,
+        llm: Llm | None = None,
         embedder: Embedder | None = None,
         clock: Clock | None = None,
         counter: TokenCounter | None = None,
@@ -41,21 +42,21 @@ class Holdfast(Sessions, Asking, Records, Documents, Notes, Keeping):
     ) -> Holdfast:
         """Open or create the store at a folder, at ``:memory:``, or at a ``postgresql://`` address.
 
-        Without an embedder the settings choose one. ``counter`` counts tokens exactly where budgets are kept; without
-        one they are estimated.
+        Without an embedder or a language model the settings choose one, or none. ``counter`` counts tokens exactly
+        where budgets are kept; without one they are estimated.
         """
-        if llm is not None:
-            raise Unsupported("this release uses no language model; leave llm out")
         if config is not None and not isinstance(config, Config):
             raise ConfigError(f"config must be a Config, not {type(config).__name__}; Config.load(…) reads a file")
         settings = Config.load(env=os.environ) if config is None else config
         now = checked_clock(system_clock if clock is None else clock)
         checked_name(tenant, "tenant")
         checked_embedder(embedder)
+        checked_llm(llm)
         embedding, count = chosen_embedding(embedder, settings), checked_counter(counter)
+        model = chosen_llm(llm, settings)
         store, folder = open_store(checked_path(location, "the store's place"), settings, now)
         try:
-            opened = cls(running(store, settings, now, embedding, folder, count), tenant)
+            opened = cls(running(store, settings, now, embedding, folder, count, model), tenant)
         except BaseException:  # why: whatever stopped the opening, the store must not stay open
             store.close()
             raise

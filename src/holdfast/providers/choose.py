@@ -42,6 +42,11 @@ def _installed() -> Embedder | None:
     return MiniLmEmbedder() if MiniLmEmbedder.is_installed() else None
 
 
+def llm_key(spec: str) -> str:
+    """The variable in which the provider's own programs look for a key."""
+    return "ANTHROPIC_API_KEY" if spec.strip().startswith("anthropic:") else "OPENAI_API_KEY"
+
+
 def llm_named(spec: str, *, api_key: str | None = None, prices: Prices | None = None) -> Llm | None:
     """What ``spec`` names, one of LLM_SPECS; None for "none". Prices are for a million tokens: (in, out, cached)."""
     kind, _, rest = spec.strip().partition(":")

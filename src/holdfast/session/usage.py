@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
+
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import ModelUsage, Usage
 from holdfast.domain.text import checked_name, shown
 from holdfast.domain.values import checked_number
 from holdfast.errors import InvalidInput
+from holdfast.providers.llm import TokenUsage
 from holdfast.storage.base import Tx
+
+log = logging.getLogger("holdfast.session")
 
 # Of one call: sums of thousands of the largest still fit a database's whole numbers, the cost in billionths.
 _MAX_TOKENS = 10**12
@@ -34,6 +40,16 @@ def _checked_tokens(value: object, what: str) -> int:
     if tokens > _MAX_TOKENS:
         raise InvalidInput(f"{what} of one call cannot be {tokens:,}; the limit is {_MAX_TOKENS:,}")
     return tokens
+
+
+def billed(model: str, calls: int, used: TokenUsage) -> ModelUsage:
+    """Calls of ours. A price nobody knows counts nothing, and numbers no server should send count as none."""
+    try:
+        entry = checked_usage(model, used.input_tokens, used.output_tokens, used.cached_tokens, used.cost or 0.0)
+    except InvalidInput as error:
+        log.warning("the usage of %s is not counted: %s", shown(model), error)
+        entry = ModelUsage("unknown")
+    return replace(entry, calls=calls)
 
 
 def add(tx: Tx, scope: Scope, entry: ModelUsage) -> None:

@@ -1,0 +1,71 @@
+"""Condensing a session's history: by hand, when it is due, and before a context that would leave messages out."""
+
+from __future__ import annotations
+
+from holdfast import prompt
+from holdfast.compact import due
+from holdfast.compact.due import Load, Plan, Reason
+from holdfast.compact.roll import Roller
+from holdfast.compact.summarise import Summariser, Written
+from holdfast.domain.context import Context
+from holdfast.domain.scope import Scope
+from holdfast.domain.session import Compacted
+from holdfast.prompt import NO_TEXTS, Asked, Texts
+from holdfast.runtime import Runtime
+from holdfast.session import summary, usage
+from holdfast.storage.base import Tx
+
+
+def compact(runtime: Runtime, scope: Scope, keep: int) -> Compacted:
+    """Condense all but the newest messages, due or not."""
+    return _roller(runtime, scope).roll(lambda load: due.asked(load, keep), Reason.NOTHING)
+
+
+def compact_if_due(runtime: Runtime, scope: Scope, window: int | None = None) -> Compacted:
+    """Condense as far as the settings want it, for a model with that window."""
+    limits = runtime.config.compact
+    idle = Reason.NOT_DUE if limits.enabled else Reason.SWITCHED_OFF
+    return _roller(runtime, scope, window).roll(lambda load: due.due(load, window, limits), idle)
+
+
+def context(
+    runtime: Runtime, scope: Scope, agent: str, asked: Asked, window: int | None = None, texts: Texts = NO_TEXTS
+) -> Context:
+    """A context in which every message is found: among its messages, or in the range of its summary."""
+    if runtime.config.compact.enabled:
+        compact_if_due(runtime, scope, window)
+    found = prompt.context(runtime, scope, agent, asked, texts)
+    # The longer summary takes room itself. What it pushes out is condensed in a second round, and all of it then.
+    for everything in (False, True) if _covers(runtime) else ():
+        if not _cover_left_out(runtime, scope, window, found, everything=everything).done:
+            break
+        found = prompt.context(runtime, scope, agent, asked, texts)
+    return found
+
+
+def _covers(runtime: Runtime) -> bool:
+    """A summary that is not shown covers nothing."""
+    return runtime.config.compact.enabled and runtime.config.context.show_summary
+
+
+def _cover_left_out(
+    runtime: Runtime, scope: Scope, window: int | None, found: Context, *, everything: bool
+) -> Compacted:
+    shown = {message.sequence for message in found.messages}
+
+    def plan(load: Load) -> Plan | None:
+        return due.left_out(load, shown, everything=everything)
+
+    return _roller(runtime, scope, window).roll(plan, Reason.NOT_DUE)
+
+
+def _roller(runtime: Runtime, scope: Scope, window: int | None = None) -> Roller:
+    config = runtime.config
+    limits = due.within(config.compact, window)
+    summariser = Summariser(limits, runtime.count, runtime.llm, config.llm.timeout_s)
+
+    def bill(tx: Tx, whose: Scope, written: Written) -> None:
+        if runtime.llm is not None and written.calls:
+            usage.add(tx, whose, usage.billed(runtime.llm.model, written.calls, written.usage))
+
+    return Roller(runtime.store, scope, summariser, runtime.cost, runtime.clock, summary.swap, bill)

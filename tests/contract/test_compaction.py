@@ -1,0 +1,280 @@
+"""Condensing a session's history, on every backend."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from holdfast import Compacted, Config, Holdfast, Message, Session, ToolCall
+from holdfast.config import Compact, Llm
+from holdfast.config import Context as Limits
+from holdfast.domain.tokens import estimate
+from holdfast.errors import ConfigError, InvalidInput, SessionNotFound, StoreReadOnly
+from holdfast.providers.fake_llm import FakeLlm
+from holdfast.providers.llm import Completion, TokenUsage
+from tests.contract.processes import run_together
+from tests.contract.rows import faults
+from tests.contract.threads import at_once
+
+
+def talk(hf: Holdfast, count: int, words: str = "") -> Session:
+    session = hf.session("t", "1", user="alice")
+    session.extend(
+        [Message.new("assistant" if number % 2 else "user", f"item{number} {words}") for number in range(count)]
+    )
+    return session
+
+
+def summed_up(session: Session) -> tuple[str, int, int]:
+    summary = session.summary()
+    assert summary is not None
+    return summary.text, summary.upper_sequence, summary.message_count
+
+
+@contextmanager
+def opened(url: str, llm: FakeLlm | None = None, **compact: Any) -> Iterator[Holdfast]:
+    with Holdfast.open(url, config=Config(compact=Compact(**compact)), llm=llm) as hf:
+        yield hf
+
+
+def test_by_hand_all_but_the_newest_are_summed_up_and_none_is_removed(hf: Holdfast) -> None:
+    session = talk(hf, 50)
+    done = session.compact(keep=10)
+    text, upper, count = summed_up(session)
+    assert (upper, count) == (40, 40)
+    assert all(f"item{number}" in text for number in range(40))
+    assert done == Compacted(True, 40, done.tokens_before, done.tokens_after, "digest", "asked for")
+    assert done.tokens_before == sum(message.tokens for message in session.messages())
+    assert done.tokens_after == estimate(text) + sum(message.tokens for message in session.recent(10))
+    assert session.count() == 50
+    assert hf.recall("item3", user="alice")
+    assert faults(hf) == []
+
+
+def test_the_number_kept_is_a_setting(store_url: str) -> None:
+    with opened(store_url, keep=6) as hf:
+        session = talk(hf, 20)
+        assert session.compact().messages == 14
+        assert session.compact(keep=2).messages == 4
+        assert summed_up(session)[1] == 18
+
+
+def test_nothing_to_condense_changes_nothing(hf: Holdfast) -> None:
+    session = talk(hf, 4)
+    done = session.compact()
+    assert (done.done, done.messages, done.by, done.reason) == (False, 0, None, "nothing to condense")
+    assert done.tokens_before == done.tokens_after
+    assert session.summary() is None
+    wrong: list[Any] = [-1, 1.5, "1", True]
+    for keep in wrong:
+        with pytest.raises(InvalidInput):
+            session.compact(keep)
+
+
+def test_a_deleted_session_says_so(hf: Holdfast) -> None:
+    session = talk(hf, 30)
+    session.delete()
+    with pytest.raises(SessionNotFound):
+        session.compact()
+    with pytest.raises(SessionNotFound):
+        session.compact_if_due(100)
+
+
+def test_a_model_writes_the_summary_and_is_on_the_bill(store_url: str) -> None:
+    llm = FakeLlm([Completion("They count.", usage=TokenUsage(90, 5, 10, 0.02))], model="m")
+    with opened(store_url, llm) as hf:
+        session = talk(hf, 30)
+        assert session.compact(keep=4).by == "llm"
+        assert summed_up(session) == ("They count.", 26, 26)
+        (entry,) = session.usage().models
+        assert (entry.model, entry.calls, entry.input_tokens, entry.output_tokens) == ("m", 1, 90, 5)
+        assert (entry.cached_tokens, entry.cost) == (10, 0.02)
+
+
+def test_a_failing_model_loses_nothing(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(store_url, FakeLlm(failures=-1)) as hf, caplog.at_level(logging.WARNING, "holdfast.compact"):
+        session = talk(hf, 30)
+        assert session.compact(keep=4).by == "digest"
+        assert all(f"item{number}" in summed_up(session)[0] for number in range(26))
+        assert session.usage().models == ()
+        assert "told to fail" in caplog.text
+
+
+def test_an_unwritable_store_is_no_error(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = talk(hf, 30)
+
+    def refuse(work: object) -> None:
+        raise StoreReadOnly("no")
+
+    monkeypatch.setattr(hf._runtime.store, "write", refuse)
+    assert session.compact(keep=4).reason == "the summary could not be stored"
+    assert session.context(max_tokens=20, compact=True).messages
+
+
+def test_the_model_is_asked_outside_every_transaction(store_url: str) -> None:
+    """Another writer gets through while the model thinks; a store in memory has one connection for all."""
+    with Holdfast.open(store_url, llm=FakeLlm(lambda _: appended())) as hf:
+        session = talk(hf, 30)
+
+        def appended() -> str:
+            writer = threading.Thread(target=session.append, args=("user", "meanwhile"))
+            writer.start()
+            writer.join(5)
+            assert not writer.is_alive()
+            return "They count."
+
+        assert session.compact(keep=4).messages == 26
+        assert summed_up(session)[1] == 26
+        assert session.recent(1)[0].text == "meanwhile"
+
+
+def test_a_lost_race_is_settled_quietly(store_url: str) -> None:
+    with Holdfast.open(store_url, llm=FakeLlm(lambda _: overtaken())) as hf:
+        session = talk(hf, 30)
+        llm: Any = hf._runtime.llm
+
+        def overtaken() -> str:
+            if len(llm.calls) == 1:
+                session.set_summary("somebody else's", 20)
+            return f"summary {len(llm.calls)}"
+
+        done = session.compact(keep=4)
+        assert (done.done, done.messages) == (True, 6)
+        assert summed_up(session) == ("summary 2", 26, 26)
+        assert '"summary": "somebody else\'s"' in llm.calls[1].messages[-1].text
+        assert session.usage().models[0].calls == 2
+
+
+def test_a_race_lost_to_somebody_who_did_it_all_is_over(store_url: str) -> None:
+    with Holdfast.open(store_url, llm=FakeLlm(lambda _: overtaken())) as hf:
+        session = talk(hf, 30)
+
+        def overtaken() -> str:
+            session.set_summary("somebody else's", 26)
+            return "too late"
+
+        done = session.compact(keep=4)
+        assert (done.done, done.reason) == (False, "nothing to condense")
+        assert summed_up(session)[0] == "somebody else's"
+
+
+def test_what_was_cleared_meanwhile_is_not_summed_up(store_url: str) -> None:
+    with Holdfast.open(store_url, llm=FakeLlm(lambda _: cleared())) as hf:
+        session = talk(hf, 30)
+
+        def cleared() -> str:
+            session.clear()
+            return "the secret"
+
+        assert not session.compact(keep=4).done
+        assert session.summary() is None
+
+
+def test_many_threads_condense_each_message_once(hf: Holdfast) -> None:
+    session = talk(hf, 60)
+    handles = [hf.load_session(session.id) for _ in range(8)]
+    done = at_once(lambda at: handles[at].compact(keep=10))
+    assert sum(each.messages for each in done) == 50
+    assert summed_up(session)[1] == 50
+    assert faults(hf) == []
+
+
+def test_several_processes_condense_each_message_once(durable_url: str) -> None:
+    with Holdfast.open(durable_url) as hf:
+        talk(hf, 60)
+    code = """
+with Holdfast.open(given) as hf:
+    session = hf.session("t", "1", user="alice")
+    begin()
+    answer([session.compact(keep=keep).messages for keep in (40, 20, 10)])
+"""
+    answers = run_together(code, durable_url, count=2)
+    with Holdfast.open(durable_url) as hf:
+        text, upper, _ = summed_up(hf.session("t", "1", user="alice"))
+        assert sum(number for own in answers for number in own) == 50
+        assert upper == 50
+        assert "item0" in text
+        assert "item49" in text
+
+
+def test_automatic_rules_fire_when_due_and_are_switched_off_by_a_setting(store_url: str) -> None:
+    with opened(store_url, history_tokens=100, history_keep=4) as hf:
+        session = talk(hf, 12)
+        assert session.compact_if_due().reason == "not due"
+        session.extend([Message.new("user", "word " * 20) for _ in range(6)])
+        done = session.compact_if_due()
+        assert (done.done, done.reason) == (True, "too many tokens of history")
+        assert not session.compact_if_due().done
+    with Holdfast.open(":memory:", config=Config(compact=Compact(enabled=False))) as hf:
+        session = talk(hf, 100, "word " * 100)
+        assert session.compact_if_due(1000).reason == "switched off by compact.enabled"
+        assert session.context("x", compact=True).text.count("## Summary") == 0
+        assert session.compact().done
+
+
+def test_the_context_after_compaction_has_the_summary_and_what_it_does_not_tell(hf: Holdfast) -> None:
+    session = talk(hf, 40)
+    session.compact(keep=6)
+    context = session.context()
+    assert [message.sequence for message in context.messages] == list(range(35, 41))
+    assert "item0" in context.sections["Summary"]
+    assert [(dropped.what, dropped.reason) for dropped in context.dropped] == [
+        ("34 older messages", "told by the summary")
+    ]
+
+
+def test_a_context_that_compacts_leaves_no_message_in_neither_place(store_url: str) -> None:
+    with Holdfast.open(store_url, config=Config(context=Limits(recent_messages=8))) as hf:
+        session = talk(hf, 30)
+        assert len(session.context().messages) == 8
+        assert session.summary() is None
+        context = session.context(compact=True)
+        assert context.messages[0].sequence == summed_up(session)[1] + 1
+        assert context.messages[-1].sequence == 30
+        before = session.summary()
+        session.append("user", "one more")
+        assert len(session.context(compact=True).messages) == len(context.messages) + 1
+        assert session.summary() == before, "room was left for the next messages"
+
+
+def test_summed_up_turns_leave_the_question_that_is_being_worked_on(hf: Holdfast) -> None:
+    session = hf.session("t", "1", user="alice")
+    session.append("user", "What is the weather?")
+    for number in range(40):
+        session.append("assistant", "", tool_calls=[ToolCall(str(number), "look")])
+        session.append("tool", f"nothing {number}", tool_call_id=str(number))
+    assert session.compact(keep=4).messages == 77
+    shown = session.context().messages
+    assert [message.sequence for message in shown] == [1, 78, 79, 80, 81]
+
+
+def test_a_summary_survives_closing(durable_url: str) -> None:
+    with Holdfast.open(durable_url) as hf:
+        talk(hf, 30).compact(keep=4)
+    with Holdfast.open(durable_url) as hf:
+        session = hf.session("t", "1", user="alice")
+        assert summed_up(session)[1] == 26
+        assert not session.compact(keep=4).done
+
+
+def test_the_settings_choose_a_language_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "secret")
+    config = Config(llm=Llm(model="openai:qwen@http://localhost:1/v1", api_key_env="SOME_KEY"))
+    with Holdfast.open(":memory:", config=config) as hf:
+        assert hf._runtime.llm is not None
+        assert hf._runtime.llm.model == "qwen"
+    given = FakeLlm("x")
+    with Holdfast.open(":memory:", config=config, llm=given) as hf:
+        assert hf._runtime.llm is given
+    with Holdfast.open(":memory:") as hf:
+        assert hf._runtime.llm is None
+    with pytest.raises(ConfigError):
+        Holdfast.open(":memory:", config=Config(llm=Llm(model="magic:x")))
+    not_a_model: Any = object()
+    with pytest.raises(InvalidInput, match="language model"):
+        Holdfast.open(":memory:", llm=not_a_model)

@@ -1,0 +1,174 @@
+"""When a history is due to be condensed, and how far: decided without a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.compact.due import Load, Plan, Reason, asked, due, left_out, within
+from holdfast.config import Compact
+from holdfast.domain.message import Message, ToolCall
+from holdfast.domain.tokens import estimate
+from holdfast.domain.turns import estimated, steps_of
+from holdfast.errors import ConfigError
+
+LIMITS = Compact()
+
+
+def spoken(count: int, tokens: int = 10) -> list[Message]:
+    """A user and an assistant in turns."""
+    return [
+        replace(Message.new("assistant" if at % 2 else "user", "x" * tokens), tokens=tokens, sequence=at + 1)
+        for at in range(count)
+    ]
+
+
+def load(messages: Sequence[Message], summary: str = "") -> Load:
+    return Load.of(messages, summary, estimate, estimated)
+
+
+def planned(messages: Sequence[Message], window: int | None = None, limits: Compact = LIMITS) -> Plan | None:
+    return due(load(messages), window, limits)
+
+
+def test_rolling_fires_above_four_fifths_of_the_window_and_goes_down_to_half() -> None:
+    assert planned(spoken(8, 100), 1000) is None
+    plan = planned(spoken(10, 90), 1000)
+    assert plan == Plan(6, Reason.ROLLING)
+    assert sum(message.tokens for message in spoken(10, 90)[plan.messages :]) <= 500
+
+
+def test_rolling_waits_for_four_messages() -> None:
+    assert planned(spoken(3, 300), 1000) is None
+    assert planned(spoken(3, 300), 1000, Compact(least_messages=2)) == Plan(2, Reason.ROLLING)
+
+
+def test_at_eight_thousand_tokens_the_last_ten_are_kept() -> None:
+    assert planned(spoken(20, 400)) is None
+    assert planned([*spoken(32, 10), *spoken(10, 300), *spoken(6, 900)][:40], None) is None
+    assert planned([*spoken(24, 300), *spoken(10, 100)]) == Plan(24, Reason.TOKENS)
+
+
+def test_where_the_last_ten_alone_are_too_much_fewer_are_kept() -> None:
+    plan = planned(spoken(12, 1000))
+    assert plan == Plan(8, Reason.TOKENS)
+
+
+def test_a_token_threshold_is_compared_with_tokens_not_with_a_message_count() -> None:
+    assert planned(spoken(6, 2000)) is not None
+    assert planned(spoken(40, 1)) is None
+
+
+def test_at_the_message_threshold_the_last_twenty_are_kept() -> None:
+    assert planned(spoken(40)) is None
+    assert planned(spoken(42)) == Plan(22, Reason.MESSAGES)
+
+
+def test_an_emergency_keeps_the_last_five() -> None:
+    plan = planned(spoken(21, 100), 2200)
+    assert plan == Plan(16, Reason.EMERGENCY)
+    assert planned(spoken(21, 100), 2300) == Plan(10, Reason.ROLLING)
+
+
+def test_the_quick_check_counts_characters_and_eight_thousand_for_the_rest() -> None:
+    """20,000 tokens of window: 16,000 is the line, 8,000 are taken, 28,000 characters are left."""
+    few = [replace(message, tokens=1) for message in spoken(28, 1000)]
+    many = [replace(message, tokens=1) for message in spoken(30, 1000)]
+    assert planned(few, 20_000) is None
+    plan = planned(many, 20_000)
+    assert plan is not None
+    assert plan.reason is Reason.CHECK
+    assert sum(len(message.text) for message in many[plan.messages :]) <= 14_000
+
+
+def test_a_window_that_the_rest_of_the_prompt_fills_is_no_reason_to_condense_for_ever() -> None:
+    assert planned(spoken(30, 10), 8192) is None
+
+
+def test_a_summary_leaves_a_small_window_to_the_conversation() -> None:
+    assert within(LIMITS, None).summary_tokens == 500
+    assert within(LIMITS, 128_000).summary_tokens == 500
+    assert within(LIMITS, 1000).summary_tokens == 250
+    assert within(LIMITS, 10).summary_tokens == 50
+    assert within(Compact(window=1000), None).summary_tokens == 250
+
+
+def test_nothing_is_due_when_it_is_switched_off() -> None:
+    assert planned(spoken(100, 1000), 1000, Compact(enabled=False)) is None
+    assert asked(load(spoken(100)), 20) == Plan(80, Reason.ASKED)
+
+
+@pytest.mark.parametrize("window", [None, 1000, 4000, 30_000])
+@pytest.mark.parametrize("tokens", [1, 40, 100, 700])
+def test_no_rule_fires_again_for_every_further_message(window: int | None, tokens: int) -> None:
+    history = spoken(400, tokens)
+    covered, fired = 0, 0
+    for count in range(1, 401):
+        plan = planned(history[covered:count], window)
+        if plan is not None:
+            covered += plan.messages
+            fired += 1
+    assert fired <= 400 / LIMITS.least_messages
+    if tokens <= 40 and window != 1000:
+        assert fired <= 400 / 15
+
+
+def test_a_threshold_equal_to_what_is_retained_is_no_setting() -> None:
+    with pytest.raises(ConfigError, match="every further message"):
+        Compact(keep=20, messages=20)
+    with pytest.raises(ConfigError, match="roll_to"):
+        Compact(roll_to=0.8)
+
+
+def test_by_hand_a_turn_is_kept_whole() -> None:
+    assert asked(load(spoken(10)), 3) == Plan(6, Reason.ASKED)
+    assert asked(load(spoken(10)), 0) == Plan(10, Reason.ASKED)
+    assert asked(load(spoken(10)), 10) is None
+    assert asked(load([]), 0) is None
+
+
+def test_a_turn_of_many_steps_is_cut_inside() -> None:
+    long = [*spoken(2), spoken(1)[0], *[Message.new("assistant", "step") for _ in range(30)]]
+    assert asked(load(long), 5) == Plan(28, Reason.ASKED)
+
+
+def test_a_call_that_waits_for_its_result_is_kept() -> None:
+    history = [*spoken(3), Message.new("assistant", "", tool_calls=[ToolCall("a", "search")])]
+    assert asked(load(history), 0) == Plan(2, Reason.ASKED)
+
+
+def test_what_a_context_leaves_out_is_condensed_with_half_of_what_it_shows() -> None:
+    history = spoken(30)
+    assert left_out(load(history), range(1, 31)) is None
+    assert left_out(load(history), range(11, 31)) == Plan(20, Reason.LEFT_OUT)
+    assert left_out(load(history), ()) == Plan(30, Reason.LEFT_OUT)
+    assert left_out(load(history), range(11, 31), everything=True) == Plan(30, Reason.LEFT_OUT)
+
+
+names = st.sampled_from(["a", "b"])
+histories = st.lists(
+    st.one_of(
+        st.builds(Message.new, st.just("user"), st.just("word " * 9)),
+        st.builds(
+            lambda calls: Message.new("assistant", "x", tool_calls=[ToolCall(name, "t") for name in calls]),
+            st.lists(names, max_size=2, unique=True),
+        ),
+        st.builds(lambda name: Message.new("tool", "result " * 5, tool_call_id=name), names),
+    ),
+    max_size=60,
+)
+
+
+@given(histories, st.integers(0, 20), st.none() | st.integers(50, 500))
+def test_no_cut_takes_a_result_from_its_call(history: list[Message], keep: int, window: int | None) -> None:
+    limits = Compact(history_tokens=100, history_keep=3, messages=30)
+    for plan in (asked(load(history), keep), due(load(history), window, limits)):
+        if plan is not None:
+            assert 0 < plan.messages <= len(history)
+            assert not any(step[0] < plan.messages <= step[-1] for step in steps_of(history))
+    if (by_hand := asked(load(history), keep)) is not None:
+        assert len(history) - by_hand.messages >= keep
