@@ -24,9 +24,9 @@ _TOKEN = re.compile(r"[-+.\w$]+")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
 _STRINGS = {
-    '"': re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL),
+    '"': re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL),
     # An apostrophe ends a string only where one can end.
-    "'": re.compile(r"'((?:[^'\\]|\\.|'(?!\s*(?:[,:\]}]|\Z)))*+)'", re.DOTALL),
+    "'": re.compile(r"'((?:[^'\\]|\\.|'(?!\s*(?:[,:\]}]|\Z)))*)'(?=\s*(?:[,:\]}]|\Z))", re.DOTALL),
 }
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "'": "'", "\\": "\\", "/": "/"}
