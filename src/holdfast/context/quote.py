@@ -18,7 +18,7 @@ _RULE = r"(?:[-_*=][^\S\n]*)+$"
 _MARK = rf"(?=[\#>]|{_RULE}|{_ROLE})"
 _MARKS = re.compile(rf"^([^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
 # Behind the marks of a list a heading is one still.
-_LISTED = r"(?:[^\S\n]*+(?:[-+*]|\d{1,9}[.)])[^\S\n]++(?=\S))*"
+_LISTED = r"(?:[^\S\n]*+(?:[-+*]|\d{1,9}[.)])[^\S\n]++(?=\S))*+"
 _MARKS_IN_LISTS = re.compile(rf"^({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
 _BULLET = re.compile(r"^([^\S\n]*)(?=[-+*](?:\s|$))", re.MULTILINE)
 _NUMBER = re.compile(r"^([^\S\n]*\d{1,9})(?=[.)](?:\s|$))", re.MULTILINE)
