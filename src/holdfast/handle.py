@@ -201,7 +201,7 @@ class Session:
             return prompt.context(self._runtime, self._scope, self.agent, asked, files)
         known = prompt.known(self._runtime, self._scope, self.agent, asked, files)
         compaction.compact_if_due(self._runtime, self._scope, model_window)
-        return compaction.context(self._runtime, self._scope, asked, known, model_window)
+        return compaction.covering(self._runtime, self._scope, asked, known, model_window).context
 
     def turn(
         self,
