@@ -57,10 +57,10 @@ class KeyValues:
 
 class Session:
     def __init__(self, runtime: Runtime, info: SessionInfo) -> None:
-        self._runtime = runtime
+        self._runtime = runtime.holding(info)
         self._info = info
         self._scope = info.scope
-        self.kv = KeyValues(runtime, info.scope)
+        self.kv = KeyValues(self._runtime, info.scope)
 
     def __repr__(self) -> str:
         return f"<Session {self.key} {self.id} of {self.user}, {self.state}>"

@@ -109,7 +109,7 @@ class Turn:
 
     def _lay_out(self, known: Known) -> Context:
         runtime, scope, asked = self._runtime, self._info.scope, self._asked
-        unsaved = None if self._kept else self._message
+        unsaved = None if self._kept and runtime.forgetful is None else self._message
         whole = self._step(
             "telling all of the history",
             lambda: compaction.covering(runtime, scope, asked, known, self._window, unsaved),

@@ -195,6 +195,7 @@ MEMORY: dict[str, dict[str, Any]] = {
     "backup": {"path": "BACKUP"},
     "doctor": {},
     "tenant": {"name": "other"},
+    "agent": {"name": "other"},
     "stats": {},
     "run_jobs": {},
     "start_worker": {},

@@ -592,7 +592,7 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
 
 # What reads and writes nobody's memory, and why.
 NEITHER = {
-    **dict.fromkeys(("open", "close", "tenant", "config"), "the store as a whole"),
+    **dict.fromkeys(("open", "close", "tenant", "agent", "config"), "the store as a whole"),
     **dict.fromkeys(("doctor", "backup", "stats"), "for whoever runs the store; the last counts and names nobody"),
     **dict.fromkeys(("run_jobs", "start_worker"), "for whoever runs the store; each job has its own space"),
     "session": "finds or makes one's own: test_the_same_chat_is_another_session_for_everybody",
