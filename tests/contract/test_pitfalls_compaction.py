@@ -1,4 +1,4 @@
-"""Each test is named after a fault of contexts or compaction that cost somebody their memory, and fails if Holdfast has it."""
+"""Each test is named after a fault of contexts or compaction that cost somebody their memory; it fails if we have it."""
 
 from __future__ import annotations
 
