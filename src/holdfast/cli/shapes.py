@@ -122,6 +122,7 @@ def record(given: Record) -> Json:
         "subject": given.subject,
         "attribute": given.attribute,
         "value": given.value,
+        "polarity": given.polarity,
         "said": given.said,
         "archived_at": iso(given.archived_at),
         "inputs": list(given.inputs),

@@ -84,6 +84,7 @@ class Record:
     subject: str | None = None  # whom or what it is about, such as user or user/sister
     attribute: str | None = None  # what of it, such as home; only what has one can be superseded by a new value
     value: str | None = None
+    polarity: bool = True  # False where it denies: does not eat meat
     said: int = 1  # how often
     archived_at: datetime | None = None  # since then it is faded: kept, and no longer recalled
     inputs: tuple[str, ...] = ()  # the records it was made from

@@ -14,7 +14,7 @@ from holdfast.domain.record import Layer, Origin, Record, RecordSource, RecordTy
 from holdfast.domain.scope import Home, Level, Scope
 from holdfast.domain.text import checked_choice, checked_text, optional_name, shown
 from holdfast.domain.times import checked_time
-from holdfast.domain.values import checked_number
+from holdfast.domain.values import checked_flag, checked_number
 from holdfast.errors import InvalidInput
 from holdfast.write.remember import checked_changes
 
@@ -26,7 +26,7 @@ EDITABLE = (
 _TIMES = ("valid_from", "valid_to", "expires_at", "created_at", "updated_at", "last_used_at", "archived_at")
 _PLACE = ("id", "level", "session_id")
 _PAST = ("origin", "source", "created_at", "updated_at", "last_used_at", "uses", "superseded_by", "version")
-_LEARNED = ("subject", "attribute", "value", "said", "archived_at", "inputs")
+_LEARNED = ("subject", "attribute", "value", "polarity", "said", "archived_at", "inputs")
 _MAX_INPUTS = 10_000
 _FIELDS = (*_PLACE, *EDITABLE, *_PAST, *_LEARNED)
 
@@ -95,6 +95,7 @@ def from_json(value: Mapping[str, Any], tenant: str, user: str, new_id: Callable
         subject=optional_name(given.get("subject"), "subject"),
         attribute=optional_name(given.get("attribute"), "attribute"),
         value=None if "value" not in given else checked_text(given["value"], "value", max_bytes=4096),
+        polarity=checked_flag(given.get("polarity", True), "polarity"),
         said=max(1, checked_number(given.get("said", 1), "said")),
         archived_at=times.get("archived_at"),
         inputs=_inputs(given.get("inputs", [])),

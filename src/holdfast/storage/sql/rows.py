@@ -123,6 +123,7 @@ def record_params(record: Record) -> dict[str, Any]:
         "subject": record.subject,
         "attribute": record.attribute,
         "value": record.value,
+        "polarity": int(record.polarity),
         "said": record.said,
         "archived_at": micros(record.archived_at),
         "inputs": to_json(record.inputs) if record.inputs else None,
@@ -133,10 +134,18 @@ def record_params(record: Record) -> dict[str, Any]:
 RECORD_COLUMNS = (
     "id tenant level user agent session layer type key title content tags metadata confidence salience refs "
     "fingerprint source origin created_at updated_at last_used_at uses valid_from valid_to superseded_by expires_at "
-    "pinned version subject attribute value said archived_at inputs"
+    "pinned version subject attribute value polarity said archived_at inputs"
 ).split()
 # What a version's body did not say before a record knew what it is about.
-_LATER = {"subject": None, "attribute": None, "value": None, "said": 1, "archived_at": None, "inputs": None}
+_LATER = {
+    "subject": None,
+    "attribute": None,
+    "value": None,
+    "polarity": 1,
+    "said": 1,
+    "archived_at": None,
+    "inputs": None,
+}
 
 
 def record_body(record: Record) -> str:
@@ -182,6 +191,7 @@ def record_from(row: Row) -> Record:
         subject=value["subject"],
         attribute=value["attribute"],
         value=value["value"],
+        polarity=bool(value["polarity"]),
         said=value["said"],
         archived_at=moment(value["archived_at"]),
         inputs=() if value["inputs"] is None else tuple(json.loads(value["inputs"])),

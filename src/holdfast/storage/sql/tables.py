@@ -37,7 +37,7 @@ TABLES = (
         "id",
         "tenant level owner user_id agent session_id space_id layer type key title content tags metadata confidence"
         " salience refs fingerprint source origin created_at updated_at last_used_at uses valid_from valid_to"
-        " superseded_by expires_at pinned version subject attribute value said archived_at inputs",
+        " superseded_by expires_at pinned version subject attribute value polarity said archived_at inputs",
     ),
     _table("record_versions", "record_id version", "body updated_at replaced_at"),
     _table("record_tags", "record_id tag", ""),

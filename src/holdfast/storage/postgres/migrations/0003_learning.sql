@@ -2,6 +2,8 @@
 ALTER TABLE records ADD COLUMN subject TEXT;
 ALTER TABLE records ADD COLUMN attribute TEXT;
 ALTER TABLE records ADD COLUMN value TEXT;
+-- 0 where it denies: "does not eat meat".
+ALTER TABLE records ADD COLUMN polarity SMALLINT NOT NULL DEFAULT 1;
 -- How often it was said, and since when it is kept only to be read: faded, and no longer recalled.
 ALTER TABLE records ADD COLUMN said BIGINT NOT NULL DEFAULT 1;
 ALTER TABLE records ADD COLUMN archived_at BIGINT;
