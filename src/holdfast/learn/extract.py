@@ -1,0 +1,212 @@
+"""What a turn teaches, found by rules: every candidate grounded in the sentence it came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from holdfast.domain.message import Role
+from holdfast.domain.record import RecordType
+from holdfast.domain.sentences import Sentence
+from holdfast.learn.candidate import Candidate, Said
+from holdfast.learn.echo import Echoes
+from holdfast.learn.frames import statements
+from holdfast.learn.likeness import alike, folded, same_value
+from holdfast.learn.references import references
+from holdfast.learn.rules import commands, constraints, decisions, failures, people, preferences
+from holdfast.learn.rules.aspect import Aspect, aspect
+from holdfast.learn.rules.clause import Clause, Narrator, as_subject, expanded
+from holdfast.learn.rules.table import Finding, Rule
+
+__all__ = ["Candidate", "Said", "extract"]
+
+_HEDGED = 0.6  # confidence at most
+_BLANK = "\x1f"
+_MACHINES = re.compile(r"assistant|bot|agent|ai|gpt|claude|gemini|llama|mistral|model|system|user|human", re.IGNORECASE)
+MAX_CANDIDATES = 50  # of one turn: more is a document, not a conversation
+
+
+def extract(turn: Sequence[Said], recalled: Collection[str] = ()) -> list[Candidate]:
+    """Candidates in the order they were said, each once. Never raises, whatever the text."""
+    echoes = Echoes(recalled)
+    named = _is_named(turn)
+    found: list[Candidate] = []
+    for said in turn:
+        if len(found) >= MAX_CANDIDATES:
+            break
+        if said.role is Role.USER or (named and said.role is Role.ASSISTANT):
+            found += _of_person(said, echoes)
+        elif said.role is Role.ASSISTANT:
+            found += _of_assistant(said, echoes)
+    for said, line, finding, ran in commands.outcomes(turn):
+        found.append(_candidate(said, line, finding, ran))
+    return sorted(_distinct(found[: 2 * MAX_CANDIDATES]), key=lambda candidate: candidate.sequence)[:MAX_CANDIDATES]
+
+
+def _is_named(turn: Sequence[Said]) -> bool:
+    """A conversation between people: everybody has a name, and nobody's is that of a machine."""
+    names = [said.speaker for said in turn if said.role in {Role.USER, Role.ASSISTANT}]
+    return bool(names) and all(name and not _MACHINES.fullmatch(name) for name in names)
+
+
+def _of_person(said: Said, echoes: Echoes) -> Iterator[Candidate]:
+    me = as_subject(said.speaker) if said.speaker and not _MACHINES.fullmatch(said.speaker) else "user"
+    narrator = Narrator(me or "user")
+    about_me = bool(re.search(r"\b(?:I|my|me|I'm)\b", said.text))
+    for sentence, opening in statements(said.text):
+        if _BLANK in sentence.text and not _BLANK * 3 in sentence.text:
+            continue
+        findings = list(_findings(sentence, narrator, opening=opening, bullet=sentence.bullet and about_me))
+        if findings and not echoes.holds(sentence.text):
+            yield from (_candidate(said, _original(said, sentence), finding) for finding in findings)
+
+
+def _of_assistant(said: Said, echoes: Echoes) -> Iterator[Candidate]:
+    """What it reports about the work, never what it says about people: that is memory talking to itself."""
+    for sentence, _ in statements(said.text):
+        plain = expanded(sentence.text)
+        findings = [
+            *decisions.decisions(plain, "project", proposes=False),
+            *failures.failures(plain),
+            *failures.fixes(plain),
+        ]
+        if findings and not echoes.holds(sentence.text):
+            for finding in findings:
+                lowered = replace(finding, confidence=min(finding.confidence, 0.7))
+                yield _candidate(said, _original(said, sentence), lowered)
+
+
+def _original(said: Said, sentence: Sentence) -> str:
+    return said.text[sentence.start : sentence.start + len(sentence.text)]
+
+
+def _findings(sentence: Sentence, narrator: Narrator, *, opening: bool, bullet: bool) -> Iterator[Finding]:
+    text = sentence.text.replace(_BLANK, "")
+    plain = expanded(text)
+    settled = [
+        *decisions.decisions(plain, narrator.me, proposes=True),
+        *constraints.constraints(plain, narrator.me),
+        *failures.failures(plain),
+        *failures.fixes(plain),
+    ]
+    about = [
+        *people.names(plain, narrator.me, opening=opening),
+        *preferences.favourites_in(text, narrator.me, bullet=bullet),
+    ]
+    for clause in narrator.clauses(text, bullet=bullet):
+        about += _of_clause(clause, narrator)
+    if settled and any(finding.type is RecordType.DECISION for finding in settled):
+        about = [finding for finding in about if finding.attribute not in {"plan", "goal", "uses", "owns"}]
+    yield from settled
+    yield from about
+    if not settled and not about:
+        yield from constraints.notes(plain, narrator.me)
+
+
+def _of_clause(clause: Clause, narrator: Narrator) -> Iterator[Finding]:
+    findings: list[Finding] = [*people.relations(clause, narrator)]
+    if clause.owned:
+        findings += [*preferences.favourites(clause), *people.owned(clause)]
+    else:
+        seen = aspect(clause.predicate)
+        for rule in (*people.RULES, *preferences.RULES):
+            finding = _applied(rule, clause, seen)
+            if finding and not any(_same(finding, other) for other in findings):
+                findings.append(finding)
+    for finding in findings:
+        yield replace(finding, confidence=min(finding.confidence, _HEDGED)) if clause.hedged else finding
+
+
+def _applied(rule: Rule, clause: Clause, seen: Aspect) -> Finding | None:
+    if not accepts(rule, clause, seen):
+        return None
+    text = clause.predicate if rule.when == "possible" or rule.over else seen.core
+    found = rule.pattern.match(text)
+    if not found:
+        return None
+    value = rule.fixed or rule.value(found["v"])
+    if not value or _BLANK in value:
+        return None
+    ended = seen.ended or rule.over or (found.group().startswith("lived") and not _still(seen, clause))
+    polarity = not (seen.negated or ended) if not rule.denies else seen.negated
+    third = clause.subject.count("/") or clause.elided
+    return Finding(
+        rule.type,
+        clause.subject,
+        rule.attribute,
+        value,
+        rule.layer,
+        exclusive=rule.exclusive,
+        polarity=polarity,
+        confidence=rule.confidence - (0.05 if third else 0.0),
+        salience=rule.salience,
+        tags=rule.tags,
+    )
+
+
+def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:
+    """Whether what is said in that way is the rule's business: a state, a plan, a denial, a habit."""
+    match rule.when:
+        case "future":
+            return seen.future and not seen.negated
+        case "possible":
+            return seen.possible
+        case "denied":
+            return (seen.negated or seen.ended or clause.predicate.startswith("can not eat")) and not seen.future
+        case "habit":
+            return bool(seen.habit) and not seen.possible and not seen.future
+        case "quit":
+            return seen.ended and re.match(r"(?:have |has |just |finally )*quit\b", clause.predicate) is not None
+        case _:
+            plain = not seen.future and (not seen.possible or seen.core.startswith("can not"))
+            return plain and not (seen.perfect and rule.attribute in {"likes"} and not seen.holds)
+
+
+def _still(seen: Aspect, clause: Clause) -> bool:
+    return seen.perfect and re.search(r"\b(?:for|since|all my life|always)\b", clause.predicate) is not None
+
+
+def _same(one: Finding, other: Finding) -> bool:
+    return (one.subject, one.attribute, one.polarity) == (other.subject, other.attribute, other.polarity) and same_value(
+        one.value, other.value
+    )
+
+
+def _candidate(said: Said, sentence: str, finding: Finding, ran: tuple[str, ...] = ()) -> Candidate:
+    named = (name for name in references(sentence) if name not in ran)
+    return Candidate(
+        type=finding.type,
+        layer=finding.layer,
+        content=finding.content or sentence,
+        sentence=sentence,
+        sequence=said.sequence,
+        subject=finding.subject,
+        said_at=said.created_at,
+        speaker=said.speaker,
+        attribute=finding.attribute,
+        value=finding.value,
+        exclusive=finding.exclusive,
+        polarity=finding.polarity,
+        confidence=round(finding.confidence, 3),
+        salience=finding.salience,
+        tags=finding.tags,
+        references=(*ran, *named),
+    )
+
+
+def _distinct(found: Sequence[Candidate]) -> list[Candidate]:
+    """One fact once, however often a turn says it; of two homes in a turn both stay, reconciling decides."""
+    kept: dict[tuple[object, ...], list[Candidate]] = {}
+    for candidate in found:
+        key = (candidate.type, candidate.subject, candidate.attribute, candidate.polarity)
+        same = kept.setdefault(key, [])
+        if not any(_repeats(candidate, other) for other in same):
+            same.append(candidate)
+    return [candidate for same in kept.values() for candidate in same]
+
+
+def _repeats(one: Candidate, other: Candidate) -> bool:
+    if one.attribute is not None:
+        return same_value(one.value, other.value)
+    return folded(one.content) == folded(other.content) or alike(one.content, other.content)

@@ -1,0 +1,45 @@
+"""What was settled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from holdfast.domain.record import RecordType
+from holdfast.learn.rules.table import Finding
+
+_LETS = re.compile(
+    r"(?:^|[,;:] |\b(?:so|ok|okay|right|then|alright|and|yes) )let'?s (?:just |please )?(?:go with|use|stick (?:with|to)|switch to|drop|keep|"
+    r"choose|pick|settle (?:on|for)|adopt|call it|name it|move to|skip|postpone|ship|target|standardi[sz]e on|not use|"
+    r"go for|do it with|build (?:it|this) (?:with|in|on))\b (?P<v>.+)",
+    re.IGNORECASE,
+)
+_SETTLED = re.compile(
+    r"\b(?P<who>I|we|my \w+ and I|the team|us) (?:have |both |all |finally |just |already |had |now )*"
+    r"(?:(?:decided|agreed|chose|opted|resolved|voted)(?: not)? (?:to|on|against|for|that)|settled on|chose|picked|went with|"
+    r"are going with|am going with|will go with|are switching to|ended up (?:going with|choosing|using)|have chosen|"
+    r"have settled on|will stick with|are sticking (?:with|to)) (?P<v>.+)",
+    re.IGNORECASE,
+)
+_STATED = re.compile(r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?P<v>.+)|^(?:final )?decision: (?P<d>.+)", re.IGNORECASE)
+_OPEN = re.compile(r"\b(?:have not|has not|had not|did not|not yet|never|yet to|before (?:I|we)|once (?:I|we)|until (?:I|we)|if (?:I|we)|undecided|can not|could not|when (?:I|we))\b[^.]{0,25}\b(?:decide|agree|chosen|choose|settled|pick)", re.IGNORECASE)
+_FEEBLE = re.compile(r"\b(?:it|this|that|so|not)$", re.IGNORECASE)
+
+
+def decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[Finding]:
+    """``proposes``: "let's" counts. What an assistant proposes is no decision; what it reports as settled is."""
+    if _OPEN.search(sentence):
+        return
+    if proposes and (found := _LETS.search(sentence)):
+        yield _decision("project", found["v"])
+    elif found := _SETTLED.search(sentence):
+        mine = found["who"].lower() == "i" or found["who"].lower().endswith(" i")
+        if mine and re.match(r"(?:chose|picked|went with)$", found.group().split()[1], re.IGNORECASE) and not proposes:
+            return
+        yield _decision(me if mine and proposes else "project", found["v"])
+    elif found := _STATED.search(sentence):
+        yield _decision("project", found["v"] or found["d"])
+
+
+def _decision(subject: str, value: str) -> Finding:
+    return Finding(RecordType.DECISION, subject, None, value.strip(" .!")[:200] or None, confidence=0.85, salience=0.75)
