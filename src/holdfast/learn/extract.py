@@ -17,13 +17,24 @@ from holdfast.learn.references import references
 from holdfast.learn.rules import commands, constraints, decisions, failures, people, preferences
 from holdfast.learn.rules.aspect import Aspect, aspect
 from holdfast.learn.rules.clause import Clause, Narrator, as_subject, expanded
+from holdfast.learn.rules.lexicon import SINGLE
 from holdfast.learn.rules.table import Finding, Rule
 
 __all__ = ["Candidate", "Said", "extract"]
 
+# What is longer is pasted: the speaker's own words stand before and after it.
+_LONG, _EDGE = 4000, 1000
 _HEDGED = 0.6  # confidence at most
 _BLANK = "\x1f"
 _MACHINES = re.compile(r"assistant|bot|agent|ai|gpt|claude|gemini|llama|mistral|model|system|user|human", re.IGNORECASE)
+_FIRST_PERSON = frozenset(
+    """like love enjoy adore dig hate dislike detest loathe despise prefer use live reside work study speak play own
+    drive ride collect am have want eat drink come are""".split()
+)
+_THIRD_PERSON = frozenset(
+    """likes loves enjoys adores hates dislikes prefers uses lives resides works studies speaks plays owns drives
+    collects is has wants eats drinks comes""".split()
+)
 MAX_CANDIDATES = 50  # of one turn: more is a document, not a conversation
 
 
@@ -55,6 +66,8 @@ def _of_person(said: Said, echoes: Echoes) -> Iterator[Candidate]:
     narrator = Narrator(me or "user")
     about_me = bool(re.search(r"\b(?:I|my|me|I'm)\b", said.text))
     for sentence, opening in statements(said.text):
+        if _LONG < len(said.text) and _EDGE < sentence.start < len(said.text) - _EDGE:
+            continue
         if _BLANK in sentence.text and not _BLANK * 3 in sentence.text:
             continue
         findings = list(_findings(sentence, narrator, opening=opening, bullet=sentence.bullet and about_me))
@@ -111,15 +124,22 @@ def _of_clause(clause: Clause, narrator: Narrator) -> Iterator[Finding]:
     else:
         seen = aspect(clause.predicate)
         for rule in (*people.RULES, *preferences.RULES):
-            finding = _applied(rule, clause, seen)
+            finding = _applied(rule, clause, seen, mine=clause.subject == narrator.me)
             if finding and not any(_same(finding, other) for other in findings):
                 findings.append(finding)
     for finding in findings:
-        yield replace(finding, confidence=min(finding.confidence, _HEDGED)) if clause.hedged else finding
+        confidence = min(finding.confidence, _HEDGED) if clause.hedged else finding.confidence
+        yield replace(finding, confidence=confidence, exclusive=finding.exclusive and _is_one(finding.subject))
 
 
-def _applied(rule: Rule, clause: Clause, seen: Aspect) -> Finding | None:
-    if not accepts(rule, clause, seen):
+def _is_one(subject: str) -> bool:
+    """Whether the words can only mean one somebody: "my mother", not "my friend"."""
+    first, *way = subject.split("/")
+    return all(step in SINGLE for step in way)
+
+
+def _applied(rule: Rule, clause: Clause, seen: Aspect, *, mine: bool) -> Finding | None:
+    if not accepts(rule, clause, seen) or not agrees(clause, seen, narrator_is_subject=mine):
         return None
     text = clause.predicate if rule.when == "possible" or rule.over else seen.core
     found = rule.pattern.match(text)
@@ -130,6 +150,8 @@ def _applied(rule: Rule, clause: Clause, seen: Aspect) -> Finding | None:
         return None
     ended = seen.ended or rule.over or (found.group().startswith("lived") and not _still(seen, clause))
     polarity = not (seen.negated or ended) if not rule.denies else seen.negated
+    if rule.attribute == "status" and "/" not in clause.subject:
+        return None
     third = clause.subject.count("/") or clause.elided
     return Finding(
         rule.type,
@@ -148,6 +170,8 @@ def _applied(rule: Rule, clause: Clause, seen: Aspect) -> Finding | None:
 def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:
     """Whether what is said in that way is the rule's business: a state, a plan, a denial, a habit."""
     match rule.when:
+        case "holds":
+            return seen.holds and not seen.future and not seen.possible
         case "future":
             return seen.future and not seen.negated
         case "possible":
@@ -161,6 +185,14 @@ def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:
         case _:
             plain = not seen.future and (not seen.possible or seen.core.startswith("can not"))
             return plain and not (seen.perfect and rule.attribute in {"likes"} and not seen.holds)
+
+
+def agrees(clause: Clause, seen: Aspect, *, narrator_is_subject: bool) -> bool:
+    """I like, she likes. "Sounds like rain" is about nobody called Sounds."""
+    first = seen.core.split(" ", 1)[0].lower()
+    if narrator_is_subject:
+        return first not in _THIRD_PERSON
+    return first not in _FIRST_PERSON or seen.negated or seen.ended or seen.possible or seen.future
 
 
 def _still(seen: Aspect, clause: Clause) -> bool:

@@ -24,6 +24,7 @@ _EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b(he|she|it|that|there)'s (?=been\b|got\b|moved\b|started\b|joined\b)", r"\1 has "),
         (r"\b(he|she|it|that|there|what|who)'s\b", r"\1 is"),
         (r"\bname's\b", "name is"),
+        (r"\b([A-Z][a-z]+)'s (?=(?:a|an|from|based|called|named|allergic|living|working|in)\b)", r"\1 is "),
         (r"\b(?:can't|cant|cannot)\b", "can not"),
         (r"\b(?:won't|wont)\b", "will not"),
         (r"\b(do|does|did|is|are|was|were|have|has|had|would|could|should|must)n'?t\b", r"\1 not"),
@@ -32,7 +33,7 @@ _EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b(?:gonna)\b", "going to"),
     )
 )
-_NAME = r"[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?:[-'][A-ZÀ-Þ]?[a-zß-öø-ÿ]+)?"
+_NAME = r"[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?:(?:-[A-ZÀ-Þ]?|'[A-ZÀ-Þ])[a-zß-öø-ÿ]+)?"
 NAME = rf"{_NAME}(?: (?:van |de |von |da |le |la |Le |De )?{_NAME})?"
 _RELATION = "|".join(sorted({*RELATIONS, *PETS}, key=lambda word: (-len(word), word)))
 _ADJECTIVES = (
@@ -42,6 +43,9 @@ _ADJECTIVES = (
 _RELATIVE = re.compile(
     rf"(?i:(?:my|our)\s+{_ADJECTIVES}({_RELATION})\b)(?:,?\s+(?:Mr\.? |Mrs\.? |Ms\.? |Dr\.? )?({NAME})(?!\w))?"
 )
+_ENDS_IN_RELATIVE = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))(?: {NAME})?,?\s*$")
+# "to set it up and use it": the second verb hangs on the first one's "to", not on the subject.
+_INFINITIVE = re.compile(r"\b(?:to|can|could|will|would|should|must|help|let|please|might|may) (?:\w+ly )?\w+", re.IGNORECASE)
 _NAMED = re.compile(rf"({NAME})(?=\s|'s\b|,\s)")
 _SELF = re.compile(r"(?:I|we|my (?:\w+) and I|me and my \w+)\s+", re.IGNORECASE)
 _PRONOUN = re.compile(r"(he|she)\s+", re.IGNORECASE)
@@ -52,11 +56,12 @@ _VERBS = (
     r"adore|adores|use|uses|do not|does not|no longer|never|can not|got|grew|quit|left|started|bought|adopted|raised|"
     r"turned|became|want to|plan to|teach|teaches|run|runs|collect|collects)\b"
 )
+_OTHER_VERBS = _VERBS.replace("like|likes|", "")  # after a bare comma "like" begins an example
 _PERSON = rf"(?:I|we|he|she|my|our|his|her|{NAME}(?:'s)?\s+(?:{_VERBS}|birthday|favou?rite|name))"
 _JOINT = r"(?:and|but|so|because|though|although|while|whereas|then|plus|yet|n|as|since|also|however)"
 _SPLIT = re.compile(
     rf"\s*[;–—]\s*|\s+-\s+|,?\s+(?:but|because|although|though|whereas|if|when|whenever|unless|until|who|which|where|"
-    rf"tho|or)\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\s?)|,\s*(?:and\s+)?(?=(?:{_PERSON}|{_VERBS})\s?)"
+    rf"tho|or)\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\s?)|,\s*(?:and\s+)?(?=(?:{_PERSON}|{_OTHER_VERBS})\s?)"
 )
 _UNREAL_JOINT = re.compile(r"\b(?:if|unless|whether|when|whenever|until|or)\s*$", re.IGNORECASE)
 _LEAD = re.compile(
@@ -68,7 +73,7 @@ _LEAD = re.compile(
     r"please keep in mind that|don't forget that|as I said|like I said|as I mentioned|it turns out that|turns out that|"
     r"it turns out|turns out|the thing is|last (?:week|month|year|night|summer|spring|autumn|winter)|"
     r"next (?:week|month|year|summer|spring)|in \d{4}|(?:good )?(?:morning|evening|afternoon)|unlike [\w ]{2,30}|"
-    r"as an? [\w ]{2,20}|apparently|since then|at the moment|right now|yesterday|today|both|personally)"
+    r"as an? [\w ]{2,20}|apparently|since then|at the moment|right now|yesterday|today|both|personally|when I was (?:a |an )?[\w ]{2,20}?(?=,? I\b))"
     r"(?:\s*[,:!.]+\s*|\s+))",
     re.IGNORECASE,
 )
@@ -113,20 +118,32 @@ class Narrator:
     def __init__(self, me: str) -> None:
         self.me = me
         self._third: str | None = None
+        self._met: str | None = None
 
     def clauses(self, text: str, *, bullet: bool = False) -> Iterator[Clause]:
         hedged = bool(_HEDGE.search(text))
         subject: str | None = self.me if bullet else None
+        before = ""
+        self._met = None
         for piece, unreal, relative in _pieces(expanded(text)):
             if unreal:
                 continue
-            if relative and self._third:
-                subject = self._third
-            for clause in self._read(piece, subject):
+            if relative:
+                subject = self._just_named(before)
+            infinitive = bool(_INFINITIVE.search(before))
+            before = piece
+            for clause in self._read(piece, subject, infinitive=infinitive):
                 subject = clause.subject
                 yield replace(clause, hedged=hedged or clause.hedged, whole=text)
 
-    def _read(self, piece: str, inherited: str | None) -> Iterator[Clause]:
+    def _just_named(self, piece: str) -> str | None:
+        """Whom "who" goes on about: the last words before it."""
+        if found := _ENDS_IN_RELATIVE.search(piece):
+            relation = found[1].lower()
+            return f"{self.me}/{RELATIONS.get(relation, relation)}"
+        return self._met
+
+    def _read(self, piece: str, inherited: str | None, *, infinitive: bool = False) -> Iterator[Clause]:
         piece = _without_leads(piece)
         if found := _SELF.match(piece):
             yield from self._told(self.me, piece[found.end() :])
@@ -141,7 +158,7 @@ class Narrator:
                 yield from self._told(str(self._third), piece[found.end() :])
         elif (found := _NAMED.match(piece)) and _is_name(found[1]):
             yield from self._of_name(found[1], piece[found.end() :])
-        elif inherited and re.match(_VERBS, piece):
+        elif inherited and not infinitive and re.match(_VERBS, piece):
             yield Clause(inherited, piece, elided=True)
         elif _ELIDED.match(piece):
             yield Clause(self.me, piece, elided=True)
@@ -204,8 +221,8 @@ class Narrator:
         return last not in (MALE if pronoun == "she" else FEMALE)
 
     def meet(self, subject: str) -> None:
-        """Somebody was introduced: "she" is them."""
-        self._third = subject
+        """Somebody was introduced: "she" is them, and so is "who"."""
+        self._third = self._met = subject
 
 
 _ELIDED = re.compile(

@@ -53,7 +53,7 @@ _DEADLINE = re.compile(r"\bdeadline (?:for (?:the |this |our |my )?(?P<for>[\w ]
 _DUE = re.compile(r"\b(?:is|are) due (?:on|by|in|at)? ?(?P<v>.+)|\b(?:has|have|needs?) to be (?:done|ready|finished|submitted|shipped|in|delivered) (?:by|before|on) (?P<w>.+)", re.IGNORECASE)
 _WHEN = re.compile(r"\d|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:tomorrow|tonight|noon|midnight|end of|next|week|month)\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE)
 _REMEMBER = re.compile(
-    r"^(?:please |and |also |so |just |ok,? )*(?:remember(?: that| this)?|note that|keep in mind(?: that)?|do not forget that|make a note(?: that)?|for the record|note to self|please note(?: that)?)[:,]? +(?P<v>(?!to\b|me\b|when\b|how\b|what\b|the time\b|that time\b|you\b|us\b).{8,})", re.IGNORECASE
+    r"^(?:please |and |also |so |just |ok,? )*(?:remember(?: that| this)?(?!,)|note that|keep in mind(?: that)?|do not forget that|make a note(?: that)?|for the record|note to self|please note(?: that)?)[:,]? +(?P<v>(?!to\b|me\b|when\b|how\b|what\b|the time\b|that time\b|you\b|us\b).{8,})", re.IGNORECASE
 )
 
 
@@ -67,7 +67,7 @@ def constraints(sentence: str, me: str) -> Iterator[Finding]:
     if _GUESSING.search(sentence):
         return
     if any(rule.search(sentence) for rule in (_STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT)) or _requires(sentence):
-        yield _constraint("project", 0.8)
+        yield _constraint("project", 0.65 if _DO_NOT.search(sentence) else 0.8)
 
 
 def _requires(sentence: str) -> bool:

@@ -9,9 +9,9 @@ from holdfast.domain.record import Layer, RecordType
 from holdfast.learn.rules.table import Finding
 
 _FAILED = re.compile(
-    r"\b(?:failed|fails|crashed|crashes|broke|breaks|was failing|is failing|were failing|did not work|does not work|"
+    r"\b(?:failed|crashed|broke|was failing|is failing|were failing|did not work|does not work|"
     r"timed out|hung|blew up|was red|was broken|errored|stopped working|was slow|was flaky)\b.{0,60}?\b(?:because|due to|since|"
-    r"when|after|as)\b .{4,}",
+    r"when|after)\b .{4,}",
     re.IGNORECASE,
 )
 _CAUSE = re.compile(
@@ -21,15 +21,15 @@ _CAUSE = re.compile(
     re.IGNORECASE,
 )
 _FIXED_BY = re.compile(
-    r"\b(?:fixed|solved|resolved|repaired|worked around|unblocked|cured)\b.{0,50}?\b(?:by|with) (?:\w+ing\b|an?\b|the\b|`).{3,}|"
-    r"\bthe (?:fix|solution|workaround|answer) (?:was|is|turned out to be) .{4,}|"
-    r"^(?:fix|workaround|solution)\b[^:]{0,40}: .{4,}|"
+    r"(?<!more )(?<!is )(?<!are )(?<!be )(?<!became )\b(?:fixed|solved|resolved|repaired|worked around|unblocked|cured)\b.{0,50}?\b(?:by|with) (?:\w+ing\b|an?\b|the\b|`).{3,}|"
+    r"\bthe (?:fix|solution|workaround) (?:was|turned out to be) .{4,}|"
+    r"^(?:fix|workaround)\b[^:0-9]{0,40}: .{4,}|"
     r"^(?:turns out )?[\w`./: -]{3,80}?\b(?:fixed|solved|resolved|cured) (?:it|this|that|the \w+|everything)\b",
     re.IGNORECASE,
 )
 _OPEN = re.compile(
     r"\b(?:could|can|might|may|should|would|will|try|maybe|perhaps|if|to be|needs? to|want to|how to|not|never|trying|"
-    r"hopefully|once|let me|let us|please)\b",
+    r"you|hopefully|once|let me|let us|please)\b",
     re.IGNORECASE,
 )
 _THING = re.compile(r"\b(?:car|boiler|washing|marriage|relationship|date|exam|diet)\b", re.IGNORECASE)

@@ -52,6 +52,8 @@ MALE = _words(
     """brother husband son father grandfather uncle nephew boyfriend fiancé stepfather stepson grandson godson landlord
     father-in-law brother-in-law"""
 )
+# Of these people have one at a time. Of the others there may be several: a fact about one retires none about another.
+SINGLE = _words("wife husband spouse partner boyfriend girlfriend fiancé fiancée mother father boss landlord landlady")
 COUNTS = r"(?:\d{1,2}|a|an|one|two|three|four|five|six|seven|eight|nine|ten|several|some)"
 
 OCCUPATIONS = _words(

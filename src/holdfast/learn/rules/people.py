@@ -33,7 +33,10 @@ _DAY = (
     r"August|September|October|November|December|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.? \d{1,2}(?:st|nd|rd|th)?|"
     r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?)(?:,? \d{4})?)"
 )
-_GOING = r"(?:visit|travel|fly|move|relocate|go|run|climb|marry|get married|retire|adopt|start|learn|study|buy|sell|open|take)"
+_GOING = (
+    r"(?:visit|travel|fly|move to|move back|relocate|emigrate|climb|marry|get married|get engaged|retire|adopt|go to|propose to|"
+    r"run (?:a|the) (?:\w+ )?(?:marathon|half|race|10k|5k)|study (?:abroad|at|in)|buy (?:a|our|my)|sell (?:the|my|our))"
+)
 _AGES = (
     r"(?:\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|"
     r"eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty)"
@@ -61,7 +64,7 @@ RULES: tuple[Rule, ...] = (
     Rule("employer", pattern(r"(?:my |his |her )?(?:job|position) (?:at|with) (?P<v>.+)"), values.employer, exclusive=True, salience=0.7),
     Rule("employer", pattern(r"(?:was|were|got|have been|has been) (?:laid off|fired|let go) (?:from|by) (?P<v>.+)"), values.employer, exclusive=True, over=True),
     Rule("employer", pattern(r"(?:quit|left|resigned from|retired from) (?P<v>[A-Z].+)"), values.organisation, exclusive=True, over=True),
-    Rule("employer", pattern(r"(?P<v>[A-Z][\w&]+(?: [A-Z][\w&]+)?)$"), exclusive=True, over=True, when="quit"),
+    Rule("employer", pattern(r"(?P<v>[A-Z][\w&]+(?: [A-Z][\w&]+)?)$"), exclusive=True, when="quit"),
     Rule("role", pattern(rf"(?:work|works|working|worked|{_BE} working|{_BE} employed)(?: (?:at|for) .{{2,40}}?)? as (?:a|an|the) (?P<v>.+)"), values.any_role, exclusive=True, salience=0.75),
     Rule("role", pattern(rf"{_BE} (?:a|an|the) (?P<v>.+)"), values.role, exclusive=True, salience=0.75),
     Rule("role", pattern(r"(?:became|become) (?:a|an|the) (?P<v>.+)"), values.role, exclusive=True, salience=0.75),
@@ -79,7 +82,7 @@ RULES: tuple[Rule, ...] = (
     Rule("birthday", pattern(rf"(?:was|were) born on (?P<v>{_DAY}.*)"), values.span, exclusive=True),
     Rule("relationship", pattern(rf"(?:{_BE}|got|get|have been|been) (?:happily |recently )?(?P<v>married|engaged|divorced|single|widowed|separated)\b(?! (?:in|with) (?:a|the|this) (?:project|debate|discussion))"), exclusive=True),
     Rule("family", pattern(rf"(?:have|has|got) (?P<v>{COUNTS} (?:\w+ )?(?:{_any(KIN)}))(?!\w| (?:named|called))"), salience=0.7),
-    Rule("pet", pattern(rf"(?:have|has|got|adopted|own|owns|bought) (?P<v>{COUNTS} (?:[\w-]+ ){{0,2}}{_any(PETS)})(?!\w| (?:named|called)| person| food| problem| video)"), values.bare_thing),
+    Rule("pet", pattern(rf"(?:have|has|got|adopted|own|owns|bought) (?P<v>{COUNTS} (?:(?!of\b)[\w-]+ ){{0,2}}{_any(PETS)})(?=$|[,.!;]| (?:and|last|this|from|who|that|for|two|three|in|yesterday|recently|with|when|because|but|now|ago|at|today)\b)"), values.bare_thing),
     Rule("allergy", pattern(rf"(?:{_BE} )?(?:\w+ly )?allergic to (?P<v>.+)"), values.thing, salience=0.9, tags=("health",)),
     Rule("allergy", pattern(rf"(?:have|has|got) (?:a |an )?(?:severe |bad |mild |serious )?(?P<v>(?!no\b|any\b){_ALLERGEN}) allerg(?:y|ies)\b"), salience=0.9, tags=("health",)),
     Rule("allergy", pattern(rf"{_BE} (?P<v>lactose|gluten|histamine|fructose)[ -]intolerant"), salience=0.9, tags=("health",)),
@@ -100,14 +103,14 @@ RULES: tuple[Rule, ...] = (
     Rule("owns", pattern(r"(?:own|owns) (?P<v>(?:a|an|two|three|the|my) .+)"), values.bare_thing),
     Rule("owns", pattern(r"(?:drive|drives|ride|rides) (?P<v>(?:a|an) .+)"), values.bare_thing),
     Rule("owns", pattern(rf"(?:bought|just bought|got myself|purchased) (?:myself |ourselves )?(?P<v>(?:a|an|our|my) (?:[\w-]+ ){{0,3}}{_any(BELONGINGS)}\b.*)"), values.bare_thing),
-    Rule("visited", pattern(r"(?:went|been|travell?ed|flew|got back|came back|returned) (?:to|from) (?P<v>[A-Z].+)"), values.named_place, layer=Layer.EPISODIC, salience=0.4),
-    Rule("visited", pattern(r"visited (?P<v>[A-Z].+)"), values.named_place, layer=Layer.EPISODIC, salience=0.4),
+    Rule("visited", pattern(r"(?:(?:went|been|travell?ed|flew) to|(?:got back|came back|returned) from) (?P<v>[A-Z].+)"), values.named_place, when="holds", layer=Layer.EPISODIC, salience=0.4),
+    Rule("visited", pattern(r"visited (?P<v>[A-Z].+)"), values.named_place, when="holds", layer=Layer.EPISODIC, salience=0.4),
     # What they mean to do
-    Rule("plan", pattern(rf"(?P<v>{_GOING}\b.+)"), values.deed, when="future", salience=0.6),
-    Rule("plan", pattern(rf"{_BE} (?P<v>(?:moving|relocating|flying|travelling|traveling|getting married|retiring|going) (?:to|in|on)? ?(?:[A-Z]|\w+ (?:in|on|next|this)).*)"), values.deed),
-    Rule("goal", pattern(r"(?:want|wants) to (?P<v>(?:learn|become|run|lose|visit|travel|climb|write a|read|quit|retire|save|start a|move|buy a|open a|get better|get a|get fit)\b.+)"), values.deed, salience=0.6, confidence=0.75),
-    Rule("goal", pattern(rf"{_BE} (?:training|saving(?: up)?|studying|preparing|practising|practicing) for (?P<v>.+)"), values.deed, salience=0.6),
-    Rule("goal", pattern(rf"{_BE} (?:hoping|trying|aiming) to (?P<v>(?:learn|become|run|lose|visit|travel|quit|save|retire|move|eat|get)\b.+)"), values.deed, salience=0.6, confidence=0.75),
+    Rule("plan", pattern(rf"(?P<v>{_GOING}\b.+)"), values.deed, when="future", salience=0.6, confidence=0.8),
+    Rule("plan", pattern(rf"{_BE} (?P<v>(?:moving|relocating|flying|travelling|traveling|going) to (?-i:[A-Z]).*|(?:getting married|retiring|getting engaged)(?: (?:to|in|on|next|this) .*)?)"), values.intent, when="holds"),
+    Rule("goal", pattern(r"(?:want|wants) to (?P<v>(?:learn (?!more\b|about\b|how\b|if\b)|become\b|run a|lose (?:weight|\d|some)|visit\b|travel\b|climb\b|write a|read \d|quit\b|retire\b|save (?:up|for|money|\d)|start a|move to|buy a|open a|get fit|get in shape).+)"), values.deed, when="holds", salience=0.6, confidence=0.75),
+    Rule("goal", pattern(rf"{_BE} (?:training|saving(?: up)?) for (?P<v>.+)"), values.deed, when="holds", salience=0.6),
+    Rule("goal", pattern(rf"{_BE} (?:hoping|trying|aiming) to (?P<v>(?:learn (?!more\b|about\b|how\b|if\b)|become\b|run a|lose (?:weight|\d)|visit\b|travel\b|quit\b|save (?:up|for|money)|retire\b|move to|eat (?:less|more|better|health)).+)"), values.deed, when="holds", salience=0.6, confidence=0.75),
 )
 
 # What somebody has, and what it is: "my birthday is …".
@@ -144,6 +147,7 @@ _IS_MY = re.compile(
 _I_AM = re.compile(
     rf"(?:^|(?<=[,.!] )|(?<=hi )|(?<=hey )|(?<=hello ))(?:I am|I'm|[Tt]his is|[Ii]'m) (?P<v>{NAME})(?=$|[,.!]| and\b| from\b| here\b)"
 )
+_I_AM_FIRST = re.compile(rf"^(?:I am) (?P<v>{NAME}), (?:an? |\d|and |from |the )")
 _GREETING = re.compile(r"^\W*(?:hi|hello|hey|good (?:morning|evening|afternoon)|greetings)\b", re.IGNORECASE)
 _CALL_ME = re.compile(rf"(?i:(?:^|please |just |can |you can |and )call me )(?P<v>{NAME})(?=$|[,.!;]| (?:please|instead|everyone|from)\b)")
 _HOME_IS = re.compile(r"\bhome is (?P<v>[A-Z]\w+)(?: now| these days|$|[,.!])")
@@ -151,7 +155,8 @@ _HOME_IS = re.compile(r"\bhome is (?P<v>[A-Z]\w+)(?: now| these days|$|[,.!])")
 
 def names(sentence: str, me: str, *, opening: bool) -> Iterator[Finding]:
     """What somebody is called, where no clause says it: greetings, "call me", "home is"."""
-    if opening and _GREETING.match(sentence) and (found := _I_AM.search(sentence)):
+    greeted = _I_AM.search(sentence) if opening and _GREETING.match(sentence) else None
+    if found := greeted or _I_AM_FIRST.match(sentence):
         first = found["v"].split()[0].casefold()
         if first not in DEMONYMS and first not in {"sorry", "glad", "happy", "new", "so", "very", "just", "not", "good"}:
             yield Finding(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.8, salience=0.9)
@@ -191,6 +196,6 @@ def relations(clause: Clause, narrator: Narrator) -> Iterator[Finding]:
         if found := _CALLED.match(clause.predicate) or (not clause.name and _IS_NAMED.match(clause.predicate)) or None:
             if found["v"].split()[0].casefold() not in DEMONYMS:
                 yield named(clause.subject, found["v"])
-    elif not clause.owned and clause.subject != narrator.me and (found := _IS_MY.match(clause.predicate)):
+    elif not clause.owned and not clause.elided and clause.subject != narrator.me and (found := _IS_MY.match(clause.predicate)):
         who = found["who"].lower()
         yield named(f"{narrator.me}/{RELATIONS.get(who, who)}", clause.subject.title())

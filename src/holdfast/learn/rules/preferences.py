@@ -15,11 +15,11 @@ _BE = r"(?:am|is|are)"
 _VERY = r"(?:really |very |super |so |quite |pretty |totally |huge |big |a big |a huge |a |the biggest |not )*"
 
 RULES: tuple[Rule, ...] = (
-    Rule("likes", pattern(r"(?:like|likes|love|loves|enjoy|enjoys|adore|adores|dig|digs) (?P<v>.+)"), values.thing, _P),
+    Rule("likes", pattern(r"(?:(?:like|likes|dig|digs) (?!the (?!\w+(?: \w+)? of\b))|(?:love|loves|enjoy|enjoys|adore|adores) )(?P<v>.+)"), values.thing, _P),
     Rule("likes", pattern(rf"{_BE} {_VERY}(?:into|fond of|fan of|fans of|crazy about|obsessed with|keen on|passionate about) (?P<v>.+)"), values.thing, _P),
     Rule("likes", pattern(r"(?:hate|hates|dislike|dislikes|detest|detests|loathe|loathes|despise|despises|can not (?:stand|bear|stomach|tolerate)) (?P<v>.+)"), values.thing, _P, denies=True),
-    Rule("prefers", pattern(r"(?:prefer|prefers) (?P<v>.+)"), values.thing, _P, salience=0.7),
-    Rule("prefers", pattern(r"would (?:much |really )?(?:rather|prefer) (?P<v>.+)"), values.thing, _P, when="possible", salience=0.7),
+    Rule("prefers", pattern(r"(?:prefer|prefers) (?P<v>.+)"), values.choice, _P, salience=0.7),
+    Rule("prefers", pattern(r"would (?:much |really )?(?:rather|prefer) (?P<v>.+)"), values.choice, _P, when="possible", salience=0.7),
     Rule("uses", pattern(r"(?:use|uses) (?P<v>[^,.;]+? for .+)"), values.thing, _P),
     Rule("uses", pattern(r"(?:use|uses) (?P<v>.+)"), values.thing, _P, when="habit"),
 )

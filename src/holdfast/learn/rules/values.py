@@ -25,8 +25,8 @@ _ROLE_STOP = re.compile(
     r"specialis\w+|or|too|n|as|there|here|again|myself)\b|[;,.!?():]|\s[-–—]\s",
 )
 _THING_STOP = re.compile(
-    rf"\s+(?:{_EVER}|a lot|so much|very much|more than anything|too|either|though|as well|in general|as a kid|myself|"
-    r"ourselves|any ?more|in case|especially|and (?:I|my|we|he|she)\b)(?=\s|$|[,.!?])|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s|:\s",
+    rf"\s+(?:{_EVER}|a lot|so much|very much|more than anything|too|either|though|as well|in general|as a kid|"
+    r"any ?more|in case|especially|and (?:I|my|we|he|she)\b)(?=\s|$|[,.!?])|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s|:\s",
     re.IGNORECASE,
 )
 _SPAN_STOP = re.compile(rf"\s+(?:{_EVER})\b|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s", re.IGNORECASE)
@@ -34,9 +34,12 @@ _VAGUE = re.compile(
     r"(?:it|this|that|these|those|them|him|her|you|your|yours|me|us|how|what|when|why|where|who|everything|nothing|anything|"
     r"something|the (?:way|idea|fact|sound|look|first|second|third|former|latter|same|one|other|thing|last|new (?:logo|"
     r"version|design))|to (?:see|know|think|hear|say|ask|point|add|thank|make sure|be|have|go ahead|try|use this)|being|"
-    r"there|here|one|ones|more|all|another|so|such|as|than|and|or|but|with|to)\b",
+    r"their|its|the (?:\w+ ){0,4}(?:ideas?|suggestions?|options?|approach|plan|concept)\b|my (?:mom|dad|mum|parents)|"
+    r"I|he|she|they|we|everywhere|there|here|one|ones|more|all|another|so|such|as|than|and|or|but|with|to)\b",
     re.IGNORECASE,
 )
+# Nobody can tell later what was meant.
+_POINTS_ELSEWHERE = re.compile(r"\b(?:it|him|them|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE)
 _ARTICLE = re.compile(r"(?:the|a|an|my|our|his|her|some|this)\s+", re.IGNORECASE)
 _NO_PLACES = re.compile(
     r"(?:a|an|the)?\s*(?:fear|bubble|past|peace|hope|house|apartment|flat|present|moment|dream|future|city|town|village|"
@@ -50,6 +53,10 @@ _NO_EMPLOYERS = re.compile(
     re.IGNORECASE,
 )
 _JUNK_END = re.compile(r"[\s,.;:!?*_\"”)]+$")
+
+
+# A list goes on after its commas: "rye, oats and barley".
+_LIST = re.compile(r"[\w'-]+(?: [\w'-]+){0,3}(?:, [\w'-]+(?: [\w'-]+){0,2}){1,4},? and [\w'-]+(?: [\w'-]+)?(?=$|[,.!;])")
 
 
 def _tidy(text: str) -> str:
@@ -73,7 +80,7 @@ def place(text: str) -> str | None:
 
 def named_place(text: str) -> str | None:
     found = place(text)
-    return found if found and (found[0].isupper() or found.lower().startswith("the ")) else None
+    return found if found and re.match(r"(?:the )?[A-ZÀ-Þ]", found) else None
 
 
 def employer(text: str) -> str | None:
@@ -109,15 +116,21 @@ def any_role(text: str) -> str | None:
 
 def promoted_role(text: str) -> str | None:
     found = _cut(text, re.compile(r"\s+(?:at|in|with|and|but|last|this|yesterday|today)\b|[;,.!?():]"))
-    return found if found and len(found.split()) <= 6 else None
+    return found if found and len(found.split()) <= 6 and not re.search(r"\d|\bago\b|\b(?:months|weeks|years)\b", found) else None
 
 
 def thing(text: str) -> str | None:
     """What is liked, used, owned: not a pronoun, not half a sentence."""
-    found = _cut(text, _THING_STOP)
-    if not found or len(found.split()) > 9 or _VAGUE.match(found):
+    listed = _LIST.match(text)
+    found = _tidy(listed.group()) if listed else _cut(text, _THING_STOP)
+    if not found or len(found.split()) > 9 or _VAGUE.match(found) or _POINTS_ELSEWHERE.search(found):
         return None
     return found if any(map(str.isalpha, found)) else None
+
+
+def choice(text: str) -> str | None:
+    """What is preferred, without what it is preferred to."""
+    return thing(re.split(r" (?:over|rather than|instead of|to|than) ", text, maxsplit=1)[0])
 
 
 def bare_thing(text: str) -> str | None:
@@ -129,6 +142,11 @@ def deed(text: str) -> str | None:
     """Something somebody means to do, with its time."""
     found = _tidy(re.split(r"[;!?(]|\.\s|\s[-–—]\s|,\s|\s(?:because|but|so that|so|since|if)\s", text, maxsplit=1)[0])
     return found if found and 1 < len(found.split()) <= 16 else None
+
+
+def intent(text: str) -> str | None:
+    """A plan that may be one word long: retiring."""
+    return deed(text) or _tidy(text) or None
 
 
 def span(text: str) -> str | None:
