@@ -122,16 +122,27 @@ def _labelled(row: Mapping[str, Any]) -> Labelled:
 
 def _said(at: int, message: Mapping[str, Any]) -> Said:
     role = next(role for role in Role if role.value in message)
-    calls = tuple(ToolCall(f"{at}.{n}", call["name"], call["arguments"]) for n, call in enumerate(message.get("calls", ())))
+    calls = tuple(
+        ToolCall(f"{at}.{n}", call["name"], call["arguments"]) for n, call in enumerate(message.get("calls", ()))
+    )
     return Said(
-        at, role, message[role.value], _BEGIN + timedelta(seconds=at), message.get("speaker"), calls, None, message.get("error", False)
+        at,
+        role,
+        message[role.value],
+        _BEGIN + timedelta(seconds=at),
+        message.get("speaker"),
+        calls,
+        None,
+        message.get("error", False),
     )
 
 
 def _expected(text: str) -> Expected:
     type_, subject, attribute, value = text.removeprefix("?").split("|", 3)
     RecordType(type_)
-    return Expected(type_, subject, attribute.removeprefix("-"), value, not attribute.startswith("-"), text.startswith("?"))
+    return Expected(
+        type_, subject, attribute.removeprefix("-"), value, not attribute.startswith("-"), text.startswith("?")
+    )
 
 
 def measure(turns: Sequence[Labelled]) -> Report:
@@ -171,17 +182,26 @@ def _count(report: Report, scores: Sequence[Score], type_: str, what: str) -> No
 
 def _told(candidate: Candidate) -> str:
     sign = "" if candidate.polarity else "-"
-    return f"{candidate.type}|{candidate.subject}|{sign}{candidate.attribute or ''}|{candidate.value} <- {candidate.sentence}"
+    found = f"{candidate.type}|{candidate.subject}|{sign}{candidate.attribute or ''}|{candidate.value}"
+    return f"{found} <- {candidate.sentence}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", metavar="FILE", type=Path, action="append", help="labelled turns, a line of JSON each; may be repeated")
+    parser.add_argument(
+        "--data",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        help="labelled turns, a line of JSON each; may be repeated",
+    )
     parser.add_argument("--faults", action="store_true", help="print what was wrong and what was missed")
 
 
 def main(args: argparse.Namespace) -> int:
     if not args.data:
-        print("holdfast bench extract needs labelled turns: --data tests/data/extraction/heldout.jsonl", file=sys.stderr)
+        print(
+            "holdfast bench extract needs labelled turns: --data tests/data/extraction/heldout.jsonl", file=sys.stderr
+        )
         return 2
     reports = {str(path): measure(load(path)) for path in args.data}
     if args.json:

@@ -14,11 +14,12 @@ from holdfast.learn.echo import Echoes
 from holdfast.learn.frames import statements
 from holdfast.learn.likeness import alike, folded, same_value
 from holdfast.learn.references import references
-from holdfast.learn.rules import commands, constraints, decisions, failures, people, preferences
+from holdfast.learn.rules import commands, constraints, decisions, failures, people, preferences, relations
 from holdfast.learn.rules.aspect import Aspect, aspect
 from holdfast.learn.rules.clause import Clause, Narrator, as_subject, expanded
 from holdfast.learn.rules.lexicon import SINGLE
 from holdfast.learn.rules.table import Finding, Rule
+from holdfast.learn.statement import stated
 
 __all__ = ["Candidate", "Said", "extract"]
 
@@ -66,13 +67,30 @@ def _of_person(said: Said, echoes: Echoes) -> Iterator[Candidate]:
     narrator = Narrator(me or "user")
     about_me = bool(re.search(r"\b(?:I|my|me|I'm)\b", said.text))
     for sentence, opening in statements(said.text):
-        if _LONG < len(said.text) and _EDGE < sentence.start < len(said.text) - _EDGE:
+        if len(said.text) > _LONG and _EDGE < sentence.start < len(said.text) - _EDGE:
             continue
-        if _BLANK in sentence.text and not _BLANK * 3 in sentence.text:
+        if _BLANK in sentence.text and _BLANK * 3 not in sentence.text:
             continue
         findings = list(_findings(sentence, narrator, opening=opening, bullet=sentence.bullet and about_me))
         if findings and not echoes.holds(sentence.text):
-            yield from (_candidate(said, _original(said, sentence), finding) for finding in findings)
+            original = _original(said, sentence)
+            yield from (
+                _candidate(said, original, _worded(finding, findings, said, original, me)) for finding in findings
+            )
+
+
+def _worded(finding: Finding, beside: Sequence[Finding], said: Said, sentence: str, me: str) -> Finding:
+    """The sentence itself, unless it says several things, or "she", or who speaks is part of it."""
+    alone = len(beside) == 1 and (finding.subject in {me, "project"} or _names(sentence, finding.subject))
+    if alone or finding.attribute is None or finding.value is None:
+        content = f"{said.speaker}: {sentence}" if me != "user" and finding.subject != "project" else sentence
+    else:
+        content = stated(finding.subject, finding.attribute, finding.value, polarity=finding.polarity)
+    return replace(finding, content=content)
+
+
+def _names(sentence: str, subject: str) -> bool:
+    return subject.rpartition("/")[2] in sentence.casefold()
 
 
 def _of_assistant(said: Said, echoes: Echoes) -> Iterator[Candidate]:
@@ -104,7 +122,7 @@ def _findings(sentence: Sentence, narrator: Narrator, *, opening: bool, bullet: 
         *failures.fixes(plain),
     ]
     about = [
-        *people.names(plain, narrator.me, opening=opening),
+        *relations.names(plain, narrator.me, opening=opening),
         *preferences.favourites_in(text, narrator.me, bullet=bullet),
     ]
     for clause in narrator.clauses(text, bullet=bullet):
@@ -118,9 +136,9 @@ def _findings(sentence: Sentence, narrator: Narrator, *, opening: bool, bullet: 
 
 
 def _of_clause(clause: Clause, narrator: Narrator) -> Iterator[Finding]:
-    findings: list[Finding] = [*people.relations(clause, narrator)]
+    findings: list[Finding] = [*relations.relations(clause, narrator)]
     if clause.owned:
-        findings += [*preferences.favourites(clause), *people.owned(clause)]
+        findings += [*preferences.favourites(clause), *relations.owned(clause)]
     else:
         seen = aspect(clause.predicate)
         for rule in (*people.RULES, *preferences.RULES):
@@ -134,12 +152,12 @@ def _of_clause(clause: Clause, narrator: Narrator) -> Iterator[Finding]:
 
 def _is_one(subject: str) -> bool:
     """Whether the words can only mean one somebody: "my mother", not "my friend"."""
-    first, *way = subject.split("/")
+    _, *way = subject.split("/")
     return all(step in SINGLE for step in way)
 
 
 def _applied(rule: Rule, clause: Clause, seen: Aspect, *, mine: bool) -> Finding | None:
-    if not accepts(rule, clause, seen) or not agrees(clause, seen, narrator_is_subject=mine):
+    if not accepts(rule, clause, seen) or not agrees(seen, mine=mine):
         return None
     text = clause.predicate if rule.when == "possible" or rule.over else seen.core
     found = rule.pattern.match(text)
@@ -184,13 +202,13 @@ def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:
             return seen.ended and re.match(r"(?:have |has |just |finally )*quit\b", clause.predicate) is not None
         case _:
             plain = not seen.future and (not seen.possible or seen.core.startswith("can not"))
-            return plain and not (seen.perfect and rule.attribute in {"likes"} and not seen.holds)
+            return plain and not (seen.perfect and rule.attribute == "likes" and not seen.holds)
 
 
-def agrees(clause: Clause, seen: Aspect, *, narrator_is_subject: bool) -> bool:
+def agrees(seen: Aspect, *, mine: bool) -> bool:
     """I like, she likes. "Sounds like rain" is about nobody called Sounds."""
     first = seen.core.split(" ", 1)[0].lower()
-    if narrator_is_subject:
+    if mine:
         return first not in _THIRD_PERSON
     return first not in _FIRST_PERSON or seen.negated or seen.ended or seen.possible or seen.future
 
@@ -200,9 +218,11 @@ def _still(seen: Aspect, clause: Clause) -> bool:
 
 
 def _same(one: Finding, other: Finding) -> bool:
-    return (one.subject, one.attribute, one.polarity) == (other.subject, other.attribute, other.polarity) and same_value(
-        one.value, other.value
-    )
+    return (one.subject, one.attribute, one.polarity) == (
+        other.subject,
+        other.attribute,
+        other.polarity,
+    ) and same_value(one.value, other.value)
 
 
 def _candidate(said: Said, sentence: str, finding: Finding, ran: tuple[str, ...] = ()) -> Candidate:

@@ -16,52 +16,75 @@ _OWN_VOICE = re.compile(r"\b(?:i|i'm|my|we|you|never|always|don't|do not|must|le
 _BLANK = "\x1f"  # no letter, no space: nothing matches across it
 
 _QUESTION = re.compile(
-    r"^\W*(?:(?:so|and|but|ok|well|hey|also),? )?(?:(?:do|does|did|is|are|am|was|were|can|could|should|would|will|have|has|"
-    r"shall|may|might) (?:i|you|we|they|he|she|it|my|your|the|this|that|there|anyone|someone)\b|(?:where|what|when|who|why|"
-    r"how|which|whose)(?:'s|'re|'d)? (?:do|does|did|is|are|am|was|were|can|could|should|would|will|have|has|about|if)\b|"
+    r"^\W*(?:(?:so|and|but|ok|well|hey|also),? )?(?:(?:do|does|did|is|are|am|was|were|can|could|"
+    r"should|would|will|have|has|"
+    r"shall|may|might) (?:i|you|we|they|he|she|it|my|your|the|this|that|there|anyone|someone)\b|"
+    r"(?:where|what|when|who|why|"
+    r"how|which|whose)(?:'s|'re|'d)? (?:do|does|did|is|are|am|was|were|can|could|should|would|will|"
+    r"have|has|about|if)\b|"
     r"(?:any idea|do you|is it true)\b)",
     re.IGNORECASE,
 )
 _TAIL_QUESTION = re.compile(
-    r"[,;–—-]\s*(?=(?:so |and |but )?(?:can|could|do|does|did|is|are|what|where|which|how|any|would|will|should|have|right|"
+    r"[,;–—-]\s*(?=(?:so |and |but )?(?:can|could|do|does|did|is|are|what|where|which|how|any|would|"
+    r"will|should|have|right|"
     r"ok|isn't|don't|when|who|why)\b)",
     re.IGNORECASE,
 )
 _UNREAL = re.compile(
-    r"^\W*(?:(?:so|and|but|ok|well|or|then),? )?(?:if|suppose|supposing|imagine|pretend|what if|let's say|lets say|say i|as if|"
-    r"assuming|assume|hypothetically|picture this|in theory|maybe|perhaps|should i|were i|had i|as though|in my dream)\b|"
+    r"^\W*(?:(?:so|and|but|ok|well|or|then),? )?(?:if|suppose|supposing|imagine|pretend|what if|let's "
+    r"say|lets say|say i|as if|"
+    r"assuming|assume|hypothetically|picture this|in theory|maybe|perhaps|should i|were i|had i|as "
+    r"though|in my dream)\b|"
     r"\b(?:i wish|if only|as if|in my dreams|i dreamed|i dreamt|would have|could have|in an alternate|hypothetically|"
     r"in another life|once upon a time|for example,? if)\b",
     re.IGNORECASE,
 )
 _IRONY = re.compile(
-    r"(?:^|\s)/s\b|\byeah,? right\b|\boh,? (?:great|sure|joy|wonderful)\b|\bsure,? because\b|🙄|\bsarcasm\b|\bbecause i totally\b|"
-    r"\bi just love (?:it when|how|when|sitting|waiting|being)\b|\bas if i\b|\bsaid no one ever\b|\bnot\s*[!.]*$(?<=\bnot\.)",
+    r"(?:^|\s)/s\b|\byeah,? right\b|\boh,? (?:great|sure|joy|wonderful)\b|\bsure,? because\b|🙄|"
+    r"\bsarcasm\b|\bbecause i totally\b|"
+    r"\bi just love (?:it when|how|when|sitting|waiting|being)\b|\bas if i\b|\bsaid no one ever\b|"
+    r"\bnot\s*[!.]*$(?<=\bnot\.)",
     re.IGNORECASE,
 )
-_TAKEN_BACK = re.compile(r"^\W*(?:not|just kidding|kidding|jk|joking|just joking|i'm kidding|psych)\b(?=\W|$)", re.IGNORECASE)
+_TAKEN_BACK = re.compile(
+    r"^\W*(?:not|just kidding|kidding|jk|joking|just joking|i'm kidding|psych)\b(?=\W|$)", re.IGNORECASE
+)
 _FICTION = re.compile(
-    r"\b(?:in|of|from) (?:the|this|that|a|my) (?:\w+ )?(?:novel|story|book|film|movie|song|show|game|play|episode|series|poem|"
-    r"comic|anime|manga|campaign|dream|fanfic|screenplay)\b(?=.*\b(?:lives?|works?|hates?|loves?|says|is|named|called)\b)|\bsong goes\b|\blyrics?\b|\bprotagonist\b|"
+    r"\b(?:in|of|from) (?:the|this|that|a|my) (?:\w+ )?(?:novel|story|book|film|movie|song|show|game|"
+    r"play|episode|series|poem|"
+    r"comic|anime|manga|campaign|dream|fanfic|screenplay)\b(?=.*\b(?:lives?|works?|hates?|loves?|says|"
+    r"is|named|called)\b)|\bsong goes\b|\blyrics?\b|\bprotagonist\b|"
     r"\bthe (?:hero|heroine|villain|narrator|main character)\b|\bcharacter (?:who|named|called|is)\b|\bmy character\b|"
     r"\b(?:old|famous) saying\b",
     re.IGNORECASE,
 )
 # After these the rest of the message is material for a task.
 _MATERIAL = re.compile(
-    r"^\W*(?:(?:please|can you|could you|now|ok|hey|hi),? )*(?:translate|proof-?read|rewrite|re-write|rephrase|paraphrase|"
-    r"summari[sz]e|role-?play|pretend|let'?s (?:play|pretend|role)|act as|act like|imagine|suppose|correct (?:this|the|my)|"
-    r"fix the (?:grammar|spelling|punctuation)|fix (?:my|this) (?:grammar|email|text)|edit (?:this|the following)|convert (?:this|the following)|"
-    r"analy[sz]e (?:this|the following)|classify|label|extract|parse (?:this|the following)|complete (?:this|the) (?:story|sentence|text)|"
+    r"^\W*(?:(?:please|can you|could you|now|ok|hey|hi),? )*(?:translate|proof-?read|rewrite|re-write|"
+    r"rephrase|paraphrase|"
+    r"summari[sz]e|role-?play|pretend|let'?s (?:play|pretend|role)|act as|act like|imagine|suppose|"
+    r"correct (?:this|the|my)|"
+    r"fix the (?:grammar|spelling|punctuation)|fix (?:my|this) (?:grammar|email|text)|edit (?:this|"
+    r"the following)|convert (?:this|the following)|"
+    r"analy[sz]e (?:this|the following)|classify|label|extract|parse (?:this|the following)|complete "
+    r"(?:this|the) (?:story|sentence|text)|"
     r"continue (?:this|the) (?:story|text)|repeat after me|what is wrong with this (?:sentence|text))\b|"
-    r"(?:^|[:.] ?)you are (?:now )?(?:a|an|my|the) (?!(?:life|star|gem|genius|legend|best|great|good|angel|hero|saint|rock))\w+|"
+    r"(?:^|[:.] ?)you are (?:now )?(?:a|an|my|the) (?!(?:life|star|gem|genius|legend|best|great|good|"
+    r"angel|hero|saint|rock))\w+|"
     r"\b(?:in character|role-?play|the following (?:text|message|email|sentence|paragraph|review|conversation))\b|"
-    r"^\W*(?:(?:please|can you|could you),? )*(?:write|draft|compose|create|generate|give me|tell me|make up|invent)\b.*\b(?:story|poem|"
-    r"dialogue|dialog|script|song|scene|bio|biography|character|fan ?fic|persona|joke|sample|example|fictional|limerick|"
+    r"^\W*(?:(?:please|can you|could you),? )*(?:write|draft|compose|create|generate|give me|tell me|"
+    r"make up|invent)\b.*\b(?:story|poem|"
+    r"dialogue|dialog|script|song|scene|bio|biography|character|fan ?fic|persona|joke|sample|example|"
+    r"fictional|limerick|"
     r"haiku|obituary)\b",
     re.IGNORECASE,
 )
-_TASK = re.compile(r"^\W*(?:(?:please|can you|could you),? )*(?:write|draft|compose|generate|explain|tell|describe|show|list|find|say|read)\b", re.IGNORECASE)
+_TASK = re.compile(
+    r"^\W*(?:(?:please|can you|could you),? )*(?:write|draft|compose|generate|explain|tell|describe|"
+    r"show|list|find|say|read)\b",
+    re.IGNORECASE,
+)
 
 
 def masked(text: str) -> str:

@@ -41,7 +41,7 @@ def words(text: str) -> list[str]:
 
 def stem(word: str) -> str:
     """Enough to bring forms of one word together; it never has to be read."""
-    if len(word) < 4 or not word.isascii():
+    if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:

@@ -6,13 +6,16 @@ import re
 
 MAX_REFERENCES = 12
 
+_ENDINGS = (
+    "py|js|ts|tsx|jsx|rs|go|java|kt|rb|c|h|cpp|cs|php|swift|sql|sh|toml|ya?ml|json|md|txt|html|css|lock|cfg|ini|env"
+)
 _PATTERNS = tuple(
     re.compile(pattern)
     for pattern in (
         r"https?://[^\s<>\"')\]]{3,300}",
         r"\b[\w./-]{1,120}\.py::\w{1,100}(?:::\w{1,100})?",
         r"(?<![\w/])(?:[\w.@~-]{1,60}/){1,12}[\w.@-]{1,60}",
-        r"(?<![\w/.])[\w-]{1,60}\.(?:py|js|ts|tsx|jsx|rs|go|java|kt|rb|c|h|cpp|cs|php|swift|sql|sh|toml|ya?ml|json|md|txt|html|css|lock|cfg|ini|env)\b",
+        rf"(?<![\w/.])[\w-]{{1,60}}\.(?:{_ENDINGS})\b",
         r"\btest_\w{2,80}\b",
         r"`([^`\n]{2,120})`",
     )

@@ -6,19 +6,34 @@ import re
 from dataclasses import dataclass
 
 _ADVERB = re.compile(
-    r"(?:really|actually|currently|now|also|still|just|recently|absolutely|totally|honestly|finally|already|even|both|all|"
+    r"(?:really|actually|currently|now|also|still|just|recently|absolutely|totally|honestly|finally|"
+    r"already|even|both|all|"
     r"kinda|kind of|sort of|literally|definitely|truly|originally|basically|simply|officially|generally|strongly|"
     r"particularly|especially|especially|sadly|mainly|secretly|genuinely|personally|too|sometimes|once)\s+",
     re.IGNORECASE,
 )
-_HABIT = re.compile(r"(always|usually|mostly|only|exclusively|often|normally|regularly|typically|primarily)\s+", re.IGNORECASE)
-_NOT = re.compile(r"(?:do not|does not|did not|no longer|not|never|have not|has not|have never|has never)\s+(?:any ?more\s+)?", re.IGNORECASE)
-_IRREALIS = re.compile(r"(?:would|could|might|may|should|must|can|shall|wish|hope|ought to|need to|had better)\b", re.IGNORECASE)
-_FUTURE = re.compile(r"(?:will|(?:am|is|are) (?:going|planning|about|due|set) to|(?:plan|plans|intend|intends) to)\s+", re.IGNORECASE)
-_ENDED = re.compile(r"(?:used to|stopped|quit|gave up|have stopped|has stopped|have quit|has quit|have given up)\s+", re.IGNORECASE)
+_HABIT = re.compile(
+    r"(always|usually|mostly|only|exclusively|often|normally|regularly|typically|primarily)\s+", re.IGNORECASE
+)
+_NOT = re.compile(
+    r"(?:do not|does not|did not|no longer|not|never|have not|has not|have never|has never)\s+(?:any ?more\s+)?",
+    re.IGNORECASE,
+)
+_IRREALIS = re.compile(
+    r"(?:would|could|might|may|should|must|can|shall|wish|hope|ought to|need to|had better)\b", re.IGNORECASE
+)
+_FUTURE = re.compile(
+    r"(?:will|(?:am|is|are) (?:going|planning|about|due|set) to|(?:plan|plans|intend|intends) to)\s+", re.IGNORECASE
+)
+_ENDED = re.compile(
+    r"(?:used to|stopped|quit|gave up|have stopped|has stopped|have quit|has quit|have given up)\s+", re.IGNORECASE
+)
 _PERFECT_ING = re.compile(r"(?:have|has) been (?=\w+ing\b)", re.IGNORECASE)
 _PERFECT = re.compile(r"(?:have|has) (?=\w+(?:ed|en|t|wn|ught)\b|been\b|moved\b|become\b|grown\b)", re.IGNORECASE)
-_WAS = re.compile(r"(?:was|were)\s+(?!born\b|diagnosed\b|laid\b|fired\b|promoted\b|raised\b|made\b|hired\b|adopted\b|let go\b)", re.IGNORECASE)
+_WAS = re.compile(
+    r"(?:was|were)\s+(?!born\b|diagnosed\b|laid\b|fired\b|promoted\b|raised\b|made\b|hired\b|adopted\b|let go\b)",
+    re.IGNORECASE,
+)
 _OVER = re.compile(r"\b(?:any ?more|any longer)\b", re.IGNORECASE)
 
 
@@ -67,7 +82,11 @@ def aspect(predicate: str) -> Aspect:
         elif found := _WAS.match(core):
             core, ended, found = f"is {core[found.end() :]}", True, None
             continue
-        elif found := re.match(r"(am|is|are)\s+(not|no longer|now|currently|also|still|just|really|actually|originally)\s+", core, re.IGNORECASE):
+        elif found := re.match(
+            r"(am|is|are)\s+(not|no longer|now|currently|also|still|just|really|actually|originally)\s+",
+            core,
+            re.IGNORECASE,
+        ):
             if found[2].lower() == "not":
                 negated = not negated
             elif found[2].lower() == "no longer":

@@ -45,13 +45,16 @@ _RELATIVE = re.compile(
 )
 _ENDS_IN_RELATIVE = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))(?: {NAME})?,?\s*$")
 # "to set it up and use it": the second verb hangs on the first one's "to", not on the subject.
-_INFINITIVE = re.compile(r"\b(?:to|can|could|will|would|should|must|help|let|please|might|may) (?:\w+ly )?\w+", re.IGNORECASE)
+_INFINITIVE = re.compile(
+    r"\b(?:to|can|could|will|would|should|must|help|let|please|might|may) (?:\w+ly )?\w+", re.IGNORECASE
+)
 _NAMED = re.compile(rf"({NAME})(?=\s|'s\b|,\s)")
 _SELF = re.compile(r"(?:I|we|my (?:\w+) and I|me and my \w+)\s+", re.IGNORECASE)
 _PRONOUN = re.compile(r"(he|she)\s+", re.IGNORECASE)
 _OWN = re.compile(r"(my|our|his|her)\s+(?=\w)", re.IGNORECASE)
 _VERBS = (
-    r"(?:live|lives|lived|work|works|worked|love|loves|like|likes|hate|hates|prefer|prefers|enjoy|enjoys|have|has|am|is|"
+    r"(?:live|lives|lived|work|works|worked|love|loves|like|likes|hate|hates|prefer|prefers|enjoy|"
+    r"enjoys|have|has|am|is|"
     r"was|are|study|studies|studied|moved|speak|speaks|play|plays|own|owns|drive|drives|joined|dislike|dislikes|"
     r"adore|adores|use|uses|do not|does not|no longer|never|can not|got|grew|quit|left|started|bought|adopted|raised|"
     r"turned|became|want to|plan to|teach|teaches|run|runs|collect|collects)\b"
@@ -61,7 +64,8 @@ _PERSON = rf"(?:I|we|he|she|my|our|his|her|{NAME}(?:'s)?\s+(?:{_VERBS}|birthday|
 _JOINT = r"(?:and|but|so|because|though|although|while|whereas|then|plus|yet|n|as|since|also|however)"
 _SPLIT = re.compile(
     rf"\s*[;–—]\s*|\s+-\s+|,?\s+(?:but|because|although|though|whereas|if|when|whenever|unless|until|who|which|where|"
-    rf"tho|or)\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\s?)|,\s*(?:and\s+)?(?=(?:{_PERSON}|{_OTHER_VERBS})\s?)"
+    rf"tho|or)\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\s?)|"
+    rf",\s*(?:and\s+)?(?=(?:{_PERSON}|{_OTHER_VERBS})\s?)"
 )
 _UNREAL_JOINT = re.compile(r"\b(?:if|unless|whether|when|whenever|until|or)\s*$", re.IGNORECASE)
 _LEAD = re.compile(
@@ -73,7 +77,8 @@ _LEAD = re.compile(
     r"please keep in mind that|don't forget that|as I said|like I said|as I mentioned|it turns out that|turns out that|"
     r"it turns out|turns out|the thing is|last (?:week|month|year|night|summer|spring|autumn|winter)|"
     r"next (?:week|month|year|summer|spring)|in \d{4}|(?:good )?(?:morning|evening|afternoon)|unlike [\w ]{2,30}|"
-    r"as an? [\w ]{2,20}|apparently|since then|at the moment|right now|yesterday|today|both|personally|when I was (?:a |an )?[\w ]{2,20}?(?=,? I\b))"
+    r"as an? [\w ]{2,20}|apparently|since then|at the moment|right now|yesterday|today|both|"
+    r"personally|when I was (?:a |an )?[\w ]{2,20}?(?=,? I\b))"
     r"(?:\s*[,:!.]+\s*|\s+))",
     re.IGNORECASE,
 )
@@ -85,7 +90,9 @@ _REPORT = re.compile(
 )
 _FIRM = frozenset("said says told tells mentioned mention knows know knew".split())
 _UNSURE = frozenset("think thinks guess believe believes heard hear suppose claims claimed".split())
-_HEDGE = re.compile(r"\b(?:maybe|perhaps|probably|i think|i guess|not sure|apparently|might|possibly|if i recall)\b", re.IGNORECASE)
+_HEDGE = re.compile(
+    r"\b(?:maybe|perhaps|probably|i think|i guess|not sure|apparently|might|possibly|if i recall)\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Commands that were run, and how they ended. What a tool printed is never a fact: only that it failed, or how it ended."""
+"""Commands that were run, and how they ended. What else a tool printed teaches nothing."""
 
 from __future__ import annotations
 
@@ -14,16 +14,27 @@ _SHELL = re.compile(r"bash|shell|terminal|command|exec|cmd|powershell|run|consol
 _ARGUMENTS = ("command", "cmd", "script", "commandline", "command_line", "code", "input")
 # Looking is not doing: a listing teaches nothing.
 _WORTH = re.compile(
-    r"(?:^|[|;&]\s*|\bsudo |\bmake |\buv run |\bnpx |\bpoetry run )(?:\w+=\S+ )*(?:(?:python3? -m )?(?:pytest|unittest|mypy|ruff|tox|nox|coverage|alembic)\b|npm (?:test|run|install|ci|publish)|"
-    r"yarn (?:test|build|install|add|run)|pnpm (?:test|build|install|add|run)|make\b|cargo (?:build|test|run|clippy|publish)|go (?:build|test|vet)|"
-    r"mvn\b|gradle\b|\./gradlew\b|pip3? install|uv (?:sync|add|pip|lock)|poetry (?:install|add)|docker (?:build|compose|run|push)|docker-compose\b|"
-    r"kubectl (?:apply|rollout|delete)|terraform (?:apply|plan|destroy)|helm (?:install|upgrade)|ansible-playbook\b|git (?:push|merge|rebase|revert|tag)|"
-    r"apt(?:-get)? install|brew install|psql\b.* -f|flyway\b|rake\b|bundle (?:install|exec)|dotnet (?:build|test|publish)|cmake\b|ctest\b|bazel\b|"
+    r"(?:^|[|;&]\s*|\bsudo |\bmake |\buv run |\bnpx |\bpoetry run )(?:\w+=\S+ )*(?:(?:python3? -m "
+    r")?(?:pytest|unittest|mypy|ruff|tox|nox|coverage|alembic)\b|npm (?:test|run|install|ci|publish)|"
+    r"yarn (?:test|build|install|add|run)|pnpm (?:test|build|install|add|run)|make\b|cargo (?:build|"
+    r"test|run|clippy|publish)|go (?:build|test|vet)|"
+    r"mvn\b|gradle\b|\./gradlew\b|pip3? install|uv (?:sync|add|pip|lock)|poetry (?:install|add)|"
+    r"docker (?:build|compose|run|push)|docker-compose\b|"
+    r"kubectl (?:apply|rollout|delete)|terraform (?:apply|plan|destroy)|helm (?:install|upgrade)|"
+    r"ansible-playbook\b|git (?:push|merge|rebase|revert|tag)|"
+    r"apt(?:-get)? install|brew install|psql\b.* -f|flyway\b|rake\b|bundle (?:install|exec)|dotnet "
+    r"(?:build|test|publish)|cmake\b|ctest\b|bazel\b|"
     r"jest\b|vitest\b|tsc\b|eslint\b|gcloud\b|aws \w+ (?:deploy|sync|create)|fly deploy|vercel\b)",
     re.IGNORECASE,
 )
-_TELLING = re.compile(r"error|fail|exception|denied|not found|no such|cannot|could not|panic|fatal|refused|timed? ?out|traceback", re.IGNORECASE)
-_OUTCOME = re.compile(r"passed|failed|success|complete|installed|built|finished|done|ok\b|compiled|created|up to date|warning|\d", re.IGNORECASE)
+_TELLING = re.compile(
+    r"error|fail|exception|denied|not found|no such|cannot|could not|panic|fatal|refused|timed? ?out|traceback",
+    re.IGNORECASE,
+)
+_OUTCOME = re.compile(
+    r"passed|failed|success|complete|installed|built|finished|done|ok\b|compiled|created|up to date|warning|\d",
+    re.IGNORECASE,
+)
 _FRAME = re.compile(r"^\s*(?:Traceback|File \"|at |-->|\||\d+ \||\^+|~+|During handling)")
 MAX_LINE = 300
 _LOOKED_AT = 200  # lines from either end of an output
@@ -57,7 +68,9 @@ def _command(call: ToolCall) -> str | None:
     return next((text.strip()[:MAX_LINE] for text in texts_in(call) if text.strip()), None)
 
 
-def _outcome(said: Said, command: str | None, call: ToolCall | None) -> Iterator[tuple[Said, str, Finding, tuple[str, ...]]]:
+def _outcome(
+    said: Said, command: str | None, call: ToolCall | None
+) -> Iterator[tuple[Said, str, Finding, tuple[str, ...]]]:
     ran = command or (call.name if call else "a tool")
     shown = ran.splitlines()[0][:120]
     if said.is_error:
@@ -65,14 +78,30 @@ def _outcome(said: Said, command: str | None, call: ToolCall | None) -> Iterator
         if line:
             content = f"`{shown}` failed: {line}"
             finding = Finding(
-                RecordType.FAILURE, "project", None, shown, Layer.EPISODIC, confidence=0.6, salience=0.5, tags=("tool",), content=content
+                RecordType.FAILURE,
+                "project",
+                None,
+                shown,
+                Layer.EPISODIC,
+                confidence=0.6,
+                salience=0.5,
+                tags=("tool",),
+                content=content,
             )
             yield said, line, finding, (shown,) if command else ()
     elif command and _WORTH.search(command):
         line = _line(said.text, _OUTCOME, last=True)
         if line:
             finding = Finding(
-                RecordType.COMMAND_RESULT, "project", None, shown, Layer.PROCEDURAL, confidence=0.7, salience=0.4, tags=("command",), content=f"`{shown}`: {line}"
+                RecordType.COMMAND_RESULT,
+                "project",
+                None,
+                shown,
+                Layer.PROCEDURAL,
+                confidence=0.7,
+                salience=0.4,
+                tags=("command",),
+                content=f"`{shown}`: {line}",
             )
             yield said, line, finding, (shown,)
 

@@ -9,20 +9,30 @@ from holdfast.domain.record import RecordType
 from holdfast.learn.rules.table import Finding
 
 _LETS = re.compile(
-    r"(?:^|[,;:] |\b(?:so|ok|okay|right|then|alright|and|yes) )let'?s (?:just |please )?(?:go with|use|stick (?:with|to)|switch to|drop|keep(?! \w+ing\b| at\b| up\b| it up| in touch| this up| each other)|"
+    r"(?:^|[,;:] |\b(?:so|ok|okay|right|then|alright|and|yes) )let'?s (?:just |please )?(?:go with|"
+    r"use|stick (?:with|to)|switch to|drop|keep(?! \w+ing\b| at\b| up\b| it up| in touch| this up| "
+    r"each other)|"
     r"choose|pick|settle (?:on|for)|adopt|call it|name it|move to|skip|postpone|ship|target|standardi[sz]e on|not use|"
     r"go for|do it with|build (?:it|this) (?:with|in|on))\b (?P<v>.+)",
     re.IGNORECASE,
 )
 _SETTLED = re.compile(
     r"\b(?P<who>I|we|my \w+ and I|the team|us) (?:have |both |all |finally |just |already |had |now )*"
-    r"(?:(?:decided|agreed|chose|opted|resolved|voted)(?: not)? (?:to|on|against|for|that)|settled on|chose|picked(?! up)|went with|"
+    r"(?:(?:decided|agreed|chose|opted|resolved|voted)(?: not)? (?:to|on|against|for|that)|settled on|"
+    r"chose|picked(?! up)|went with|"
     r"are going with|am going with|will go with|are switching to|ended up (?:going with|choosing|using)|have chosen|"
     r"have settled on|will stick with|are sticking (?:with|to)) (?P<v>.+)",
     re.IGNORECASE,
 )
-_STATED = re.compile(r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?P<v>.+)|^(?:final )?decision: (?P<d>.+)", re.IGNORECASE)
-_OPEN = re.compile(r"\b(?:have not|has not|had not|did not|not yet|never|yet to|before (?:I|we)|once (?:I|we)|until (?:I|we)|if (?:I|we)|undecided|can not|could not|when (?:I|we))\b[^.]{0,25}\b(?:decide|agree|chosen|choose|settled|pick)", re.IGNORECASE)
+_STATED = re.compile(
+    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?P<v>.+)|^(?:final )?decision: (?P<d>.+)", re.IGNORECASE
+)
+_OPEN = re.compile(
+    r"\b(?:have not|has not|had not|did not|not yet|never|yet to|before (?:I|we)|once (?:I|we)|until "
+    r"(?:I|we)|if (?:I|we)|undecided|can not|could not|when (?:I|we))\b[^.]{0,25}\b(?:decide|agree|"
+    r"chosen|choose|settled|pick)",
+    re.IGNORECASE,
+)
 
 _PRONOUN = re.compile(r"(?:them|it|this|that|him|her|you|one)\b", re.IGNORECASE)
 

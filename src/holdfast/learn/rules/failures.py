@@ -10,18 +10,22 @@ from holdfast.learn.rules.table import Finding
 
 _FAILED = re.compile(
     r"\b(?:failed|crashed|broke|was failing|is failing|were failing|did not work|does not work|"
-    r"timed out|hung|blew up|was red|was broken|errored|stopped working|was slow|was flaky)\b.{0,60}?\b(?:because|due to|since|"
+    r"timed out|hung|blew up|was red|was broken|errored|stopped working|was slow|was "
+    r"flaky)\b.{0,60}?\b(?:because|due to|since|"
     r"when|after)\b .{4,}",
     re.IGNORECASE,
 )
 _CAUSE = re.compile(
-    r"\b(?:root cause|culprit|real problem|actual problem|actual issue|real issue|underlying (?:issue|problem|cause))\b.{0,30}?\b(?:was|is|turned out to be)\b .{4,}"
-    r"|\b(?:the|this|that|our|my) (?:\w+ ){0,3}(?:bug|issue|problem|failure|crash|outage|error|test|build|leak|regression|timeout)s? (?:was|were|is|are) caused by .{4,}"
+    r"\b(?:root cause|culprit|real problem|actual problem|actual issue|real issue|underlying (?:issue|"
+    r"problem|cause))\b.{0,30}?\b(?:was|is|turned out to be)\b .{4,}"
+    r"|\b(?:the|this|that|our|my) (?:\w+ ){0,3}(?:bug|issue|problem|failure|crash|outage|error|test|"
+    r"build|leak|regression|timeout)s? (?:was|were|is|are) caused by .{4,}"
     r"|\bthe (?:bug|issue|problem) was (?:that |in |a |an |the ).{4,}",
     re.IGNORECASE,
 )
 _FIXED_BY = re.compile(
-    r"(?<!more )(?<!is )(?<!are )(?<!be )(?<!became )\b(?:fixed|solved|resolved|repaired|worked around|unblocked|cured)\b.{0,50}?\b(?:by|with) (?:\w+ing\b|an?\b|the\b|`).{3,}|"
+    r"(?<!more )(?<!is )(?<!are )(?<!be )(?<!became )\b(?:fixed|solved|resolved|repaired|worked "
+    r"around|unblocked|cured)\b.{0,50}?\b(?:by|with) (?:\w+ing\b|an?\b|the\b|`).{3,}|"
     r"\bthe (?:fix|solution|workaround) (?:was|turned out to be) .{4,}|"
     r"^(?:fix|workaround)\b[^:0-9]{0,40}: .{4,}|"
     r"^(?:turns out )?[\w`./: -]{3,80}?\b(?:fixed|solved|resolved|cured) (?:it|this|that|the \w+|everything)\b",

@@ -9,6 +9,11 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def any_of(words: frozenset[str]) -> str:
+    """A pattern for one of the words, the longest that fits."""
+    return "(?:" + "|".join(sorted(words, key=lambda word: (-len(word), word))) + ")"
+
+
 # What people call their people, and the one word it is kept under.
 RELATIONS: Mapping[str, str] = {
     **{
@@ -75,8 +80,10 @@ OCCUPATIONS = _words(
     representative researcher retiree roofer sailor salesman salesperson saleswoman scientist screenwriter sculptor
     seamstress secretary sergeant singer social-worker soldier solicitor specialist statistician steward stewardess
     strategist student stylist sub-editor superintendent supervisor surgeon surveyor sysadmin tailor teacher technician
-    technologist therapist trader trainer translator treasurer tutor undertaker upholsterer vet veterinarian videographer
-    violinist waiter waitress warden watchmaker weaver welder writer zoologist lead head"""
+    technologist therapist trader trainer translator treasurer tutor undertaker upholsterer vet
+    veterinarian videographer
+    violinist
+    waiter waitress warden watchmaker weaver welder writer zoologist lead head"""
 )
 DEMONYMS = _words(
     """american argentinian argentine armenian australian austrian belgian bolivian brazilian british bulgarian canadian

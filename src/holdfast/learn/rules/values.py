@@ -8,20 +8,24 @@ from holdfast.learn.rules.lexicon import OCCUPATIONS
 
 _EVER = (
     r"because|since|but|when|while|although|though|tho|if|so|now|currently|lately|recently|these days|nowadays|at all|"
-    r"right now|at the moment|again|btw|by the way|anyway|please|who|which|instead|last (?:week|month|year|spring|summer|"
+    r"right now|at the moment|again|btw|by the way|anyway|please|who|which|instead|last (?:week|month|"
+    r"year|spring|summer|"
     r"autumn|fall|winter|night|weekend|thursday|friday|monday|tuesday|wednesday|saturday|sunday)|next \w+|this (?:week|"
     r"month|year|spring|summer|autumn|fall|winter)|yesterday|ages ago|(?:\w+ )?(?:years?|months?|weeks?) ago|n"
 )
 _PLACE_STOP = re.compile(
-    rf"\s+(?:{_EVER}|for|with|where|that|and|as|before|after|until|in|on|around|near|from|to|by|together|full[- ]time|at|"
+    rf"\s+(?:{_EVER}|for|with|where|that|and|as|before|after|until|in|on|around|near|from|to|by|"
+    rf"together|full[- ]time|at|"
     r"too|also|permanently|alone)\b|[;.!?():]|,(?!\s[A-Z])|\s[-–—]\s|,\s(?:I|My|We)\b",
 )
 _ORG_STOP = re.compile(
-    rf"\s+(?:{_EVER}|with|where|that|as|before|after|until|in|on|around|near|from|by|full[- ]time|part[- ]time|called|named|"
+    rf"\s+(?:{_EVER}|with|where|that|as|before|after|until|in|on|around|near|from|by|full[- ]time|"
+    rf"part[- ]time|called|named|"
     r"too|also|doing|and)\b|[;,!?():]|\.\s|\s[-–—]\s",
 )
 _ROLE_STOP = re.compile(
-    r"\s+(?:at|for|in|with|who|by|from|and|but|so|now|working|currently|living|because|on|based|these|since|specializ\w+|"
+    r"\s+(?:at|for|in|with|who|by|from|and|but|so|now|working|currently|living|because|on|based|these|"
+    r"since|specializ\w+|"
     r"specialis\w+|or|too|n|as|there|here|again|myself)\b|[;,.!?():]|\s[-–—]\s",
 )
 _THING_STOP = re.compile(
@@ -31,32 +35,41 @@ _THING_STOP = re.compile(
 )
 _SPAN_STOP = re.compile(rf"\s+(?:{_EVER})\b|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s", re.IGNORECASE)
 _VAGUE = re.compile(
-    r"(?:it|this|that|these|those|them|him|her|you|your|yours|me|us|how|what|when|why|where|who|everything|nothing|anything|"
+    r"(?:it|this|that|these|those|them|him|her|you|your|yours|me|us|how|what|when|why|where|who|"
+    r"everything|nothing|anything|"
     r"something|the (?:way|idea|fact|sound|look|first|second|third|former|latter|same|one|other|thing|last|new (?:logo|"
-    r"version|design))|to (?:see|know|think|hear|say|ask|point|add|thank|make sure|be|have|go ahead|try|use this)|being|"
+    r"version|design))|to (?:see|know|think|hear|say|ask|point|add|thank|make sure|be|have|go ahead|"
+    r"try|use this)|being|"
     r"their|its|the (?:\w+ ){0,4}(?:ideas?|suggestions?|options?|approach|plan|concept)\b|my (?:mom|dad|mum|parents)|"
     r"I|he|she|they|we|everywhere|there|here|one|ones|more|all|another|so|such|as|than|and|or|but|with|to)\b",
     re.IGNORECASE,
 )
 # Nobody can tell later what was meant.
-_POINTS_ELSEWHERE = re.compile(r"\b(?:it|him|them|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE)
+_POINTS_ELSEWHERE = re.compile(
+    r"\b(?:it|him|them|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
+)
 _ARTICLE = re.compile(r"(?:the|a|an|my|our|his|her|some|this)\s+", re.IGNORECASE)
 _NO_PLACES = re.compile(
-    r"(?:a|an|the)?\s*(?:fear|bubble|past|peace|hope|house|apartment|flat|present|moment|dream|future|city|town|village|"
+    r"(?:a|an|the)?\s*(?:fear|bubble|past|peace|hope|house|apartment|flat|present|moment|dream|future|"
+    r"city|town|village|"
     r"country|world|same|area|building|right place|middle|big city|suburbs|countryside|closet|room|next|new|my|his|her|"
     r"our|their|your|there|here|sin|denial|english|general|it|this|that|hell|heaven|another|different|bed|line)\b",
     re.IGNORECASE,
 )
 _NO_EMPLOYERS = re.compile(
-    r"(?:home|night|nights|fun|free|a living|me|you|him|her|us|them|it|this|that|the moment|least|all|once|hours|money|the "
-    r"weekend|my desk|peace|what|everyone|anyone|both|most|some|many|\d|a while|years|days|now|the (?:same|time)|all)\b",
+    r"(?:home|night|nights|fun|free|a living|me|you|him|her|us|them|it|this|that|the moment|least|all|"
+    r"once|hours|money|the "
+    r"weekend|my desk|peace|what|everyone|anyone|both|most|some|many|\d|a while|years|days|now|the "
+    r"(?:same|time)|all)\b",
     re.IGNORECASE,
 )
 _JUNK_END = re.compile(r"[\s,.;:!?*_\"”)]+$")
 
 
 # A list goes on after its commas: "rye, oats and barley".
-_LIST = re.compile(r"[\w'-]+(?: [\w'-]+){0,3}(?:, [\w'-]+(?: [\w'-]+){0,2}){1,4},? and [\w'-]+(?: [\w'-]+)?(?=$|[,.!;])")
+_LIST = re.compile(
+    r"[\w'-]+(?: [\w'-]+){0,3}(?:, [\w'-]+(?: [\w'-]+){0,2}){1,4},? and [\w'-]+(?: [\w'-]+)?(?=$|[,.!;])"
+)
 
 
 def _tidy(text: str) -> str:
@@ -116,7 +129,11 @@ def any_role(text: str) -> str | None:
 
 def promoted_role(text: str) -> str | None:
     found = _cut(text, re.compile(r"\s+(?:at|in|with|and|but|last|this|yesterday|today)\b|[;,.!?():]"))
-    return found if found and len(found.split()) <= 6 and not re.search(r"\d|\bago\b|\b(?:months|weeks|years)\b", found) else None
+    return (
+        found
+        if found and len(found.split()) <= 6 and not re.search(r"\d|\bago\b|\b(?:months|weeks|years)\b", found)
+        else None
+    )
 
 
 def thing(text: str) -> str | None:
