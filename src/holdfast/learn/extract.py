@@ -166,6 +166,8 @@ def _applied(rule: Rule, clause: Clause, seen: Aspect, *, mine: bool) -> Finding
     value = rule.fixed or rule.value(found["v"])
     if not value or _BLANK in value:
         return None
+    if rule.attribute == "home" and value == value.lower() and clause.whole != clause.whole.lower():
+        return None  # a place has a name; only who writes everything small writes it small
     ended = seen.ended or rule.over or (found.group().startswith("lived") and not _still(seen, clause))
     polarity = not (seen.negated or ended) if not rule.denies else seen.negated
     if rule.attribute == "status" and "/" not in clause.subject:

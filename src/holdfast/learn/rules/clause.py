@@ -137,9 +137,9 @@ class Narrator:
                 continue
             if relative:
                 subject = self._just_named(before)
-            infinitive = bool(_INFINITIVE.search(before))
+            infinitive, first = bool(_INFINITIVE.search(before)), not before
             before = piece
-            for clause in self._read(piece, subject, infinitive=infinitive):
+            for clause in self._read(piece, subject, infinitive=infinitive, first=first):
                 subject = clause.subject
                 yield replace(clause, hedged=hedged or clause.hedged, whole=text)
 
@@ -150,7 +150,9 @@ class Narrator:
             return f"{self.me}/{RELATIONS.get(relation, relation)}"
         return self._met
 
-    def _read(self, piece: str, inherited: str | None, *, infinitive: bool = False) -> Iterator[Clause]:
+    def _read(
+        self, piece: str, inherited: str | None, *, infinitive: bool = False, first: bool = False
+    ) -> Iterator[Clause]:
         piece = _without_leads(piece)
         if found := _SELF.match(piece):
             yield from self._told(self.me, piece[found.end() :])
@@ -167,7 +169,7 @@ class Narrator:
             yield from self._of_name(found[1], piece[found.end() :])
         elif inherited and not infinitive and re.match(_VERBS, piece):
             yield Clause(inherited, piece, elided=True)
-        elif _ELIDED.match(piece):
+        elif first and _ELIDED.match(piece):
             yield Clause(self.me, piece, elided=True)
 
     def _of_relative(self, found: re.Match[str], rest: str) -> Iterator[Clause]:

@@ -23,6 +23,12 @@ _DO = (
     r"block|inline|depend|rely|target|support|save|back up|apply|migrate|query|seed|truncate|generate|"
     r"summari[sz]e|address)"
 )
+# What one is told not to do beyond the answer at hand. "Do not include anything else" is about that answer only.
+_TOUCH = (
+    r"(?:use|deploy|commit|push|touch|change|edit|modify|delete|drop|remove|rename|install|merge|rebase|force-push|"
+    r"upgrade|downgrade|bump|release|publish|ship|hard-?code|mock|disable|bypass|override|overwrite|expose|store|share|"
+    r"call|contact|email|order|buy|book|schedule|import|log|cache|add (?:new |any )?(?:dependenc|package|librar))"
+)
 _STANDING = re.compile(
     rf"(?:^|[,;:] )(?:please |also |and |but |remember to |make sure to |make sure you |you should |"
     rf"you must |we |it should )*"
@@ -31,11 +37,13 @@ _STANDING = re.compile(
     re.IGNORECASE,
 )
 _FROM_NOW_ON = re.compile(
-    r"^(?:from now on|going forward|in (?:the )?future|henceforth)\b[, ]+(?P<v>.{8,})|\bfrom now on\b", re.IGNORECASE
+    r"^(?:from now on|going forward|in (?:the )?future|henceforth)\b[, ]+"
+    r"(?!I\b|we\b|he\b|she\b)(?P<v>.{8,})|^(?!.*\bI (?:will|am|would|can|have|want)\b).*\bfrom now on\b",
+    re.IGNORECASE,
 )
 _DO_NOT = re.compile(
     rf"(?:^|[,;:] (?:and |so |but )?|\b(?:and|so|but) )(?:please |also )?do not (?:ever "
-    rf")?{_DO}\b(?!.*\b(?:yet|now|this time|today|it again)\b)",
+    rf")?{_TOUCH}\b(?!.*\b(?:yet|now|this time|today|it again)\b)",
     re.IGNORECASE,
 )
 _ONLY = re.compile(rf"(?:^|[,;:] )(?:please |you may |we may |we can )?only {_DO}\b", re.IGNORECASE)
@@ -71,6 +79,7 @@ _GUESSING = re.compile(
     r"\b(?:you|it|that|this|he|she|there|they|I) must (?:be|have)\b|\bmust have (?:been|\w+(?:ed|en|t)\b)",
     re.IGNORECASE,
 )
+_PEOPLE = frozenset("i you he she they it that this there who we what to not also really one people everyone".split())
 _MONEY = (
     r"(?:[$€£¥]\s?\d[\d.,]*(?:\s?[kKmM]\b)?|\d[\d.,]*\s?(?:k|m)?\s?(?:euros?|dollars?|usd|eur|gbp|"
     r"pounds?|bucks|francs|chf|yen|rupees|crowns|pesos|reais|zloty)?\b)"
@@ -104,7 +113,7 @@ _WHEN = re.compile(
 _REMEMBER = re.compile(
     r"^(?:please |and |also |so |just |ok,? )*(?:remember(?: that| this)?(?!,)|note that|keep in "
     r"mind(?: that)?|do not forget that|make a note(?: that)?|for the record|note to self|please "
-    r"note(?: that)?)[:,]? +(?P<v>(?!to\b|me\b|when\b|how\b|what\b|the time\b|that time\b|you\b|"
+    r"note(?: that)?)[:,]? +(?P<v>(?!to\b|that\b|the following\b|me\b|when\b|how\b|what\b|the time\b|that time\b|you\b|"
     r"us\b).{8,})",
     re.IGNORECASE,
 )
@@ -128,24 +137,7 @@ def constraints(sentence: str, me: str) -> Iterator[Finding]:
 def _requires(sentence: str) -> bool:
     """Of things, not of people: "the service must run on ARM", not "I have to run"."""
     found = _MUST.search(sentence)
-    if not found or found["who"].lower() in {
-        "i",
-        "you",
-        "he",
-        "she",
-        "they",
-        "it",
-        "that",
-        "this",
-        "there",
-        "who",
-        "we",
-        "what",
-        "to",
-        "not",
-        "also",
-        "really",
-    }:
+    if not found or found["who"].lower() in _PEOPLE:
         return False
     modal = found.group().lower()
     return (

@@ -25,7 +25,7 @@ _SETTLED = re.compile(
     re.IGNORECASE,
 )
 _STATED = re.compile(
-    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?P<v>.+)|^(?:final )?decision: (?P<d>.+)", re.IGNORECASE
+    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?P<v>.+)|^final decision: (?P<d>.+)", re.IGNORECASE
 )
 _OPEN = re.compile(
     r"\b(?:have not|has not|had not|did not|not yet|never|yet to|before (?:I|we)|once (?:I|we)|until "
@@ -34,6 +34,12 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 
+# An assistant also drafts other people's letters: what it decided is about the work when it says what it did.
+_OF_THE_WORK = re.compile(
+    r"\b(?:decided|chose|opted)(?: not)? (?:to|for) (?:use|keep|add|drop|switch|split|move|store|make|implement|skip|"
+    r"leave|put|rename|pin|go with|reuse|write|remove|replace|extract|cache|index)\b",
+    re.IGNORECASE,
+)
 _PRONOUN = re.compile(r"(?:them|it|this|that|him|her|you|one)\b", re.IGNORECASE)
 
 
@@ -47,7 +53,7 @@ def decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[Finding]:
         yield _decision("project", found["v"])
     elif found := _SETTLED.search(sentence):
         mine = found["who"].lower() == "i" or found["who"].lower().endswith(" i")
-        if mine and re.match(r"(?:chose|picked|went with)$", found.group().split()[1], re.IGNORECASE) and not proposes:
+        if mine and not proposes and not _OF_THE_WORK.search(found.group()):
             return
         yield _decision(me if mine and proposes else "project", found["v"])
     elif found := _STATED.search(sentence):
@@ -55,4 +61,7 @@ def decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[Finding]:
 
 
 def _decision(subject: str, value: str) -> Finding:
-    return Finding(RecordType.DECISION, subject, None, value.strip(" .!")[:200] or None, confidence=0.85, salience=0.75)
+    salience = 0.75 if subject == "project" else 0.5  # which dessert somebody chose matters less than which database
+    return Finding(
+        RecordType.DECISION, subject, None, value.strip(" .!")[:200] or None, confidence=0.85, salience=salience
+    )

@@ -36,6 +36,7 @@ _OPEN = re.compile(
     r"you|hopefully|once|let me|let us|please)\b",
     re.IGNORECASE,
 )
+_PASSIVE = re.compile(r"\b(?:was|were|been|be|is|are)(?: \w+ly)? $", re.IGNORECASE)
 _THING = re.compile(r"\b(?:car|boiler|washing|marriage|relationship|date|exam|diet)\b", re.IGNORECASE)
 
 
@@ -49,6 +50,9 @@ def failures(sentence: str) -> Iterator[Finding]:
 
 def fixes(sentence: str) -> Iterator[Finding]:
     found = _FIXED_BY.search(sentence)
-    before = sentence[: found.start()] + found.group()[:25] if found else ""
-    if found and not _OPEN.search(before):
-        yield Finding(RecordType.FIX, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.75)
+    if not found or _OPEN.search(sentence[: found.start()] + found.group()[:25]):
+        return
+    # "was resolved by pinning it" is a fix; "was resolved with the help of …" is any story.
+    if _PASSIVE.search(sentence[: found.start()]) and not re.search(r"\bby \w+ing\b", found.group(), re.IGNORECASE):
+        return
+    yield Finding(RecordType.FIX, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.75)

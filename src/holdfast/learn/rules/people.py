@@ -223,7 +223,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "family",
-        pattern(rf"(?:have|has|got) (?P<v>{COUNTS} (?:\w+ )?(?:{any_of(KIN)}))(?!\w| (?:named|called))"),
+        pattern(rf"(?:have|has|got) (?P<v>{COUNTS} (?:\w+ )?(?:{any_of(KIN)}))(?!\w|'| (?:named|called))"),
         salience=0.7,
     ),
     Rule(

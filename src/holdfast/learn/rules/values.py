@@ -29,7 +29,8 @@ _ROLE_STOP = re.compile(
     r"specialis\w+|or|too|n|as|there|here|again|myself)\b|[;,.!?():]|\s[-–—]\s",
 )
 _THING_STOP = re.compile(
-    rf"\s+(?:{_EVER}|a lot|so much|very much|more than anything|too|either|though|as well|in general|as a kid|"
+    rf"\s+(?:{_EVER}|a lot(?=$|[,.!])|so much|"
+    r"very much|more than anything|too|either|though|as well|in general|as a kid|"
     r"any ?more|in case|especially|and (?:I|my|we|he|she)\b)(?=\s|$|[,.!?])|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s|:\s",
     re.IGNORECASE,
 )
@@ -48,6 +49,7 @@ _VAGUE = re.compile(
 _POINTS_ELSEWHERE = re.compile(
     r"\b(?:it|him|them|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
 )
+_UNFINISHED = re.compile(r"\b(?:of|with|to|for|in|on|at|by|the|a|an|and|or|about|from)$", re.IGNORECASE)
 _ARTICLE = re.compile(r"(?:the|a|an|my|our|his|her|some|this)\s+", re.IGNORECASE)
 _NO_PLACES = re.compile(
     r"(?:a|an|the)?\s*(?:fear|bubble|past|peace|hope|house|apartment|flat|present|moment|dream|future|"
@@ -140,7 +142,9 @@ def thing(text: str) -> str | None:
     """What is liked, used, owned: not a pronoun, not half a sentence."""
     listed = _LIST.match(text)
     found = _tidy(listed.group()) if listed else _cut(text, _THING_STOP)
-    if not found or len(found.split()) > 9 or _VAGUE.match(found) or _POINTS_ELSEWHERE.search(found):
+    if not found or len(found.split()) > 9 or _UNFINISHED.search(found):
+        return None
+    if _VAGUE.match(found) or _POINTS_ELSEWHERE.search(found):
         return None
     return found if any(map(str.isalpha, found)) else None
 
@@ -167,8 +171,8 @@ def intent(text: str) -> str | None:
 
 
 def span(text: str) -> str | None:
-    found = _cut(text, _SPAN_STOP)
-    return found if found and len(found.split()) <= 8 else None
+    found = re.sub(r"^(?:actually |really |on )+", "", _cut(text, _SPAN_STOP))
+    return found if found and len(found.split()) <= 8 and not _UNFINISHED.search(found) else None
 
 
 def given(text: str) -> str | None:
