@@ -175,3 +175,18 @@ def test_somebody_unsure_is_believed_less():
     (sure,) = learned("Greg lives in Tulsa.")
     (unsure,) = learned("I think Greg lives in Tulsa.")
     assert unsure.confidence < 0.65 < sure.confidence
+
+
+def test_she_is_whoever_was_mentioned_last():
+    """A sister got what was said of a friend."""
+    text = "My sister lives in Porto. As for my best friend, she's really into yoga."
+    assert told(learned(text)) == [("user/sister", "home", "Porto", True), ("user/friend", "likes", "yoga", True)]
+
+
+def test_she_is_nobody_after_a_while():
+    text = "My sister lives in Porto. The weather is fine. The food is good. The sea is cold. She works at Galp."
+    assert told(learned(text)) == [("user/sister", "home", "Porto", True)]
+
+
+def test_she_is_nobody_where_two_were_mentioned():
+    assert told(learned("My sister met my aunt. She works at Galp.")) == []

@@ -16,7 +16,7 @@ _HABIT = re.compile(
     r"(always|usually|mostly|only|exclusively|often|normally|regularly|typically|primarily)\s+", re.IGNORECASE
 )
 _NOT = re.compile(
-    r"(?:do not|does not|did not|no longer|not|never|have not|has not|have never|has never)\s+(?:any ?more\s+)?",
+    r"(?:do not|does not|no longer|not|never|have not|has not|have never|has never)\s+(?:any ?more\s+)?",
     re.IGNORECASE,
 )
 _IRREALIS = re.compile(

@@ -48,6 +48,8 @@ _ENDS_IN_RELATIVE = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))
 _INFINITIVE = re.compile(
     r"\b(?:to|can|could|will|would|should|must|help|let|please|might|may) (?:\w+ly )?\w+", re.IGNORECASE
 )
+_MENTION = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))\b")
+_MEMORY = 2  # sentences
 _NAMED = re.compile(rf"({NAME})(?=\s|'s\b|,\s)")
 _SELF = re.compile(r"(?:I|we|my (?:\w+) and I|me and my \w+)\s+", re.IGNORECASE)
 _PRONOUN = re.compile(r"(he|she)\s+", re.IGNORECASE)
@@ -126,12 +128,15 @@ class Narrator:
         self.me = me
         self._third: str | None = None
         self._met: str | None = None
+        self._age = 0
+        self._ambiguous = False
 
     def clauses(self, text: str, *, bullet: bool = False) -> Iterator[Clause]:
         hedged = bool(_HEDGE.search(text))
         subject: str | None = self.me if bullet else None
         before = ""
         self._met = None
+        self._look_around(text)
         for piece, unreal, relative in _pieces(expanded(text)):
             if unreal:
                 continue
@@ -142,6 +147,20 @@ class Narrator:
             for clause in self._read(piece, subject, infinitive=infinitive, first=first):
                 subject = clause.subject
                 yield replace(clause, hedged=hedged or clause.hedged, whole=text)
+        if self._ambiguous:
+            self._third = None
+
+    def _look_around(self, text: str) -> None:
+        """Who "she" is lasts for a sentence or two, and no longer than until somebody else is mentioned."""
+        self._age += 1
+        mentioned = {f"{self.me}/{RELATIONS.get(word.lower(), word.lower())}" for word in _MENTION.findall(text)}
+        if self._age > _MEMORY or (mentioned and self._third not in mentioned):
+            self._third = next(iter(mentioned)) if len(mentioned) == 1 else None
+            self._age = 1
+        self._ambiguous = len(mentioned) > 1
+
+    def _turn_to(self, subject: str) -> None:
+        self._third, self._age = subject, 0
 
     def _just_named(self, piece: str) -> str | None:
         """Whom "who" goes on about: the last words before it."""
@@ -179,20 +198,21 @@ class Narrator:
         if found[2] and name is None:
             rest = f" {found[2]}{rest}"
         if rest.startswith("'s "):
-            self._third = subject
+            self._turn_to(subject)
             yield Clause(subject, rest[3:], owned=True, name=name)
             return
         rest = re.sub(r"^,?\s*(?:not my [^,]{2,40},|and I\b)\s*", "", rest).lstrip(" ,")
-        self._third = subject
+        self._turn_to(subject)
         yield from (replace(clause, name=name or clause.name) for clause in self._told(subject, rest))
 
     def _of_name(self, name: str, rest: str) -> Iterator[Clause]:
         subject = as_subject(name)
         if rest.startswith("'s "):
-            self._third = subject
+            self._turn_to(subject)
             yield Clause(subject, rest[3:], owned=True)
         elif not rest.startswith(","):
-            before, self._third = self._third, subject
+            before = self._third
+            self._turn_to(subject)
             told = list(self._told(subject, rest.lstrip()))
             if not told:
                 self._third = before
@@ -231,7 +251,8 @@ class Narrator:
 
     def meet(self, subject: str) -> None:
         """Somebody was introduced: "she" is them, and so is "who"."""
-        self._third = self._met = subject
+        self._turn_to(subject)
+        self._met = subject
 
 
 _ELIDED = re.compile(

@@ -143,7 +143,7 @@ def _requires(sentence: str) -> bool:
     return (
         " must " in modal
         and re.match(
-            r"run|work|support|use|have|stay|remain|be|fit|return|start|pass|include|contain|never|not|keep|"
+            r"run|work|support|use|stay|remain|be|fit|return|start|pass|include|contain|never|not|keep|"
             r"compile|handle",
             found["verb"],
             re.IGNORECASE,

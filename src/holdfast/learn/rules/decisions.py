@@ -19,7 +19,7 @@ _LETS = re.compile(
 _SETTLED = re.compile(
     r"\b(?P<who>I|we|my \w+ and I|the team|us) (?:have |both |all |finally |just |already |had |now )*"
     r"(?:(?:decided|agreed|chose|opted|resolved|voted)(?: not)? (?:to|on|against|for|that)|settled on|"
-    r"chose|picked(?! up)|went with|"
+    r"chose|picked(?! up| out)|went with(?! (?:my|our|him|her|them|some friends|a friend|friends))|"
     r"are going with|am going with|will go with|are switching to|ended up (?:going with|choosing|using)|have chosen|"
     r"have settled on|will stick with|are sticking (?:with|to)) (?P<v>.+)",
     re.IGNORECASE,

@@ -45,10 +45,14 @@ PETS = _words(
     canary ferret greyhound labrador poodle beagle terrier husky dachshund retriever corgi collie spaniel pug bulldog
     chihuahua shepherd tabby gecko hen chicken goat donkey"""
 )
+_ACQUAINTED = _words(
+    "friend boss manager colleague coworker neighbour roommate flatmate landlord landlady teacher mentor therapist"
+    " assistant coach tutor baby"
+)
 KIN = _words(
     "sisters brothers sons daughters kids children siblings cousins nephews nieces grandchildren grandkids twins aunts"
     " uncles grandsons granddaughters stepkids dogs cats rabbits hens chickens horses parrots goldfish"
-) | frozenset(RELATIONS)
+) | (frozenset(RELATIONS.values()) - _ACQUAINTED)
 FEMALE = _words(
     """sister wife daughter mother grandmother aunt niece girlfriend fiancée stepmother stepdaughter granddaughter
     goddaughter landlady mother-in-law sister-in-law"""

@@ -56,8 +56,8 @@ RULES: tuple[Rule, ...] = (
     Rule("uses", pattern(r"(?:use|uses) (?P<v>.+)"), values.thing, _P, when="habit"),
 )
 _FAVOURITE = re.compile(
-    r"(?:all-time |absolute |current )?favou?rites? (?P<what>[\w -]{2,40}?)(?: of all time| ever)? "
-    r"?(?:is|are|was|:|=) ?(?P<v>.+)",
+    r"(?:all-time |absolute |current )?favou?rites? (?P<what>[\w -]{2,40}?)(?: of all time| ever)?"
+    r"(?: (?:is|are|was) | ?[:=] ?)(?P<v>.+)",
     re.IGNORECASE,
 )
 _IS_FAVOURITE = re.compile(

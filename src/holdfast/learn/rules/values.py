@@ -19,7 +19,9 @@ _PLACE_STOP = re.compile(
     r"too|also|permanently|alone)\b|[;.!?():]|,(?!\s[A-Z])|\s[-–—]\s|,\s(?:I|My|We)\b",
 )
 _ORG_STOP = re.compile(
-    rf"\s+(?:{_EVER}|with|where|that|as|before|after|until|in|on|around|near|from|by|full[- ]time|"
+    rf"\s+(?:{_EVER}|for (?=\d|about|over|almost|nearly|the past|the last|a (?:year|while|decade)|two|"
+    rf"three|four|five|ten|years)|with|where|that|as|before|after|until|in|on|around|near|from|by|"
+    rf"full[- ]time|"
     rf"part[- ]time|called|named|"
     r"too|also|doing|and)\b|[;,!?():]|\.\s|\s[-–—]\s",
 )
@@ -126,7 +128,8 @@ def role(text: str) -> str | None:
 def any_role(text: str) -> str | None:
     """After "work as": whatever it is, it is a role."""
     found = _cut(text, _ROLE_STOP)
-    return found if found and len(found.split()) <= 6 and not _VAGUE.match(found) else None
+    settled = found and not re.match(r"(?:yet|still|not|to be|unclear|undecided)\b", found, re.IGNORECASE)
+    return found if settled and len(found.split()) <= 6 and not _VAGUE.match(found) else None
 
 
 def promoted_role(text: str) -> str | None:
