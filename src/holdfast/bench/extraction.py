@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -192,17 +191,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         action="append",
+        required=True,
         help="labelled turns, a line of JSON each; may be repeated",
     )
     parser.add_argument("--faults", action="store_true", help="print what was wrong and what was missed")
 
 
 def main(args: argparse.Namespace) -> int:
-    if not args.data:
-        print(
-            "holdfast bench extract needs labelled turns: --data tests/data/extraction/heldout.jsonl", file=sys.stderr
-        )
-        return 2
     reports = {str(path): measure(load(path)) for path in args.data}
     if args.json:
         print(json.dumps({name: _as_dict(report) for name, report in reports.items()}, indent=2))
