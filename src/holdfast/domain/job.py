@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from holdfast.domain.scope import Space
 
 EMBED = "embed"  # make the vectors a space lacks; the detail is the model
+GRAPH = "graph"  # read a session's new messages for the graph; the detail is the session
+GRAPH_RECORD = "graph-record"  # read a record for the graph; the detail is the record
 
 
 @dataclass(frozen=True, slots=True)

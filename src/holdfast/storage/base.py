@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, Vector
 from holdfast.domain.document import Document
+from holdfast.domain.graph import Link, Node, Seen, Told
 from holdfast.domain.job import Job
 from holdfast.domain.message import Message
 from holdfast.domain.record import Record, RecordQuery
@@ -219,6 +220,42 @@ class Cursors(Protocol):
     def set(self, scope: Scope, name: str, sequence: int) -> None: ...
 
 
+class Place(NamedTuple):
+    """Where a name stands: in a message, or in a record's chunk."""
+
+    node: int
+    session: str | None
+    sequence: int | None
+    ordinal: int | None
+
+
+class Graph(Protocol):
+    """Names, where they stand, and what is stated between them. Goes with the messages and records it came from."""
+
+    def add(self, space: Space, told: Sequence[Told]) -> None:
+        """Names of the same normal form are one row. The same mention twice is one."""
+
+    def drop_session(self, scope: Scope) -> int:
+        """What its messages say, and the names that nothing else mentions. Answers how many mentions went."""
+
+    def drop_record(self, space: Space, record_id: str) -> int: ...
+    def nodes(self, space: Space, beginning: Sequence[str] | None = None) -> list[Node]:
+        """All names, or those whose first word is one of these."""
+
+    def links(self, space: Space, nodes: Sequence[int] | None = None) -> list[Link]:
+        """All relations, or those that one of these stands in."""
+
+    def mentions(self, space: Space, nodes: Sequence[int], limit: int) -> list[Seen]: ...
+    def places(self, space: Space, nodes: Sequence[int] | None = None) -> list[Place]:
+        """The mentions as a search needs them."""
+
+    def stamp(self, space: Space) -> tuple[int, int, int] | None:
+        """Another one after every change of the mentions."""
+
+    def behind(self, space: Space, cursor: str) -> list[str]:
+        """The sessions with messages after this cursor."""
+
+
 class Jobs(Protocol):
     def ask(self, space: Space, kind: str, detail: str, run_at: datetime) -> None:
         """Enter work to be done once this transaction is committed. Asked for twice it is done once, or once more."""
@@ -261,6 +298,8 @@ class Tx(Protocol):
     def chunks(self) -> Chunks: ...
     @property
     def cursors(self) -> Cursors: ...
+    @property
+    def graph(self) -> Graph: ...
     @property
     def jobs(self) -> Jobs: ...
     @property

@@ -1,0 +1,120 @@
+"""The graph: read from messages and records by jobs, and shown.
+
+A session's messages are read once each: how far is a cursor, moved in the transaction that stores what was read, so
+that a second worker or a second run finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from holdfast.domain.graph import Graph, Told
+from holdfast.domain.job import GRAPH
+from holdfast.domain.message import Message
+from holdfast.domain.scope import Scope, Space
+from holdfast.errors import ProviderError, SessionNotFound
+from holdfast.learn.graph import assemble, ask, told
+from holdfast.runtime import Runtime
+from holdfast.storage.base import Tx
+
+log = logging.getLogger("holdfast.learn")
+
+CURSOR = "graph"
+
+
+def read_session(
+    runtime: Runtime, space: Space, session_id: str, finish: Callable[[Tx], None] = lambda _: None
+) -> bool:
+    """Read the next messages of a session. True when there are more; else ``finish`` is in the same transaction."""
+    scope = Scope(space.tenant, user=space.owner, session=session_id)
+    batch = runtime.config.graph.batch
+
+    def look(tx: Tx) -> tuple[int, list[Message]]:
+        done = tx.cursors.get(scope, CURSOR)
+        return done, tx.messages.range(scope, done, None, batch)
+
+    done, messages = runtime.store.read(look)
+    said = _told(runtime, session_id, messages)
+
+    def keep(tx: Tx) -> bool:
+        try:
+            head = tx.sessions.head(scope)
+        except SessionNotFound:  # deleted meanwhile, with all that would have been read from it
+            finish(tx)
+            return False
+        if tx.cursors.get(scope, CURSOR) != done:
+            return True  # somebody else was at it: look again what is left
+        last = messages[-1].sequence if messages else head.last_sequence
+        there = {message.sequence for message in tx.messages.range(scope, done, last + 1, batch)}
+        tx.graph.add(space, [each for each in said if each.source.sequence in there])
+        if last > done:
+            tx.cursors.set(scope, CURSOR, last)
+        if head.last_sequence > last:
+            return True
+        finish(tx)
+        return False
+
+    return runtime.store.write(keep)
+
+
+def read_record(runtime: Runtime, space: Space, record_id: str, finish: Callable[[Tx], None] = lambda _: None) -> None:
+    """Put what a record says in the place of what it said before."""
+    most = runtime.config.graph.message_names
+
+    def keep(tx: Tx) -> None:
+        record = tx.records.lock(Scope(space.tenant), record_id)
+        tx.graph.drop_record(space, record_id)
+        if record is not None and record.home.space == space:
+            tx.graph.add(space, [told.by_record(record, most)])
+        finish(tx)
+
+    runtime.store.write(keep)
+
+
+def _told(runtime: Runtime, session_id: str, messages: Sequence[Message]) -> list[Told]:
+    settings, now = runtime.config.graph, runtime.clock()
+    by_rules = [told.by_message(message, session_id, now, settings.message_names) for message in messages]
+    if runtime.llm is None or not settings.llm:
+        return by_rules
+    found: list[Told] = []
+    for at in range(0, len(messages), settings.llm_messages):
+        page = messages[at : at + settings.llm_messages]
+        rules = by_rules[at : at + settings.llm_messages]
+        try:
+            found += ask.ask(runtime.llm, page, rules, settings.message_names, timeout=runtime.config.llm.timeout_s)
+        except ProviderError as error:
+            log.warning("%s read nothing for the graph; rules stand in for it: %s", runtime.llm.name, error)
+            found += rules
+        except Exception:  # why: a model that somebody handed over may raise anything, and the job goes on by rules
+            log.warning("%s read nothing for the graph; rules stand in for it", runtime.llm.name, exc_info=True)
+            found += rules
+    return found
+
+
+def behind(runtime: Runtime, space: Space) -> list[str]:
+    """The sessions that have messages nobody has read for the graph."""
+    return runtime.store.read(lambda tx: tx.graph.behind(space, CURSOR))
+
+
+def ask_for(runtime: Runtime, space: Space, sessions: Sequence[str]) -> None:
+    """Have these read: for what was said before there was a graph, or while it was switched off."""
+    now = runtime.clock()
+
+    def ask_all(tx: Tx) -> None:
+        for session_id in sessions:
+            tx.jobs.ask(space, GRAPH, session_id, now)
+
+    if sessions:
+        runtime.store.write(ask_all)
+
+
+def shown(runtime: Runtime, space: Space, entity: str | None, depth: int) -> Graph:
+    limits = runtime.config.graph
+
+    def read(tx: Tx) -> Graph:
+        part = assemble.chosen(tx.graph.nodes(space), tx.graph.links(space), entity, depth, limits.entities)
+        seen = tx.graph.mentions(space, part.numbers, limits.mentions + 1)
+        return assemble.assembled(part, seen[: limits.mentions], cut=len(seen) > limits.mentions)
+
+    return runtime.store.read(read)
