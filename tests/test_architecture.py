@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("items",),
     ("compaction",),
     ("handle", "snapshots", "documents", "upkeep"),
+    ("background",),
     ("engine",),
     ("aio",),
     ("",),

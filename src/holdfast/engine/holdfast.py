@@ -7,6 +7,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Self
 
+from holdfast import background
 from holdfast.config import Config
 from holdfast.domain.scope import DEFAULT_TENANT
 from holdfast.domain.text import checked_name, checked_path
@@ -14,6 +15,7 @@ from holdfast.domain.times import Clock, checked_clock, system_clock
 from holdfast.domain.tokens import TokenCounter
 from holdfast.engine.asking import Asking
 from holdfast.engine.documents import Documents
+from holdfast.engine.jobs import Jobs
 from holdfast.engine.keeping import Keeping
 from holdfast.engine.notes import Notes
 from holdfast.engine.records import Records
@@ -25,7 +27,7 @@ from holdfast.providers.llm import Llm, checked_llm
 from holdfast.runtime import chosen_embedding, chosen_llm, open_store, running
 
 
-class Holdfast(Sessions, Asking, Records, Documents, Notes, Keeping):
+class Holdfast(Sessions, Asking, Records, Documents, Notes, Jobs, Keeping):
     """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
 
     @classmethod
@@ -56,7 +58,9 @@ class Holdfast(Sessions, Asking, Records, Documents, Notes, Keeping):
         model = chosen_llm(llm, settings)
         store, folder = open_store(checked_path(location, "the store's place"), settings, now)
         try:
-            opened = cls(running(store, settings, now, embedding, folder, count, model), tenant)
+            runtime = running(store, settings, now, embedding, folder, count, model)
+            background.begin(runtime)
+            opened = cls(runtime, tenant)
         except BaseException:  # why: whatever stopped the opening, the store must not stay open
             store.close()
             raise
