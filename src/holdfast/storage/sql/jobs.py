@@ -102,9 +102,10 @@ def renew(db: Db, job: Job, until: datetime) -> Job | None:
 
 
 def next_due(db: Db, wanted: Sequence[tuple[str, str]]) -> datetime | None:
-    where, params = _chosen(wanted)
-    found = db.one("jobs.next", params, where=where)
-    return None if found is None or found[0] is None else from_micros(found[0])
+    """About when: exactly unless many are leased that were asked for again."""
+    chosen = [_chosen([each]) for each in wanted]
+    found = [at for where, params in chosen for (at,) in db.all("jobs.next", params, where=where)]
+    return from_micros(min(found)) if found else None
 
 
 def count(db: Db, wanted: Sequence[tuple[str, str]]) -> int:

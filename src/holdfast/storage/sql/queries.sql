@@ -366,7 +366,9 @@ UPDATE jobs SET leased_until = 0, run_at = :run_at, error = :error,
 WHERE id = :id AND leased_until = :leased_until
 
 -- name: jobs.next
-SELECT min(CASE WHEN run_at < leased_until THEN leased_until ELSE run_at END) FROM jobs WHERE dead = 0 AND {where}
+-- A few: the first ones may be leased, and asked for again meanwhile.
+SELECT CASE WHEN run_at < leased_until THEN leased_until ELSE run_at END FROM jobs WHERE dead = 0 AND {where}
+ORDER BY run_at, id LIMIT 16
 
 -- name: jobs.count
 SELECT count(*) FROM jobs WHERE dead = 0 AND {where}
