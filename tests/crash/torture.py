@@ -209,9 +209,8 @@ def _labour(
         gang.stop()
         found = labour.check(hf, gang, jobs)
     found["the file is whole"] = siege.look_into(store)
-    print(
-        f"{backend}: {jobs} jobs, {gang.kills} kills, {gang.pauses} hung workers in {time.monotonic() - started:.0f} s"
-    )
+    took = time.monotonic() - started
+    print(f"{backend}: {jobs} jobs, {gang.kills} kills, {gang.pauses} workers held up, in {took:.0f} s")
     print(f"  runs begun     {gang.begun:>7}")
     _print_faults(found)
     return found
