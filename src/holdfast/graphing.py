@@ -8,19 +8,39 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from holdfast.domain.graph import Graph, Told
 from holdfast.domain.job import GRAPH
 from holdfast.domain.message import Message
 from holdfast.domain.scope import Scope, Space
 from holdfast.errors import ProviderError, SessionNotFound
-from holdfast.learn.graph import assemble, ask, told
+from holdfast.learn.graph import ask, assemble, told
 from holdfast.runtime import Runtime
+from holdfast.schedule.claim import Claim, Handler
 from holdfast.storage.base import Tx
 
 log = logging.getLogger("holdfast.learn")
 
-CURSOR = "graph"
+CURSOR = GRAPH
+
+
+def session_job(runtime: Runtime) -> Handler:
+    def run(claim: Claim) -> datetime | None:
+        if not runtime.config.graph.enabled:
+            return None
+        return claim.now() if read_session(runtime, claim.job.space, claim.job.detail, claim.finish) else None
+
+    return run
+
+
+def record_job(runtime: Runtime) -> Handler:
+    def run(claim: Claim) -> datetime | None:
+        if runtime.config.graph.enabled:
+            read_record(runtime, claim.job.space, claim.job.detail, claim.finish)
+        return None
+
+    return run
 
 
 def read_session(

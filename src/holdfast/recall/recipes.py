@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from holdfast.domain.text import shown
@@ -31,6 +31,10 @@ class Recipe:
     length: float = 0.0  # longer chunks, among named speakers
     when: float = 0.0  # a time word, for a question that asks when
     wish: float = 0.0  # a standing wish, for a question that requests
+    entity: float = 0.0  # names what the question names, under any of its names; less for what is related to it
+    hop: float = 0.0  # how much less
+    community: float = 0.0  # is about what usually comes up together with it
+    linked: int = 0  # candidates for that reason alone
     floor: bool = False
     one_hit_a_message: bool = False
 
@@ -58,7 +62,11 @@ DEFAULT = Recipe(
     floor=True,
     one_hit_a_message=True,
 )
-RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED)}
+# Walks from the names in the question to the passages they stand in, and to those of what is related to them.
+GRAPH = replace(DEFAULT, name="graph", entity=0.5, hop=0.3, linked=20)
+# And from the question to the group of names it belongs to.
+GRAPH_GLOBAL = replace(GRAPH, name="graph_global", community=0.5)
+RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED, GRAPH, GRAPH_GLOBAL)}
 
 
 def named(name: object) -> Recipe:

@@ -19,6 +19,7 @@ from holdfast.domain.record import Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
 from holdfast.storage.catalogue import Array, Catalogue
+from holdfast.storage.communities import Communities, Place
 from holdfast.storage.vectors import Nearness
 
 T = TypeVar("T")
@@ -220,15 +221,6 @@ class Cursors(Protocol):
     def set(self, scope: Scope, name: str, sequence: int) -> None: ...
 
 
-class Place(NamedTuple):
-    """Where a name stands: in a message, or in a record's chunk."""
-
-    node: int
-    session: str | None
-    sequence: int | None
-    ordinal: int | None
-
-
 class Graph(Protocol):
     """Names, where they stand, and what is stated between them. Goes with the messages and records it came from."""
 
@@ -249,8 +241,8 @@ class Graph(Protocol):
     def places(self, space: Space, nodes: Sequence[int] | None = None) -> list[Place]:
         """The mentions as a search needs them."""
 
-    def stamp(self, space: Space) -> tuple[int, int, int] | None:
-        """Another one after every change of the mentions."""
+    def communities(self, space: Space) -> Communities | None:
+        """Groups of names that stand together, remembered until the mentions change."""
 
     def behind(self, space: Space, cursor: str) -> list[str]:
         """The sessions with messages after this cursor."""

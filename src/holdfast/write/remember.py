@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.config import Chunks as ChunkConfig
 from holdfast.domain.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from holdfast.domain.ids import checked_id
+from holdfast.domain.job import GRAPH_RECORD
 from holdfast.domain.keys import checked_record_key
 from holdfast.domain.record import (
     Forgotten,
@@ -23,7 +24,7 @@ from holdfast.domain.record import (
 )
 from holdfast.domain.scope import Home, Scope
 from holdfast.domain.text import checked_text
-from holdfast.domain.times import checked_time, checked_ttl
+from holdfast.domain.times import checked_time, checked_ttl, from_micros
 from holdfast.domain.values import at_most, checked_flag, checked_label, checked_strings
 from holdfast.errors import InvalidInput, RecordNotFound
 from holdfast.providers.embedding import Embedding
@@ -154,6 +155,7 @@ def save(tx: Tx, draft: Record, changes: Changes, cut: Cutter, now: datetime) ->
 def insert(tx: Tx, record: Record, cut: Cutter) -> Record:
     tx.records.insert(record.home, record)
     index(tx, record, cut)
+    _have_read(tx, record)
     return record
 
 
@@ -192,7 +194,20 @@ def rewrite(tx: Tx, old: Record, wanted: Record, cut: Cutter, now: datetime) -> 
     if searchable(record) != searchable(old):
         tx.chunks.drop_record(old.home.space, old.id)
         index(tx, record, cut)
+    if _told(record) != _told(old):
+        _have_read(tx, record)
     return record
+
+
+def _told(record: Record) -> tuple[object, ...]:
+    """What the graph is made from."""
+    return searchable(record), record.subject, record.attribute, record.value, record.polarity
+
+
+def _have_read(tx: Tx, record: Record) -> None:
+    """For the graph. Due since ever, whatever clock looks."""
+    if searchable(record):
+        tx.jobs.ask(record.home.space, GRAPH_RECORD, record.id, from_micros(0))
 
 
 def index(tx: Tx, record: Record, cut: Cutter) -> None:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from holdfast.domain.graph import Entity, EntityKind, Graph, Link, Mention, Node, Relation, RelationKind, Seen, normal
 from holdfast.domain.identity import Joined, joined
@@ -43,9 +44,7 @@ def chosen(nodes: Sequence[Node], links: Sequence[Link], entity: str | None, dep
     groups = tuple(ranked[:most])
     kept = set(groups)
     between = tuple(
-        (key, relation)
-        for key, relation in relations.items()
-        if key[0] in kept and (key[2] is None or key[2] in kept)
+        (key, relation) for key, relation in relations.items() if key[0] in kept and (key[2] is None or key[2] in kept)
     )
     return Chosen(one, known, groups, between, len(ranked) > most)
 
@@ -83,8 +82,10 @@ def _named(entity: str, nodes: Iterable[Node], one: Joined) -> set[int]:
 def _around(start: set[int], relations: Mapping[_Key, Relation], depth: int) -> set[int]:
     reached = set(start)
     for _ in range(depth):
-        ends = [(key[0], key[2]) for key in relations if key[2] is not None]
-        further = {other for pair in ends for here, other in (pair, pair[::-1]) if here in reached and other is not None}
+        ends = [(subject, object_) for subject, _, object_, *_ in relations if object_ is not None]
+        further = {
+            other for pair in ends for here, other in (pair, pair[::-1]) if here in reached and other is not None
+        }
         if further <= reached:
             break
         reached |= further
@@ -135,7 +136,7 @@ def _ends(groups: Mapping[_Key, Sequence[Link]]) -> dict[_Key, datetime]:
     ends: dict[_Key, datetime] = {}
     for line in lines.values():
         line.sort(key=lambda entry: (entry[0], str(entry[1])))
-        for (_, key), (at, following) in zip(line, line[1:], strict=False):
+        for (_, key), (at, following) in pairwise(line):
             if key[2:4] != following[2:4] and key[4]:
                 ends[key] = at
             elif key[2:4] == following[2:4] and key[4] and not following[4]:

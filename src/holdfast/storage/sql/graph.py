@@ -8,7 +8,8 @@ from typing import Any
 from holdfast.domain.graph import EntityKind, GraphSource, Link, Node, RelationKind, Seen, Told, first_word
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
-from holdfast.storage.base import Place
+from holdfast.storage.cache import Caches
+from holdfast.storage.communities import Communities, Place, communities
 from holdfast.storage.sql import words
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db, Row
@@ -18,9 +19,10 @@ _NAMES_AT_ONCE = 500
 
 
 class SqlGraph:
-    def __init__(self, db: Db, chunks: SqlChunks) -> None:
+    def __init__(self, db: Db, chunks: SqlChunks, caches: Caches) -> None:
         self._db = db
         self._chunks = chunks
+        self._communities = caches.communities
 
     def add(self, space: Space, told: Sequence[Told]) -> None:
         said = [each for each in told if each.entities]
@@ -118,10 +120,17 @@ class SqlGraph:
             if session is not None or chunk is not None
         ]
 
-    def stamp(self, space: Space) -> tuple[int, int, int] | None:
+    def communities(self, space: Space) -> Communities | None:
         at = self._chunks.space_id(space)
-        found = None if at is None else self._db.one("mentions.stamp", {"space_id": at})
-        return None if found is None or at is None else (at, found[0], found[1])
+        stamp = None if at is None else self._db.one("mentions.stamp", {"space_id": at})
+        if at is None or not stamp or not stamp[0]:
+            return None
+        known = self._communities.get(at)
+        if known is None or known.stamp != tuple(stamp):
+            names = {number: normal for normal, number in self._db.all("entities.all", {"space_id": at})}
+            known = communities(tuple(stamp), names, self.places(space))
+            self._communities.put(at, known)
+        return known
 
     def behind(self, space: Space, cursor: str) -> list[str]:
         at = self._chunks.space_id(space)

@@ -438,6 +438,9 @@ ON CONFLICT (space_id, normal) DO NOTHING
 -- name: entities.numbers
 SELECT normal, id FROM entities WHERE space_id = :space_id AND normal IN :names[]
 
+-- name: entities.all
+SELECT normal, id FROM entities WHERE space_id = :space_id
+
 -- name: entities.select
 -- With how often each was taken for what.
 SELECT e.id, e.normal, e.name, m.kind, count(*) FROM entities e JOIN mentions m ON m.entity_id = e.id

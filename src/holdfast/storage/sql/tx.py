@@ -15,8 +15,9 @@ from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages,
 class SqlTx:
     def __init__(self, db: Db, caches: Caches | None = None) -> None:
         self.db = db
-        self.chunks = SqlChunks(db, caches or Caches())
-        self.graph = SqlGraph(db, self.chunks)
+        kept = caches or Caches()
+        self.chunks = SqlChunks(db, kept)
+        self.graph = SqlGraph(db, self.chunks, kept)
         self.records = SqlRecords(db, self.chunks, self.graph)
         self.sessions = SqlSessions(db, self.chunks, self.graph)
         self.messages = SqlMessages(db)
