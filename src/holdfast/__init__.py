@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from holdfast.domain.chunk import Hit, Signal, Source
     from holdfast.domain.context import Context
     from holdfast.domain.document import Document
+    from holdfast.domain.graph import Entity, Graph, GraphSource, Mention, Relation
     from holdfast.domain.job import JobInfo
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
     from holdfast.domain.record import Forgotten, Record
@@ -28,15 +29,20 @@ __all__ = [
     "Config",
     "Context",
     "Document",
+    "Entity",
     "FilePart",
     "Forgotten",
+    "Graph",
+    "GraphSource",
     "Hit",
     "Holdfast",
     "HoldfastError",
     "ImagePart",
     "JobInfo",
+    "Mention",
     "Message",
     "Record",
+    "Relation",
     "Session",
     "SessionInfo",
     "Signal",
@@ -54,6 +60,7 @@ _HOMES = {
     "domain.chunk": "Hit Signal Source",
     "domain.context": "Context",
     "domain.document": "Document",
+    "domain.graph": "Entity Graph GraphSource Mention Relation",
     "domain.job": "JobInfo",
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
     "domain.record": "Forgotten Record",

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from holdfast.domain.graph import Graph, Told
-from holdfast.domain.job import GRAPH
+from holdfast.domain.job import GRAPH, GRAPH_RECORD
 from holdfast.domain.message import Message
 from holdfast.domain.scope import Scope, Space
-from holdfast.errors import ProviderError, SessionNotFound
+from holdfast.errors import ProviderError, SessionNotFound, StoreReadOnly
 from holdfast.learn.graph import ask, assemble, told
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
+from holdfast.schedule.worker import Worker
 from holdfast.storage.base import Tx
 
 log = logging.getLogger("holdfast.learn")
@@ -80,6 +82,7 @@ def read_session(
 
 def read_record(runtime: Runtime, space: Space, record_id: str, finish: Callable[[Tx], None] = lambda _: None) -> None:
     """Put what a record says in the place of what it said before."""
+
     most = runtime.config.graph.message_names
 
     def keep(tx: Tx) -> None:
@@ -93,6 +96,7 @@ def read_record(runtime: Runtime, space: Space, record_id: str, finish: Callable
 
 
 def _told(runtime: Runtime, session_id: str, messages: Sequence[Message]) -> list[Told]:
+
     settings, now = runtime.config.graph, runtime.clock()
     by_rules = [told.by_message(message, session_id, now, settings.message_names) for message in messages]
     if runtime.llm is None or not settings.llm:
@@ -112,24 +116,35 @@ def _told(runtime: Runtime, session_id: str, messages: Sequence[Message]) -> lis
     return found
 
 
-def behind(runtime: Runtime, space: Space) -> list[str]:
-    """The sessions that have messages nobody has read for the graph."""
-    return runtime.store.read(lambda tx: tx.graph.behind(space, CURSOR))
+def look_after(runtime: Runtime, space: Space, *, now: bool) -> None:
+    """Have read what was not yet, in the background or ``now``: also what was said while the graph was switched off."""
+    if not runtime.config.graph.enabled:
+        return
+    left = runtime.store.read(lambda tx: tx.graph.behind(space, CURSOR))
+    with suppress(StoreReadOnly):  # whoever may not write may look at what there is
+        if left:
+            runtime.store.write(lambda tx: _ask(tx, space, left, runtime.clock()))
+        if now:
+            _reader(runtime).run(until_idle=True)
+        elif left:
+            runtime.wake_worker()
 
 
-def ask_for(runtime: Runtime, space: Space, sessions: Sequence[str]) -> None:
-    """Have these read: for what was said before there was a graph, or while it was switched off."""
-    now = runtime.clock()
+def _ask(tx: Tx, space: Space, sessions: Sequence[str], now: datetime) -> None:
+    for session_id in sessions:
+        tx.jobs.ask(space, GRAPH, session_id, now)
 
-    def ask_all(tx: Tx) -> None:
-        for session_id in sessions:
-            tx.jobs.ask(space, GRAPH, session_id, now)
 
-    if sessions:
-        runtime.store.write(ask_all)
+def _reader(runtime: Runtime) -> Worker:
+    """A worker that does nothing else."""
+    worker = Worker(runtime.store, runtime.clock, runtime.config.jobs, lambda: 1.0)
+    worker.register(GRAPH, session_job(runtime))
+    worker.register(GRAPH_RECORD, record_job(runtime))
+    return worker
 
 
 def shown(runtime: Runtime, space: Space, entity: str | None, depth: int) -> Graph:
+
     limits = runtime.config.graph
 
     def read(tx: Tx) -> Graph:

@@ -190,6 +190,7 @@ MEMORY: dict[str, dict[str, Any]] = {
     "forget": {"id": UNKNOWN},
     "add_document": {"uri_or_path": "note:1", "text": "a walrus document", "user": "alice"},
     "documents": {"user": "alice"},
+    "graph": {"user": "alice"},
     "remove_document": {"uri": "note:unknown", "user": "alice"},
     "import_snapshot": {"path": "missing.json"},
     "backup": {"path": "BACKUP"},

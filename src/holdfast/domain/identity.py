@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.domain.graph import EntityKind, Link, Node, RelationKind
+from holdfast.domain.graph import USER, EntityKind, Link, Node, RelationKind
 
 _Roles = Mapping[int, set[tuple[int, str]]]
 
@@ -60,10 +60,11 @@ def _first_names(people: Mapping[int, Node], roles: _Roles) -> tuple[dict[int, i
     could_be: dict[int, tuple[int, ...]] = {}
     for number, node in people.items():
         candidates = sorted(full.get(node.id, ()))
-        if len(candidates) == 1 and _agree(roles.get(number, set()), roles.get(candidates[0], set())):
+        agreeing = [other for other in candidates if _agree(roles.get(number, set()), roles.get(other, set()))]
+        if len(candidates) == 1 and agreeing:
             with_[number] = candidates[0]
-        elif candidates:
-            could_be[number] = tuple(candidates)
+        elif agreeing:
+            could_be[number] = tuple(agreeing)
     return with_, could_be
 
 
@@ -78,7 +79,7 @@ def _ways(
     """Each way with the one that was named for it, if no other way leads to that one."""
     named: dict[int, set[int]] = defaultdict(set)
     for link in identities:
-        if link.object is not None and link.subject != link.object:
+        if link.object is not None and _is_way(known[link.subject]) and not _is_way(known[link.object]):
             named[link.subject].add(with_.get(link.object, link.object))
     bearers: dict[int, set[int]] = defaultdict(set)
     for way, names in named.items():
@@ -88,8 +89,13 @@ def _ways(
     return {
         way: name
         for way, name in one.items()
-        if name not in named and _is_one(known[name], [known[at] for at in bearers[name]], roles.get(name, set()))
+        if _is_one(known[name], [known[at] for at in bearers[name]], roles.get(name, set()))
     }
+
+
+def _is_way(node: Node) -> bool:
+    """The user, or somebody's sister: whoever is known by no name yet."""
+    return node.id == USER or "/" in node.id
 
 
 def _is_one(name: Node, ways: list[Node], roles: set[tuple[int, str]]) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 _ROUNDS = 10
 _CROWD = 12  # names in one place from which on they stand there by chance, as in a list
+_FEW = 10
 _HUB = 0.2  # share of the places; who is everywhere is nobody's company
 
 
@@ -44,7 +45,7 @@ def communities(stamp: tuple[int, ...], names: Mapping[int, str], places: Sequen
     for place in places:
         spots[place.session, place.sequence if place.session is not None else place.ordinal].add(place.node)
     counts = Counter(node for together in spots.values() for node in together)
-    hubs = {node for node, count in counts.items() if count > max(3, _HUB * len(spots))}
+    hubs = {node for node, count in counts.items() if count > max(_FEW, _HUB * len(spots))}
     company: dict[int, Counter[int]] = defaultdict(Counter)
     for together in spots.values():
         known = sorted(together - hubs)

@@ -15,8 +15,8 @@ from holdfast.errors import ProviderError
 from holdfast.learn.graph.told import MAX_SENTENCE_KEPT, is_heard, speaker
 from holdfast.learn.likeness import folded
 from holdfast.learn.rules.lexicon import PETS, RELATIONS
-from holdfast.providers.insist import insist
 from holdfast.providers.llm import Llm, LlmRequest, asking
+from holdfast.providers.structured import Unreadable, read_object
 
 MAX_TOKENS = 3000
 _MAX_MESSAGE = 6000  # characters of a message that the model is shown
@@ -89,11 +89,14 @@ def ask(llm: Llm, messages: Sequence[Message], by_rules: Sequence[Told], most: i
     """
     if not any(map(is_heard, messages)):
         return list(by_rules)
-    asked = request(messages, timeout=timeout)
-    answer = insist(asked, llm.complete, llm.name)
-    if not isinstance(answer.data, Mapping):
-        raise ProviderError(f"{llm.name} gave no object for the graph; leave graph.llm off, or ask another model")
-    return [_grounded(message, rules, answer.data, most) for message, rules in zip(messages, by_rules, strict=True)]
+    answer = llm.complete(request(messages, timeout=timeout))
+    data = answer.data
+    if data is None:  # a model that somebody handed over may know nothing of schemas
+        try:
+            data = read_object(answer.text, SCHEMA).data
+        except Unreadable as error:
+            raise ProviderError(f"{llm.name} gave no object for the graph: {error}") from None
+    return [_grounded(message, rules, data, most) for message, rules in zip(messages, by_rules, strict=True)]
 
 
 def _grounded(message: Message, rules: Told, data: Mapping[str, Any], most: int) -> Told:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from holdfast.domain.graph import MAX_NAME, EntityKind, Found, normal
@@ -60,6 +60,9 @@ _AFTER_PERSON = re.compile(
 )
 
 
+_OPENING = 2  # characters before the first word, such as a quotation mark
+
+
 class Spot(NamedTuple):
     """A name, and where it stands in its sentence."""
 
@@ -68,14 +71,25 @@ class Spot(NamedTuple):
     found: Found
 
 
-def found_in(text: str) -> list[Found]:
-    """Each name once, with the kind that most speaks for."""
-    best: dict[str, Found] = {}
+class Reading(NamedTuple):
+    """Each name once, with the kind that most speaks for, and every sentence with the names in it."""
+
+    entities: tuple[Found, ...]
+    sentences: tuple[tuple[Sentence, tuple[Spot, ...]], ...]
+
+
+def found_in(text: str) -> tuple[Found, ...]:
+    return read(text).entities
+
+
+def read(text: str) -> Reading:
     whole = masked(text[:MAX_TEXT])
-    plain = without_titles(whole)
-    inner = in_the_middle(plain)
-    for sentence in sentences(plain):
-        for spot in spots(sentence, inner):
+    calm = [sentence for sentence in sentences(_without_titles(whole)) if not _is_shouted(sentence.text)]
+    inner = _in_the_middle(calm)
+    said = tuple((sentence, tuple(_spots(sentence.text, inner))) for sentence in calm)
+    best: dict[str, Found] = {}
+    for _, spots in said:
+        for spot in spots:
             known = best.get(spot.found.id)
             if known is None or known.kind is EntityKind.THING:
                 best[spot.found.id] = spot.found
@@ -83,28 +97,25 @@ def found_in(text: str) -> list[Found]:
         best.setdefault(normal(name), Found(normal(name), name))
     for found in (*_tags(whole), *_files(text[:MAX_TEXT])):
         best.setdefault(found.id, found)
-    return [found for found in best.values() if found.id]
+    return Reading(tuple(found for found in best.values() if found.id), said)
 
 
-def without_titles(text: str) -> str:
+def _without_titles(text: str) -> str:
     """A title's words are no names by themselves."""
     return _QUOTED.sub(lambda match: " " * len(match.group()) if _is_title(match[1]) else match.group(), text)
 
 
-def in_the_middle(text: str) -> frozenset[str]:
+def _in_the_middle(calm: Sequence[Sentence]) -> frozenset[str]:
     """Words that are in capitals although no sentence begins there: they are names where one does, too."""
     inner: set[str] = set()
-    for sentence in sentences(text):
+    for sentence in calm:
         for match in _NAME.finditer(sentence.text):
-            if match.start() > 2 and not _is_shouted(sentence.text):
+            if match.start() > _OPENING:
                 inner.update(word.casefold() for word in match.group().split())
     return frozenset(inner - NAMELESS)
 
 
-def spots(sentence: Sentence, inner: frozenset[str] = frozenset()) -> Iterator[Spot]:
-    text = sentence.text
-    if _is_shouted(text):
-        return
+def _spots(text: str, inner: frozenset[str]) -> Iterator[Spot]:
     for match in _NAME.finditer(text):
         for start, name in _pieces(match.group(), match.start(), inner):
             kind = _kind(name, text[max(0, start - 40) : start], text[start + len(name) : start + len(name) + 30])
@@ -121,7 +132,7 @@ def _pieces(name: str, start: int, inner: frozenset[str]) -> Iterator[tuple[int,
     """The name without the words around it that are in capitals for another reason."""
     words = name.split(" ")
     at = start
-    opening = start <= 2
+    opening = start <= _OPENING
     while words and (words[0].casefold() in NAMELESS or (opening and not _begins_name(words, inner))):
         at += len(words[0]) + 1
         words = words[1:]

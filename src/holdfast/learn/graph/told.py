@@ -8,9 +8,8 @@ from datetime import datetime
 from holdfast.domain.graph import USER, EntityKind, Found, GraphSource, RelationKind, Stated, Told, normal
 from holdfast.domain.message import Message, Role
 from holdfast.domain.record import Record
-from holdfast.domain.sentences import sentences
-from holdfast.learn.frames import MAX_SENTENCE, masked
-from holdfast.learn.graph.find import MAX_TEXT, found_in, in_the_middle, spots, without_titles
+from holdfast.learn.frames import MAX_SENTENCE
+from holdfast.learn.graph.find import found_in, read
 from holdfast.learn.graph.relate import IDENTITY, related, way
 
 THE_USER = Found(USER, "the user", EntityKind.PERSON)
@@ -47,14 +46,13 @@ def by_message(message: Message, session_id: str, at: datetime, most: int) -> To
 
 
 def _told(source: GraphSource, text: str, me: Found | None, most: int) -> Told:
-    plain = without_titles(masked(text[:MAX_TEXT]))
-    inner = in_the_middle(plain)
-    entities = {found.id: found for found in found_in(text)[:most]}
+    reading = read(text)
+    entities = {found.id: found for found in reading.entities[:most]}
     relations: dict[Stated, None] = {}
-    for sentence in sentences(plain):
+    for sentence, spots in reading.sentences:
         if len(sentence.text) > MAX_SENTENCE:
             continue
-        known = [spot for spot in spots(sentence, inner) if spot.found.id in entities]
+        known = [spot for spot in spots if spot.found.id in entities]
         more = related(sentence, known, me)
         for found in more.entities:
             entities[found.id] = found if found.kind is not EntityKind.THING else entities.get(found.id, found)
