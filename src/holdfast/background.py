@@ -50,6 +50,10 @@ def embedding(runtime: Runtime) -> Doing | None:
     return Doing(run, model.model)
 
 
+_PATIENT = {
+    GRAPH,
+    GRAPH_RECORD,
+}  # done by a worker that runs anyway; whoever only looks into a store starts none for it
 KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {
     EMBED: embedding,
     GRAPH: lambda runtime: Doing(graphing.session_job(runtime)),
@@ -64,6 +68,7 @@ def begin(runtime: Runtime) -> None:
         if doing is not None:
             runtime.worker.register(kind, doing.handler, doing.detail)
     settings, wanted = runtime.config, runtime.worker.wanted
-    wanted = [each for each in wanted if each[0] != EMBED or settings.embedding.background]
+    waiting = _PATIENT if settings.embedding.background else {EMBED, *_PATIENT}
+    wanted = [each for each in wanted if each[0] not in waiting]
     if settings.jobs.worker and wanted and runtime.store.next_job(wanted) is not None:
         runtime.worker.start()

@@ -63,9 +63,9 @@ DEFAULT = Recipe(
     one_hit_a_message=True,
 )
 # Walks from the names in the question to the passages they stand in, and to those of what is related to them.
-GRAPH = replace(DEFAULT, name="graph", entity=0.5, hop=0.3, linked=20)
+GRAPH = replace(DEFAULT, name="graph", entity=0.3, hop=0.3, linked=20)
 # And from the question to the group of names it belongs to.
-GRAPH_GLOBAL = replace(GRAPH, name="graph_global", community=0.5)
+GRAPH_GLOBAL = replace(GRAPH, name="graph_global", community=0.3)
 RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED, GRAPH, GRAPH_GLOBAL)}
 
 

@@ -52,8 +52,8 @@ def embedded(
     return [Entry(entry.message, tuple(next(drafts) for _ in entry.chunks)) for entry in entries]
 
 
-def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> list[Message]:
-    """Store the messages under the next sequence numbers; all of them or none."""
+def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime, *, for_graph: bool = True) -> list[Message]:
+    """Store the messages under the next sequence numbers; all of them or none. ``for_graph``: and have them read."""
     head = tx.sessions.head(scope)
     last, count, active_at = head
     stored = []
@@ -73,14 +73,15 @@ def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> lis
         active_at = max(active_at, message.created_at or now)
     if count > head.message_count:
         tx.sessions.advance(scope, last, count, active_at)
-        _have_read(tx, scope, head.last_sequence, last, now)
+        if for_graph:
+            _have_read(tx, scope, head.last_sequence, last, now)
     return stored
 
 
 def _have_read(tx: Tx, scope: Scope, before: int, last: int, now: datetime) -> None:
-    """For the graph. Whoever has not read all there was before is still to come, and reads these too.
+    """Whoever has not read all there was before is still to come, and reads these too.
 
-    Asked for now and then all the same: where nobody came, or the work was laid aside.
+    Asked for now and then all the same: nobody comes where the graph was switched off, or the work was laid aside.
     """
     if tx.cursors.get(scope, GRAPH) >= before or before // _ASK_AGAIN != last // _ASK_AGAIN:
         assert scope.session is not None

@@ -42,6 +42,7 @@ class Cutter:
 
     config: ChunkConfig
     vectors: Mapping[str, Vector] = field(default_factory=dict)
+    for_graph: bool = True  # whether the graph reads the record
 
     def drafts(self, record: Record) -> list[ChunkDraft]:
         drafts = text_drafts(searchable(record), self.config.max_chars, self.config.overlap)
@@ -155,7 +156,7 @@ def save(tx: Tx, draft: Record, changes: Changes, cut: Cutter, now: datetime) ->
 def insert(tx: Tx, record: Record, cut: Cutter) -> Record:
     tx.records.insert(record.home, record)
     index(tx, record, cut)
-    _have_read(tx, record)
+    _have_read(tx, record, cut)
     return record
 
 
@@ -195,7 +196,7 @@ def rewrite(tx: Tx, old: Record, wanted: Record, cut: Cutter, now: datetime) -> 
         tx.chunks.drop_record(old.home.space, old.id)
         index(tx, record, cut)
     if _told(record) != _told(old):
-        _have_read(tx, record)
+        _have_read(tx, record, cut)
     return record
 
 
@@ -204,9 +205,9 @@ def _told(record: Record) -> tuple[object, ...]:
     return searchable(record), record.subject, record.attribute, record.value, record.polarity
 
 
-def _have_read(tx: Tx, record: Record) -> None:
-    """For the graph. Due since ever, whatever clock looks."""
-    if searchable(record):
+def _have_read(tx: Tx, record: Record, cut: Cutter) -> None:
+    """Due since ever, whatever clock looks."""
+    if cut.for_graph and searchable(record):
         tx.jobs.ask(record.home.space, GRAPH_RECORD, record.id, from_micros(0))
 
 

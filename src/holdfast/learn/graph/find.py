@@ -60,6 +60,7 @@ _AFTER_PERSON = re.compile(
 )
 
 
+_SHORT = 3  # letters of a place in capitals only: UK, NYC
 _OPENING = 2  # characters before the first word, such as a quotation mark
 
 
@@ -175,7 +176,7 @@ def _kind(name: str, before: str, after: str) -> EntityKind:
         return EntityKind.PERSON
     if _BEFORE_WORK.search(before):
         return EntityKind.ORGANISATION
-    if _BEFORE_PLACE.search(before) and len(words) <= 3:
+    if _BEFORE_PLACE.search(before) and len(words) <= 3 and not (name.isupper() and len(name) > _SHORT):
         return EntityKind.PLACE
     if len(words) <= 2 and not name.isupper() and _AFTER_PERSON.match(after):
         return EntityKind.PERSON
