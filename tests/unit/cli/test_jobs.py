@@ -15,6 +15,12 @@ from holdfast.domain.scope import Level, Space
 from holdfast.domain.times import system_clock
 
 
+@pytest.fixture(autouse=True)
+def no_graph(monkeypatch):
+    """Whatever is said asks to be read for the graph; these tests count other jobs."""
+    monkeypatch.setenv("HOLDFAST_GRAPH_ENABLED", "false")
+
+
 @pytest.fixture
 def laid_aside(data: Path) -> list[int]:
     """Three jobs of a kind that always fails, two of which were laid aside; a tenant's own beside them."""
@@ -69,7 +75,7 @@ def test_jobs_are_tried_again_and_dropped(run, laid_aside):
 
 def test_jobs_are_run(run, talk, monkeypatch):
     monkeypatch.setenv("HOLDFAST_EMBEDDING_MODEL", "hashed")
-    assert run("jobs", "run", "--until-idle", "--json").json["jobs"] > 1
+    assert run("jobs", "run", "--json").json == {"jobs": 1}
     assert run("jobs", "run", "--until-idle").out == "0 jobs run.\n"
     assert run("worker", "--once").out == "0 jobs run.\n"
     assert run("worker", "--once", "--until-idle").status == 2
