@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast.domain.job import EMBED
+from holdfast import learning
+from holdfast.domain.job import EMBED, EXTRACT
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.write.embed import PATIENCE, embed_missing
@@ -49,7 +50,11 @@ def embedding(runtime: Runtime) -> Doing | None:
     return Doing(run, model.model)
 
 
-KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {EMBED: embedding}
+def extraction(runtime: Runtime) -> Doing | None:
+    return Doing(learning.job(runtime))
+
+
+KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {EMBED: embedding, EXTRACT: extraction}
 
 
 def begin(runtime: Runtime) -> None:
