@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from holdfast.domain.record import Record, RecordQuery
-from holdfast.domain.scope import Home, Scope, Space
+from holdfast.domain.record import Layer, Record, RecordQuery
+from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.times import to_micros
-from holdfast.storage.sql.chunks import SqlChunks
+from holdfast.storage.sql.chunks import SqlChunks, space_params
 from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.filters import record_filters
 from holdfast.storage.sql.rows import micros, record_body, record_from, record_from_body, record_params
+
+_PAGE = 256  # of the newest records that are looked at before all are ranked
 
 
 def in_scope(scope: Scope) -> tuple[list[str], dict[str, Any]]:
@@ -105,28 +107,45 @@ class SqlRecords:
     def standing(
         self, space: Space, session: str, keyed: int, each: int, ids: Sequence[str], now: datetime
     ) -> list[Record]:
+        found = self._db.one("spaces.number", space_params(space))
+        if found is None:
+            return []
         clauses, params = current_at(now)
-        clauses += [
-            (
-                "r.space_id ="
-                " (SELECT s.id FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner)"
-            ),
-            "(r.session_id IS NULL OR r.session_id = :session)",
-        ]
-        params |= {"tenant": space.tenant, "level": space.level.value, "owner": space.owner}
-        params |= {"session": session, "keyed": keyed, "each": each} | {f"id_{at}": id_ for at, id_ in enumerate(ids)}
+        clauses += ["r.space_id = :space_id", "(r.session_id IS NULL OR r.session_id = :session)"]
+        params |= {"space_id": found[0], "session": session}
         where = " AND ".join(clauses)
-        newest = (
-            "SELECT p.id FROM (SELECT r.id, row_number() OVER"
-            " (PARTITION BY r.pinned, CASE WHEN r.key IS NULL THEN r.layer ELSE '' END"
-            " ORDER BY r.updated_at DESC, r.id DESC) AS place,"
-            " CASE WHEN r.key IS NULL THEN :each ELSE :keyed END AS most"
-            f" FROM records r WHERE {where}) p WHERE p.place <= p.most"
+        chosen = {*ids, *(self._newest(space, where, params, keyed, each) if keyed or each else ())}
+        rows = self._db.all(
+            "records.select",
+            {**params, "ids": self._db.texts(sorted(chosen))},
+            where=f"{where} AND r.id IN :ids[]",
+            order="ORDER BY r.updated_at DESC, r.id DESC",
         )
-        named = "".join(f", :id_{at}" for at in range(len(ids)))
-        chosen = f"{where} AND (r.id IN ({newest}) OR r.id IN (''{named}))"
-        order = "ORDER BY r.updated_at DESC, r.id DESC"
-        return [record_from(row) for row in self._db.all("records.select", params, where=chosen, order=order)]
+        return [record_from(row) for row in rows]
+
+    def _newest(self, space: Space, where: str, params: dict[str, Any], keyed: int, each: int) -> set[str]:
+        """Their ids. Where a user's newest records fill a layer, that layer is done, and need not be ranked."""
+        layers: dict[str, list[str]] = {layer.value: [] for layer in Layer}
+        full: list[str] = []
+        if space.level is Level.USER:
+            # The plus keeps the database from another index than that of the user's newest.
+            newest = f"{where.replace('r.space_id', '+r.space_id')} AND r.tenant = :tenant AND r.user_id = :user"
+            page = self._db.all(
+                "records.layers",
+                {**params, "tenant": space.tenant, "user": space.owner, "page": _PAGE},
+                where=newest,
+            )
+            for id_, layer in page:
+                layers[layer].append(id_)
+            full = [layer for layer, found in layers.items() if len(found) >= each or len(page) < _PAGE]
+        done = {f"done_{at}": layer for at, layer in enumerate(full)}
+        left = f" OR r.layer NOT IN ({', '.join(f':{name}' for name in done)})" if done else " OR TRUE"
+        ranked = self._db.all(
+            "records.newest",
+            {**params, **done, "keyed": keyed, "each": each},
+            where=f"{where} AND (r.pinned = 1 OR r.key IS NOT NULL{left})",
+        )
+        return {id_ for (id_,) in ranked} | {id_ for layer in full for id_ in layers[layer][:each]}
 
     def _as_of(self, scope: Scope, query: RecordQuery, as_of: datetime) -> list[Record]:
         """Every record as it read at that moment, if it was true then; judged by the version of that time."""
