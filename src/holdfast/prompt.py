@@ -100,14 +100,12 @@ class Recalling:
 
     def within(self, tx: Tx) -> Recall:
         """Recall in a transaction. A space that is asked a second time is not looked through again."""
-        looked: dict[Space, search.Looked | None] = {}
+        known: search.Known = {}
 
         def recall(space: Space, query: ChunkQuery, k: int) -> list[Hit]:
             meaning = self.meanings.get(space)
             wanted = search.Search(self.question, query, self.recipe, k, self.config, self.now, meaning)
-            if space not in looked:
-                looked[space] = search.look(tx, space, wanted)
-            return search.chosen(tx, space, looked[space], wanted)
+            return search.search(tx, space, wanted, known)
 
         return recall
 
@@ -167,11 +165,7 @@ class _Reading:
         limits = self.runtime.config.context
         if not self.asked.query.strip() or not limits.hits or not limits.show_relevant:
             return []
-        found = [
-            hit
-            for space in _spaces(self.scope, self.agent)
-            for hit in recall(space, ChunkQuery(), limits.hits)
-        ]
+        found = [hit for space in _spaces(self.scope, self.agent) for hit in recall(space, ChunkQuery(), limits.hits)]
         return sorted(found, key=lambda hit: -hit.score)[: limits.hits]
 
     def _records(self, relevance: dict[str, float], recall: Recall) -> list[Record]:

@@ -165,4 +165,4 @@ def _what_line(name: str, line: str) -> str:
 
 
 def _day(moment: datetime | None) -> str:
-    return _LONG_AGO if moment is None else f"{moment:%Y-%m-%d}"
+    return _LONG_AGO if moment is None else moment.date().isoformat()

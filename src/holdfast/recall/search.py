@@ -55,12 +55,21 @@ class Looked:
     signals: Signals
 
 
-def search(tx: Tx, space: Space, wanted: Search) -> list[Hit]:
-    """The best chunks for the question, or nothing when nothing stored is about it."""
-    return chosen(tx, space, look(tx, space, wanted), wanted)
+Known = dict[Space, Looked | None]
 
 
-def look(tx: Tx, space: Space, wanted: Search) -> Looked | None:
+def search(tx: Tx, space: Space, wanted: Search, known: Known | None = None) -> list[Hit]:
+    """The best chunks for the question, or nothing when nothing stored is about it.
+
+    What is ``known`` of the spaces spares whoever asks the same question again in the same transaction a second look.
+    """
+    known = {} if known is None else known
+    if space not in known:
+        known[space] = _look(tx, space, wanted)
+    return _chosen(tx, space, known[space], wanted)
+
+
+def _look(tx: Tx, space: Space, wanted: Search) -> Looked | None:
     """None for a space without anything to find, which costs next to nothing."""
     catalogue = tx.chunks.catalogue(space)
     if catalogue is None or not catalogue.chunks or not (wanted.question.terms or wanted.meaning):
@@ -68,7 +77,7 @@ def look(tx: Tx, space: Space, wanted: Search) -> Looked | None:
     return Looked(catalogue, _signals(tx, space, catalogue, wanted))
 
 
-def chosen(tx: Tx, space: Space, looked: Looked | None, wanted: Search) -> list[Hit]:
+def _chosen(tx: Tx, space: Space, looked: Looked | None, wanted: Search) -> list[Hit]:
     """The best of the chunks the query leaves."""
     if looked is None:
         return []
