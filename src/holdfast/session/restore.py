@@ -14,6 +14,7 @@ from holdfast.storage.base import Tx
 Recent = Callable[[int, int | None], list[Message]]
 
 _PAGE = 64
+_TURN = 12
 
 
 def restore(
@@ -30,7 +31,8 @@ def newest(
     if max_tokens < 1:
         raise BudgetTooSmall(f"max_tokens must be at least 1, not {max_tokens}")
     found: list[Message] = []
-    size, before = _PAGE, None
+    # A little more than may be kept, so that the turn it begins in is mostly there.
+    size, before = _PAGE if max_messages is None else min(_PAGE, max_messages + _TURN), None
     while True:
         page = recent(size, before)
         found = page + found

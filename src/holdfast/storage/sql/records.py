@@ -14,7 +14,8 @@ from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.filters import record_filters
 from holdfast.storage.sql.rows import micros, record_body, record_from, record_from_body, record_params
 
-_PAGE = 256  # of the newest records that are looked at before all are ranked
+_PAGE = 160  # of a user's newest records, looked at before any are ranked
+_IN_SPACE = "+r.space_id = :space_id"  # the plus: by another index than the space's
 
 
 def in_scope(scope: Scope) -> tuple[list[str], dict[str, Any]]:
@@ -111,41 +112,37 @@ class SqlRecords:
         if found is None:
             return []
         clauses, params = current_at(now)
-        clauses += ["r.space_id = :space_id", "(r.session_id IS NULL OR r.session_id = :session)"]
-        params |= {"space_id": found[0], "session": session}
-        where = " AND ".join(clauses)
-        chosen = {*ids, *(self._newest(space, where, params, keyed, each) if keyed or each else ())}
+        where = " AND ".join([*clauses, "(r.session_id IS NULL OR r.session_id = :session)"])
+        params |= {"space_id": found[0], "session": session, "keyed": keyed, "each": each}
+        chosen = {*ids, *(self._newest(space, where, params, each) if keyed or each else ())}
         rows = self._db.all(
             "records.select",
             {**params, "ids": self._db.texts(sorted(chosen))},
-            where=f"{where} AND r.id IN :ids[]",
+            where=f"{where} AND {_IN_SPACE} AND r.id IN :ids[]",
             order="ORDER BY r.updated_at DESC, r.id DESC",
         )
         return [record_from(row) for row in rows]
 
-    def _newest(self, space: Space, where: str, params: dict[str, Any], keyed: int, each: int) -> set[str]:
-        """Their ids. Where a user's newest records fill a layer, that layer is done, and need not be ranked."""
+    def _newest(self, space: Space, where: str, params: dict[str, Any], each: int) -> set[str]:
+        """Their ids. A layer that a user's newest records fill is done with those, and is not ranked."""
         layers: dict[str, list[str]] = {layer.value: [] for layer in Layer}
-        full: list[str] = []
+        done: dict[str, str] = {}
         if space.level is Level.USER:
-            # The plus keeps the database from another index than that of the user's newest.
-            newest = f"{where.replace('r.space_id', '+r.space_id')} AND r.tenant = :tenant AND r.user_id = :user"
             page = self._db.all(
                 "records.layers",
                 {**params, "tenant": space.tenant, "user": space.owner, "page": _PAGE},
-                where=newest,
+                where=f"{where} AND {_IN_SPACE} AND r.tenant = :tenant AND r.user_id = :user",
             )
             for id_, layer in page:
                 layers[layer].append(id_)
-            full = [layer for layer, found in layers.items() if len(found) >= each or len(page) < _PAGE]
-        done = {f"done_{at}": layer for at, layer in enumerate(full)}
-        left = f" OR r.layer NOT IN ({', '.join(f':{name}' for name in done)})" if done else " OR TRUE"
+            done = {f"done_{name}": name for name in layers if len(layers[name]) >= each or len(page) < _PAGE}
+        others = f"r.layer NOT IN ({', '.join(f':{name}' for name in done)})" if done else "TRUE"
         ranked = self._db.all(
             "records.newest",
-            {**params, **done, "keyed": keyed, "each": each},
-            where=f"{where} AND (r.pinned = 1 OR r.key IS NOT NULL{left})",
+            params | done,
+            where=f"{where} AND r.space_id = :space_id AND (r.pinned = 1 OR r.key IS NOT NULL OR {others})",
         )
-        return {id_ for (id_,) in ranked} | {id_ for layer in full for id_ in layers[layer][:each]}
+        return {id_ for (id_,) in ranked} | {id_ for layer in done.values() for id_ in layers[layer][:each]}
 
     def _as_of(self, scope: Scope, query: RecordQuery, as_of: datetime) -> list[Record]:
         """Every record as it read at that moment, if it was true then; judged by the version of that time."""
