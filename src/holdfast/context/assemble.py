@@ -109,7 +109,7 @@ class Desk:
         return allot(room, wants, {"standing": share, "hits": max(0.0, 1.0 - share)})["standing"]
 
     def _relevant(self, messages: Sequence[Message], records: Collection[str] = ()) -> Sifted:
-        return sifted(self._passages, self._material, messages, records, self._limits)
+        return sifted(self._passages, messages, records, self._limits)
 
     def _told(self, summary: Summary | None) -> Entry | None:
         if summary is None:

@@ -54,5 +54,7 @@ def coverage(question: frozenset[int], record: Record) -> float:
     """The share of the question's words that the record holds."""
     if not question:
         return 0.0
-    text = " ".join(filter(None, (record.key and record.key.replace("_", " "), record.title, record.content)))
+    text = record.content
+    if record.key or record.title:
+        text = f"{(record.key or '').replace('_', ' ')} {record.title or ''} {text}"
     return len(question.intersection(query_terms(text))) / len(question)

@@ -27,10 +27,12 @@ _LONG_AGO = ""
 
 def standing(material: Material, limits: Limits, count: TokenCounter) -> Choice:
     """The most important first: a tight budget cuts from the end."""
-    own = [record for record in material.records if record.session_id in (None, material.session)]
-    pinned = [record for record in own if record.pinned]
-    stated = [record for record in own if not record.pinned and _is_stated(record)]
-    others = [record for record in own if not record.pinned and not _is_stated(record)]
+    pinned: list[Record] = []
+    stated: list[Record] = []
+    others: list[Record] = []
+    for record in material.records:
+        if record.session_id in (None, material.session):
+            (pinned if record.pinned else stated if _is_stated(record) else others).append(record)
     worth = _relevance(material, stated + others)
     chosen = Choice([], [])
     if limits.show_long_term:

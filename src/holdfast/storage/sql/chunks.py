@@ -265,9 +265,14 @@ def _chunk_filters(query: ChunkQuery) -> tuple[str, dict[str, Any]]:
 
 def _is_current(chunk: Row, now: int) -> bool:
     valid_from, valid_to, superseded_by, expires_at = chunk[12:16]
-    begun = valid_from is None or valid_from <= now
+    if valid_from is None:
+        return True  # no record's
+    begun = valid_from <= now
     ended = any(end is not None and end <= now for end in (valid_to, expires_at))
     return begun and not ended and superseded_by is None
+
+
+_KINDS = {kind.value: kind for kind in SourceKind}
 
 
 def _stored(chunk: Row) -> Stored:
@@ -275,7 +280,7 @@ def _stored(chunk: Row) -> Stored:
     *_, layer, type_, key, uri, title, about_document = chunk
     of_document = kind == SourceKind.DOCUMENT.value
     source = Source(
-        kind=SourceKind(kind),
+        kind=_KINDS[kind],
         id=record_id or document_id or session_id,
         created_at=from_micros(created_at),
         session_id=session_id,

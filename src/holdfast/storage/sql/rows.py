@@ -132,6 +132,11 @@ RECORD_COLUMNS = (
 ).split()
 
 
+# By what is stored: quicker than asking the enumerations, which adds up over the records of a context.
+_LEVELS, _LAYERS = {level.value: level for level in Level}, {layer.value: layer for layer in Layer}
+_TYPES, _ORIGINS = {type_.value: type_ for type_ in RecordType}, {origin.value: origin for origin in Origin}
+
+
 def record_body(record: Record) -> str:
     params = record_params(record)
     return to_json([params[column] for column in RECORD_COLUMNS])
@@ -146,11 +151,12 @@ def record_from(row: Row) -> Record:
     (id_, tenant, level, user, agent, session, layer, type_, key, title, content, tags, metadata, confidence, salience,
      refs, fingerprint, source, origin, created_at, updated_at, last_used_at, uses, valid_from, valid_to, superseded_by,
      expires_at, pinned, version) = row  # fmt: skip
+    created = from_micros(created_at)
     return Record(
         id=id_,
-        home=Home(Scope(tenant, user, agent, session), Level(level)),
-        layer=Layer(layer),
-        type=RecordType(type_),
+        home=Home(Scope(tenant, user, agent, session), _LEVELS[level]),
+        layer=_LAYERS[layer],
+        type=_TYPES[type_],
         content=content,
         key=key,
         title=title,
@@ -161,12 +167,12 @@ def record_from(row: Row) -> Record:
         references=() if refs == "[]" else tuple(json.loads(refs)),
         fingerprint=fingerprint,
         source=_source_from(source),
-        origin=Origin(origin),
-        created_at=from_micros(created_at),
-        updated_at=from_micros(updated_at),
+        origin=_ORIGINS[origin],
+        created_at=created,
+        updated_at=created if updated_at == created_at else from_micros(updated_at),
         last_used_at=moment(last_used_at),
         uses=uses,
-        valid_from=from_micros(valid_from),
+        valid_from=created if valid_from == created_at else from_micros(valid_from),
         valid_to=moment(valid_to),
         superseded_by=superseded_by,
         expires_at=moment(expires_at),
