@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.aio import AsyncHoldfast, AsyncSession
+    from holdfast.aio import AsyncHoldfast, AsyncSession, AsyncTurn
     from holdfast.config import Config
     from holdfast.domain.chunk import Hit, Signal, Source
     from holdfast.domain.context import Context
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from holdfast.engine import Holdfast
     from holdfast.errors import HoldfastError
     from holdfast.handle import Session
+    from holdfast.turn import Turn
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AsyncHoldfast",
     "AsyncSession",
+    "AsyncTurn",
     "Compacted",
     "Config",
     "Context",
@@ -40,11 +42,12 @@ __all__ = [
     "Summary",
     "TextPart",
     "ToolCall",
+    "Turn",
     "Usage",
 ]
 
 _HOMES = {
-    "aio": "AsyncHoldfast AsyncSession",
+    "aio": "AsyncHoldfast AsyncSession AsyncTurn",
     "config": "Config",
     "domain.chunk": "Hit Signal Source",
     "domain.context": "Context",
@@ -55,6 +58,7 @@ _HOMES = {
     "engine": "Holdfast",
     "errors": "HoldfastError",
     "handle": "Session",
+    "turn": "Turn",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -26,6 +26,7 @@ from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues, Session
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.llm import Llm
+from holdfast.turn import Turn
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,6 +97,26 @@ def hop_to_session(
     return call
 
 
+def at_once(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[_Face[S], P], R]:
+    """The method as it is: it neither waits nor asks the store."""
+
+    @wraps(method)
+    def call(self: _Face[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(self._sync, *args, **kwargs)
+
+    return call
+
+
+def to_turn(method: Callable[Concatenate[S, P], Turn]) -> Callable[Concatenate[_Face[S], P], AsyncTurn]:
+    """The method as it is, its turn given an asynchronous face."""
+
+    @wraps(method)
+    def call(self: _Face[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncTurn:
+        return AsyncTurn(method(self._sync, *args, **kwargs), self._pool)
+
+    return call
+
+
 class AsyncKeyValues:
     def __init__(self, sync: KeyValues, pool: Pool) -> None:
         self._sync = sync
@@ -119,6 +140,34 @@ class AsyncLongTerm:
     read = hop(LongTerm.read)
     write = hop(LongTerm.write)
     append = hop(LongTerm.append)
+
+
+class AsyncTurn:
+    """``async with session.turn("…") as t: … await t.reply("…")``"""
+
+    def __init__(self, sync: Turn, pool: Pool) -> None:
+        self._sync = sync
+        self._pool = pool
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._sync)[1:]}"
+
+    message = property(lambda self: self._sync.message)
+    context = property(lambda self: self._sync.context)
+    compacted = property(lambda self: self._sync.compacted)
+    failed = property(lambda self: self._sync.failed)
+
+    async def __aenter__(self) -> Self:
+        await self._pool.run(self._sync.__enter__)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._sync.__exit__(kind, error, trace)
+
+    add = at_once(Turn.add)
+    reply = hop(Turn.reply)
 
 
 class AsyncSession:
@@ -150,6 +199,7 @@ class AsyncSession:
         """``await session.working_memory``"""
         return self._pool.run(lambda: self._sync.working_memory)
 
+    turn = to_turn(Session.turn)
     refresh = hop(Session.refresh)
     append = hop(Session.append)
     extend = hop(Session.extend)

@@ -8,9 +8,10 @@ from holdfast.compact.due import Load, Plan, Reason
 from holdfast.compact.roll import Roller
 from holdfast.compact.summarise import Summariser, Written
 from holdfast.domain.context import Context
+from holdfast.domain.message import Message
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import Compacted
-from holdfast.prompt import NO_TEXTS, Asked, Texts
+from holdfast.prompt import Asked, Known
 from holdfast.runtime import Runtime
 from holdfast.session import summary, usage
 from holdfast.storage.base import Tx
@@ -29,18 +30,27 @@ def compact_if_due(runtime: Runtime, scope: Scope, window: int | None = None) ->
 
 
 def context(
-    runtime: Runtime, scope: Scope, agent: str, asked: Asked, window: int | None = None, texts: Texts = NO_TEXTS
+    runtime: Runtime,
+    scope: Scope,
+    asked: Asked,
+    known: Known,
+    window: int | None = None,
+    unsaved: Message | None = None,
 ) -> Context:
     """A context in which every message is found: among its messages, or in the range of its summary."""
-    if runtime.config.compact.enabled:
-        compact_if_due(runtime, scope, window)
-    found = prompt.context(runtime, scope, agent, asked, texts)
+    found = laid_out(runtime, scope, asked, known, unsaved)
     # The longer summary takes room itself. What it pushes out is condensed in a second round, and all of it then.
     for everything in (False, True) if _covers(runtime) else ():
         if not _cover_left_out(runtime, scope, window, found, everything=everything).done:
             break
-        found = prompt.context(runtime, scope, agent, asked, texts)
+        found = laid_out(runtime, scope, asked, known, unsaved)
     return found
+
+
+def laid_out(runtime: Runtime, scope: Scope, asked: Asked, known: Known, unsaved: Message | None = None) -> Context:
+    """The conversation as it stands, with a message that could not be kept."""
+    said = prompt.said(runtime, scope, asked)
+    return prompt.lay_out(runtime, asked, said if unsaved is None else said.then(unsaved), known)
 
 
 def _covers(runtime: Runtime) -> bool:

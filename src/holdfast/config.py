@@ -221,6 +221,7 @@ class Notes(_Section):
     enabled: bool = setting(True, "a context reads the user's own files, where the store has a folder")
     long_term: bool = setting(True, "a context reads MEMORY.md")
     daily: bool = setting(True, "a context reads the daily notes")
+    write_daily: bool = setting(True, "each turn adds its line to the notes of its day")
     timezone: str = setting("UTC", "the zone whose days and hours notes follow, such as Europe/Lisbon")
     max_memory_bytes: int = setting(262_144, "bytes of MEMORY.md at most", 1, 4_194_304)
     max_day_bytes: int = setting(1_048_576, "bytes of one day's notes at most", 1024, 67_108_864)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from holdfast import compaction, items, notes, prompt
+from holdfast import compaction, history, items, notes, prompt
 from holdfast.domain.context import Context
 from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.record import RecordQuery
@@ -22,7 +22,7 @@ from holdfast.runtime import Runtime
 from holdfast.session import kv, lifecycle, summary, usage
 from holdfast.session.restore import restore
 from holdfast.storage.base import Progress, Tx
-from holdfast.write import append
+from holdfast.turn import Turn
 
 T = TypeVar("T")
 
@@ -152,21 +152,14 @@ class Session:
             sequence=sequence,
             idempotency_key=idempotency_key,
         )
-        return self._append([message])[0]
+        return history.extend(self._runtime, self._scope, [message])[0]
 
     def extend(self, messages: Iterable[Message], progress: Progress | None = None) -> list[Message]:
         """Store several messages in one transaction: all of them or none."""
         if not isinstance(messages, Iterable):
             raise InvalidInput(f"extend takes a list of messages, not {type(messages).__name__}")
-        return self._append([Message.checked(message) for message in messages], checked_progress(progress))
-
-    def _append(self, given: list[Message], progress: Progress | None = None) -> list[Message]:
-        runtime, now = self._runtime, self._runtime.clock()
-        entries = append.prepare(given, runtime.config.chunks, now)
-        entries = append.embedded(runtime.store, runtime.embedding, append.space_of(self._scope), entries, progress)
-        stored = runtime.store.write(lambda tx: append.append(tx, self._scope, entries, now))
-        runtime.look_after(chunk for entry in entries for chunk in entry.chunks)
-        return stored
+        given = [Message.checked(message) for message in messages]
+        return history.extend(self._runtime, self._scope, given, checked_progress(progress))
 
     def recent(self, count: int = 20) -> list[Message]:
         """The newest messages, in order."""
@@ -204,9 +197,35 @@ class Session:
         """
         asked = prompt.checked(self._runtime, query, max_tokens, model_window, skill, at)
         files = notes.texts(self._runtime, Space(self._info.tenant, Level.USER, self.user), asked.now)
-        if checked_flag(compact, "compact"):
-            return compaction.context(self._runtime, self._scope, self._info.agent, asked, model_window, files)
-        return prompt.context(self._runtime, self._scope, self._info.agent, asked, files)
+        if not checked_flag(compact, "compact"):
+            return prompt.context(self._runtime, self._scope, self.agent, asked, files)
+        known = prompt.known(self._runtime, self._scope, self.agent, asked, files)
+        compaction.compact_if_due(self._runtime, self._scope, model_window)
+        return compaction.context(self._runtime, self._scope, asked, known, model_window)
+
+    def turn(
+        self,
+        content: Content,
+        max_tokens: int | None = None,
+        *,
+        model_window: int | None = None,
+        skill: str | None = None,
+        at: datetime | None = None,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        created_at: datetime | None = None,
+        idempotency_key: str | None = None,
+    ) -> Turn:
+        """One exchange: ``with session.turn("…") as t:`` keeps the user's message, and ``t.context`` is the prompt.
+
+        ``t.reply("…")`` keeps the answer. Memory that fails is left out, logged and named in ``t.failed``. Leaving the
+        block without a reply, also by an exception, leaves the user's message alone.
+        """
+        message = Message.new(
+            "user", content, name=name, metadata=metadata, created_at=created_at, idempotency_key=idempotency_key
+        )
+        asked = prompt.checked(self._runtime, message.text, max_tokens, model_window, skill, at)
+        return Turn(self._runtime, self._info, message, asked, model_window)
 
     # Summary
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from holdfast.context.assemble import assemble, budget_of
 from holdfast.context.material import Material, Section
 from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind
 from holdfast.domain.context import Context, Dropped
+from holdfast.domain.message import Message
 from holdfast.domain.record import Record
 from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.session import Summary
 from holdfast.domain.text import optional_name
 from holdfast.domain.times import checked_time
 from holdfast.domain.values import checked_number
@@ -72,9 +75,83 @@ class Texts(NamedTuple):
 NO_TEXTS = Texts()
 
 
+class Known(NamedTuple):
+    """What memory knows about the query."""
+
+    hits: tuple[Hit, ...] = ()
+    records: tuple[Record, ...] = ()
+    relevance: Mapping[str, float] = MappingProxyType({})  # of records that were recalled
+    working_memory: str = ""
+    texts: Texts = NO_TEXTS
+    failed: tuple[Dropped, ...] = ()
+
+
+class Said(NamedTuple):
+    """What the conversation holds: its newest messages, and those of them that the summary does not tell."""
+
+    session: str
+    history: tuple[Message, ...] = ()
+    message_count: int = 0
+    summary: Summary | None = None
+    unsummarised: tuple[Message, ...] | None = None
+
+    def then(self, message: Message) -> Said:
+        """With a message that is not stored, or not any more."""
+        told = None if self.unsummarised is None else (*self.unsummarised, message)
+        count = self.message_count + 1
+        return self._replace(history=(*self.history, message), message_count=count, unsummarised=told)
+
+
 def context(runtime: Runtime, scope: Scope, agent: str, asked: Asked, texts: Texts = NO_TEXTS) -> Context:
+    """From one view of the store: what was said and what is known fit together."""
     recall = recalling(runtime, asked, _spaces(scope, agent))
-    material = runtime.store.read(lambda tx: _Reading(runtime, scope, agent, asked, texts, tx).material(recall))
+
+    def read(tx: Tx) -> tuple[Said, Known]:
+        said = conversation(runtime, tx, scope, asked)
+        return said, _Reading(runtime, scope, agent, asked, texts, tx).known(recall)
+
+    return lay_out(runtime, asked, *runtime.store.read(read))
+
+
+def known(runtime: Runtime, scope: Scope, agent: str, asked: Asked, texts: Texts = NO_TEXTS) -> Known:
+    recall = recalling(runtime, asked, _spaces(scope, agent))
+    return runtime.store.read(lambda tx: _Reading(runtime, scope, agent, asked, texts, tx).known(recall))
+
+
+def said(runtime: Runtime, scope: Scope, asked: Asked) -> Said:
+    return runtime.store.read(lambda tx: conversation(runtime, tx, scope, asked))
+
+
+def conversation(runtime: Runtime, tx: Tx, scope: Scope, asked: Asked) -> Said:
+    info = tx.sessions.get(scope)
+    if info is None:
+        raise SessionNotFound(f"session {scope.session} is gone; it was deleted")
+    most, cost = runtime.config.context.recent_messages, runtime.cost
+    history = restore(tx, scope, asked.budget, most, cost)
+    summary = tx.summaries.get(scope)
+    unsummarised = restore(tx, scope, asked.budget, most, cost, summary.upper_sequence) if summary else history
+    return Said(info.id, tuple(history), info.message_count, summary, tuple(unsummarised))
+
+
+def lay_out(runtime: Runtime, asked: Asked, said: Said, known: Known) -> Context:
+    material = Material(
+        session=said.session,
+        now=asked.now,
+        query=asked.query,
+        history=said.history,
+        message_count=said.message_count,
+        summary=said.summary,
+        unsummarised=said.unsummarised,
+        records=known.records,
+        relevance=known.relevance,
+        hits=known.hits,
+        long_term=known.texts.long_term,
+        today=known.texts.today,
+        recent=known.texts.recent,
+        working_memory=known.working_memory,
+        skill=asked.skill,
+        failed=(*known.texts.failed, *known.failed),
+    )
     return assemble(material, runtime.config.context, asked.budget, runtime.count, runtime.cost)
 
 
@@ -101,37 +178,13 @@ class _Reading:
     tx: Tx
     failed: list[Dropped] = field(default_factory=list)
 
-    def material(self, recall: Recall) -> Material:
-        """The conversation first: without it there is no prompt. Memory after it, as far as it can be read."""
-        tx, scope, limits = self.tx, self.scope, self.runtime.config.context
-        info = tx.sessions.get(scope)
-        if info is None:
-            raise SessionNotFound(f"session {scope.session} is gone; it was deleted")
-        budget, most, cost = self.asked.budget, limits.recent_messages, self.runtime.cost
-        history = restore(tx, scope, budget, most, cost)
-        summary = tx.summaries.get(scope)
-        unsummarised = restore(tx, scope, budget, most, cost, summary.upper_sequence) if summary else history
+    def known(self, recall: Recall) -> Known:
+        """As far as it can be read."""
         hits: list[Hit] = self._part(Section.RELEVANT, lambda: self._hits(recall), [])
         relevance = {hit.source.id: hit.score for hit in reversed(hits) if hit.source.kind is SourceKind.RECORD}
         records: list[Record] = self._part("records", lambda: self._records(relevance, recall), [])
-        return Material(
-            session=info.id,
-            now=self.asked.now,
-            query=self.asked.query,
-            history=tuple(history),
-            message_count=info.message_count,
-            summary=summary,
-            unsummarised=tuple(unsummarised),
-            records=tuple(records),
-            relevance=relevance,
-            hits=tuple(hits),
-            long_term=self.texts.long_term,
-            today=self.texts.today,
-            recent=self.texts.recent,
-            working_memory=self._part(Section.WORKING, self._working_memory, ""),
-            skill=self.asked.skill,
-            failed=(*self.texts.failed, *self.failed),
-        )
+        working_memory = self._part(Section.WORKING, self._working_memory, "")
+        return Known(tuple(hits), tuple(records), relevance, working_memory, self.texts, tuple(self.failed))
 
     def _part(self, name: str, read: Callable[[], T], empty: T) -> T:
         try:

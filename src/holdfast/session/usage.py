@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 
 from holdfast.domain.scope import Scope
@@ -18,6 +19,7 @@ log = logging.getLogger("holdfast.session")
 # Of one call: sums of thousands of the largest still fit a database's whole numbers, the cost in billionths.
 _MAX_TOKENS = 10**12
 _MAX_COST = 1_000_000
+UNKNOWN = "unknown"  # a model nobody named
 
 
 def checked_usage(
@@ -35,6 +37,28 @@ def checked_usage(
     )
 
 
+def given_usage(value: object) -> ModelUsage | None:
+    """The usage a reply came with: ours, or a mapping with our names, OpenAI's or Anthropic's."""
+    if value is None or isinstance(value, ModelUsage):
+        return value
+    if not isinstance(value, Mapping):
+        raise InvalidInput(
+            f"usage is a mapping such as {{'model': …, 'input_tokens': …, 'output_tokens': …}}, not {shown(value)}"
+        )
+    details = value.get("prompt_tokens_details")
+    cached = value.get("cached_tokens", details.get("cached_tokens") if isinstance(details, Mapping) else None)
+    read, written = value.get("cache_read_input_tokens"), value.get("cache_creation_input_tokens")
+    beside = [_checked_tokens(tokens or 0, "cached tokens") for tokens in (read, written)]
+    fresh = _checked_tokens(value.get("input_tokens", value.get("prompt_tokens")) or 0, "input_tokens")
+    return checked_usage(
+        value.get("model") or UNKNOWN,
+        fresh + sum(beside),  # Anthropic counts what was cached apart
+        value.get("output_tokens", value.get("completion_tokens")) or 0,
+        cached or beside[0],
+        value.get("cost") or 0.0,
+    )
+
+
 def _checked_tokens(value: object, what: str) -> int:
     tokens = checked_number(value, what)
     if tokens > _MAX_TOKENS:
@@ -48,7 +72,7 @@ def billed(model: str, calls: int, used: TokenUsage) -> ModelUsage:
         entry = checked_usage(model, used.input_tokens, used.output_tokens, used.cached_tokens, used.cost or 0.0)
     except InvalidInput as error:
         log.warning("the usage of %s is not counted: %s", shown(model), error)
-        entry = ModelUsage("unknown")
+        entry = ModelUsage(UNKNOWN)
     return replace(entry, calls=calls)
 
 

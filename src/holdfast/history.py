@@ -1,0 +1,39 @@
+"""Messages enter a session: cut and embedded before the transaction, stored in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from holdfast.domain.message import Message
+from holdfast.domain.scope import Scope
+from holdfast.runtime import Runtime
+from holdfast.storage.base import Progress, Tx
+from holdfast.write import append
+
+# What belongs into the same transaction, told which of the messages are new: others were stored under their key before.
+Beside = Callable[[Tx, list[Message]], None]
+
+
+def extend(
+    runtime: Runtime,
+    scope: Scope,
+    messages: Sequence[Message],
+    progress: Progress | None = None,
+    beside: Beside | None = None,
+) -> list[Message]:
+    """All of them or none, under the next sequence numbers."""
+    now = runtime.clock()
+    entries = append.prepare(messages, runtime.config.chunks, now)
+    entries = append.embedded(runtime.store, runtime.embedding, append.space_of(scope), entries, progress)
+
+    def write(tx: Tx) -> list[Message]:
+        if beside is None:
+            return append.append(tx, scope, entries, now)
+        last = tx.sessions.head(scope).last_sequence
+        stored = append.append(tx, scope, entries, now)
+        beside(tx, [message for message in stored if message.sequence > last])
+        return stored
+
+    stored = runtime.store.write(write)
+    runtime.look_after(chunk for entry in entries for chunk in entry.chunks)
+    return stored

@@ -1,0 +1,257 @@
+"""A turn: the user's message in, a context out, the reply in.
+
+What memory knows is read before the turn is written: a question is not its own best answer. Then the user's message is
+kept, history condensed if that is due, the context laid out; the agent works; the reply is kept, and the day's note
+written. Each step is a function below. One that fails is logged and left out, and the turn goes on without it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+from holdfast import compaction, history, notes, prompt
+from holdfast.domain.context import Context, Dropped
+from holdfast.domain.message import Content, Message, ToolCall
+from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.session import Compacted, ModelUsage, SessionInfo
+from holdfast.domain.text import optional_name
+from holdfast.errors import InvalidInput, SessionNotFound, StorageError
+from holdfast.prompt import Asked, Known, Said
+from holdfast.runtime import Runtime
+from holdfast.session import usage as bill
+from holdfast.storage.base import Tx
+
+log = logging.getLogger("holdfast.turn")
+
+T = TypeVar("T")
+
+SKILL = "skill"  # of a reply's metadata: the skill that was active
+
+
+class Kept(NamedTuple):
+    """Messages as they are stored; ``new`` unless all of them were stored before, under their idempotency keys."""
+
+    messages: list[Message]
+    new: bool
+
+
+class Turn:
+    """One exchange of a session, used with ``with``. Belongs to one thread."""
+
+    def __init__(self, runtime: Runtime, info: SessionInfo, message: Message, asked: Asked, window: int | None) -> None:
+        self._runtime = runtime
+        self._info = info
+        self._asked = asked
+        self._window = window
+        self._message = message
+        self._context: Context | None = None
+        self._steps: list[Message] = []
+        self._reply: Message | None = None
+        self._answering = _answering(message.idempotency_key)
+        self._compacted: Compacted | None = None
+        self._kept = False
+        self._open = False
+        self._failed: list[Dropped] = []
+
+    def __repr__(self) -> str:
+        state = "replied" if self._reply else "open" if self._open else "over" if self._context else "not begun"
+        return f"<Turn of {self._info.key} {self._info.id}, {state}>"
+
+    @property
+    def message(self) -> Message:
+        """The user's message, as it is stored."""
+        return self._message
+
+    @property
+    def context(self) -> Context:
+        """What belongs into the prompt."""
+        if self._context is None:
+            raise InvalidInput("a turn begins with its block: with session.turn(…) as t")
+        return self._context
+
+    @property
+    def compacted(self) -> Compacted | None:
+        """What became of condensing history before this turn; None where that failed."""
+        return self._compacted
+
+    @property
+    def failed(self) -> tuple[Dropped, ...]:
+        """The steps of memory that failed, and why. They are in the log too."""
+        return tuple(self._failed)
+
+    # The user's side
+
+    def __enter__(self) -> Self:
+        if self._context is not None:
+            raise InvalidInput("a turn is used once; session.turn(…) makes the next")
+        known = self._step("what memory knows", lambda: recollect(self._runtime, self._info, self._asked), Known())
+        self._failed += [*known.texts.failed, *known.failed]
+        self._message, self._kept = self._ask()
+        self._compacted = self._step("condensing history", self._condense, None)
+        self._context = self._lay_out(known)
+        self._open = True
+        return self
+
+    def _ask(self) -> tuple[Message, bool]:
+        kept = self._step("keeping the user's message", lambda: self._keep([self._message]), None, StorageError)
+        if kept is not None:
+            return kept.messages[0], True
+        return replace(self._message, created_at=self._message.created_at or self._asked.now), False
+
+    def _condense(self) -> Compacted:
+        return compaction.compact_if_due(self._runtime, self._info.scope, self._window)
+
+    def _lay_out(self, known: Known) -> Context:
+        runtime, scope, asked = self._runtime, self._info.scope, self._asked
+        unsaved = None if self._kept else self._message
+        whole = self._step(
+            "telling all of the history",
+            lambda: compaction.context(runtime, scope, asked, known, self._window, unsaved),
+            None,
+        )
+        if whole is not None:
+            return whole
+        as_it_stands = self._step(
+            "the conversation", lambda: compaction.laid_out(runtime, scope, asked, known, unsaved), None
+        )
+        if as_it_stands is not None:
+            return as_it_stands
+        return prompt.lay_out(runtime, asked, Said(self._info.id).then(self._message), known)
+
+    # The agent's side
+
+    def add(
+        self,
+        role: str,
+        content: Content,
+        *,
+        name: str | None = None,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        tool_call_id: str | None = None,
+        is_error: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        created_at: datetime | None = None,
+    ) -> None:
+        """A message between the question and the reply, such as a tool's result: kept with the reply, or not at all."""
+        self._check_open()
+        self._steps.append(
+            Message.new(
+                role,
+                content,
+                name=name,
+                tool_calls=tool_calls,
+                tool_call_id=tool_call_id,
+                is_error=is_error,
+                metadata=metadata,
+                created_at=created_at or self._runtime.clock(),
+            )
+        )
+
+    def reply(
+        self,
+        content: Content,
+        *,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        usage: ModelUsage | Mapping[str, Any] | None = None,
+        skill: str | None = None,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        created_at: datetime | None = None,
+    ) -> Message | None:
+        """Keep the reply and all that was added before it, in one transaction. None when it could not be kept.
+
+        ``usage`` is counted to the session's bill: ``{"model": …, "input_tokens": …, "output_tokens": …}``, or what
+        OpenAI or Anthropic answered with.
+        """
+        self._check_open()
+        active = optional_name(skill, "skill") or self._asked.skill
+        said = Message.new(
+            "assistant",
+            content,
+            name=name,
+            tool_calls=tool_calls,
+            metadata={**(metadata or {}), SKILL: active} if active else metadata,
+            created_at=created_at,
+            idempotency_key=self._answering,
+        )
+        spent = bill.given_usage(usage)
+        missing = [] if self._kept else [self._message]
+        kept = self._step(
+            "keeping the reply", lambda: self._keep([*missing, *self._steps, said], spent), None, StorageError
+        )
+        self._open = False
+        if kept is None:
+            return None
+        self._kept, self._reply = True, kept.messages[-1]
+        if kept.new:
+            self._step(
+                "the day's note", lambda: note(self._runtime, self._info, self._message, kept.messages[-1]), None
+            )
+        return self._reply
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open and self._steps:
+            log.info("%d messages of a turn without a reply are not kept", len(self._steps))
+        self._open = False
+
+    def _check_open(self) -> None:
+        if self._reply is not None:
+            raise InvalidInput("this turn has its reply; session.turn(…) begins the next")
+        if not self._open:
+            raise InvalidInput("this turn is not open: reply inside its block, with session.turn(…) as t, and once")
+
+    # Both
+
+    def _keep(self, messages: Sequence[Message], spent: ModelUsage | None = None) -> Kept:
+        return keep(self._runtime, self._info.scope, messages, spent)
+
+    def _step(self, what: str, work: Callable[[], T], otherwise: T, expected: type[Exception] = Exception) -> T:
+        try:
+            return work()
+        except (InvalidInput, SessionNotFound):
+            raise  # what was asked for is wrong: no less memory would help
+        except expected as error:  # why: memory never breaks the agent; the turn goes on with less of it
+            log.warning("a turn goes on without %s: %s", what, error, exc_info=not isinstance(error, StorageError))
+            self._failed.append(Dropped(what, str(error) or type(error).__name__))
+            return otherwise
+
+
+def recollect(runtime: Runtime, info: SessionInfo, asked: Asked) -> Known:
+    """Before the turn is written: what memory knows about the question, and what the user's files say."""
+    files = notes.texts(runtime, Space(info.tenant, Level.USER, info.user), asked.now)
+    return prompt.known(runtime, info.scope, info.agent, asked, files)
+
+
+def keep(runtime: Runtime, scope: Scope, messages: Sequence[Message], spent: ModelUsage | None = None) -> Kept:
+    """Messages and their bill in one transaction, found by search once it is committed."""
+    last_is_new = False
+
+    def beside(tx: Tx, new: list[Message]) -> None:
+        nonlocal last_is_new
+        last_is_new = bool(new)
+        if spent is not None and new:
+            bill.add(tx, scope, spent)
+
+    stored = history.extend(runtime, scope, messages, beside=beside)
+    return Kept(stored, last_is_new)
+
+
+def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) -> None:
+    """The turn's line in the notes of its day, where the store has a folder for them."""
+    settings = runtime.config.notes
+    if runtime.folder is None or not (settings.enabled and settings.write_daily):
+        return
+    assert reply.created_at is not None
+    notes.Notes.of(runtime, Space(info.tenant, Level.USER, info.user)).add(asked.text, reply.text, reply.created_at)
+
+
+def _answering(key: str | None) -> str | None:
+    """A turn that is repeated under its key finds its reply again, too."""
+    return None if key is None else optional_name(f"{key}/reply", "idempotency_key")
