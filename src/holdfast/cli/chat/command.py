@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.options import UsageError, command
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.providers.llm import Llm
 
 CHANNEL, CHAT = "tui", "local"
+_TOLD = ("holdfast.turn", "holdfast.context")
 
 
 def add(commands: Any) -> None:
@@ -30,9 +33,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--max-tokens", metavar="N", type=_whole, help="tokens of a context at most (default: context.max_tokens)"
     )
-    parser.add_argument(
-        "--window", metavar="N", type=_whole, help="tokens the model reads (default: compact.window)"
-    )
+    parser.add_argument("--window", metavar="N", type=_whole, help="tokens the model reads (default: compact.window)")
 
 
 def _whole(text: str) -> int:
@@ -53,9 +54,25 @@ def run(args: Namespace) -> int:
         screen = JsonScreen(sys.stdout) if args.json else Screen.of(sys.stdout)
         session = hf.session(CHANNEL, args.chat, user=args.user, agent=args.agent)
         limits = Limits.of(hf.config, args.max_tokens, args.window)
-        with Stopper() as stopper:
+        with _quiet(args), Stopper() as stopper:
             Chat(hf, session, llm, limits, screen, Lines(sys.stdin, screen), stopper).run(location(args))
     return 0
+
+
+@contextmanager
+def _quiet(args: Namespace) -> Iterator[None]:
+    """What a turn had to go without is said in the chat; the log need not say it once more."""
+    import logging
+
+    loggers = [] if args.verbose else [logging.getLogger(name) for name in _TOLD]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def _config(args: Namespace) -> Config:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,9 @@ from holdfast.cli.chat.lines import Lines
 from holdfast.cli.chat.prompt import SYSTEM, messages_of
 from holdfast.cli.chat.screen import Screen
 from holdfast.cli.chat.stopping import Stopped, Stopper
-from holdfast.cli.verbs import context_lines
+from holdfast.cli.verbs import left_out
 from holdfast.context.assemble import budget_of
-from holdfast.domain.context import Context
+from holdfast.domain.context import Context, Dropped
 from holdfast.domain.session import State
 from holdfast.domain.tokens import estimate
 from holdfast.errors import HoldfastError, ProviderError, SessionNotFound
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NO_MODEL = "no model: showing what memory would give"
 _ASK_WITHOUT_MODEL = "No model to ask: name one with --llm or the setting llm.model. Memory would have given it:"
+NOTHING_KNOWN = "Memory knows nothing that helps."
 _REPLY = 1024  # tokens of a reply at most, where none are kept free for it
 
 
@@ -120,35 +121,49 @@ class Chat:
         self.screen.done("command", command=name)
 
     def _turn(self, text: str) -> None:
-        told: dict[str, Any] = {"message": None, "reply": None, "stopped": False, "usage": None}
+        told: dict[str, Any] = {"message": None, "context": None, "reply": None, "stopped": False, "usage": None}
         try:
             self._stay_live()
-            with self.lines.watched(self._stopper.ask if self.llm else _nothing):
+            with self._watched():
                 self._held(text, told)
         except Stopped:
             told["stopped"] = True
-            self.screen.note("Stopped. What you said is kept; the reply is not.")
+            kept = "What you said is kept, the reply is not." if _is_kept(told) else "Nothing of this turn is kept."
+            self.screen.note(f"Stopped. {kept}")
         except HoldfastError as error:
             self.screen.fault(str(error), error.code)
         self.screen.done("turn", **told)
+
+    def _watched(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.llm is None else self.lines.watched(self._stopper.ask)
 
     def _held(self, text: str, told: dict[str, Any]) -> None:
         limits = self.limits
         with self.session.turn(text, max_tokens=limits.max_tokens, model_window=limits.model_window) as turn:
             self.context = turn.context
-            told["message"], told["context"] = shapes.message(turn.message), shapes.context(turn.context)
-            for failed in turn.failed:
-                self.screen.note(f"memory goes without {failed.what}: {failed.reason}")
+            told["message"], told["context"] = shapes.message(turn.message), self._context_told(turn.context)
+            self._note_failed(turn.failed)
             if turn.compacted is not None and turn.compacted.done:
                 self.screen.note(commands.compacted_line(turn.compacted))
             if self.llm is None:
-                self.screen.say(_ASK_WITHOUT_MODEL, *context_lines(turn.context))
+                self.screen.say(_ASK_WITHOUT_MODEL, *memory_lines(turn.context))
                 return
             whole = self._answered(self.llm, turn.context)
             told["usage"] = usage_of(self.llm, whole)
-            turn.reply(whole.text, usage=told["usage"])
-            told["reply"] = whole.text
+            before = len(turn.failed)
+            kept = turn.reply(whole.text, usage=told["usage"])
+            told["reply"] = None if kept is None else whole.text
             self._remark(whole)
+            self._note_failed(turn.failed[before:])
+
+    def _context_told(self, context: Context) -> dict[str, Any]:
+        told = {**shapes.context(context), "budget": self.limits.budget}
+        told["messages"] = len(context.messages)
+        return told
+
+    def _note_failed(self, failed: Sequence[Dropped]) -> None:
+        for entry in failed:
+            self.screen.note(f"memory goes without {entry.what}: {entry.reason}")
 
     def _answered(self, llm: Llm, context: Context) -> Completion:
         timeout, began = self.hf.config.llm.timeout_s, time.monotonic()
@@ -215,5 +230,11 @@ def shown_place(place: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
 
 
-def _nothing() -> None:
-    pass
+def memory_lines(context: Context) -> list[str]:
+    """What would have stood before the conversation."""
+    size = f"{show.quantity(len(context.messages), 'message')}, about {context.tokens:,} tokens with what is below"
+    return [size, *left_out(context.dropped), *(context.text.split("\n") if context.text else [NOTHING_KNOWN])]
+
+
+def _is_kept(told: dict[str, Any]) -> bool:
+    return told["message"] is not None and bool(told["message"]["sequence"])
