@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.providers.llm import Llm
 
 CHANNEL, CHAT = "tui", "local"
-_TOLD = ("holdfast.turn", "holdfast.context")
+_TOLD = ("holdfast.turn", "holdfast.context", "holdfast.notes")
 
 
 def add(commands: Any) -> None:

@@ -14,7 +14,7 @@ from typing import TextIO
 from holdfast.cli.chat.screen import Screen
 
 STOP = "/stop"
-PROMPT, MORE = "> ", "… "
+PROMPT, MORE = "> ", "... "
 _YES, _NO = ("y", "yes"), ("n", "no")
 _PIECE = 1 << 16
 
@@ -99,7 +99,7 @@ class Lines:
 
     def _read(self, prompt: str) -> str | None:
         if self._edits and not self._bytes:
-            return _edited(self._screen.prompt(prompt))
+            return None if self._ended else _edited(self._screen.prompt(prompt))
         if self.terminal:
             print(prompt, end="", file=sys.stdout if self._screen.terminal else sys.stderr, flush=True)
         if self._fd is None:

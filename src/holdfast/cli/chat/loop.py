@@ -78,13 +78,12 @@ class Chat:
         while not self.over:
             text = self._next()
             if text is None:
+                self._end_prompt()
                 break
             if text.startswith("/"):
                 self._obey(text)
             elif text.strip():
                 self._turn(text)
-        if self.lines.terminal:
-            self.screen.note("Bye.")
 
     def _begin(self, place: str) -> None:
         info, model = self.session.info, NO_MODEL if self.llm is None else f"model {self.llm.name}"
@@ -101,7 +100,7 @@ class Chat:
             except KeyboardInterrupt:
                 if not self.lines.terminal:
                     raise
-                self.screen.say("")
+                self._end_prompt()
                 self.screen.note("Ctrl-D or /quit leaves the chat.")
 
     def confirm(self, question: str) -> bool:
@@ -109,8 +108,13 @@ class Chat:
             with self._stopper.prompt():
                 return self.lines.confirm(question)
         except KeyboardInterrupt:
-            self.screen.say("")
+            self._end_prompt()
             return False
+
+    def _end_prompt(self) -> None:
+        """No Enter has ended the line of a prompt that was left by a key."""
+        if self.lines.terminal:
+            self.screen.break_line()
 
     def _obey(self, text: str) -> None:
         try:
@@ -128,6 +132,7 @@ class Chat:
                 self._held(text, told)
         except Stopped:
             told["stopped"] = True
+            self.screen.break_line()
             kept = "What you said is kept, the reply is not." if _is_kept(told) else "Nothing of this turn is kept."
             self.screen.note(f"Stopped. {kept}")
         except HoldfastError as error:

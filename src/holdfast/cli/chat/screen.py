@@ -45,6 +45,11 @@ class Screen:
         """The end of a turn or a command."""
         self._end_line()
 
+    def break_line(self) -> None:
+        """At a terminal the key that was pressed stands there: what comes next begins a line."""
+        self._inside = self._inside or self.terminal
+        self._end_line()
+
     def prompt(self, text: str) -> str:
         """How a prompt looks: bold. Between \\x01 and \\x02 is what takes no room on the line."""
         return f"\x01{_BOLD}\x02{text}\x01{_PLAIN}\x02" if self._colour else text

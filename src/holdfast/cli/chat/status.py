@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from holdfast.cli.chat.loop import Chat
 
 _HITS = 3  # hits that are shown, of those in the last context
-_WIDTH = 60  # of a hit's text
 
 
 def status_lines(chat: Chat) -> list[str]:
@@ -67,5 +66,5 @@ def _context(context: Context, budget: int) -> list[str]:
 def _hit(hit: Hit) -> str:
     source = hit.source
     where = f"#{source.first_sequence} of {source.session_id}" if source.session_id else source.id
-    text = show.cut(show.one_line(hit.text), _WIDTH)
-    return show.one_line(f"{hit.score:.3f}  {source.kind.value} {where}, {speaker(hit)}: {text}")
+    line = show.one_line(f"{hit.score:.3f} {source.kind.value} {where}, {speaker(hit)}: {hit.text}")
+    return show.cut(line, show.screen() - 4)
