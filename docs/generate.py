@@ -62,6 +62,10 @@ def configuration() -> Iterator[str]:
         "FILE`. In the environment `search.k` is `HOLDFAST_SEARCH_K`. A name nobody knows is an error that suggests "
         "the right one."
     )
+    yield (
+        "Settings for one agent stand under its name and take the place of the general ones: `[agents.coder.context]`, "
+        "or `overrides={'agents.coder.context.max_tokens': 8000}`. See [several agents](../how-to/agents.md)."
+    )
     section = ""
     rows: list[str] = []
     for key, allowed, default, doc in Config.describe():
@@ -160,14 +164,14 @@ def _children(parser: Parser) -> Iterator[Parser]:
 def python() -> Iterator[str]:
     yield "# Python"
     yield "Everything here is imported from `holdfast`. Times are `datetime`s with a time zone; one without is refused."
-    for name in ("Holdfast", "Session"):
+    for name in ("Holdfast", "Session", "Turn"):
         yield f"## {name}"
         yield from _class(getattr(holdfast, name))
     yield "## Session.kv"
     yield from _class(KeyValues)
     yield "## Holdfast.long_term"
     yield from _class(LongTerm)
-    yield "## AsyncHoldfast and AsyncSession"
+    yield "## AsyncHoldfast, AsyncSession and AsyncTurn"
     yield (
         "The same methods with the same arguments, awaited: `await AsyncHoldfast.open(…)`, `await hf.session(…)`, "
         "`await s.append(…)`. What a session handle knows without asking the store (`s.id`, `s.key`, `s.state`, …) "

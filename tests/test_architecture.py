@@ -22,7 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("storage", "providers"),
     ("write", "recall", "context", "compact", "learn", "policy", "session", "files", "schedule"),
     ("runtime",),
-    ("prompt", "history"),
+    ("agents", "prompt", "history"),
     ("notes",),
     ("items",),
     ("compaction",),

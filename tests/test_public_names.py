@@ -9,6 +9,7 @@ def test_the_public_names_are_exactly_these() -> None:
     assert holdfast.__all__ == [
         "AsyncHoldfast",
         "AsyncSession",
+        "AsyncTurn",
         "Compacted",
         "Config",
         "Context",
@@ -28,6 +29,7 @@ def test_the_public_names_are_exactly_these() -> None:
         "Summary",
         "TextPart",
         "ToolCall",
+        "Turn",
         "Usage",
     ]
     assert holdfast.__all__ == sorted(set(holdfast.__all__))

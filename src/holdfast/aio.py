@@ -296,6 +296,10 @@ class AsyncHoldfast:
         """The same store seen as another tenant, with nothing in common but the file."""
         return AsyncHoldfast(self._sync.tenant(name), self._pool)
 
+    async def agent(self, name: str) -> AsyncHoldfast:
+        """Memory as this agent has it: with its settings, in its own store if it has one, or kept nowhere at all."""
+        return AsyncHoldfast(await self._pool.run(partial(self._sync.agent, name)), self._pool)
+
     def long_term(self, user: str) -> AsyncLongTerm:
         """The user's MEMORY.md: ``await hf.long_term(user="alice").read()``."""
         return AsyncLongTerm(self._sync.long_term(user), self._pool)

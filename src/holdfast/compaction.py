@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from holdfast import prompt
 from holdfast.compact import due
 from holdfast.compact.due import Load, Plan, Reason
@@ -29,22 +31,32 @@ def compact_if_due(runtime: Runtime, scope: Scope, window: int | None = None) ->
     return _roller(runtime, scope, window).roll(lambda load: due.due(load, window, limits), idle)
 
 
-def context(
+class Covering(NamedTuple):
+    """A context, and what was condensed so that it leaves nothing untold."""
+
+    context: Context
+    compacted: tuple[Compacted, ...] = ()
+
+
+def covering(
     runtime: Runtime,
     scope: Scope,
     asked: Asked,
     known: Known,
     window: int | None = None,
     unsaved: Message | None = None,
-) -> Context:
+) -> Covering:
     """A context in which every message is found: among its messages, or in the range of its summary."""
+    done: tuple[Compacted, ...] = ()
     found = laid_out(runtime, scope, asked, known, unsaved)
     # The longer summary takes room itself. What it pushes out is condensed in a second round, and all of it then.
     for everything in (False, True) if _covers(runtime) else ():
-        if not _cover_left_out(runtime, scope, window, found, everything=everything).done:
+        compacted = _cover_left_out(runtime, scope, window, found, everything=everything)
+        if not compacted.done:
             break
+        done = (*done, compacted)
         found = laid_out(runtime, scope, asked, known, unsaved)
-    return found
+    return Covering(found, done)
 
 
 def laid_out(runtime: Runtime, scope: Scope, asked: Asked, known: Known, unsaved: Message | None = None) -> Context:

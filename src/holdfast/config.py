@@ -16,6 +16,7 @@ from holdfast.domain.times import zone_named
 from holdfast.errors import ConfigError, InvalidInput, InvalidKey
 
 _BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+AGENTS = "agents"  # where settings of single agents stand
 _NUMBERS = {int: "an integer", float: "a number"}
 _OTHERS = {bool: "true or false", str: "a name"}
 
@@ -91,6 +92,21 @@ class Session(_Section):
     transcript_cap: int = setting(500, "messages a transcript shows at most", 1, 1_000_000)
     default_agent: str = setting("assistant", "the agent of a session that names none")
     import_snapshot: bool = setting(True, "a sessions.json found in the data folder is imported once")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory(_Section):
+    """Whether and where an agent's memory is kept; mostly set for one agent: ``[agents.NAME.memory]``."""
+
+    enabled: bool = setting(True, "off: every call is accepted and nothing is kept")
+    place: Literal["shared", "own"] = setting(
+        "shared",
+        "shared: in the store that was opened; own: in a folder of its own, agents/NAME/ below it",
+        choices=("shared", "own"),
+    )
+    file_stores: str = setting(
+        "basic_session", "store types of a session kept as plain files, separated by commas; the first that can answers"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +267,26 @@ class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
 
-_KINDS: tuple[Any, ...] = (Storage, Session, Context, Compact, Chunks, Documents, Embedding, Llm, Notes, Search, Aio)
+_KINDS: tuple[Any, ...] = (
+    Storage,
+    Session,
+    Memory,
+    Context,
+    Compact,
+    Chunks,
+    Documents,
+    Embedding,
+    Llm,
+    Notes,
+    Search,
+    Aio,
+)
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
 }
+_OF_A_STORE = ("storage", "chunks", "embedding", "documents")  # one for all agents that share it
+_OF_A_PROCESS = ("aio",)
 _KEYS = [f"{section}.{key}" for section, settings in _SETTINGS.items() for key in settings]
 
 
@@ -263,6 +294,7 @@ _KEYS = [f"{section}.{key}" for section, settings in _SETTINGS.items() for key i
 class Config:
     storage: Storage = field(default_factory=Storage)
     session: Session = field(default_factory=Session)
+    memory: Memory = field(default_factory=Memory)
     context: Context = field(default_factory=Context)
     compact: Compact = field(default_factory=Compact)
     chunks: Chunks = field(default_factory=Chunks)
@@ -272,6 +304,25 @@ class Config:
     notes: Notes = field(default_factory=Notes)
     search: Search = field(default_factory=Search)
     aio: Aio = field(default_factory=Aio)
+    agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
+
+    def __post_init__(self) -> None:
+        given: list[tuple[object, object]] = list(self.agents.items())
+        for name, settings in given:
+            where = f"agents.{_agent_name(name)}"
+            if not isinstance(settings, Config) or settings.agents:
+                raise ConfigError(f"{where} must be a Config without agents")
+            shared = settings.memory.place == "shared"
+            for section in (*(_OF_A_STORE if shared else ()), *_OF_A_PROCESS):
+                if getattr(settings, section) != getattr(self, section):
+                    raise ConfigError(
+                        f"{where}.{section} must be what {section} is"
+                        + (f": the agent shares the store; {where}.memory.place = 'own' parts them" * shared)
+                    )
+
+    def of_agent(self, name: str | None) -> Config:
+        """The settings for an agent: its own where it has some."""
+        return self if name is None else self.agents.get(name, self)
 
     @classmethod
     def load(
@@ -282,14 +333,20 @@ class Config:
         overrides: Mapping[str, Any] | None = None,
     ) -> Config:
         """Reads only what is given: the command line passes os.environ; ``overrides`` maps "section.key" to a value."""
-        chosen: dict[str, dict[str, Any]] = {section: {} for section in _SETTINGS}
+        chosen: dict[str | None, _Chosen] = {None: {section: {} for section in _SETTINGS}}
         layers = (_from_file(path) if path is not None else (), _from_env(env or {}), _from_overrides(overrides or {}))
-        for where, section, key, value in (given for layer in layers for given in layer):
+        for where, agent, section, key, value in (given for layer in layers for given in layer):
             known = _SETTINGS[section].get(key)
             if known is None:
                 raise ConfigError(f"{where}: {section}.{key} is not a setting{_suggestion(f'{section}.{key}', _KEYS)}")
-            chosen[section][key] = known.check(value, f"{where}: {section}.{key}")
-        return cls(**{name: kind(**chosen[name]) for name, kind in _SECTIONS.items()})
+            own = chosen.setdefault(agent, {section: {} for section in _SETTINGS})
+            own[section][key] = known.check(value, f"{where}: {f'agents.{agent}.' if agent else ''}{section}.{key}")
+        general = chosen.pop(None)
+        agents = {
+            str(name): cls(**_sections({section: {**general[section], **own[section]} for section in _SETTINGS}))
+            for name, own in chosen.items()
+        }
+        return cls(**_sections(general), agents=agents)
 
     @staticmethod
     def describe() -> Iterator[tuple[str, str, Any, str]]:
@@ -299,7 +356,19 @@ class Config:
                 yield f"{section}.{key}", known.allowed, known.default, known.doc
 
 
-_Given = Iterator[tuple[str, str, str, Any]]  # where it stands, section, key, value
+_Given = Iterator[tuple[str, str | None, str, str, Any]]  # where it stands, agent, section, key, value
+_Chosen = dict[str, dict[str, Any]]
+
+
+def _sections(chosen: _Chosen) -> dict[str, Any]:
+    return {name: kind(**chosen[name]) for name, kind in _SECTIONS.items()}
+
+
+def _agent_name(name: object) -> str:
+    try:
+        return checked_name(name, "an agent's name")
+    except InvalidKey as error:
+        raise ConfigError(str(error)) from None
 
 
 def _from_file(path: str | PathLike[str]) -> _Given:
@@ -314,12 +383,23 @@ def _from_file(path: str | PathLike[str]) -> _Given:
     tree = (_yaml if file.suffix in {".yaml", ".yml"} else _toml)(content, where)
     if not isinstance(tree, Mapping):
         raise ConfigError(f"{where}: holds {type(tree).__name__}, not sections with settings")
+    agents = tree.get(AGENTS)
+    yield from _from_tree({name: table for name, table in tree.items() if name != AGENTS}, where)
+    if agents is not None and not isinstance(agents, Mapping):
+        raise ConfigError(f"{where}: {AGENTS} holds a table for each agent, not {agents!r}")
+    for name, own in (agents or {}).items():
+        if not isinstance(own, Mapping):
+            raise ConfigError(f"{where}: {AGENTS}.{name} holds sections with settings, not {own!r}")
+        yield from _from_tree(own, where, _agent_name(name))
+
+
+def _from_tree(tree: Mapping[Any, Any], where: str, agent: str | None = None) -> _Given:
     for section, table in tree.items():
         name = _known_section(section, where)
         settings = {} if table is None else table  # a YAML section may have all its settings commented out
         if not isinstance(settings, Mapping):
             raise ConfigError(f"{where}: {name} is a section that holds settings, not {table!r}")
-        yield from ((where, name, str(key), value) for key, value in settings.items())
+        yield from ((where, agent, name, str(key), value) for key, value in settings.items())
 
 
 def _toml(content: bytes, where: str) -> object:
@@ -354,20 +434,25 @@ def _from_env(env: Mapping[str, str]) -> _Given:
             continue
         if name in variables:
             section, _, key = variables[name]
-            yield name, section, key, _SETTINGS[section][key].parse(text)
+            yield name, None, section, key, _SETTINGS[section][key].parse(text)
         elif name.startswith("HOLDFAST_") and (name.startswith(prefixes) or _suggestion(name, variables, 0.9)):
             raise ConfigError(f"environment: {name} is not a setting{_suggestion(name, variables)}")
 
 
 def _from_overrides(overrides: Mapping[str, Any]) -> _Given:
+    """``section.key``, or ``agents.NAME.section.key`` for one agent, whose name may have dots too."""
     for name, value in overrides.items():
-        section, _, key = name.partition(".")
-        yield "override", _known_section(section, "override"), key, value
+        agent, setting_name = None, name
+        if name.startswith(f"{AGENTS}.") and name.count(".") >= 3:
+            agent, section, key = name.removeprefix(f"{AGENTS}.").rsplit(".", 2)
+            agent, setting_name = _agent_name(agent), f"{section}.{key}"
+        section, _, key = setting_name.partition(".")
+        yield "override", agent, _known_section(section, "override"), key, value
 
 
 def _known_section(section: object, where: str) -> str:
     if section not in _SETTINGS:
-        raise ConfigError(f"{where}: {section} is not a section{_suggestion(str(section), _SETTINGS)}")
+        raise ConfigError(f"{where}: {section} is not a section{_suggestion(str(section), (*_SETTINGS, AGENTS))}")
     return str(section)
 
 

@@ -57,10 +57,10 @@ class KeyValues:
 
 class Session:
     def __init__(self, runtime: Runtime, info: SessionInfo) -> None:
-        self._runtime = runtime
+        self._runtime = runtime.holding(info)
         self._info = info
         self._scope = info.scope
-        self.kv = KeyValues(runtime, info.scope)
+        self.kv = KeyValues(self._runtime, info.scope)
 
     def __repr__(self) -> str:
         return f"<Session {self.key} {self.id} of {self.user}, {self.state}>"
@@ -201,7 +201,7 @@ class Session:
             return prompt.context(self._runtime, self._scope, self.agent, asked, files)
         known = prompt.known(self._runtime, self._scope, self.agent, asked, files)
         compaction.compact_if_due(self._runtime, self._scope, model_window)
-        return compaction.context(self._runtime, self._scope, asked, known, model_window)
+        return compaction.covering(self._runtime, self._scope, asked, known, model_window).context
 
     def turn(
         self,

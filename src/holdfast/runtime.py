@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 
@@ -16,6 +16,7 @@ from holdfast.domain.ids import uuid7
 from holdfast.domain.job import EMBED, Job
 from holdfast.domain.message import Message
 from holdfast.domain.scope import Space
+from holdfast.domain.session import SessionInfo
 from holdfast.domain.times import Clock
 from holdfast.domain.tokens import TokenCounter, estimate
 from holdfast.errors import InvalidInput, StoreReadOnly
@@ -27,6 +28,7 @@ from holdfast.schedule.worker import Handler, Worker
 from holdfast.storage.analysis import embedded_text
 from holdfast.storage.base import Store, Wanted
 from holdfast.storage.cache import Caches
+from holdfast.storage.forgetful import Forgetful
 from holdfast.write.embed import PATIENCE, embed_missing
 
 DATABASE = "holdfast.db"
@@ -44,6 +46,11 @@ class Runtime:
     folder: Path | None
     count: TokenCounter = estimate
     llm: Llm | None = None
+    forgetful: Forgetful | None = None  # the store, where memory is switched off
+
+    def holding(self, info: SessionInfo) -> Runtime:
+        """For a session's handle: where nothing is kept, the session is there as long as a call lasts."""
+        return self if self.forgetful is None else replace(self, store=self.forgetful.holding(info))
 
     def cost(self, message: Message) -> int:
         """What a message costs in a prompt. The estimate was stored with it; another counter counts anew."""
@@ -91,6 +98,12 @@ def running(
     return Runtime(store, config, clock, embedding, worker, folder, count, llm)
 
 
+def forgetting(config: Config, clock: Clock, count: TokenCounter, llm: Llm | None) -> Runtime:
+    """Everything as ever, and nothing stays: memory that is switched off."""
+    store = Forgetful(open_store(":memory:", config, clock, Caches(0))[0])
+    return Runtime(store, config, clock, None, Worker(store, clock, {}), None, count, llm, store)
+
+
 def embedder_job(store: Store, embedding: Embedding, stop: Event) -> Handler:
     def run(job: Job) -> bool:
         # Each try passes over more texts that cannot be embedded, so that they do not hold up the others for good.
@@ -114,23 +127,24 @@ def chosen_llm(given: Llm | None, config: Config) -> Llm | None:
     return given or llm_named(settings.model, api_key=os.environ.get(key))
 
 
-def open_store(location: str, config: Config, clock: Clock) -> tuple[Store, Path | None]:
+def open_store(location: str, config: Config, clock: Clock, caches: Caches | None = None) -> tuple[Store, Path | None]:
     """The store behind a folder, a file, ``:memory:`` or a PostgreSQL address, and its folder if it has one."""
+    kept = caches or Caches(config.search.cache_mb)
     if location.startswith(("postgresql://", "postgres://")):
         from holdfast.storage.postgres.store import PostgresStore  # late: the driver is an extra
 
-        return PostgresStore(location, config.storage, clock, Caches(config.search.cache_mb)), None
+        return PostgresStore(location, config.storage, clock, kept), None
     if "://" in location:
         raise InvalidInput(f"{location!r} is neither a folder nor postgresql://…; those are the stores there are")
     from holdfast.storage.sqlite.store import SqliteStore
 
     if location == ":memory:":
-        return SqliteStore(location, config.storage, clock, Caches(config.search.cache_mb)), None
+        return SqliteStore(location, config.storage, clock, kept), None
     try:
         file = database_file(Path(location).expanduser())
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(f"{location[:80]!r} names no place a store could be: {error}") from error
-    return SqliteStore(str(file), config.storage, clock, Caches(config.search.cache_mb)), file.parent
+    return SqliteStore(str(file), config.storage, clock, kept), file.parent
 
 
 def database_file(path: Path) -> Path:

@@ -53,7 +53,7 @@ class Turn:
         self._steps: list[Message] = []
         self._reply: Message | None = None
         self._answering = _answering(message.idempotency_key)
-        self._compacted: Compacted | None = None
+        self._compacted: tuple[Compacted, ...] = ()
         self._kept = False
         self._open = False
         self._failed: list[Dropped] = []
@@ -76,8 +76,8 @@ class Turn:
 
     @property
     def compacted(self) -> Compacted | None:
-        """What became of condensing history before this turn; None where that failed."""
-        return self._compacted
+        """What was condensed last to make room for this turn; None where nothing had to be."""
+        return self._compacted[-1] if self._compacted else None
 
     @property
     def failed(self) -> tuple[Dropped, ...]:
@@ -92,7 +92,7 @@ class Turn:
         known = self._step("what memory knows", lambda: recollect(self._runtime, self._info, self._asked), Known())
         self._failed += [*known.texts.failed, *known.failed]
         self._message, self._kept = self._ask()
-        self._compacted = self._step("condensing history", self._condense, None)
+        self._compacted = self._step("condensing history", self._condense, ())
         self._context = self._lay_out(known)
         self._open = True
         return self
@@ -103,19 +103,21 @@ class Turn:
             return kept.messages[0], True
         return replace(self._message, created_at=self._message.created_at or self._asked.now), False
 
-    def _condense(self) -> Compacted:
-        return compaction.compact_if_due(self._runtime, self._info.scope, self._window)
+    def _condense(self) -> tuple[Compacted, ...]:
+        compacted = compaction.compact_if_due(self._runtime, self._info.scope, self._window)
+        return (compacted,) if compacted.done else ()
 
     def _lay_out(self, known: Known) -> Context:
         runtime, scope, asked = self._runtime, self._info.scope, self._asked
-        unsaved = None if self._kept else self._message
+        unsaved = None if self._kept and runtime.forgetful is None else self._message
         whole = self._step(
             "telling all of the history",
-            lambda: compaction.context(runtime, scope, asked, known, self._window, unsaved),
+            lambda: compaction.covering(runtime, scope, asked, known, self._window, unsaved),
             None,
         )
         if whole is not None:
-            return whole
+            self._compacted += whole.compacted
+            return whole.context
         as_it_stands = self._step(
             "the conversation", lambda: compaction.laid_out(runtime, scope, asked, known, unsaved), None
         )

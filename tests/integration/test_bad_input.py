@@ -195,6 +195,7 @@ MEMORY: dict[str, dict[str, Any]] = {
     "backup": {"path": "BACKUP"},
     "doctor": {},
     "tenant": {"name": "other"},
+    "agent": {"name": "other"},
     "stats": {},
     "run_jobs": {},
     "start_worker": {},
@@ -215,6 +216,7 @@ SESSION: dict[str, dict[str, Any]] = {
     "messages": {},
     "restore": {},
     "context": {},
+    "turn": {"content": "hello"},
     "set_summary": {"text": "s", "upper_sequence": 1},
     "swap_summary": {"text": "s", "upper_sequence": 1, "expected_epoch": 0},
     "compact": {},
@@ -295,6 +297,9 @@ def attempt(call: Callable[..., Any], name: str, arguments: dict[str, Any]) -> B
     try:
         if name == "Holdfast.update":
             call(arguments.pop("id"), **arguments)
+        elif name == "Session.turn":
+            with call(**arguments) as turn:
+                turn.reply("hi")
         else:
             call(**arguments)
     except Exception as error:

@@ -353,6 +353,20 @@ def _context(world: World, me: Owner) -> Seen:
             yield forged.context("secret"), set()
 
 
+def _turn(world: World, me: Owner) -> Seen:
+    """What a context sees; and a forged handle keeps nothing of the message it is given."""
+    assert me.session
+    handle = world.on(me).load_session(me.session)
+    shared = world.among(me.tenant, user=None, agent=None) | world.among(me.tenant, user=None, agent=me.agent)
+    with handle.turn("secret") as turn:
+        yield turn.context, shared | world.of_user(me.tenant, me.user)
+    for forged in forgeries(world, handle.info):
+        before = world.rows()
+        with pytest.raises(SessionNotFound), forged.turn("secret") as turn:
+            turn.reply("mine now")
+        assert world.rows() == before
+
+
 def _list_files(world: World, me: Owner) -> Seen:
     """Only a store with a folder has any."""
     for answer, allowed in _own(lambda session: session.list_files())(world, me):
@@ -427,6 +441,7 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Session.count": _own(lambda session: (session.count(), session.id)),
     "Session.restore": _own(lambda session: session.restore()),
     "Session.context": _context,
+    "Session.turn": _turn,
     "Session.summary": _own(lambda session: session.summary()),
     "Session.working_memory": _own(lambda session: session.working_memory),
     "Session.transcript": _own(lambda session: session.transcript()),
@@ -577,7 +592,7 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
 
 # What reads and writes nobody's memory, and why.
 NEITHER = {
-    **dict.fromkeys(("open", "close", "tenant", "config"), "the store as a whole"),
+    **dict.fromkeys(("open", "close", "tenant", "agent", "config"), "the store as a whole"),
     **dict.fromkeys(("doctor", "backup", "stats"), "for whoever runs the store; the last counts and names nobody"),
     **dict.fromkeys(("run_jobs", "start_worker"), "for whoever runs the store; each job has its own space"),
     "session": "finds or makes one's own: test_the_same_chat_is_another_session_for_everybody",

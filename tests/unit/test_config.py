@@ -158,7 +158,8 @@ def test_an_overlap_as_long_as_the_chunk_is_refused():
 
 
 def test_describe_covers_every_field():
-    held = {f"{section.name}.{key}" for section in fields(Config) for key in _keys(getattr(Config(), section.name))}
+    sections = [section.name for section in fields(Config) if section.name != "agents"]
+    held = {f"{section}.{key}" for section in sections for key in _keys(getattr(Config(), section))}
     rows = list(Config.describe())
     assert {key for key, *_ in rows} == held
     assert all(kind and doc for _, kind, _, doc in rows)

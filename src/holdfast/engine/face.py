@@ -6,12 +6,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
+from holdfast.agents import Agents
 from holdfast.config import Config
 from holdfast.domain.scope import DEFAULT_TENANT, Home, Level, Scope, home_of
 from holdfast.domain.session import SessionInfo
 from holdfast.domain.text import checked_name, shown
 from holdfast.errors import InvalidInput, SessionNotFound
-from holdfast.runtime import Runtime
 from holdfast.storage.base import Tx
 from holdfast.write import remember as memory
 
@@ -19,8 +19,10 @@ T = TypeVar("T")
 
 
 class Face:
-    def __init__(self, runtime: Runtime, tenant: str = DEFAULT_TENANT) -> None:
-        self._runtime = runtime
+    def __init__(self, agents: Agents, tenant: str = DEFAULT_TENANT, agent: str | None = None) -> None:
+        self._agents = agents
+        self._agent = agent  # whose settings and store these are; None for all that have none of their own
+        self._runtime = runtime = agents.runtime(agent)
         self._tenant = checked_name(tenant, "tenant")
         self._cut = memory.Cutter(runtime.config.chunks)
 
@@ -29,7 +31,12 @@ class Face:
         return self._runtime.config
 
     def _scope(self, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
+        if agent is not None and self._is_elsewhere(agent):
+            raise InvalidInput(f"what agent {agent!r} knows is kept apart: ask hf.agent({agent!r})")
         return Scope.of(self._tenant, user=user, agent=agent, session=session)
+
+    def _is_elsewhere(self, agent: str) -> bool:
+        return self._agents.runtime(agent).store is not self._runtime.store
 
     def _home(self, user: str | None, agent: str | None, session: str | None, scope: str | None) -> Home:
         """The one level a memory belongs to. A session's user is looked up, so that a session alone is enough."""

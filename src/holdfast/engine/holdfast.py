@@ -7,6 +7,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Self
 
+from holdfast.agents import Agents, Given
 from holdfast.config import Config
 from holdfast.domain.scope import DEFAULT_TENANT
 from holdfast.domain.text import checked_name, checked_path
@@ -22,7 +23,6 @@ from holdfast.errors import ConfigError
 from holdfast.providers.counter import checked_counter
 from holdfast.providers.embedder import Embedder, checked_embedder
 from holdfast.providers.llm import Llm, checked_llm
-from holdfast.runtime import chosen_embedding, chosen_llm, open_store, running
 
 
 class Holdfast(Sessions, Asking, Records, Documents, Notes, Keeping):
@@ -52,22 +52,16 @@ class Holdfast(Sessions, Asking, Records, Documents, Notes, Keeping):
         checked_name(tenant, "tenant")
         checked_embedder(embedder)
         checked_llm(llm)
-        embedding, count = chosen_embedding(embedder, settings), checked_counter(counter)
-        model = chosen_llm(llm, settings)
-        store, folder = open_store(checked_path(location, "the store's place"), settings, now)
-        try:
-            opened = cls(running(store, settings, now, embedding, folder, count, model), tenant)
-        except BaseException:  # why: whatever stopped the opening, the store must not stay open
-            store.close()
-            raise
+        place = checked_path(location, "the store's place")
+        agents = Agents(settings, Given(place, now, checked_counter(counter), embedder, llm))
+        opened = cls(agents, tenant)
         if settings.session.import_snapshot:
             opened._import_found()
         return opened
 
     def close(self) -> None:
-        """Finish what is being written and close the store. Closing twice is fine."""
-        self._runtime.worker.stop()
-        self._runtime.store.close()
+        """Finish what is being written and close the store, and those of agents that have their own. Twice is fine."""
+        self._agents.close()
 
     def __enter__(self) -> Self:
         return self
@@ -82,4 +76,11 @@ class Holdfast(Sessions, Asking, Records, Documents, Notes, Keeping):
 
     def tenant(self, name: str) -> Holdfast:
         """The same store seen as another tenant, with nothing in common but the file."""
-        return Holdfast(self._runtime, name)
+        return Holdfast(self._agents, name, self._agent)
+
+    def agent(self, name: str) -> Holdfast:
+        """Memory as this agent has it: with its settings, in its own store if it has one, or kept nowhere at all.
+
+        ``hf.session(agent=…)`` finds the right one by itself. All are closed together.
+        """
+        return Holdfast(self._agents, self._tenant, checked_name(name, "agent"))

@@ -45,6 +45,8 @@ class Keeping(Face):
             new_id=self._runtime.new_id,
             kv_cap=caps.kv_cap,
             transcript_cap=caps.transcript_cap,
+            store_types=[name.strip() for name in self.config.memory.file_stores.split(",")],
+            agent=self._agent or caps.default_agent,
         )
 
     def import_snapshot(self, path: str | PathLike[str]) -> Imported:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from holdfast.domain.keys import SessionKey, user_for
 from holdfast.domain.session import SessionInfo, SessionQuery, State
-from holdfast.domain.text import checked_choice, optional_name
+from holdfast.domain.text import checked_choice, checked_name, optional_name
 from holdfast.domain.times import checked_ttl
 from holdfast.domain.values import checked_metadata, checked_number, checked_page
 from holdfast.engine.face import Face
+from holdfast.errors import SessionNotFound
 from holdfast.handle import Session
 from holdfast.session import lifecycle
 
@@ -32,10 +34,11 @@ class Sessions(Face):
     ) -> Session:
         """The live session of this chat, made when there is none. Without a user, the channel's chat is one."""
         key = SessionKey.of(channel, chat, thread)
-        scope = self._scope(
-            user=user_for(key) if user is None else user,
-            agent=self.config.session.default_agent if agent is None else agent,
-        )
+        name = (self._agent or self.config.session.default_agent) if agent is None else checked_name(agent, "agent")
+        if self._agents.runtime(name) is not self._runtime:
+            theirs = Sessions(self._agents, self._tenant, name)
+            return theirs.session(channel, chat, thread, user=user, agent=name, metadata=metadata, ttl=ttl)
+        scope = self._scope(user=user_for(key) if user is None else user, agent=name)
         about, life = checked_metadata(metadata), None if ttl is None else checked_ttl(ttl)
         info = self._read(lambda tx: tx.sessions.live(scope, str(key)))
         if info is None:
@@ -46,8 +49,15 @@ class Sessions(Face):
         return Session(self._runtime, info)
 
     def load_session(self, session_id: str, *, user: str | None = None) -> Session:
-        """The session with this id, live or ended."""
-        return Session(self._runtime, self._session(session_id, user))
+        """The session with this id, live or ended, with the settings of its agent and wherever that keeps it."""
+        try:
+            info = self._session(session_id, user)
+        except SessionNotFound:
+            for name, _ in self._agents.existing() if self._agent is None else ():
+                with suppress(SessionNotFound):
+                    return Sessions(self._agents, self._tenant, name).load_session(session_id, user=user)
+            raise
+        return Session(self._runtime if self._is_elsewhere(info.agent) else self._agents.runtime(info.agent), info)
 
     def sessions(
         self,
@@ -58,7 +68,9 @@ class Sessions(Face):
         limit: int = 50,
         offset: int = 0,
     ) -> list[SessionInfo]:
-        """Sessions, the most recently active first."""
+        """Sessions, the most recently active first. Those of an agent with its own store are listed if it is named."""
+        if agent is not None and self._is_elsewhere(checked_name(agent, "agent")):
+            return Sessions(self._agents, self._tenant, agent).sessions(user, agent, channel, state, limit, offset)
         scope = self._scope(user=user, agent=agent)
         query = SessionQuery(
             channel=optional_name(channel, "channel"),

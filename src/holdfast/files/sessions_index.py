@@ -113,6 +113,8 @@ class FileSessions:
         new_id: IdFactory,
         kv_cap: int = KV_CAP,
         transcript_cap: int = TRANSCRIPT_CAP,
+        store_types: Sequence[str] = BASIC,
+        agent: str = DEFAULT_AGENT,
     ) -> None:
         self._folder = folder
         self._index = folder / "sessions.json"
@@ -120,12 +122,15 @@ class FileSessions:
         self._new_id = new_id
         self._kv_cap = kv_cap
         self._transcript_cap = transcript_cap
+        self._store_types = store_types
+        self._agent = agent
 
-    def create_session(self, store_types: Sequence[str] = BASIC, agent: str = DEFAULT_AGENT) -> FileSession:
+    def create_session(self, store_types: Sequence[str] | None = None, agent: str | None = None) -> FileSession:
+        """Without store types or an agent, those that the settings name."""
         entry = IndexEntry(
             checked_id(self._new_id(), "session id"),
-            checked_name(agent, "agent"),
-            _checked_types(store_types),
+            checked_name(self._agent if agent is None else agent, "agent"),
+            _checked_types(self._store_types if store_types is None else store_types),
             checked_time(self._clock(), "created_at"),
         )
         make_folder(self._folder)

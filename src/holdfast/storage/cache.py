@@ -23,7 +23,10 @@ V = TypeVar("V", bound=Sized)
 
 
 class Cache(Generic[V]):
-    """The longest unused go first when all together are too large; the latest stays whatever its size."""
+    """The longest unused go first when all together are too large; the latest stays whatever its size.
+
+    One without any room remembers nothing at all.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -41,6 +44,8 @@ class Cache(Generic[V]):
 
     def put(self, key: Hashable, value: V) -> None:
         """Also for one that has grown since."""
+        if not self._max_bytes:
+            return
         with self._lock:
             self._kept[key] = value
             self._kept.move_to_end(key)
@@ -52,6 +57,8 @@ class Cache(Generic[V]):
 
     def claim(self, key: Hashable, fresh: V) -> V:
         """What is kept under the key, or else the fresh one, which is kept from now on: the same for every caller."""
+        if not self._max_bytes:
+            return fresh
         with self._lock:
             kept = self._kept.setdefault(key, fresh)
             self._count(key, kept.nbytes)

@@ -38,8 +38,8 @@ class Screen:
     def piece(self, text: str) -> None:
         """A part of the reply, as it comes."""
         if text:
+            self._inside = not text.endswith("\n")  # before it is written: it may be stopped right after
             self._write(show.visible(text))
-            self._inside = not text.endswith("\n")
 
     def done(self, kind: str, **value: Any) -> None:
         """The end of a turn or a command."""

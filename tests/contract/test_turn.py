@@ -1,0 +1,313 @@
+"""A turn: what is kept, what is read, and what stays when something fails on the way."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncHoldfast, Config, Holdfast, Session, Turn
+from holdfast.domain.message import Role
+from holdfast.errors import BudgetTooSmall, InvalidInput, SessionNotFound, StoreFull
+from holdfast.providers.fake import FakeEmbedder
+from tests.conftest import FakeClock
+
+
+def opened(hf: Holdfast, chat: str = "1") -> Session:
+    return hf.session("test", chat, user="alice")
+
+
+def said(session: Session) -> list[tuple[str, str]]:
+    return [(message.role.value, message.text) for message in session.messages()]
+
+
+def test_four_lines_give_an_agent_memory(hf: Holdfast) -> None:
+    opened(hf, "long ago").append("user", "My dog is called Biscuit")
+    session = opened(hf)
+    with session.turn("What is my dog called?", max_tokens=4000) as turn:
+        assert "Biscuit" in turn.context.text
+        reply = turn.reply("Biscuit.")
+    assert said(session) == [("user", "What is my dog called?"), ("assistant", "Biscuit.")]
+    assert reply is not None
+    assert reply.sequence == 2
+    assert turn.message.sequence == 1
+    assert turn.failed == ()
+    assert hf.recall("Biscuit", user="alice", session=session.id)[0].source.first_sequence == 2
+
+
+def test_the_context_ends_with_the_message_that_is_asked(hf: Holdfast) -> None:
+    session = opened(hf)
+    for number in range(3):
+        with session.turn(f"question {number}") as turn:
+            assert turn.context.messages[-1] == turn.message
+            assert len(turn.context.messages) == 2 * number + 1
+            turn.reply(f"answer {number}")
+
+
+def test_a_question_is_not_its_own_best_answer(hf: Holdfast) -> None:
+    """Memory is read before the turn is written: the question neither comes back nor lifts what stands beside it."""
+    session = opened(hf)
+    with session.turn("Where did I leave the blue umbrella?") as turn:
+        assert turn.context.hits == ()
+        assert turn.context.text == ""
+        turn.reply("I do not know.")
+
+
+def test_an_exception_in_the_agents_code_leaves_the_message_and_no_half_reply(hf: Holdfast) -> None:
+    session = opened(hf)
+    with pytest.raises(ZeroDivisionError), session.turn("Look it up") as turn:
+        turn.add("assistant", "", tool_calls=[{"id": "c1", "name": "look", "arguments": {}}])
+        turn.add("tool", "found nothing", tool_call_id="c1")
+        raise ZeroDivisionError
+    assert said(session) == [("user", "Look it up")]
+    with session.turn("Try again") as turn:
+        assert [message.text for message in turn.context.messages] == ["Look it up", "Try again"]
+
+
+def test_leaving_without_a_reply_leaves_the_message(hf: Holdfast) -> None:
+    session = opened(hf)
+    with session.turn("Hello?"):
+        pass
+    assert said(session) == [("user", "Hello?")]
+
+
+def test_tool_steps_are_kept_with_the_reply_in_their_order(hf: Holdfast) -> None:
+    session = opened(hf)
+    with session.turn("How warm is it?") as turn:
+        turn.add("assistant", "", tool_calls=[{"id": "c1", "name": "weather", "arguments": {"city": "Porto"}}])
+        turn.add("tool", "21 degrees", tool_call_id="c1")
+        assert session.count() == 1
+        turn.reply("21 degrees.")
+    roles = [message.role for message in session.messages()]
+    assert roles == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
+    assert [message.sequence for message in session.messages()] == [1, 2, 3, 4]
+
+
+def test_the_bill_comes_with_the_reply(hf: Holdfast) -> None:
+    session = opened(hf)
+    shapes: list[Any] = [
+        {"model": "m", "input_tokens": 10, "output_tokens": 2, "cached_tokens": 4, "cost": 0.5},
+        {"model": "m", "prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+        {"model": "m", "input_tokens": 6, "output_tokens": 2, "cache_read_input_tokens": 4},
+    ]
+    for shape in shapes:
+        with session.turn("Hello") as turn:
+            turn.reply("Hi", usage=shape)
+    (bill,) = session.usage().models
+    assert (bill.calls, bill.input_tokens, bill.output_tokens, bill.cached_tokens) == (3, 30, 6, 12)
+    assert bill.cost == 0.5
+
+
+@pytest.mark.parametrize("usage", [7, "many", {"input_tokens": -1}, {"input_tokens": "x"}, {"model": ["m"]}])
+def test_a_bill_that_is_none_is_refused_and_the_turn_can_still_be_answered(hf: Holdfast, usage: Any) -> None:
+    session = opened(hf)
+    with session.turn("Hello") as turn:
+        with pytest.raises(InvalidInput):
+            turn.reply("Hi", usage=usage)
+        assert session.count() == 1
+        assert turn.reply("Hi") is not None
+    assert session.count() == 2
+
+
+def test_the_skill_is_kept_with_the_reply(hf: Holdfast) -> None:
+    session = opened(hf)
+    with session.turn("Deploy it", skill="deploy") as turn:
+        turn.reply("Done")
+    assert session.messages()[-1].metadata == {"skill": "deploy"}
+
+
+def test_a_repeated_turn_changes_nothing(hf: Holdfast) -> None:
+    session = opened(hf)
+    for _ in range(2):
+        with opened(hf).turn("Pay the bill", idempotency_key="update 7") as turn:
+            turn.reply("Paid.", usage={"model": "m", "input_tokens": 5})
+            assert turn.message.sequence == 1
+    assert said(session) == [("user", "Pay the bill"), ("assistant", "Paid.")]
+    assert session.usage().input_tokens == 5
+
+
+def test_a_turn_is_used_once_and_answered_once(hf: Holdfast) -> None:
+    session = opened(hf)
+    turn = session.turn("Hello")
+    for early in (lambda: turn.context, lambda: turn.reply("Hi"), lambda: turn.add("tool", "x")):
+        with pytest.raises(InvalidInput):
+            early()
+    assert session.count() == 0
+    with turn:
+        turn.reply("Hi")
+        with pytest.raises(InvalidInput, match="has its reply"):
+            turn.reply("Hi again")
+    with pytest.raises(InvalidInput, match="used once"), turn:
+        pass
+    with session.turn("And now?") as other:
+        pass
+    with pytest.raises(InvalidInput, match="not open"):
+        other.reply("Too late")
+    assert session.count() == 3
+
+
+def test_a_deleted_session_is_said_to_be_gone(hf: Holdfast) -> None:
+    session = opened(hf)
+    session.delete()
+    with pytest.raises(SessionNotFound), session.turn("Hello"):
+        pass
+
+
+def test_a_budget_without_room_is_refused_before_anything_is_kept(hf: Holdfast) -> None:
+    session = opened(hf)
+    with pytest.raises(BudgetTooSmall):
+        session.turn("Hello", model_window=10)
+    assert session.count() == 0
+
+
+def test_a_long_conversation_is_condensed_on_the_way(hf: Holdfast) -> None:
+    session = opened(hf)
+    done = []
+    for number in range(30):
+        with session.turn(f"Tell me about number {number}, please", model_window=3000) as turn:
+            turn.reply(f"Number {number} is followed by {number + 1}.")
+            done.append(turn.compacted is not None and turn.compacted.done)
+    assert any(done)
+    assert not all(done)
+    summary = session.summary()
+    assert summary is not None
+    assert summary.upper_sequence > 10
+
+
+# What fails on the way
+
+
+class Failing:
+    """A part of the store that refuses."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self.error
+
+
+def test_a_full_disk_does_not_stop_the_turn(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The agent gets its prompt, the log and the turn say what is missing, and both sides are kept once it works."""
+    session = opened(hf)
+    session.append("user", "I live in Porto")
+    with monkeypatch.context() as broken, caplog.at_level(logging.WARNING, "holdfast.turn"):
+        broken.setattr(type(hf._runtime.store), "write", Failing(StoreFull("no space left")))
+        turn = session.turn("Where do I live?").__enter__()
+    assert [message.text for message in turn.context.messages] == ["I live in Porto", "Where do I live?"]
+    assert "keeping the user's message" in [failed.what for failed in turn.failed]
+    assert "no space left" in caplog.text
+    assert session.count() == 1
+    assert turn.reply("In Porto.") is not None
+    assert [text for _, text in said(session)] == ["I live in Porto", "Where do I live?", "In Porto."]
+
+
+def test_a_reply_that_cannot_be_kept_is_not_acknowledged(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = opened(hf)
+    with session.turn("Hello") as turn, monkeypatch.context() as broken:
+        broken.setattr(type(hf._runtime.store), "write", Failing(StoreFull("no space left")))
+        assert turn.reply("Hi") is None
+    assert [failed.what for failed in turn.failed] == ["keeping the reply"]
+    assert said(session) == [("user", "Hello")]
+
+
+def test_a_store_that_cannot_be_reached_leaves_the_message_alone(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = opened(hf)
+    with monkeypatch.context() as broken:
+        for name in ("read", "write"):
+            broken.setattr(type(hf._runtime.store), name, Failing(StoreFull("gone")))
+        with session.turn("Hello") as turn:
+            assert [message.text for message in turn.context.messages] == ["Hello"]
+            assert turn.reply("Hi") is None
+    assert len(turn.failed) >= 3
+    assert session.count() == 0
+
+
+def test_an_embedder_that_fails_does_not_stop_the_turn(store_url: str) -> None:
+    class Broken(FakeEmbedder):
+        def embed(self, texts: Any) -> Any:
+            raise RuntimeError("no model today")
+
+    with Holdfast.open(store_url, embedder=Broken()) as hf:
+        session = opened(hf)
+        with session.turn("Hello there") as turn:
+            turn.reply("Hi")
+        assert session.count() == 2
+        assert hf.recall("hello", user="alice")
+
+
+def test_a_summary_that_fails_does_not_stop_the_turn(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = opened(hf)
+    for number in range(50):
+        session.append("user" if number % 2 == 0 else "assistant", f"message {number}")
+    with monkeypatch.context() as broken:
+        broken.setattr("holdfast.compaction.Roller.roll", Failing(RuntimeError("a bug")))
+        with session.turn("And now?") as turn:
+            assert turn.context.messages[-1].text == "And now?"
+            turn.reply("Now this.")
+    assert turn.compacted is None
+    assert "condensing history" in [failed.what for failed in turn.failed]
+    assert session.count() == 52
+
+
+def test_notes_are_written_a_line_a_turn(tmp_path: Path, clock: FakeClock) -> None:
+    with Holdfast.open(tmp_path / "data", clock=clock) as hf:
+        with opened(hf).turn("Is the door\nlocked?") as turn:
+            turn.reply("It is.")
+        with pytest.raises(ZeroDivisionError), opened(hf).turn("Sure?") as turn:
+            raise ZeroDivisionError
+        assert hf.daily_notes("alice") == "[12:00] User: Is the door locked? | Assistant: It is.\n"
+
+
+def test_a_note_that_cannot_be_written_does_not_stop_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Holdfast.open(tmp_path / "data") as hf:
+        session = opened(hf)
+        monkeypatch.setattr("holdfast.notes.append_line", Failing(OSError("no such disk")))
+        with session.turn("Hello") as turn:
+            assert turn.reply("Hi") is not None
+        assert [failed.what for failed in turn.failed] == ["the day's note"]
+        assert session.count() == 2
+
+
+def test_notes_can_be_switched_off(tmp_path: Path) -> None:
+    with Holdfast.open(tmp_path / "data", config=Config.load(overrides={"notes.write_daily": False})) as hf:
+        with opened(hf).turn("Hello") as turn:
+            turn.reply("Hi")
+        assert hf.daily_notes("alice") == ""
+
+
+async def _talk(url: str) -> list[str]:
+    async with await AsyncHoldfast.open(url) as hf:
+        session = await hf.session("test", "1", user="alice")
+        async with session.turn("Hello") as turn:
+            assert turn.context.messages[-1].text == "Hello"
+            turn.add("assistant", "", tool_calls=[{"id": "c", "name": "t", "arguments": {}}])
+            turn.add("tool", "done", tool_call_id="c")
+            reply = await turn.reply("Hi")
+            assert reply is not None
+            assert reply.sequence == 4
+        with pytest.raises(ZeroDivisionError):
+            async with session.turn("And?"):
+                raise ZeroDivisionError
+        return [message.text for message in await session.messages()]
+
+
+def test_the_same_awaited(store_url: str) -> None:
+    import asyncio
+
+    assert asyncio.run(_talk(store_url)) == ["Hello", "", "done", "Hi", "And?"]
+
+
+def test_what_a_turn_says_of_itself(hf: Holdfast) -> None:
+    turn: Turn = opened(hf).turn("Hello")
+    assert "not begun" in repr(turn)
+    with turn:
+        assert "open" in repr(turn)
+        turn.reply("Hi")
+        assert "replied" in repr(turn)

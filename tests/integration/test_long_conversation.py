@@ -1,0 +1,196 @@
+"""Three hundred turns through a small window: nothing told is out of reach, and no prompt is too long."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from holdfast import Context, Holdfast, Session
+from holdfast.domain.tokens import TokenCounter
+from holdfast.providers.fake_llm import FakeLlm
+from holdfast.providers.llm import Completion, Llm, LlmRequest
+
+TURNS = 300
+WINDOW = 2000
+START = datetime(2026, 2, 2, 8, 0, tzinfo=UTC)
+
+# What is told once, somewhere, and the question that must find it again.
+PLANTED = (
+    ("By the way, our cat is called Tangerine", "What is the name of our cat?", "Tangerine"),
+    ("My locker at the gym has the number 417", "Which number does my gym locker have?", "417"),
+    ("I am allergic to hazelnuts, please keep it in mind", "Which nuts am I allergic to?", "hazelnuts"),
+    ("My sister Ingrid works as a glassblower in Murano", "What is my sister Ingrid's profession?", "glassblower"),
+    ("The wifi password hangs on the fridge, under the moose magnet", "Where is the wifi password?", "moose"),
+    (
+        "We decided to paint the hallway in a colour called Verdigris",
+        "Which colour did we choose for the hallway?",
+        "Verdigris",
+    ),
+    ("Grandfather's watch went to the repair shop of Mr Okonkwo", "Who repairs grandfather's watch?", "Okonkwo"),
+    ("My first bicycle was a red Peugeot", "Which bicycle did I have first?", "Peugeot"),
+    ("The rent is due on the ninth of each month", "When is the rent due?", "ninth"),
+    ("Our holiday house stands in a village named Ardmore", "In which village is our holiday house?", "Ardmore"),
+    ("I parked the van on level minus three", "On which level did I park the van?", "minus three"),
+    ("The plumber charges eighty euros an hour", "How much does the plumber charge an hour?", "eighty"),
+)
+TOPICS = (
+    "the weather",
+    "a crossword",
+    "the tram timetable",
+    "a soup recipe",
+    "the football results",
+    "a museum",
+    "a novel",
+)
+WORDS = (
+    "maybe tomorrow people walked slowly towards a bright corner while music played and nobody minded the long queue"
+    " because coffee smelled wonderful inside that narrow shop beside the river bridge"
+).split()
+
+
+class Line(NamedTuple):
+    user: str
+    assistant: str
+
+
+def script() -> list[Line]:
+    """The same for everybody: small talk of very different lengths, and every 24 turns something to keep."""
+    chance = random.Random(20)
+    lines = []
+    for number in range(TURNS):
+        topic = chance.choice(TOPICS)
+        talk = " ".join(chance.choices(WORDS, k=chance.choice((4, 12, 40, 150))))
+        user = f"Turn {number}, about {topic}: {talk}"
+        if number % 24 == 5 and number // 24 < len(PLANTED):
+            user = f"{PLANTED[number // 24][0]}. {talk}"
+        answer = " ".join(chance.choices(WORDS, k=chance.choice((3, 25, 90))))
+        lines.append(Line(user, f"About {topic}: {answer}"))
+    return lines
+
+
+@dataclass
+class Clock:
+    now: datetime = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Seen(NamedTuple):
+    """What one turn saw."""
+
+    text: str
+    messages: tuple[str, ...]
+    epoch: int
+    covered: int
+
+
+def exact_counter() -> TokenCounter:
+    rs_bpe = pytest.importorskip("rs_bpe")
+    encoder = rs_bpe.openai.o200k_base()
+    return lambda text: int(encoder.count(text))
+
+
+def talk(
+    folder: Path, count: TokenCounter, restarts: frozenset[int], llm: Llm | None = None
+) -> Iterator[tuple[Session, Context, Seen]]:
+    """Every turn of the script; before some, the program is closed and started again."""
+    clock = Clock()
+    hf = Holdfast.open(folder, clock=clock, counter=count, llm=llm)
+    try:
+        for number, line in enumerate(script()):
+            if number in restarts:
+                hf.close()
+                hf = Holdfast.open(folder, clock=clock, counter=count, llm=llm)
+            clock.now = START + timedelta(minutes=7 * number)
+            session = hf.session("test", "1", user="alice")
+            with session.turn(line.user, max_tokens=WINDOW) as turn:
+                assert turn.failed == ()
+                turn.reply(line.assistant)
+            summary = session.summary()
+            seen = Seen(
+                turn.context.text,
+                tuple(message.text for message in turn.context.messages),
+                summary.epoch if summary else 0,
+                summary.upper_sequence if summary else 0,
+            )
+            yield session, turn.context, seen
+    finally:
+        hf.close()
+
+
+def cost(context: Context, count: TokenCounter) -> int:
+    return count(context.text) + sum(count(message.searchable) for message in context.messages)
+
+
+def reachable(session: Session, question: str, answer: str, hf: Holdfast) -> bool:
+    """In the prompt that the question would get, and by recall alone."""
+    context = session.context(question, max_tokens=WINDOW)
+    shown = [context.text, *(message.text for message in context.messages)]
+    hits = [hit.text for hit in hf.recall(question, user="alice")]
+    return all(any(answer in text for text in texts) for texts in (shown, hits))
+
+
+def test_no_prompt_is_too_long_and_summaries_advance(tmp_path: Path) -> None:
+    count = exact_counter()
+    seen: list[Seen] = []
+    for session, context, now in talk(tmp_path, count, frozenset()):
+        assert cost(context, count) == context.tokens <= WINDOW, f"turn {len(seen)}"
+        # Whatever is not among the messages is in the summary's range: nothing falls between the two.
+        oldest = context.messages[0].sequence
+        assert oldest <= now.covered + 1
+        assert context.messages[-1].text == script()[len(seen)].user
+        seen.append(now)
+        assert session.count() == 2 * len(seen)
+    epochs, covered = [now.epoch for now in seen], [now.covered for now in seen]
+    assert epochs == sorted(epochs)
+    assert covered == sorted(covered)
+    assert len(set(covered)) > 10
+    assert covered[-1] > 2 * TURNS - 60
+
+
+def test_no_planted_fact_is_out_of_reach(tmp_path: Path) -> None:
+    count = exact_counter()
+    for _ in talk(tmp_path, count, frozenset(range(50, TURNS, 50))):
+        pass
+    with Holdfast.open(tmp_path, counter=count) as hf:
+        session = hf.session("test", "1", user="alice")
+        lost = [question for _, question, answer in PLANTED if not reachable(session, question, answer, hf)]
+        assert lost == []
+
+
+def test_restarts_in_the_middle_change_nothing(tmp_path: Path) -> None:
+    count = exact_counter()
+    chance = random.Random(3)
+    restarts = frozenset(chance.sample(range(1, TURNS), 25))
+    through = [seen for *_, seen in talk(tmp_path / "through", count, frozenset())]
+    restarted = [seen for *_, seen in talk(tmp_path / "restarted", count, restarts)]
+    assert restarted == through
+
+
+def test_the_same_with_a_model_that_sometimes_fails(tmp_path: Path) -> None:
+    """Its summaries are used, and where it fails the digest takes over: the budget holds, the watermark moves on."""
+    count = exact_counter()
+    calls = 0
+
+    def answer(request: LlmRequest) -> Completion:
+        nonlocal calls
+        calls += 1
+        if calls % 3 == 0:
+            raise TimeoutError("too slow")
+        return Completion(f"Summary number {calls}: they talked about many things.")
+
+    llm = FakeLlm(answer)
+    covered = 0
+    for number, (_, context, seen) in enumerate(talk(tmp_path, count, frozenset({100, 200}), llm)):
+        assert cost(context, count) <= WINDOW, f"turn {number}"
+        assert context.messages[0].sequence <= seen.covered + 1
+        covered = seen.covered
+    assert calls > 10
+    assert covered > 2 * TURNS - 60
