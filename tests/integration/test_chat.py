@@ -541,6 +541,47 @@ def test_a_script_is_taken_in_its_order(env, server, spec):
     assert "There is nothing to stop" in done.stdout
 
 
+# Agents with settings of their own
+
+
+@pytest.fixture
+def agents(tmp_path):
+    """A file with settings."""
+    file = tmp_path / "settings.toml"
+    file.write_text(
+        "[agents.coder.context]\nmax_tokens = 777\n"
+        '[agents.apart.memory]\nplace = "own"\n'
+        "[agents.greeter.memory]\nenabled = false\n"
+    )
+    return str(file)
+
+
+def test_an_agents_own_settings_hold_here_too(chat, agents):
+    out = chat("Hello", "/status", args=("--agent", "coder", "--config", agents))
+    assert re.search(r"context  \d+ of 777 tokens", out)
+
+
+def test_an_agent_whose_memory_is_apart(chat, data, agents):
+    chat("/remember tea=Assam", args=("--agent", "apart", "--config", agents))
+    assert "Nothing is known yet" in chat("/memory", args=("--config", agents))
+    with Holdfast.open(data / "agents" / "apart") as hf:
+        assert [record.key for record in hf.records(user=USER)] == ["tea"]
+        session = hf.session("tui", "local", agent="apart").id
+    out = chat(f"/switch {session}", "/memory", "/sessions", "/forget tea", args=("--config", agents))
+    assert f"Now in session {session}" in out
+    assert "Assam" in out
+    assert "Forgot 1 record" in out
+
+
+def test_an_agent_without_memory_does_not_claim_to_have_one(chat, agents, server, spec):
+    out = chat(
+        "Hello", "/remember tea=Assam", "/memory", args=("--agent", "greeter", "--config", agents, "--llm", spec)
+    )
+    assert "is switched off (memory.enabled): nothing is kept." in out
+    assert "I am a test." in out
+    assert "Remembered" not in out
+
+
 # Two at once
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,13 @@ def opened(
 
 def _for_a_moment(config: Config) -> Config:
     """A command is over too soon for work in the background; what it leaves is done by whoever stays."""
-    return replace(config, embedding=replace(config.embedding, background=False))
+    return everywhere(config, lambda own: replace(own, embedding=replace(own.embedding, background=False)))
+
+
+def everywhere(config: Config, change: Callable[[Config], Config]) -> Config:
+    """A change of the settings and of every agent's own: they may not part where agents share a store."""
+    general = change(replace(config, agents={}))
+    return replace(general, agents={name: change(own) for name, own in config.agents.items()})
 
 
 def is_store(where: str) -> bool:

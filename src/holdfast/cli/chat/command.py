@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.options import UsageError, command
-from holdfast.cli.place import location, opened, settings
+from holdfast.cli.place import everywhere, location, opened, settings
 
 if TYPE_CHECKING:
     from holdfast import Config
@@ -44,18 +44,19 @@ def _whole(text: str) -> int:
 
 def run(args: Namespace) -> int:
     from holdfast.cli.chat.lines import Lines
-    from holdfast.cli.chat.loop import Chat, Limits
+    from holdfast.cli.chat.loop import Chat
     from holdfast.cli.chat.screen import JsonScreen, Screen
     from holdfast.cli.chat.stopping import Stopper
 
     config = _config(args)
-    llm = _model(args, config)
+    agent = config.session.default_agent if args.agent is None else args.agent
+    llm = _model(args, config.of_agent(agent))
     with opened(args, creates=True, config=config, llm=llm) as hf:
         screen = JsonScreen(sys.stdout) if args.json else Screen.of(sys.stdout)
-        session = hf.session(CHANNEL, args.chat, user=args.user, agent=args.agent)
-        limits = Limits.of(hf.config, args.max_tokens, args.window)
+        session = hf.session(CHANNEL, args.chat, user=args.user, agent=agent)
         with _quiet(args), Stopper() as stopper:
-            Chat(hf, session, llm, limits, screen, Lines(sys.stdin, screen), stopper).run(location(args))
+            chat = Chat(hf, session, llm, (args.max_tokens, args.window), screen, Lines(sys.stdin, screen), stopper)
+            chat.run(location(args))
     return 0
 
 
@@ -79,7 +80,9 @@ def _config(args: Namespace) -> Config:
     from dataclasses import replace
 
     config = settings(args)
-    return config if args.llm is None else replace(config, llm=replace(config.llm, model=args.llm))
+    if args.llm is None:
+        return config
+    return everywhere(config, lambda own: replace(own, llm=replace(own.llm, model=args.llm)))
 
 
 def _model(args: Namespace, config: Config) -> Llm | None:

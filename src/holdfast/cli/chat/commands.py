@@ -119,23 +119,22 @@ def switch(chat: Chat, given: str) -> None:
     if wanted.state is State.TERMINATED:
         raise WrongCommand(f"session {wanted.id} has ended; /switch {wanted.key} goes to the live one of its key")
     if wanted.id != chat.session.id:
-        chat.session, chat.context = chat.hf.load_session(wanted.id, user=chat.session.user), None
+        chat.session, chat.context = chat.load(wanted.id), None
     messages = show.quantity(wanted.message_count, "message")
     chat.screen.say(f"Now in session {wanted.id} ({wanted.key}, {messages}).")
 
 
 def _switched_to(chat: Chat, given: str) -> SessionInfo:
-    user = chat.session.user
     if given.isdecimal():
         if not chat.listed:
             _listed(chat)
         number = int(given)
         if not 1 <= number <= len(chat.listed):
             raise WrongCommand(f"there is no session {number}; /sessions numbers {len(chat.listed)}")
-        return chat.hf.load_session(chat.listed[number - 1], user=user).info
+        return chat.load(chat.listed[number - 1]).info
     if ":" in given:
         return _by_key(chat, given)
-    return chat.hf.load_session(given, user=user).info
+    return chat.load(given).info
 
 
 def _by_key(chat: Chat, key: str) -> SessionInfo:
@@ -189,6 +188,8 @@ def remember(chat: Chat, given: str) -> None:
     text = given[keyed.end() :] if keyed else given
     if not text:
         raise WrongCommand("/remember needs a text: /remember TEXT, or /remember key=TEXT")
+    if not chat.keeps:
+        raise WrongCommand("the memory of this agent is switched off (memory.enabled); nothing was kept")
     record = chat.hf.remember(text, user=chat.session.user, key=keyed[1] if keyed else None)
     under = f" under {record.key}" if record.key else ""
     version = "" if record.version == 1 else f", now version {record.version}"

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 NO_MODEL = "no model: showing what memory would give"
 _ASK_WITHOUT_MODEL = "No model to ask: name one with --llm or the setting llm.model. Memory would have given it:"
+NOTHING_KEPT = "The memory of this agent is switched off (memory.enabled): nothing is kept."
+ONLY_THE_QUESTION = "What you said is kept, the reply is not."
 NOTHING_KNOWN = "Memory knows nothing that helps."
 _REPLY = 1024  # tokens of a reply at most, where none are kept free for it
 
@@ -57,21 +59,39 @@ class Chat:
         hf: Holdfast,
         session: Session,
         llm: Llm | None,
-        limits: Limits,
+        given: tuple[int | None, int | None],
         screen: Screen,
         lines: Lines,
         stopper: Stopper,
     ) -> None:
-        self.hf = hf
+        self._all = hf
         self.session = session
         self.llm = llm
-        self.limits = limits
+        self._given = given  # the budget and the window that were named
         self.screen = screen
         self.lines = lines
         self.context: Context | None = None  # the last one
         self.listed: list[str] = []  # the sessions that were numbered last
         self.over = False
         self._stopper = stopper
+
+    @property
+    def hf(self) -> Holdfast:
+        """Memory as the session's agent has it: that may be apart from all others."""
+        return self._all.agent(self.session.agent)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the agent has a memory at all."""
+        return self.hf.config.memory.enabled
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.of(self.hf.config, *self._given)
+
+    def load(self, session_id: str) -> Session:
+        """One of the same user's sessions, whichever agent's it is."""
+        return self._all.load_session(session_id, user=self.session.user)
 
     def run(self, place: str) -> None:
         self._begin(place)
@@ -86,11 +106,16 @@ class Chat:
                 self._turn(text)
 
     def _begin(self, place: str) -> None:
+        """Raises BudgetTooSmall before anything is said."""
+        budget = self.limits.budget
         info, model = self.session.info, NO_MODEL if self.llm is None else f"model {self.llm.name}"
         messages = show.quantity(info.message_count, "message")
         where = f"{shown_place(place)} · {info.user} · session {info.id} ({messages}) · {model} · /help"
         self.screen.note(where)
-        self.screen.done("start", session=shapes.session(info), model=self.llm.name if self.llm else None)
+        if not self.keeps:
+            self.screen.note(NOTHING_KEPT)
+        told = {"session": shapes.session(info), "model": self.llm.name if self.llm else None, "budget": budget}
+        self.screen.done("start", **told)
 
     def _next(self) -> str | None:
         while True:
@@ -133,8 +158,8 @@ class Chat:
         except Stopped:
             told["stopped"] = True
             self.screen.break_line()
-            kept = "What you said is kept, the reply is not." if _is_kept(told) else "Nothing of this turn is kept."
-            self.screen.note(f"Stopped. {kept}")
+            kept = self.keeps and told["message"] is not None and bool(told["message"]["sequence"])
+            self.screen.note(f"Stopped. {ONLY_THE_QUESTION if kept else 'Nothing of this turn is kept.'}")
         except HoldfastError as error:
             self.screen.fault(str(error), error.code)
         self.screen.done("turn", **told)
@@ -210,7 +235,7 @@ class Chat:
         except SessionNotFound:
             ended = "deleted"
         if ended:
-            self.session = self.hf.session(old.channel, old.chat, old.thread, user=old.user, agent=old.agent)
+            self.session = self._all.session(old.channel, old.chat, old.thread, user=old.user, agent=old.agent)
             self.screen.note(f"session {old.id} was {ended} elsewhere; this goes on in {self.session.id}")
 
 
@@ -239,7 +264,3 @@ def memory_lines(context: Context) -> list[str]:
     """What would have stood before the conversation."""
     size = f"{show.quantity(len(context.messages), 'message')}, about {context.tokens:,} tokens with what is below"
     return [size, *left_out(context.dropped), *(context.text.split("\n") if context.text else [NOTHING_KNOWN])]
-
-
-def _is_kept(told: dict[str, Any]) -> bool:
-    return told["message"] is not None and bool(told["message"]["sequence"])
