@@ -13,6 +13,7 @@ import pytest
 
 from holdfast import Holdfast, Message
 from holdfast.cli.chat.commands import COMMANDS
+from holdfast.cli.chat.loop import shown_place
 from holdfast.cli.chat.prompt import SYSTEM, messages_of
 from holdfast.cli.main import main
 from holdfast.domain.chat import BEGINNING
@@ -580,6 +581,23 @@ def test_an_agent_without_memory_does_not_claim_to_have_one(chat, agents, server
     assert "is switched off (memory.enabled): nothing is kept." in out
     assert "I am a test." in out
     assert "Remembered" not in out
+
+
+# Any store
+
+
+def test_on_every_durable_store(chat, monkeypatch, durable_url, server, spec):
+    monkeypatch.setenv("HOLDFAST_DATA", durable_url)
+    chat("My boat is called Petrel", "/remember harbour=Cascais", args=("--llm", spec))
+    out = chat("Where is Petrel?", "/memory", "/new", "/sessions", "/compact", "/status", args=("--llm", spec))
+    assert "- harbour: Cascais" in asked(server)[-1][1]["content"]
+    assert "User memories:" in out
+    assert out.count("tui:local") > 3
+
+
+def test_an_address_is_shown_without_its_password():
+    assert shown_place("postgresql://ana:s3cret@db:5432/memory?sslmode=x") == "postgresql://db/memory"
+    assert shown_place("/srv/data") == "/srv/data"
 
 
 # Two at once

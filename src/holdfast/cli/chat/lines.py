@@ -99,7 +99,7 @@ class Lines:
 
     def _read(self, prompt: str) -> str | None:
         if self._edits and not self._bytes:
-            return None if self._ended else _edited(self._screen.prompt(prompt))
+            return None if self._ended else _edited(prompt)
         if self.terminal:
             print(prompt, end="", file=sys.stdout if self._screen.terminal else sys.stderr, flush=True)
         if self._fd is None:

@@ -50,10 +50,6 @@ class Screen:
         self._inside = self._inside or self.terminal
         self._end_line()
 
-    def prompt(self, text: str) -> str:
-        """How a prompt looks: bold. Between \\x01 and \\x02 is what takes no room on the line."""
-        return f"\x01{_BOLD}\x02{text}\x01{_PLAIN}\x02" if self._colour else text
-
     def echo(self, prompt: str, line: str) -> None:
         """What was typed ahead, where it is taken up."""
         if self.terminal:

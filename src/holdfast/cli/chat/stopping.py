@@ -43,7 +43,8 @@ class Stopper:
 
     def __exit__(self, *_: object) -> None:
         if self._main is not None:
-            signal.signal(signal.SIGINT, self._before)
+            # None: whoever handled it before was no Python code, and cannot be put back.
+            signal.signal(signal.SIGINT, signal.default_int_handler if self._before is None else self._before)
 
     @contextmanager
     def prompt(self) -> Iterator[None]:
