@@ -310,11 +310,21 @@ def test_a_postgres_database_of_every_release_is_read_whole(version: int, postgr
     _read_whole(postgres_url, version)
 
 
+def _as_known_then(found: Any, expected: Any) -> Any:
+    """What is found, without what a record could not say in that release."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        later = {"subject", "attribute", "value", "polarity", "said", "archived_at", "inputs"} - expected.keys()
+        return {key: _as_known_then(value, expected.get(key)) for key, value in found.items() if key not in later}
+    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        return [_as_known_then(*pair) for pair in zip(found, expected, strict=True)]
+    return found
+
+
 def _read_whole(url: str, version: int) -> None:
     expected = json.loads(DATABASES.joinpath(f"schema-{version}.json").read_text())
     for _ in range(2):
         with Holdfast.open(url) as hf:
-            assert facts(hf) == expected
+            assert _as_known_then(facts(hf), expected) == expected
             assert faults(hf) == []
     with Holdfast.open(url) as hf:
         session = hf.session("telegram", "12:34", "thread", user="alice")

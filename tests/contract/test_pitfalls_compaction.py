@@ -1,4 +1,4 @@
-"""Each test is named after a fault of contexts or compaction that cost somebody their memory; it fails if we have it."""
+"""Each test is named after a fault of contexts or compaction that cost somebody their memory: it fails with it."""
 
 from __future__ import annotations
 

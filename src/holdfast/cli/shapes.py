@@ -119,6 +119,13 @@ def record(given: Record) -> Json:
         "expires_at": iso(given.expires_at),
         "pinned": given.pinned,
         "version": given.version,
+        "subject": given.subject,
+        "attribute": given.attribute,
+        "value": given.value,
+        "polarity": given.polarity,
+        "said": given.said,
+        "archived_at": iso(given.archived_at),
+        "inputs": list(given.inputs),
     }
 
 

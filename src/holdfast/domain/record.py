@@ -41,6 +41,7 @@ class Origin(StrEnum):
     EXTRACTED = "extracted"
     PROMOTED = "promoted"
     TURN = "turn"
+    CONDENSED = "condensed"  # made of several others
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,13 @@ class Record:
     expires_at: datetime | None = None
     pinned: bool = False
     version: int = 1
+    subject: str | None = None  # whom or what it is about, such as user or user/sister
+    attribute: str | None = None  # what of it, such as home; only what has one can be superseded by a new value
+    value: str | None = None
+    polarity: bool = True  # False where it denies: does not eat meat
+    said: int = 1  # how often
+    archived_at: datetime | None = None  # since then it is faded: kept, and no longer recalled
+    inputs: tuple[str, ...] = ()  # the records it was made from
 
     def true_at(self, moment: datetime) -> bool:
         begun = self.valid_from is None or self.valid_from <= moment

@@ -148,6 +148,23 @@ class Records(Protocol):
         None of other sessions.
         """
 
+    def same(self, space: Space, fingerprint: str) -> list[Record]:
+        """Those with this fingerprint, also ended and archived ones."""
+
+    def about(self, space: Space, subject: str, attribute: str) -> list[Record]:
+        """Those about this attribute of this subject that nothing has superseded."""
+
+    def made_from(self, space: Space, ids: Sequence[str]) -> list[Record]:
+        """Those that have one of these among their inputs."""
+
+    def unused_since(self, space: Space, moment: datetime, limit: int) -> list[Record]:
+        """Those that may fade, the longest unchanged first: neither explicit nor pinned nor archived."""
+
+    def archived_before(self, space: Space, moment: datetime, limit: int) -> list[Record]: ...
+    def used(self, space: Space, ids: Sequence[str], now: datetime) -> None:
+        """Count one use each; not a change, so nothing goes into the history."""
+
+    def said_again(self, space: Space, record_id: str, now: datetime) -> None: ...
     def count(self, scope: Scope, query: RecordQuery, now: datetime) -> int: ...
     def history(self, scope: Scope, record_id: str) -> list[Record]: ...
     def delete(self, scope: Scope, record_id: str) -> Mapping[str, int]: ...
@@ -195,6 +212,13 @@ class Chunks(Protocol):
         """Vectors that come later than their chunks, by ordinal. False when the model has another dimension."""
 
 
+class Cursors(Protocol):
+    """How far a kind of work has come through a session's messages: the last sequence that is done, 0 at first."""
+
+    def get(self, scope: Scope, name: str) -> int: ...
+    def set(self, scope: Scope, name: str, sequence: int) -> None: ...
+
+
 class Jobs(Protocol):
     def ask(self, space: Space, kind: str, detail: str, run_at: datetime) -> None:
         """Enter work to be done once this transaction is committed. Asked for twice it is done once, or once more."""
@@ -235,6 +259,8 @@ class Tx(Protocol):
     def records(self) -> Records: ...
     @property
     def chunks(self) -> Chunks: ...
+    @property
+    def cursors(self) -> Cursors: ...
     @property
     def jobs(self) -> Jobs: ...
     @property

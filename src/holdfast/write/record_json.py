@@ -14,7 +14,7 @@ from holdfast.domain.record import Layer, Origin, Record, RecordSource, RecordTy
 from holdfast.domain.scope import Home, Level, Scope
 from holdfast.domain.text import checked_choice, checked_text, optional_name, shown
 from holdfast.domain.times import checked_time
-from holdfast.domain.values import checked_number
+from holdfast.domain.values import checked_flag, checked_number
 from holdfast.errors import InvalidInput
 from holdfast.write.remember import checked_changes
 
@@ -23,10 +23,12 @@ EDITABLE = (
     *("layer", "type", "key", "title", "content", "tags", "metadata", "confidence", "salience", "references"),
     *("pinned", "valid_from", "valid_to", "expires_at"),
 )
-_TIMES = ("valid_from", "valid_to", "expires_at", "created_at", "updated_at", "last_used_at")
+_TIMES = ("valid_from", "valid_to", "expires_at", "created_at", "updated_at", "last_used_at", "archived_at")
 _PLACE = ("id", "level", "session_id")
 _PAST = ("origin", "source", "created_at", "updated_at", "last_used_at", "uses", "superseded_by", "version")
-_FIELDS = (*_PLACE, *EDITABLE, *_PAST)
+_LEARNED = ("subject", "attribute", "value", "polarity", "said", "archived_at", "inputs")
+_MAX_INPUTS = 10_000
+_FIELDS = (*_PLACE, *EDITABLE, *_PAST, *_LEARNED)
 
 
 def as_json(record: Record) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def as_json(record: Record) -> dict[str, Any]:
     plain: dict[str, Any] = {name: getattr(record, name) for name in _FIELDS}
     plain |= {name: _stamp(plain[name]) for name in _TIMES}
     plain |= {name: str(plain[name]) for name in ("layer", "type", "origin")}
-    plain |= {"tags": list(record.tags), "references": list(record.references)}
+    plain |= {name: list(plain[name]) for name in ("tags", "references", "inputs")}
     plain["metadata"] = dict(sorted(record.metadata.items()))
     plain["source"] = {
         "session_id": source.session_id,
@@ -90,6 +92,13 @@ def from_json(value: Mapping[str, Any], tenant: str, user: str, new_id: Callable
         source=_source(given.get("source", {})),
         superseded_by=checked_id(given["superseded_by"], "superseded_by") if "superseded_by" in given else None,
         version=max(1, checked_number(given.get("version", 1), "version")),
+        subject=optional_name(given.get("subject"), "subject"),
+        attribute=optional_name(given.get("attribute"), "attribute"),
+        value=None if "value" not in given else checked_text(given["value"], "value", max_bytes=4096),
+        polarity=checked_flag(given.get("polarity", True), "polarity"),
+        said=max(1, checked_number(given.get("said", 1), "said")),
+        archived_at=times.get("archived_at"),
+        inputs=_inputs(given.get("inputs", [])),
     )
     return said.over(draft)
 
@@ -126,6 +135,12 @@ def _source(value: object) -> RecordSource:
         optional_name(value.get("speaker"), "source.speaker"),
         None if sentence is None else checked_text(sentence, "source.sentence"),
     )
+
+
+def _inputs(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > _MAX_INPUTS:
+        raise InvalidInput(f"inputs is a list of at most {_MAX_INPUTS:,} record ids, not {shown(value)}")
+    return tuple(dict.fromkeys(checked_id(each, "one of inputs") for each in value))
 
 
 def _stamp(moment: datetime | None) -> str | None:

@@ -13,6 +13,7 @@ from holdfast.domain.ids import checked_id
 from holdfast.domain.keys import checked_record_key
 from holdfast.domain.record import (
     Forgotten,
+    Origin,
     Record,
     RecordQuery,
     checked_layer,
@@ -51,8 +52,13 @@ class Cutter:
         return replace(self, vectors={draft.text: draft.vector for draft in drafts if draft.vector is not None})
 
 
-def searchable(record: Record) -> str:
+def text_of(record: Record) -> str:
     return f"{record.title}\n{record.content}" if record.title else record.content
+
+
+def searchable(record: Record) -> str:
+    """What search finds of it: nothing of a faded one, nor of a turn, whose messages it finds already."""
+    return "" if record.archived_at is not None or record.origin is Origin.TURN else text_of(record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +166,7 @@ def _revived(old: Record, now: datetime) -> Record:
         expires_at=None if expired else old.expires_at,
         valid_to=None if ended else old.valid_to,
         superseded_by=None,
+        archived_at=None,
     )
 
 
@@ -250,6 +257,6 @@ def by_words(home: Home, words: str, now: datetime) -> Choice:
         records = tx.records.find(home.scope, RecordQuery(include_past=True, limit=None), now)
         # A scope does not say which level is meant: the tenant's own memories are not everybody's.
         own = [record for record in records if record.home.space == home.space]
-        return [record.id for record in own if wanted <= analyse(searchable(record)).counts.keys()]
+        return [record.id for record in own if wanted <= analyse(text_of(record)).counts.keys()]
 
     return choose

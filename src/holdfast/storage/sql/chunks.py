@@ -52,6 +52,10 @@ class SqlChunks:
             found.next_ordinal = max(found.next_ordinal, words.ordinal_of(newest) + 1)
         return found
 
+    def space_id(self, space: Space) -> int | None:
+        row = self._space(space)
+        return None if row is None else row.id
+
     def add(self, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
         if not drafts:
             return 0

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from holdfast.domain.chunk import SourceKind
 from holdfast.domain.job import EMBED
@@ -93,24 +93,35 @@ def _summaries(db: Db) -> Finding:
     return Finding("summaries", not wrong, detail)
 
 
+class _Label(NamedTuple):
+    """The queries on the rows of one kind of label, and what a row holds."""
+
+    read: str
+    delete: str
+    add: str
+    columns: tuple[str, ...]
+
+
+_LABELS = {
+    "tags": _Label("doctor.tags", "records.delete_tags", "records.add_tag", ("id", "tag")),
+    "metadata": _Label("doctor.metadata", "records.delete_metadata", "records.add_metadata", ("id", "key", "value")),
+    "inputs": _Label("doctor.inputs", "records.delete_inputs", "records.add_input", ("id", "input")),
+}
+
+
 def _labels(db: Db, *, repair: bool) -> Finding:
-    """Tags and metadata stand twice: in the record, and as rows to search by."""
-    expected_tags, expected_metadata = set(), set()
-    for record_id, tags, metadata in db.all("doctor.records", {}):
-        expected_tags |= {(record_id, tag) for tag in json.loads(tags)}
-        expected_metadata |= {(record_id, key, value) for key, value in json.loads(metadata).items()}
-    tags = set(db.all("doctor.tags", {}))
-    metadata = set(db.all("doctor.metadata", {}))
-    wrong = {row[0] for row in (tags ^ expected_tags)} | {row[0] for row in (metadata ^ expected_metadata)}
+    """Tags, metadata and inputs stand twice: in the record, and as rows to search by."""
+    expected: dict[str, set[Row]] = {kind: set() for kind in _LABELS}
+    for record_id, tags, metadata, inputs in db.all("doctor.records", {}):
+        expected["tags"] |= {(record_id, tag) for tag in json.loads(tags)}
+        expected["metadata"] |= {(record_id, key, value) for key, value in json.loads(metadata).items()}
+        expected["inputs"] |= {(record_id, input_) for input_ in json.loads(inputs or "[]")}
+    wrong = {row[0] for kind, rows in expected.items() for row in rows ^ set(map(tuple, db.all(f"doctor.{kind}", {})))}
     if repair:
-        for record_id in wrong:
-            db.run("records.delete_tags", {"id": record_id})
-            db.run("records.delete_metadata", {"id": record_id})
-        db.many("records.add_tag", [{"id": key, "tag": tag} for key, tag in expected_tags if key in wrong])
-        db.many(
-            "records.add_metadata",
-            [{"id": record, "key": key, "value": value} for record, key, value in expected_metadata if record in wrong],
-        )
+        for kind, label in _LABELS.items():
+            db.many(label.delete, [{"id": record_id} for record_id in sorted(wrong)])
+            rows = [dict(zip(label.columns, row, strict=True)) for row in expected[kind] if row[0] in wrong]
+            db.many(label.add, rows)
     detail = (
         f"{len(wrong)} records are labelled otherwise than they say" if wrong else "labels agree with their records"
     )

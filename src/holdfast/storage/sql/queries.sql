@@ -134,24 +134,27 @@ FROM usage u JOIN sessions s ON s.id = u.session_id WHERE {where} ORDER BY u.mod
 INSERT INTO records
     (id, tenant, level, owner, user_id, agent, session_id, space_id, layer, type, key, title, content, tags, metadata, confidence,
      salience, refs, fingerprint, source, origin, created_at, updated_at, last_used_at, uses, valid_from, valid_to, superseded_by,
-     expires_at, pinned, version)
+     expires_at, pinned, version, subject, attribute, value, polarity, said, archived_at, inputs)
 VALUES
     (:id, :tenant, :level, :owner, :user, :agent, :session, :space_id, :layer, :type, :key, :title, :content, :tags, :metadata,
      :confidence, :salience, :refs, :fingerprint, :source, :origin, :created_at, :updated_at, :last_used_at, :uses, :valid_from,
-     :valid_to, :superseded_by, :expires_at, :pinned, :version)
+     :valid_to, :superseded_by, :expires_at, :pinned, :version, :subject, :attribute, :value, :polarity, :said,
+     :archived_at, :inputs)
 
 -- name: records.update
 UPDATE records SET layer = :layer, type = :type, key = :key, title = :title, content = :content, tags = :tags,
     metadata = :metadata, confidence = :confidence, salience = :salience, refs = :refs, fingerprint = :fingerprint,
     source = :source, origin = :origin, updated_at = :updated_at, last_used_at = :last_used_at, uses = :uses,
     valid_from = :valid_from, valid_to = :valid_to, superseded_by = :superseded_by, expires_at = :expires_at,
-    pinned = :pinned, version = :version
+    pinned = :pinned, version = :version, subject = :subject, attribute = :attribute, value = :value,
+    polarity = :polarity, said = :said, archived_at = :archived_at, inputs = :inputs
 WHERE id = :id AND tenant = :tenant
 
 -- name: records.select
 SELECT r.id, r.tenant, r.level, r.user_id, r.agent, r.session_id, r.layer, r.type, r.key, r.title, r.content, r.tags,
     r.metadata, r.confidence, r.salience, r.refs, r.fingerprint, r.source, r.origin, r.created_at, r.updated_at,
-    r.last_used_at, r.uses, r.valid_from, r.valid_to, r.superseded_by, r.expires_at, r.pinned, r.version
+    r.last_used_at, r.uses, r.valid_from, r.valid_to, r.superseded_by, r.expires_at, r.pinned, r.version,
+    r.subject, r.attribute, r.value, r.polarity, r.said, r.archived_at, r.inputs
 FROM records r WHERE {where} {order}
 
 -- name: records.count
@@ -179,6 +182,31 @@ DELETE FROM record_tags WHERE record_id = :id
 
 -- name: records.delete_metadata
 DELETE FROM record_metadata WHERE record_id = :id
+
+-- name: records.delete_inputs
+DELETE FROM record_inputs WHERE record_id = :id
+
+-- name: records.add_input
+INSERT INTO record_inputs (record_id, input_id) VALUES (:id, :input)
+
+-- name: records.used
+UPDATE records SET uses = uses + 1, last_used_at = CASE WHEN last_used_at > :now THEN last_used_at ELSE :now END
+WHERE id = :id AND tenant = :tenant AND space_id = :space_id
+
+-- name: records.said_again
+UPDATE records SET said = said + 1, last_used_at = CASE WHEN last_used_at > :now THEN last_used_at ELSE :now END
+WHERE id = :id AND tenant = :tenant AND space_id = :space_id
+
+-- name: cursors.get
+SELECT c.sequence FROM cursors c JOIN sessions s ON s.id = c.session_id
+WHERE c.session_id = :session AND c.name = :name AND s.tenant = :tenant
+
+-- name: cursors.set
+INSERT INTO cursors (session_id, name, sequence) VALUES (:session, :name, :sequence)
+ON CONFLICT (session_id, name) DO UPDATE SET sequence = excluded.sequence
+
+-- name: sessions.delete_cursors
+DELETE FROM cursors WHERE session_id = :session
 
 -- name: records.add_tag
 INSERT INTO record_tags (record_id, tag) VALUES (:id, :tag)
@@ -402,7 +430,10 @@ GROUP BY m.id, m.name, m.dimension ORDER BY m.name
 SELECT count(*) FROM chunks
 
 -- name: doctor.records
-SELECT id, tags, metadata FROM records ORDER BY id
+SELECT id, tags, metadata, inputs FROM records ORDER BY id
+
+-- name: doctor.inputs
+SELECT record_id, input_id FROM record_inputs ORDER BY record_id, input_id
 
 -- name: doctor.tags
 SELECT record_id, tag FROM record_tags ORDER BY record_id, tag

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.domain.record import Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.times import to_micros
-from holdfast.storage.sql.chunks import SqlChunks
+from holdfast.storage.sql.chunks import SqlChunks, space_params
 from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.filters import record_filters
 from holdfast.storage.sql.rows import micros, record_body, record_from, record_from_body, record_params
@@ -35,8 +35,14 @@ def current_at(now: datetime) -> tuple[list[str], dict[str, Any]]:
         "r.valid_from <= :moment AND (r.valid_to IS NULL OR r.valid_to > :moment)",
         "(r.expires_at IS NULL OR r.expires_at > :moment)",
         "r.superseded_by IS NULL",
+        "r.archived_at IS NULL",
     ]
     return clauses, {"moment": to_micros(now)}
+
+
+_IN_SPACE = (
+    "r.space_id = (SELECT s.id FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner)"
+)
 
 
 class SqlRecords:
@@ -70,10 +76,12 @@ class SqlRecords:
         self._db.many("records.add_tag", [{"id": record.id, "tag": tag} for tag in record.tags])
         rows = [{"id": record.id, "key": key, "value": value} for key, value in record.metadata.items()]
         self._db.many("records.add_metadata", rows)
+        self._db.many("records.add_input", [{"id": record.id, "input": input_} for input_ in record.inputs])
 
     def _drop_labels(self, record_id: str) -> None:
         self._db.run("records.delete_tags", {"id": record_id})
         self._db.run("records.delete_metadata", {"id": record_id})
+        self._db.run("records.delete_inputs", {"id": record_id})
 
     def get(self, scope: Scope, record_id: str) -> Record | None:
         return self._one(scope, "r.id = :id", {"id": record_id})
@@ -107,10 +115,7 @@ class SqlRecords:
     ) -> list[Record]:
         clauses, params = current_at(now)
         clauses += [
-            (
-                "r.space_id ="
-                " (SELECT s.id FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner)"
-            ),
+            _IN_SPACE,
             "(r.session_id IS NULL OR r.session_id = :session)",
         ]
         params |= {"tenant": space.tenant, "level": space.level.value, "owner": space.owner}
@@ -136,6 +141,50 @@ class SqlRecords:
         then = (self._at(record_from(row), as_of) for row in rows)
         found = [record for record in then if query.accepts(record) and (query.include_past or record.true_at(as_of))]
         return sorted(found, key=lambda record: (record.updated_at, record.id), reverse=True)
+
+    def same(self, space: Space, fingerprint: str) -> list[Record]:
+        return self._of_space(space, "r.fingerprint = :fingerprint", {"fingerprint": fingerprint})
+
+    def about(self, space: Space, subject: str, attribute: str) -> list[Record]:
+        clause = "r.subject = :subject AND r.attribute = :attribute AND r.superseded_by IS NULL"
+        return self._of_space(space, clause, {"subject": subject, "attribute": attribute})
+
+    def made_from(self, space: Space, ids: Sequence[str]) -> list[Record]:
+        params = {f"id_{at}": id_ for at, id_ in enumerate(ids)}
+        named = ", ".join(f":{name}" for name in params) or "''"
+        clause = f"r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.input_id IN ({named}))"
+        return self._of_space(space, clause, params)
+
+    def unused_since(self, space: Space, moment: datetime, limit: int) -> list[Record]:
+        clause = (
+            "r.archived_at IS NULL AND r.pinned = 0 AND r.origin <> 'explicit' AND r.updated_at < :moment"
+            " AND (r.last_used_at IS NULL OR r.last_used_at < :moment)"
+        )
+        return self._of_space(space, clause, {"moment": to_micros(moment)}, limit)
+
+    def archived_before(self, space: Space, moment: datetime, limit: int) -> list[Record]:
+        return self._of_space(space, "r.archived_at < :moment", {"moment": to_micros(moment)}, limit)
+
+    def _of_space(self, space: Space, clause: str, params: dict[str, Any], limit: int | None = None) -> list[Record]:
+        where = f"{_IN_SPACE} AND {clause}"
+        order = "ORDER BY r.updated_at DESC, r.id DESC"
+        if limit is not None:
+            order = "ORDER BY r.updated_at, r.id LIMIT :limit"
+            params = {**params, "limit": limit}
+        rows = self._db.all("records.select", {**space_params(space), **params}, where=where, order=order)
+        return [record_from(row) for row in rows]
+
+    def used(self, space: Space, ids: Sequence[str], now: datetime) -> None:
+        self._count("records.used", space, ids, now)
+
+    def said_again(self, space: Space, record_id: str, now: datetime) -> None:
+        self._count("records.said_again", space, [record_id], now)
+
+    def _count(self, query: str, space: Space, ids: Sequence[str], now: datetime) -> None:
+        row = self._chunks.space_id(space)
+        if row is not None:
+            shared = {"tenant": space.tenant, "space_id": row, "now": to_micros(now)}
+            self._db.many(query, [{**shared, "id": id_} for id_ in sorted(ids)])
 
     def count(self, scope: Scope, query: RecordQuery, now: datetime) -> int:
         if query.as_of is not None:

@@ -120,6 +120,13 @@ def record_params(record: Record) -> dict[str, Any]:
         "expires_at": micros(record.expires_at),
         "pinned": int(record.pinned),
         "version": record.version,
+        "subject": record.subject,
+        "attribute": record.attribute,
+        "value": record.value,
+        "polarity": int(record.polarity),
+        "said": record.said,
+        "archived_at": micros(record.archived_at),
+        "inputs": to_json(record.inputs) if record.inputs else None,
     }
 
 
@@ -127,8 +134,18 @@ def record_params(record: Record) -> dict[str, Any]:
 RECORD_COLUMNS = (
     "id tenant level user agent session layer type key title content tags metadata confidence salience refs "
     "fingerprint source origin created_at updated_at last_used_at uses valid_from valid_to superseded_by expires_at "
-    "pinned version"
+    "pinned version subject attribute value polarity said archived_at inputs"
 ).split()
+# What a version's body did not say before a record knew what it is about.
+_LATER = {
+    "subject": None,
+    "attribute": None,
+    "value": None,
+    "polarity": 1,
+    "said": 1,
+    "archived_at": None,
+    "inputs": None,
+}
 
 
 def record_body(record: Record) -> str:
@@ -137,7 +154,9 @@ def record_body(record: Record) -> str:
 
 
 def record_from_body(body: str) -> Record:
-    return record_from(tuple(json.loads(body)))
+    values = json.loads(body)
+    missing = len(RECORD_COLUMNS) - len(values)
+    return record_from((*values, *list(_LATER.values())[len(_LATER) - missing :]))
 
 
 def record_from(row: Row) -> Record:
@@ -169,6 +188,13 @@ def record_from(row: Row) -> Record:
         expires_at=moment(value["expires_at"]),
         pinned=bool(value["pinned"]),
         version=value["version"],
+        subject=value["subject"],
+        attribute=value["attribute"],
+        value=value["value"],
+        polarity=bool(value["polarity"]),
+        said=value["said"],
+        archived_at=moment(value["archived_at"]),
+        inputs=() if value["inputs"] is None else tuple(json.loads(value["inputs"])),
     )
 
 

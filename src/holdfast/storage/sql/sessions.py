@@ -122,6 +122,7 @@ class SqlSessions:
         counts = self.clear(scope)
         counts["kv"] = self._db.run("sessions.delete_kv", {"session": scope.session})
         counts["usage"] = self._db.run("sessions.delete_usage", {"session": scope.session})
+        self._db.run("sessions.delete_cursors", {"session": scope.session})
         counts["sessions"] = self._db.run("sessions.delete", _at(scope))
         return counts
 
@@ -225,6 +226,19 @@ class SqlKeyValues:
 
 def _entry(row: Row) -> KvEntry:
     return KvEntry(row[0], json.loads(row[1]), from_micros(row[2]))
+
+
+class SqlCursors:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def get(self, scope: Scope, name: str) -> int:
+        params = {"session": scope.session, "name": name, "tenant": scope.tenant}
+        row = self._db.one("cursors.get", params)
+        return 0 if row is None else int(row[0])
+
+    def set(self, scope: Scope, name: str, sequence: int) -> None:
+        self._db.run("cursors.set", {"session": scope.session, "name": name, "sequence": sequence})
 
 
 class SqlUsage:

@@ -37,11 +37,13 @@ TABLES = (
         "id",
         "tenant level owner user_id agent session_id space_id layer type key title content tags metadata confidence"
         " salience refs fingerprint source origin created_at updated_at last_used_at uses valid_from valid_to"
-        " superseded_by expires_at pinned version",
+        " superseded_by expires_at pinned version subject attribute value polarity said archived_at inputs",
     ),
     _table("record_versions", "record_id version", "body updated_at replaced_at"),
     _table("record_tags", "record_id tag", ""),
     _table("record_metadata", "record_id key", "value"),
+    _table("record_inputs", "record_id input_id", ""),
+    _table("cursors", "session_id name", "sequence"),
     _table("documents", "id", "space_id uri title content_hash metadata created_at updated_at"),
     _table(
         "chunks",

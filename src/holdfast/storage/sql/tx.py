@@ -8,7 +8,7 @@ from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.documents import SqlDocuments
 from holdfast.storage.sql.jobs import SqlJobs
 from holdfast.storage.sql.records import SqlImports, SqlRecords
-from holdfast.storage.sql.sessions import SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
+from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
 
 
 class SqlTx:
@@ -21,6 +21,7 @@ class SqlTx:
         self.summaries = SqlSummaries(db)
         self.kv = SqlKeyValues(db)
         self.usage = SqlUsage(db)
+        self.cursors = SqlCursors(db)
         self.jobs = SqlJobs(db)
         self.documents = SqlDocuments(db, self.chunks)
         self.imports = SqlImports(db)
