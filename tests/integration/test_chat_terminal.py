@@ -6,34 +6,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast import Holdfast
-from tests.integration.chatting import PATIENCE, Story, asked, at_terminal, says, surroundings, terminal_of
-from tests.unit.providers.embedding_server import EmbeddingServer, hangs, status
-from tests.unit.providers.llm_server import llm_server
+from tests.integration.chatting import PATIENCE, Story, asked, at_terminal, says, terminal_of
+from tests.unit.providers.embedding_server import hangs, status
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 STOPPED = "Stopped. What you said is kept, the reply is not.\n"
-
-
-@pytest.fixture
-def server() -> Iterator[EmbeddingServer]:
-    with llm_server() as running:
-        yield running
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def env(data: Path) -> dict[str, str]:
-    return surroundings(data)
 
 
 @pytest.fixture

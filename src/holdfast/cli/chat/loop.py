@@ -181,8 +181,8 @@ class Chat:
             whole = self._answered(self.llm, turn.context)
             told["usage"] = usage_of(self.llm, whole)
             before = len(turn.failed)
-            kept = turn.reply(whole.text, usage=told["usage"])
-            told["reply"] = None if kept is None else whole.text
+            turn.reply(whole.text, usage=told["usage"])
+            told["reply"] = whole.text
             self._remark(whole)
             self._note_failed(turn.failed[before:])
 
