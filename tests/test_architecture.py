@@ -25,7 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("agents", "prompt", "history"),
     ("notes",),
     ("items",),
-    ("compaction", "graphing"),
+    ("compaction", "graphing", "learning"),
     ("turn",),
     ("handle", "snapshots", "documents", "upkeep"),
     ("background",),

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast import graphing
-from holdfast.domain.job import EMBED, GRAPH, GRAPH_RECORD
+from holdfast import graphing, learning
+from holdfast.domain.job import EMBED, EXTRACT, GRAPH, GRAPH_RECORD
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.write.embed import PATIENCE, embed_missing
@@ -50,15 +50,18 @@ def embedding(runtime: Runtime) -> Doing | None:
     return Doing(run, model.model)
 
 
-_PATIENT = {
-    GRAPH,
-    GRAPH_RECORD,
-}  # done by a worker that runs anyway; whoever only looks into a store starts none for it
+def extraction(runtime: Runtime) -> Doing | None:
+    return Doing(learning.job(runtime))
+
+
 KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {
     EMBED: embedding,
+    EXTRACT: extraction,
     GRAPH: lambda runtime: Doing(graphing.session_job(runtime)),
     GRAPH_RECORD: lambda runtime: Doing(graphing.record_job(runtime)),
 }
+# Done by a worker that runs anyway: whoever only looks into a store starts none for it.
+_PATIENT = {GRAPH, GRAPH_RECORD}
 
 
 def begin(runtime: Runtime) -> None:

@@ -227,6 +227,20 @@ class Compact(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Learn(_Section):
+    enabled: bool = setting(True, "finished turns teach: facts, preferences, decisions and lessons become records")
+    extractor: Literal["auto", "rules", "llm", "none"] = setting(
+        "auto",
+        "what finds them: rules, a language model, auto (the model where there is one), or none",
+        choices=("auto", "rules", "llm", "none"),
+    )
+    turns: bool = setting(True, "each finished turn is an episodic record: what was asked, what was answered")
+    secrets: bool = setting(True, "keys, tokens and passwords are masked before they reach long-term memory")
+    llm_attempts: int = setting(3, "tries with the model before the rules take over", 1, 1000)
+    timeout_s: float = setting(60.0, "seconds the model has for a turn", 0.1, 3600)
+
+
+@dataclass(frozen=True, slots=True)
 class Documents(_Section):
     max_file_bytes: int = setting(33_554_432, "bytes of a document's file at most", 1, 1_073_741_824)
     max_text_bytes: int = setting(8_388_608, "bytes of a document's text at most, in UTF-8", 1, 1_073_741_824)
@@ -299,6 +313,7 @@ _KINDS: tuple[Any, ...] = (
     Memory,
     Context,
     Compact,
+    Learn,
     Chunks,
     Documents,
     Embedding,
@@ -325,6 +340,7 @@ class Config:
     memory: Memory = field(default_factory=Memory)
     context: Context = field(default_factory=Context)
     compact: Compact = field(default_factory=Compact)
+    learn: Learn = field(default_factory=Learn)
     chunks: Chunks = field(default_factory=Chunks)
     embedding: Embedding = field(default_factory=Embedding)
     llm: Llm = field(default_factory=Llm)

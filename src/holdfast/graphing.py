@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 
 from holdfast.domain.graph import Graph, Told
@@ -57,7 +58,7 @@ def read_session(
         return done, tx.messages.range(scope, done, None, batch)
 
     done, messages = runtime.store.read(look)
-    said = _told(runtime, session_id, messages)
+    said = _told(runtime, session_id, [_masked(message, _mask(runtime)) for message in messages])
 
     def keep(tx: Tx) -> bool:
         try:
@@ -83,16 +84,31 @@ def read_session(
 def read_record(runtime: Runtime, space: Space, record_id: str, finish: Callable[[Tx], None] = lambda _: None) -> None:
     """Put what a record says in the place of what it said before."""
 
-    most = runtime.config.graph.message_names
+    most, mask = runtime.config.graph.message_names, _mask(runtime)
 
     def keep(tx: Tx) -> None:
         record = tx.records.lock(Scope(space.tenant), record_id)
         tx.graph.drop_record(space, record_id)
         if record is not None and record.home.space == space:
-            tx.graph.add(space, [told.by_record(record, most)])
+            plain = replace(record, title=record.title and mask(record.title), content=mask(record.content))
+            tx.graph.add(space, [told.by_record(plain, most)])
         finish(tx)
 
     runtime.store.write(keep)
+
+
+def _mask(runtime: Runtime) -> Callable[[str], str]:
+    """Secrets stay where they were said, and go no further."""
+    if not runtime.config.learn.secrets:
+        return lambda text: text
+    from holdfast.policy.redact import redact  # late: it has many patterns
+
+    return lambda text: redact(text).text
+
+
+def _masked(message: Message, mask: Callable[[str], str]) -> Message:
+    plain = mask(message.text)
+    return message if plain == message.text else replace(message, content=plain)
 
 
 def _told(runtime: Runtime, session_id: str, messages: Sequence[Message]) -> list[Told]:

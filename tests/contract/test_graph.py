@@ -125,6 +125,24 @@ def test_tools_and_system_prompts_are_nobodys_word(hf: Holdfast) -> None:
     assert hf.graph(user="alice", fresh=True) == Graph()
 
 
+def test_an_assistant_names_but_states_nothing(hf: Holdfast) -> None:
+    """What it says it may only repeat from memory: an old home must not end the new one."""
+    session = say(hf, "I moved to Lisbon.")
+    session.append("assistant", "You live in Berlin with your sister Anna. Tom lives in Berlin.")
+    graph = hf.graph(user="alice", fresh=True)
+    assert told(graph) == {("user", "lives in", "lisbon")}
+    assert {"berlin", "anna", "tom"} <= names(graph)
+
+
+def test_secrets_go_no_further(hf: Holdfast) -> None:
+    secret = "sk-proj-" + "Ab1" * 16
+    say(hf, f"I met Anna, my key is {secret} in Berlin. I live in Berlin, {secret}.")
+    hf.remember(f"Tom lives in Rome with {secret}.", user="alice")
+    graph = hf.graph(user="alice", fresh=True)
+    assert {"anna", "tom"} <= names(graph)
+    assert secret not in str(every_row(hf)["relations"]) + str(every_row(hf)["entities"])
+
+
 # Who is who
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from holdfast.domain.scope import Level, Space
 
+EXTRACT = "extract"  # learn from a session's turns; the detail is the session
 EMBED = "embed"  # make the vectors a space lacks; the detail is the model
 GRAPH = "graph"  # read a session's new messages for the graph; the detail is the session
 GRAPH_RECORD = "graph-record"  # read a record for the graph; the detail is the record

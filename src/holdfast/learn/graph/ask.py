@@ -118,11 +118,11 @@ def _grounded(message: Message, rules: Told, data: Mapping[str, Any], most: int)
     relations = [stated for stated in rules.relations if stated.kind is not RelationKind.FACT]
     ends = {end for stated in relations for end in (stated.subject, stated.object)}
     entities = {found.id: found for found in rules.entities if found.id in ends} | entities
-    for item in data["relations"]:
+    for item in data["relations"] if me is not None else ():
         stated = _stated(item, message, text, entities, me)
         if stated is not None and stated not in relations:
             relations.append(stated)
-            if me is not None and me.id in (stated.subject, stated.object):
+            if me is not None and me.id in {stated.subject, stated.object}:
                 entities.setdefault(me.id, me)
     return Told(rules.source, tuple(entities.values()), tuple(relations))
 

@@ -42,7 +42,10 @@ def by_message(message: Message, session_id: str, at: datetime, most: int) -> To
     source = GraphSource(message.created_at or at, session_id, message.sequence)
     if not is_heard(message):
         return Told(source)
-    return _told(source, message.text, speaker(message), most)
+    me = speaker(message)
+    told = _told(source, message.text, me, most)
+    # An assistant names things too, but what it says of them it may only repeat, and it may be over by now.
+    return told if me is not None else Told(source, told.entities)
 
 
 def _told(source: GraphSource, text: str, me: Found | None, most: int) -> Told:

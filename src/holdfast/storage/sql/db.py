@@ -34,7 +34,7 @@ class Db(Protocol):
         """A list of whole numbers as this driver passes it for ``:name[]``."""
 
     def texts(self, values: Sequence[str]) -> Any:
-        """The same for a list of texts."""
+        """The same of texts."""
 
     def pack_vector(self, values: Sequence[float]) -> Any: ...
     def unpack_vector(self, stored: Any) -> tuple[float, ...]: ...

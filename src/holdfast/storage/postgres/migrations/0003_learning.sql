@@ -26,6 +26,10 @@ CREATE TABLE cursors (
     PRIMARY KEY (session_id, name)
 );
 
+-- By kind: many jobs of one kind are no way to go through for one of another.
+DROP INDEX jobs_due;
+CREATE INDEX jobs_due ON jobs (kind, dead, run_at, id);
+
 -- The knowledge graph. A name of somebody or something is a row for each space; which names mean one is decided when it
 -- is read, from all of them.
 CREATE TABLE entities (
