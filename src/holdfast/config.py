@@ -308,21 +308,8 @@ class Aio(_Section):
 
 
 _KINDS: tuple[Any, ...] = (
-    Storage,
-    Session,
-    Memory,
-    Context,
-    Compact,
-    Learn,
-    Chunks,
-    Documents,
-    Embedding,
-    Llm,
-    Notes,
-    Graph,
-    Search,
-    Jobs,
-    Aio,
+    *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
+    *(Embedding, Llm, Notes, Graph, Search, Jobs, Aio),
 )
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
