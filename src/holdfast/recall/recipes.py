@@ -31,6 +31,7 @@ class Recipe:
     length: float = 0.0  # longer chunks, among named speakers
     when: float = 0.0  # a time word, for a question that asks when
     wish: float = 0.0  # a standing wish, for a question that requests
+    newer: float = 0.0  # the later of two among the best goes first from this share of common words on
     floor: bool = False
     one_hit_a_message: bool = False
 
@@ -55,6 +56,7 @@ DEFAULT = Recipe(
     length=0.15,
     when=0.6,
     wish=0.5,
+    newer=0.3,
     floor=True,
     one_hit_a_message=True,
 )

@@ -16,6 +16,7 @@ from holdfast.domain.text import checked_choice, checked_text, shown
 from holdfast.domain.times import checked_time, from_seconds
 from holdfast.domain.values import at_most, checked_label, checked_strings
 from holdfast.errors import InvalidInput
+from holdfast.recall.newer import newer_first
 from holdfast.recall.question import Question
 from holdfast.recall.recipes import Recipe
 from holdfast.storage.base import Stored, Tx
@@ -95,6 +96,9 @@ def _chosen(tx: Tx, space: Space, looked: Looked | None, wanted: Search) -> list
     )
     found = _current(tx, space, catalogue, ranked, wanted)
     hits = _hits(list(islice(found, wanted.k)), ranked)
+    question = wanted.question
+    if wanted.recipe.newer and not (question.asks_when or question.asks_back or question.about_assistant):
+        hits = newer_first(hits, question.terms, wanted.recipe.newer)
     return [_beside(tx, space, hit, wanted.neighbours) for hit in hits] if wanted.neighbours else hits
 
 
