@@ -9,11 +9,12 @@ from functools import partial
 from holdfast.config import Context as Limits
 from holdfast.context.material import Choice, Entry, Material, Section, shown
 from holdfast.context.quote import inline, item, quoted_document
-from holdfast.context.score import coverage, score
+from holdfast.context.score import coverage
 from holdfast.domain.context import Dropped
 from holdfast.domain.record import Layer, Origin, Record
 from holdfast.domain.scope import Level
 from holdfast.domain.tokens import TokenCounter
+from holdfast.domain.worth import score
 from holdfast.storage.analysis import query_terms
 
 _SECTION = {

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from holdfast import items
 from holdfast.domain.ids import checked_id
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
-from holdfast.domain.scope import Scope
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_time
 from holdfast.domain.values import checked_label, checked_number, checked_page
@@ -169,7 +168,8 @@ class Records(Face):
     ) -> Forgotten:
         """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query.
 
-        With ``dry_run`` nothing is removed; the answer names what would be.
+        Every copy goes with it: promoted ones, their origins, twins, and texts that were made of it. With ``dry_run``
+        nothing is removed; the answer names what would be.
         """
         if [id, key, query].count(None) != 2:
             raise InvalidInput("forget takes exactly one of id, key and query")
@@ -180,14 +180,21 @@ class Records(Face):
             home = self._home(user, agent, session, scope)
             owner = home.scope
             choose = memory.by_words(home, query, self._now()) if query is not None else memory.by_key(home, key or "")
+
+        def found(tx: Tx) -> list[Record]:
+            return memory.with_copies(tx, owner, choose(tx))
+
         if dry_run:
-            return self._read(lambda tx: Forgotten({}, tuple(choose(tx))))
-        gone, users = self._write(lambda tx: self._forget(tx, owner, choose(tx)))
+            return self._read(lambda tx: Forgotten({}, tuple(each.id for each in found(tx))))
+        now = self._now()
+
+        def remove(tx: Tx) -> tuple[Forgotten, set[str]]:
+            """What was removed, and whose it was: their files hold it too."""
+            records = found(tx)
+            users = {record.user for record in records if record.user is not None}
+            return memory.forget(tx, records, self._cut, now), users
+
+        gone, users = self._write(remove)
         for user_ in sorted(users):
             items.drop_lines(self._runtime, self._tenant, user_, gone.ids)
         return gone
-
-    def _forget(self, tx: Tx, owner: Scope, ids: list[str]) -> tuple[Forgotten, set[str]]:
-        """What was removed, and whose it was: their files hold it too."""
-        found = [record for id in ids if (record := tx.records.get(owner, id)) is not None]
-        return memory.forget(tx, owner, ids), {record.user for record in found if record.user is not None}

@@ -15,6 +15,7 @@ from holdfast.domain.scope import Scope, Space
 from holdfast.domain.text import checked_choice, checked_text, shown
 from holdfast.domain.times import checked_time, from_seconds
 from holdfast.domain.values import at_most, checked_label, checked_strings
+from holdfast.domain.worth import RecordRecipe, in_sight, parts
 from holdfast.errors import InvalidInput
 from holdfast.recall.question import Question
 from holdfast.recall.recipes import Recipe
@@ -45,6 +46,7 @@ class Search:
     now: datetime
     meaning: Vector | None = None
     neighbours: int = 0
+    skill: str | None = None
 
 
 def search(tx: Tx, space: Space, wanted: Search) -> list[Hit]:
@@ -65,7 +67,10 @@ def search(tx: Tx, space: Space, wanted: Search) -> list[Hit]:
         _allowed(tx, space, catalogue, wanted.query, wanted.now),
     )
     found = _current(tx, space, catalogue, ranked, wanted)
-    hits = [_hit(stored, at, ranked) for at, stored in islice(found, wanted.k)]
+    if wanted.recipe.worth is None:
+        hits = [_hit(stored, at, ranked) for at, stored in islice(found, wanted.k)]
+    else:
+        hits = _by_worth(tx, space, [_hit(stored, at, ranked) for at, stored in found], wanted.recipe.worth, wanted)
     return [_beside(tx, space, hit, wanted.neighbours) for hit in hits] if wanted.neighbours else hits
 
 
@@ -150,6 +155,36 @@ def _hit(stored: Stored, at: int, ranked: Ranked) -> Hit:
         if values[at] == values[at]
     }
     return Hit(stored.text, float(ranked.scores[at]), signals, stored.source, stored.metadata)
+
+
+def _by_worth(tx: Tx, space: Space, hits: Sequence[Hit], recipe: RecordRecipe, wanted: Search) -> list[Hit]:
+    """Records by their worth, others by what relevance alone is worth. The parts of a score are among the signals."""
+    moment = wanted.query.as_of or wanted.now
+    ids = dict.fromkeys(hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD)
+    records = {record.id: record for record in tx.records.some(space, list(ids))}
+    weighed = []
+    for hit in hits:
+        record = records.get(hit.source.id) if hit.source.kind is SourceKind.RECORD else None
+        if record is None:
+            weighed.append((hit, {"relevance": recipe.relevance * hit.score}))
+        elif in_sight(record, moment, recipe):
+            weighed.append((hit, parts(record, hit.score, moment, wanted.skill, recipe)))
+    ranks = {
+        name: sorted((found[name] for _, found in weighed if name in found), reverse=True)
+        for name in {name for _, found in weighed for name in found}
+    }
+    scored = [
+        replace(
+            hit,
+            score=sum(found.values()),
+            signals={
+                **hit.signals,
+                **{name: Signal(ranks[name].index(value) + 1, value) for name, value in found.items()},
+            },
+        )
+        for hit, found in weighed
+    ]
+    return sorted(scored, key=lambda hit: -hit.score)[: wanted.k]
 
 
 def checked_question(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,9 @@ from holdfast.storage.sql.chunks import SqlChunks, space_params
 from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.filters import record_filters
 from holdfast.storage.sql.rows import micros, record_body, record_from, record_from_body, record_params
+
+# What the engine keeps for itself under a key of its own, such as a profile, is no memory that anybody saved.
+_LISTED = "(r.key IS NULL OR substr(r.key, 1, 9) <> 'internal_')"
 
 
 def in_scope(scope: Scope) -> tuple[list[str], dict[str, Any]]:
@@ -36,6 +39,7 @@ def current_at(now: datetime) -> tuple[list[str], dict[str, Any]]:
         "(r.expires_at IS NULL OR r.expires_at > :moment)",
         "r.superseded_by IS NULL",
         "r.archived_at IS NULL",
+        _LISTED,
     ]
     return clauses, {"moment": to_micros(now)}
 
@@ -43,6 +47,10 @@ def current_at(now: datetime) -> tuple[list[str], dict[str, Any]]:
 _IN_SPACE = (
     "r.space_id = (SELECT s.id FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner)"
 )
+
+
+def _named(params: Iterable[str]) -> str:
+    return ", ".join(f":{name}" for name in params) or "''"
 
 
 class SqlRecords:
@@ -136,11 +144,15 @@ class SqlRecords:
     def _as_of(self, scope: Scope, query: RecordQuery, as_of: datetime) -> list[Record]:
         """Every record as it read at that moment, if it was true then; judged by the version of that time."""
         clauses, params = in_scope(scope)
-        where = " AND ".join([*clauses, "r.created_at <= :as_of"])
+        where = " AND ".join([*clauses, _LISTED, "r.created_at <= :as_of"])
         rows = self._db.all("records.select", {**params, "as_of": to_micros(as_of)}, where=where)
         then = (self._at(record_from(row), as_of) for row in rows)
-        found = [record for record in then if query.accepts(record) and (query.include_past or record.true_at(as_of))]
+        found = [record for record in then if query.accepts(record) and query.admits(record, as_of)]
         return sorted(found, key=lambda record: (record.updated_at, record.id), reverse=True)
+
+    def some(self, space: Space, ids: Sequence[str]) -> list[Record]:
+        params = {f"id_{at}": id_ for at, id_ in enumerate(ids)}
+        return self._of_space(space, f"r.id IN ({_named(params)})", params) if params else []
 
     def same(self, space: Space, fingerprint: str) -> list[Record]:
         return self._of_space(space, "r.fingerprint = :fingerprint", {"fingerprint": fingerprint})
@@ -151,16 +163,21 @@ class SqlRecords:
 
     def made_from(self, space: Space, ids: Sequence[str]) -> list[Record]:
         params = {f"id_{at}": id_ for at, id_ in enumerate(ids)}
-        named = ", ".join(f":{name}" for name in params) or "''"
-        clause = f"r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.input_id IN ({named}))"
+        clause = f"r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.input_id IN ({_named(params)}))"
         return self._of_space(space, clause, params)
 
-    def unused_since(self, space: Space, moment: datetime, limit: int) -> list[Record]:
+    def unused_since(
+        self, space: Space, moment: datetime, limit: int, after: tuple[datetime, str] | None = None
+    ) -> list[Record]:
         clause = (
             "r.archived_at IS NULL AND r.pinned = 0 AND r.origin <> 'explicit' AND r.updated_at < :moment"
-            " AND (r.last_used_at IS NULL OR r.last_used_at < :moment)"
+            f" AND (r.last_used_at IS NULL OR r.last_used_at < :moment) AND {_LISTED}"
         )
-        return self._of_space(space, clause, {"moment": to_micros(moment)}, limit)
+        params: dict[str, Any] = {"moment": to_micros(moment)}
+        if after is not None:
+            clause += " AND (r.updated_at > :last OR (r.updated_at = :last AND r.id > :last_id))"
+            params |= {"last": to_micros(after[0]), "last_id": after[1]}
+        return self._of_space(space, clause, params, limit)
 
     def archived_before(self, space: Space, moment: datetime, limit: int) -> list[Record]:
         return self._of_space(space, "r.archived_at < :moment", {"moment": to_micros(moment)}, limit)
@@ -229,7 +246,11 @@ class SqlRecords:
         if query.until is not None:
             clauses.append("r.created_at < :until")
             params["until"] = to_micros(query.until)
-        if not query.include_past:
+        if query.archived:
+            clauses += ["r.archived_at IS NOT NULL", _LISTED]
+        elif query.include_past:
+            clauses.append(_LISTED)
+        else:
             current, moment = current_at(now)
             clauses += current
             params |= moment

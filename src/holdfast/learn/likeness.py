@@ -1,0 +1,94 @@
+"""When two short texts say the same."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import NamedTuple
+
+_WORD = re.compile(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?")
+_ENOUGH = 0.75  # of the larger text's words, which the smaller one has to hold
+_LIGHT = frozenset(
+    """a an the and or of to in on at for with by from as is am are was were be been being do does did have has had i
+    me my mine you your we us our he him his she her it its they them their this that these those so very really just
+    also too now then there here quite actually currently please well oh yes ok btw user""".split()
+)
+_NEGATIONS = frozenset(
+    """no not never none nobody nothing neither nor without cannot longer stopped quit hate hates dislike dislikes
+    detest avoid stop""".split()
+)
+_SUFFIXES = ("ations", "ation", "ingly", "edly", "ings", "ing", "ies", "ied", "ed", "es", "ly", "s")
+
+
+class Gist(NamedTuple):
+    """What has to be equal, or nearly so, for two texts to say the same."""
+
+    stems: frozenset[str]
+    numbers: frozenset[str]
+    negated: bool
+
+
+def folded(text: str) -> str:
+    """Case, width, quotation marks and spacing undone."""
+    plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").replace("‘", "'")
+    return " ".join(plain.replace("“", '"').replace("”", '"').split())
+
+
+def words(text: str) -> list[str]:
+    return _WORD.findall(folded(text))
+
+
+def stem(word: str) -> str:
+    """Enough to bring forms of one word together; it never has to be read."""
+    if len(word) < 4 or not word.isascii() or not word.isalpha():
+        return word
+    for suffix in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            word = word[: -len(suffix)] + ("y" if suffix in {"ies", "ied"} else "")
+            break
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiouls":
+        word = word[:-1]
+    return word.rstrip("e") if len(word) > 4 else word
+
+
+@lru_cache(maxsize=4096)
+def gist(text: str) -> Gist:
+    found = words(text)
+    numbers = frozenset(word for word in found if word[0].isdigit())
+    negated = any(word in _NEGATIONS or word.endswith("n't") for word in found)
+    stems = frozenset(
+        stem(word.removesuffix("'s"))
+        for word in found
+        if not word[0].isdigit() and word not in _LIGHT and word not in _NEGATIONS and not word.endswith("n't")
+    )
+    return Gist(stems, numbers, negated)
+
+
+def alike(one: str, other: str) -> bool:
+    """Near-duplicates: one says all that the other says, with the same numbers, and neither denies it.
+
+    A word that stands in one of them and another in its place make two statements, however long the rest is.
+    """
+    mine, theirs = gist(one), gist(other)
+    if mine.numbers != theirs.numbers or mine.negated != theirs.negated:
+        return False
+    small, large = sorted((mine.stems, theirs.stems), key=len)
+    if not small:
+        return mine == theirs and words(one) == words(other)
+    return small <= large and len(small) >= _ENOUGH * len(large)
+
+
+def same_value(one: str | None, other: str | None) -> bool:
+    """Porto, and Porto in Portugal: the same place, told with more or less detail."""
+    if one is None or other is None:
+        return one is other
+    mine, theirs = _value_words(one), _value_words(other)
+    if not mine or not theirs:
+        return folded(one) == folded(other)
+    shorter = min(len(mine), len(theirs))
+    return mine[:shorter] == theirs[:shorter]  # York is no part of New York
+
+
+def _value_words(value: str) -> list[str]:
+    return [stem(word) for word in words(value) if word not in _LIGHT]
