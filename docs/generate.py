@@ -48,7 +48,7 @@ never make a store. A time that is typed without a zone is local."""
 
 VALUES = (
     *("Message", "TextPart", "ImagePart", "FilePart", "ToolCall", "SessionInfo", "Summary", "Compacted", "Usage"),
-    *("Hit", "Signal", "Source", "Context", "Record", "Forgotten", "Document"),
+    *("Hit", "Signal", "Source", "Context", "Record", "Forgotten", "Document", "JobInfo"),
 )
 
 

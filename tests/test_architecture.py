@@ -28,6 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("compaction",),
     ("turn",),
     ("handle", "snapshots", "documents", "upkeep"),
+    ("background",),
     ("engine",),
     ("aio",),
     ("",),

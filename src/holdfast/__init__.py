@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from holdfast.domain.chunk import Hit, Signal, Source
     from holdfast.domain.context import Context
     from holdfast.domain.document import Document
+    from holdfast.domain.job import JobInfo
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
     from holdfast.domain.record import Forgotten, Record
     from holdfast.domain.session import Compacted, SessionInfo, Summary, Usage
@@ -33,6 +34,7 @@ __all__ = [
     "Holdfast",
     "HoldfastError",
     "ImagePart",
+    "JobInfo",
     "Message",
     "Record",
     "Session",
@@ -52,6 +54,7 @@ _HOMES = {
     "domain.chunk": "Hit Signal Source",
     "domain.context": "Context",
     "domain.document": "Document",
+    "domain.job": "JobInfo",
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
     "domain.record": "Forgotten Record",
     "domain.session": "Compacted SessionInfo Summary Usage",

@@ -5,7 +5,7 @@ Each is opened when it is first used, kept, and closed together with the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -42,6 +42,7 @@ class Agents:
 
     config: Config
     given: Given
+    begin: Callable[[Runtime], None]  # background work, once a store is open
     _shared: Runtime | None = None
     _apart: dict[str | None, Runtime] = field(default_factory=dict)
     _embeddings: dict[EmbeddingConfig, Embedding | None] = field(default_factory=dict)
@@ -95,7 +96,9 @@ class Agents:
         llm = self._llm(config)
         store, folder = open_store(location, config, self.given.clock)
         try:
-            return running(store, config, self.given.clock, embedding, folder, self.given.count, llm)
+            runtime = running(store, config, self.given.clock, embedding, folder, self.given.count, llm)
+            self.begin(runtime)
+            return runtime
         except BaseException:  # why: whatever stopped the opening, the store must not stay open
             store.close()
             raise

@@ -174,7 +174,7 @@ class Embedding(_Section):
     )
     quick_ms: int = setting(100, "milliseconds for one text up to which an embedder is quick", 1, 60_000)
     batch: int = setting(64, "texts handed to the embedder at a time", 1, 2048)
-    background: bool = setting(True, "a thread of this process makes vectors that are missing")
+    background: bool = setting(True, "missing vectors wake the thread of this process, if jobs.worker lets it have one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +263,15 @@ class Search(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Jobs(_Section):
+    worker: bool = setting(True, "a thread of this process does background work")
+    attempts: int = setting(50, "runs of a job that fails, or whose worker dies, before it is laid aside", 1, 10_000)
+    # A lease that ends further ahead than an hour is taken for a clock's mistake.
+    lease_s: int = setting(300, "seconds a worker holds a job without a word before another may take it", 1, 3600)
+    longest_wait_s: int = setting(3600, "seconds a failed job waits at most; the first times less", 1, 86_400)
+
+
+@dataclass(frozen=True, slots=True)
 class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
@@ -279,13 +288,14 @@ _KINDS: tuple[Any, ...] = (
     Llm,
     Notes,
     Search,
+    Jobs,
     Aio,
 )
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
 }
-_OF_A_STORE = ("storage", "chunks", "embedding", "documents")  # one for all agents that share it
+_OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs")  # one for all agents that share it
 _OF_A_PROCESS = ("aio",)
 _KEYS = [f"{section}.{key}" for section, settings in _SETTINGS.items() for key in settings]
 
@@ -303,6 +313,7 @@ class Config:
     documents: Documents = field(default_factory=Documents)
     notes: Notes = field(default_factory=Notes)
     search: Search = field(default_factory=Search)
+    jobs: Jobs = field(default_factory=Jobs)
     aio: Aio = field(default_factory=Aio)
     agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
 

@@ -9,6 +9,7 @@ HoldfastError
 │   ├── RecordNotFound
 │   └── DocumentNotFound
 ├── SequenceConflict        a message number at or below the last one
+├── LeaseLost               a job took longer than its lease, and somebody else has taken it
 ├── PermissionDenied        a grant is missing
 ├── Unsupported             this store or build cannot do that
 ├── ConfigError             a setting is unknown or wrong
@@ -65,6 +66,10 @@ class DocumentNotFound(NotFound):
 
 class SequenceConflict(HoldfastError):
     code = "sequence_conflict"
+
+
+class LeaseLost(HoldfastError):
+    code = "lease_lost"
 
 
 class PermissionDenied(HoldfastError):

@@ -133,7 +133,7 @@ class Items:
             )
             exported = self._export()
         if imported.added + imported.changed and self.runtime.embedding and self.runtime.config.embedding.background:
-            self.runtime.worker.start()
+            self.runtime.wake_worker()
         problems = {(problem.file, problem.line): problem for problem in (*exported.problems, *imported.problems)}
         return ItemsImported(
             imported.added, imported.changed, imported.removed, exported.conflicts, tuple(problems.values())

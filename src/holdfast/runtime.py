@@ -8,12 +8,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event
 
 from holdfast.config import Config
 from holdfast.domain.chunk import ChunkDraft, Vector
 from holdfast.domain.ids import uuid7
-from holdfast.domain.job import EMBED, Job
 from holdfast.domain.message import Message
 from holdfast.domain.scope import Space
 from holdfast.domain.session import SessionInfo
@@ -24,16 +22,14 @@ from holdfast.providers.choose import embedder_named, llm_key, llm_named
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.embedding import Embedding
 from holdfast.providers.llm import Llm
-from holdfast.schedule.worker import Handler, Worker
+from holdfast.schedule.worker import Worker
 from holdfast.storage.analysis import embedded_text
-from holdfast.storage.base import Store, Wanted
+from holdfast.storage.base import Store
 from holdfast.storage.cache import Caches
 from holdfast.storage.forgetful import Forgetful
-from holdfast.write.embed import PATIENCE, embed_missing
 
 DATABASE = "holdfast.db"
 SNAPSHOT = "sessions.json"  # left by another program, imported once
-_SLICE = 512  # chunks embedded by one run of a job: well within its lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +65,11 @@ class Runtime:
         """After chunks were stored: those without a vector get theirs in the background."""
         wanted = self.embedding is not None and self.config.embedding.background
         if wanted and any(draft.vector is None for draft in drafts):
+            self.wake_worker()
+
+    def wake_worker(self) -> None:
+        """After a job was asked for: a thread of this process does it, where the settings want one."""
+        if self.config.jobs.worker:
             self.worker.start()
 
     def session_folder(self, session_id: str) -> Path | None:
@@ -85,32 +86,19 @@ def running(
     count: TokenCounter,
     llm: Llm | None,
 ) -> Runtime:
-    """Everything together, and work that was left over begun."""
-    handlers: dict[Wanted, Handler] = {}
-    stop = Event()
+    """Everything together."""
     if embedding is not None:
-        handlers[EMBED, embedding.model] = embedder_job(store, embedding, stop)
         with suppress(StoreReadOnly):  # whoever may not write may read: with the vectors that are there
             store.adopt(embedding.model, clock())
-    worker = Worker(store, clock, handlers, stop)
-    if embedding is not None and config.embedding.background and store.next_job(list(handlers)) is not None:
-        worker.start()
+    worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
     return Runtime(store, config, clock, embedding, worker, folder, count, llm)
 
 
 def forgetting(config: Config, clock: Clock, count: TokenCounter, llm: Llm | None) -> Runtime:
     """Everything as ever, and nothing stays: memory that is switched off."""
     store = Forgetful(open_store(":memory:", config, clock, Caches(0))[0])
-    return Runtime(store, config, clock, None, Worker(store, clock, {}), None, count, llm, store)
-
-
-def embedder_job(store: Store, embedding: Embedding, stop: Event) -> Handler:
-    def run(job: Job) -> bool:
-        # Each try passes over more texts that cannot be embedded, so that they do not hold up the others for good.
-        patience = PATIENCE * (job.attempts + 1)
-        return embed_missing(store, embedding, job.space, _SLICE, patience, stop.is_set) == _SLICE or stop.is_set()
-
-    return run
+    worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
+    return Runtime(store, config, clock, None, worker, None, count, llm, store)
 
 
 def chosen_embedding(given: Embedder | None, config: Config) -> Embedding | None:

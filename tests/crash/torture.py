@@ -1,11 +1,12 @@
 """Kill writers without mercy, and count what is missing.
 
-    python -m tests.crash.torture [--short] [--kills N] [--backend sqlite|postgres|both] [--seed S]
+    python -m tests.crash.torture [--short] [--kills N] [--jobs N] [--backend sqlite|postgres|both] [--seed S]
 
 Writers in several processes, each with several threads, write to one store and note every call before it and after
 its answer. They are killed with SIGKILL at random moments and replaced at once. Against PostgreSQL their connections
 are cut and the server process behind one is killed, too, which makes the whole server start again. After each round
-the store is compared with the notes. Exit status 1 when anything acknowledged is missing, there twice, or unsound.
+the store is compared with the notes. Then two workers share the jobs of a store, and are struck the same way until all
+are done. Exit status 1 when anything acknowledged is missing, there twice, or unsound, or a job was not done once.
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
 from holdfast import Holdfast
+from tests.crash import labour
 from tests.crash.check import Findings, check, check_file
+from tests.crash.labour import Gang
 from tests.crash.nursery import Nursery
 from tests.crash.siege import Fleet, besiege
 from tests.postgres_server import PostgresMissing, PostgresServer
 
 SHORT = {"sqlite": 200, "postgres": 200}
 LONG = {"sqlite": 2000, "postgres": 1000}
+JOBS = {True: 1000, False: 10_000}  # in the short form, and in the long one
 ROUND = 40  # kills on one store before it is looked at: it stays small, and its words are merged all the same
 SHOWN = 10
 
@@ -44,13 +48,16 @@ def main(arguments: list[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="holdfast-torture-"))
     with Nursery() as nursery:
         for backend in backends:
-            kills = options.kills or (SHORT if options.short else LONG)[backend]
+            kills = (SHORT if options.short else LONG)[backend] if options.kills is None else options.kills
             started = time.monotonic()
             with _siege(backend, folder) as siege:
                 findings = _torture(siege, nursery, folder, kills, Random(f"{seed}/{backend}"))
-            _report(backend, findings, time.monotonic() - started)
-            broken = sum(map(bool, findings.faults().values()))
-            passed, failed = passed + len(findings.faults()) - broken, failed + broken
+                _report(backend, findings, time.monotonic() - started)
+                jobs = JOBS[options.short] if options.jobs is None else options.jobs
+                kept = _labour(backend, siege, nursery, folder, jobs, Random(f"{seed}/{backend}/jobs"))
+            promises = [*findings.faults().values(), *kept.values()]
+            broken = sum(map(bool, promises))
+            passed, failed = passed + len(promises) - broken, failed + broken
     if failed:
         print(f"the stores and what their writers noted are kept in {folder}")
     else:
@@ -64,7 +71,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         prog="torture", description="Kill writers without mercy, and count what is missing."
     )
     parser.add_argument("--short", action="store_true", help="the form for every day: about two minutes")
-    parser.add_argument("--kills", type=int, help="how many on each backend")
+    parser.add_argument("--kills", type=int, help="how many writers on each backend")
+    parser.add_argument("--jobs", type=int, help="how many on each backend")
     parser.add_argument("--backend", choices=("sqlite", "postgres", "both"), default="both")
     parser.add_argument("--seed", type=int, help="repeat the choices of a run, though never its timing")
     return parser.parse_args(arguments)
@@ -83,7 +91,7 @@ class Sqlite:
         self._rounds += 1
         return str(self._folder / f"sqlite-{self._rounds}")
 
-    def strike(self, fleet: Fleet) -> None:
+    def strike(self, fleet: Fleet | Gang) -> None:
         fleet.kill_one()
 
     def settle(self, store: str) -> None:
@@ -104,17 +112,21 @@ class Postgres:
     def new_store(self) -> str:
         return self._server.create_database()
 
-    def strike(self, fleet: Fleet) -> None:
+    def strike(self, fleet: Fleet | Gang) -> None:
         kind = fleet.chance.choices(("writer", "connection", "server"), (50, 40, 10))[0]
-        strikes = {"writer": Fleet.kill_one, "connection": self.cut_connection, "server": self.kill_server}
-        strikes[kind](fleet)
+        if kind == "writer":
+            fleet.kill_one()
+        elif kind == "connection":
+            self.cut_connection(fleet)
+        else:
+            self.kill_server(fleet)
 
-    def cut_connection(self, fleet: Fleet) -> None:
+    def cut_connection(self, fleet: Fleet | Gang) -> None:
         if pids := self._backends():
             self._run(f"SELECT pg_terminate_backend({fleet.chance.choice(pids)})")
             fleet.kills += 1
 
-    def kill_server(self, fleet: Fleet) -> None:
+    def kill_server(self, fleet: Fleet | Gang) -> None:
         """One of the processes behind the connections: the server cuts all the others and recovers."""
         if pids := self._backends():
             # The connection may have been closed since.
@@ -185,6 +197,25 @@ def _round(siege: Sqlite | Postgres, nursery: Nursery, notes: Path, kills: int, 
     return findings
 
 
+def _labour(
+    backend: str, siege: Sqlite | Postgres, nursery: Nursery, folder: Path, jobs: int, chance: Random
+) -> dict[str, list[str]]:
+    """Two workers share that many jobs and are struck until all are done."""
+    started, store = time.monotonic(), siege.new_store()
+    with labour.open_patiently(store) as hf:
+        labour.ask(hf, jobs)
+        gang = labour.Gang(nursery, store, Path(tempfile.mkdtemp(prefix="labour-", dir=folder)), chance)
+        labour.torment(gang, hf, siege.strike)
+        gang.stop()
+        found = labour.check(hf, gang, jobs)
+    found["the file is whole"] = siege.look_into(store)
+    took = time.monotonic() - started
+    print(f"{backend}: {jobs} jobs, {gang.kills} kills, {gang.pauses} workers held up, in {took:.0f} s")
+    print(f"  runs begun     {gang.begun:>7}")
+    _print_faults(found)
+    return found
+
+
 def _report(backend: str, findings: Findings, seconds: float) -> None:
     found = findings.acknowledged - len(findings.lost)
     errors = ", ".join(f"{kind} {count}" for kind, count in findings.errors.most_common()) or "none"
@@ -195,7 +226,11 @@ def _report(backend: str, findings: Findings, seconds: float) -> None:
     print(f"  doubled        {len(findings.doubled):>7}")
     print(f"  unacknowledged {findings.unanswered:>7}   (of which there: {findings.unanswered_found})")
     print(f"  errors raised  {findings.errors.total():>7}   ({errors})")
-    for promise, faults in findings.faults().items():
+    _print_faults(findings.faults())
+
+
+def _print_faults(promises: Mapping[str, list[str]]) -> None:
+    for promise, faults in promises.items():
         print(f"  {'FAILED' if faults else 'ok    '} {promise}{f': {len(faults)} faults' if faults else ''}")
         for fault in faults[:SHOWN]:
             print(f"         {fault[:600]}")

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast import Document, Holdfast, Message, Session, SessionInfo
+from holdfast.domain.scope import Level, Space
 from holdfast.domain.text import checked_name
 from holdfast.errors import DocumentNotFound, HoldfastError, InvalidInput, RecordNotFound, SessionNotFound, Unsupported
 from holdfast.handle import KeyValues
@@ -156,6 +157,22 @@ class World:
             (folder / f"{owner.mark}.txt").write_text(owner.mark)
         self._settle(owner, session=session.id)
 
+    def lay_jobs_aside(self) -> dict[int, Owner]:
+        """A dead job of everybody who talks, by its id."""
+        store: Any = self.hf._runtime.store
+        now = self.hf._now()
+        for owner in self.talkers():
+            space = Space(owner.tenant, Level.USER, owner.user or "")
+            store.write(lambda tx, space=space, mark=owner.mark: tx.jobs.ask(space, "watched", mark, now))
+        store.write(lambda tx: tx.db.composed("UPDATE jobs SET dead = 1 WHERE kind = 'watched'"))
+        marks = {owner.mark: owner for owner in self.talkers()}
+        found = {job.id: job for tenant in self.tenants for job in self.hf.tenant(tenant).jobs(limit=1000)}
+        return {id: marks[job.detail] for id, job in found.items() if job.detail in marks}
+
+    def drop_jobs(self) -> None:
+        store: Any = self.hf._runtime.store
+        store.write(lambda tx: tx.db.composed("DELETE FROM jobs WHERE kind = 'watched'"))
+
     def on(self, owner: Owner) -> Holdfast:
         return self.hf.tenant(owner.tenant)
 
@@ -214,6 +231,14 @@ def _sessions(world: World, me: Owner) -> Seen:
     yield hf.sessions(user=me.user, agent=me.agent, channel="chan", state="active"), {me.number}
     yield hf.sessions(limit=1000), sessions & {owner.number for owner in world.owners if owner.tenant == me.tenant}
     yield hf.sessions(user=f"{me.user}?"[-200:]), set()
+
+
+def _jobs(world: World, me: Owner) -> Seen:
+    world.lay_jobs_aside()
+    mine = {owner.number for owner in world.talkers() if owner.tenant == me.tenant}
+    yield world.on(me).jobs(limit=1000), mine
+    yield world.on(me).jobs(state="dead", kind="watched", limit=1000), mine
+    yield world.on(me).jobs(state="running", limit=1000), set()
 
 
 def _load_session(world: World, me: Owner) -> Seen:
@@ -422,6 +447,7 @@ def _people(world: World) -> list[Owner]:
 
 READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.sessions": _sessions,
+    "Holdfast.jobs": _jobs,
     "Holdfast.load_session": _load_session,
     "Holdfast.recall": _recall,
     "Holdfast.recall with an agent": _recall_of_one_agent,
@@ -561,7 +587,25 @@ def _note_turn(world: World, me: Owner) -> None:
             assert "mine now" not in mine
 
 
+def _change_jobs(change: Callable[[Holdfast, list[int]], int]) -> Callable[[World, Owner], None]:
+    """With everybody's ids only one's own tenant's are changed."""
+
+    def attempt(world: World, me: Owner) -> None:
+        owners = world.lay_jobs_aside()
+        others = [id for id, owner in owners.items() if owner.tenant != me.tenant]
+        assert change(world.on(me), others) == 0
+        assert change(world.on(me), list(owners)) == len(owners) - len(others)
+        dead = {job.id for tenant in world.tenants for job in world.hf.tenant(tenant).jobs(state="dead", limit=1000)}
+        assert dead & owners.keys() == set(others)
+        world.drop_jobs()
+
+    return attempt
+
+
 WRITES: dict[str, Callable[[World, Owner], None]] = {
+    "Holdfast.retry_jobs": _change_jobs(lambda hf, ids: hf.retry_jobs(ids)),
+    "Holdfast.retry_jobs of a kind": _change_jobs(lambda hf, ids: hf.retry_jobs(ids, kind="watched")),
+    "Holdfast.drop_jobs": _change_jobs(lambda hf, ids: hf.drop_jobs(ids)),
     "Holdfast.remember": _remember,
     "Holdfast.update": _update,
     "Holdfast.forget": _forget,

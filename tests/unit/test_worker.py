@@ -3,62 +3,84 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from holdfast.config import Jobs as JobsConfig
 from holdfast.domain.job import Job
 from holdfast.domain.scope import Level, Space
-from holdfast.errors import StorageError, StoreUnavailable
+from holdfast.errors import ProviderError, StoreUnavailable
+from holdfast.schedule.claim import Claim
 from holdfast.schedule.worker import Worker
 from tests.conftest import FakeClock
 
 SPACE = Space("default", Level.USER, "alice")
-KIND = ("count", "")
+LEASE = timedelta(seconds=300)
+
+
+def job(number: int = 0, detail: str = "a", attempts: int = 1, kind: str = "count") -> Job:
+    return Job(number, kind, SPACE, detail, 1, attempts, FakeClock().now + LEASE)
 
 
 class Jobs:
     """What a worker needs of a store."""
 
     def __init__(self, *details: str) -> None:
-        self.waiting = [Job(at, "count", SPACE, detail, 1, 0) for at, detail in enumerate(details)]
-        self.finished: list[tuple[str, bool]] = []
+        self.waiting = [job(at, detail) for at, detail in enumerate(details)]
+        self.finished: list[tuple[str, datetime | None]] = []
         self.failed: list[tuple[str, str, datetime, bool]] = []
         self.leases: list[timedelta] = []
-        self.broken = 0
+        self.taken = False  # by somebody else, from whoever holds one
+        self.mended = 0
+        self.counted = 0
 
     def take_job(self, wanted: Any, now: datetime, lease: timedelta) -> Job | None:
-        if self.broken:
-            self.broken -= 1
-            raise StorageError("gone for now")
         self.leases.append(lease)
-        return self.waiting.pop(0) if self.waiting and wanted else None
+        for kind, detail in wanted:
+            for at, found in enumerate(self.waiting):
+                if found.kind == kind and detail in ("", found.detail):
+                    return self.waiting.pop(at)
+        return None
 
-    def finish_job(self, job: Job, now: datetime, *, more: bool = False) -> None:
-        self.finished.append((job.detail, more))
-        if more:
+    def finish_job(self, job: Job, again: datetime | None = None) -> bool:
+        self.finished.append((job.detail, again))
+        if again is not None:
             self.waiting.append(job)
+        return not self.taken
 
-    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> None:
+    def renew_job(self, job: Job, until: datetime) -> Job | None:
+        return None if self.taken else replace(job, leased_until=until)
+
+    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
         self.failed.append((job.detail, error, run_at, dead))
+        return True
+
+    def mend_jobs(self, now: datetime, longest_wait: timedelta) -> int:
+        self.mended += 1
+        return 0
 
     def count_jobs(self, wanted: Any) -> int:
+        self.counted += 1
         return len(self.waiting)
 
     def next_job(self, wanted: Any) -> datetime | None:
         return FakeClock().now if self.waiting else None
 
 
-def worker(jobs: Jobs, handler: Any, clock: FakeClock | None = None) -> Worker:
-    return Worker(jobs, clock or FakeClock(), {KIND: handler})  # type: ignore[arg-type]
+def worker(jobs: Jobs, handler: Any, clock: FakeClock | None = None, chance: float = 1.0, **config: int) -> Worker:
+    made = Worker(jobs, clock or FakeClock(), JobsConfig(**config), lambda: chance)  # type: ignore[arg-type]
+    made.register("count", handler)
+    return made
 
 
 def test_one_job_or_all_that_are_due() -> None:
     jobs = Jobs("a", "b", "c")
     done: list[str] = []
     seen: list[tuple[str, int, int]] = []
-    working = worker(jobs, lambda job: done.append(job.detail))
+    working = worker(jobs, lambda claim: done.append(claim.job.detail))
     assert working.run(until_idle=False) == 1
     assert working.run(until_idle=True, progress=lambda *step: seen.append(step)) == 2
     assert done == ["a", "b", "c"]
@@ -66,56 +88,176 @@ def test_one_job_or_all_that_are_due() -> None:
     assert working.run(until_idle=True) == 0
 
 
-def test_a_job_with_more_to_do_comes_again() -> None:
+def test_what_is_left_is_not_counted_after_every_job() -> None:
+    jobs = Jobs(*map(str, range(500)))
+    seen: list[tuple[str, int, int]] = []
+    worker(jobs, lambda _: None).run(until_idle=True, progress=lambda *step: seen.append(step))
+    assert (seen[0], seen[-1], len(seen)) == (("jobs", 1, 500), ("jobs", 500, 500), 500)
+    assert jobs.counted < 50
+
+
+def test_a_job_with_more_to_do_comes_again(clock: FakeClock) -> None:
     jobs = Jobs("a")
-    left = [True, True, False]
+    later = clock.now + timedelta(hours=1)
+    left = [clock.now, later, None]
     assert worker(jobs, lambda _: left.pop(0)).run(until_idle=True) == 3
-    assert jobs.finished == [("a", True), ("a", True), ("a", False)]
+    assert jobs.finished == [("a", clock.now), ("a", later), ("a", None)]
+
+
+def test_a_time_nobody_can_understand_is_a_failure() -> None:
+    jobs = Jobs("a")
+    worker(jobs, lambda _: datetime(2026, 1, 1)).run(until_idle=True)
+    assert "no time zone" in jobs.failed[0][1]
+    assert jobs.finished == []
 
 
 @pytest.mark.parametrize(
-    ("attempts", "wait", "dead"),
+    ("attempts", "chance", "wait", "dead"),
     [
-        (0, timedelta(seconds=2), False),
-        (4, timedelta(seconds=32), False),
-        (9, timedelta(seconds=1024), False),
-        (49, timedelta(hours=1), True),
+        (1, 1.0, timedelta(seconds=2), False),
+        (1, 0.25, timedelta(seconds=0.5), False),
+        (5, 1.0, timedelta(seconds=32), False),
+        (10, 0.5, timedelta(seconds=512), False),
+        (49, 0.5, timedelta(minutes=30), False),
+        (50, 1.0, timedelta(hours=1), True),
     ],
 )
 def test_a_failed_job_comes_back_later_and_later_and_is_laid_aside_in_the_end(
-    attempts: int, wait: timedelta, dead: bool, clock: FakeClock
+    attempts: int, chance: float, wait: timedelta, dead: bool, clock: FakeClock
 ) -> None:
     jobs = Jobs("a", "b")
-    jobs.waiting[0] = Job(0, "count", SPACE, "a", 1, attempts)
+    jobs.waiting[0] = job(attempts=attempts)
 
-    def handler(job: Job) -> bool:
-        if job.detail == "a":
-            raise ZeroDivisionError("told to")
-        return False
+    def handler(claim: Claim) -> None:
+        if claim.job.detail == "a":
+            raise ProviderError("told to")
 
-    assert worker(jobs, handler, clock).run(until_idle=True) == 2
+    assert worker(jobs, handler, clock, chance).run(until_idle=True) == 2
     assert jobs.failed == [("a", "told to", clock.now + wait, dead)]
-    assert jobs.finished == [("b", False)]
+    assert jobs.finished == [("b", None)]
 
 
-def test_an_error_without_words_is_named() -> None:
-    jobs = Jobs("a")
+def test_how_often_and_how_long_are_settings(clock: FakeClock) -> None:
+    jobs = Jobs("a", "b")
+    jobs.waiting = [job(0, "a", 2), job(1, "b", 3)]
 
-    def handler(_: Job) -> bool:
-        raise KeyError
+    def handler(_: Claim) -> None:
+        raise ProviderError("told to")
+
+    worker(jobs, handler, clock, attempts=3, longest_wait_s=3, lease_s=7).run(until_idle=True)
+    assert [(at, dead) for _, _, at, dead in jobs.failed] == [
+        (clock.now + timedelta(seconds=3), False),
+        (clock.now + timedelta(seconds=3), True),
+    ]
+    assert jobs.leases[0] == timedelta(seconds=7)
+
+
+def test_a_job_whose_workers_all_died_is_laid_aside_without_another_try() -> None:
+    jobs = Jobs()
+    jobs.waiting = [job(attempts=51)]
+    assert worker(jobs, lambda _: pytest.fail("it was tried once more")).run(until_idle=True) == 1
+    [(_, error, _, dead)] = jobs.failed
+    assert (dead, "worker ended" in error, "50 times" in error) == (True, True, True)
+
+
+def test_words_that_are_not_ours_are_not_kept_with_the_job(caplog: pytest.LogCaptureFixture) -> None:
+    """They may quote what somebody wants forgotten; the log has them."""
+    jobs = Jobs("a", "b")
+    errors: list[Exception] = [KeyError("alice's secret"), LookupError()]
+
+    def handler(_: Claim) -> None:
+        raise errors.pop(0)
 
     worker(jobs, handler).run(until_idle=True)
-    assert jobs.failed[0][1] == "KeyError"
+    assert [error for _, error, _, _ in jobs.failed] == [
+        "KeyError; the log has its words",
+        "LookupError; the log has its words",
+    ]
+    assert "alice's secret" in caplog.text
+
+
+def test_the_kinds_take_turns() -> None:
+    jobs = Jobs()
+    jobs.waiting = [job(at, "many") for at in range(20)] + [job(at, "few", kind="other") for at in range(20, 23)]
+    done: list[str] = []
+    working = worker(jobs, lambda claim: done.append(claim.job.detail))
+    working.register("other", lambda claim: done.append(claim.job.detail))
+    working.run(until_idle=True)
+    assert done[:7] == ["many", "few", "many", "few", "many", "few", "many"]
+    assert len(done) == 23
+
+
+def test_a_job_goes_to_the_handler_of_its_detail_or_of_its_kind() -> None:
+    jobs = Jobs("special", "plain")
+    done: list[str] = []
+    working = worker(jobs, lambda _: done.append("any"))
+    working.register("count", lambda _: done.append("special"), "special")
+    working.run(until_idle=True)
+    assert sorted(done) == ["any", "special"]
+
+
+def test_times_of_a_wrong_clock_are_looked_for_now_and_then() -> None:
+    jobs = Jobs(*"abc")
+    worker(jobs, lambda _: None).run(until_idle=True)
+    assert jobs.mended == 1
+
+
+# What a handler is given
+
+
+def test_a_lease_is_renewed_when_a_third_of_it_is_gone(clock: FakeClock) -> None:
+    jobs = Jobs("a")
+    seen: list[datetime] = []
+
+    def handler(claim: Claim) -> None:
+        for _ in range(4):
+            clock.advance(seconds=60)
+            claim.renew()
+            seen.append(claim.job.leased_until)
+
+    began = clock.now
+    worker(jobs, handler, clock).run(until_idle=True)
+    minutes = [(until - began).total_seconds() / 60 for until in seen]
+    assert minutes == [5, 7, 7, 9]
+
+
+def test_whoever_lost_the_lease_neither_finishes_nor_fails_the_job(clock: FakeClock) -> None:
+    jobs = Jobs("a")
+
+    def handler(claim: Claim) -> None:
+        jobs.taken = True
+        clock.advance(minutes=10)
+        claim.renew()
+
+    assert worker(jobs, handler, clock).run(until_idle=True) == 1
+    assert (jobs.finished, jobs.failed) == ([], [])
+
+
+def test_a_job_that_was_finished_in_its_own_transaction_is_not_finished_again() -> None:
+    jobs = Jobs("a")
+    finished: list[Job] = []
+
+    class Tx:
+        class jobs:  # noqa: N801
+            @staticmethod
+            def finish(job: Job, again: datetime | None) -> None:
+                finished.append(job)
+
+    worker(jobs, lambda claim: claim.finish(Tx)).run(until_idle=True)
+    assert [one.detail for one in finished] == ["a"]
+    assert jobs.finished == []
+
+
+# In a thread
 
 
 def test_a_thread_works_until_it_is_stopped_and_finishes_the_job_at_hand() -> None:
     jobs = Jobs("a", "b")
     begun, go_on = threading.Event(), threading.Event()
 
-    def handler(_: Job) -> bool:
+    def handler(_: Claim) -> None:
         begun.set()
         assert go_on.wait(30)
-        return False
 
     working = worker(jobs, handler)
     working.start()
@@ -126,7 +268,7 @@ def test_a_thread_works_until_it_is_stopped_and_finishes_the_job_at_hand() -> No
     go_on.set()
     stopping.join(30)
     assert not stopping.is_alive()
-    assert jobs.finished == [("a", False)]
+    assert jobs.finished == [("a", None)]
     working.start()
     with pytest.raises(StoreUnavailable):
         working.run(until_idle=True)
@@ -137,12 +279,11 @@ def test_a_thread_and_a_caller_take_turns() -> None:
     jobs = Jobs(*"abcdefgh")
     busy, most = [0], [0]
 
-    def handler(_: Job) -> bool:
+    def handler(_: Claim) -> None:
         busy[0] += 1
         most[0] = max(most[0], busy[0])
         threading.Event().wait(0.002)
         busy[0] -= 1
-        return False
 
     working = worker(jobs, handler)
     working.start()
@@ -153,7 +294,7 @@ def test_a_thread_and_a_caller_take_turns() -> None:
 
 
 def test_nothing_to_handle_starts_no_thread() -> None:
-    working = Worker(Jobs("a"), FakeClock(), {})  # type: ignore[arg-type]
+    working = Worker(Jobs("a"), FakeClock(), JobsConfig(), lambda: 1.0)  # type: ignore[arg-type]
     working.start()
     assert working._thread is None
     assert working.run(until_idle=True) == 0

@@ -9,9 +9,12 @@ from typing import Any
 from holdfast.cli.options import Parser, command
 
 BENCHES = {
+    "extract": "how much of what a turn teaches the rules find, on labelled turns",
     "recall": "how often recall finds the evidence in public conversations",
     "speed": "how fast this store is on this machine",
 }
+
+MODULES = {"extract": "extraction"}  # named after what it measures, where the command is a verb
 
 
 def add(commands: Any) -> None:
@@ -24,7 +27,7 @@ def add(commands: Any) -> None:
 
 
 def _fill(parser: Parser, name: str) -> None:
-    module = import_module(f"holdfast.bench.{name}")
+    module = import_module(f"holdfast.bench.{MODULES.get(name, name)}")
     module.add_arguments(parser)
 
     def run(args: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from holdfast.storage.sql.store import SqlStore
 
 FORMATS = ("auto", "sessions.json")
-_LOOK_AGAIN_S = 1.0
 
 
 class FaultsRemain(HoldfastError):
@@ -37,25 +35,6 @@ def add(commands: Any) -> None:
     copy_.add_argument("target", metavar="DST", help="a folder, a .db file or postgresql://…, new or empty")
     doctor_ = command(commands, "doctor", "check the store; exit status 1 when a fault remains", doctor)
     doctor_.add_argument("--repair", action="store_true", help="set right what can be derived again")
-
-    worker_ = command(commands, "worker", "do background work, such as missing vectors, until interrupted", worker)
-    worker_.add_argument("--until-idle", action="store_true", help="end when nothing is left that is due")
-
-
-def worker(args: Namespace) -> int:
-    """Jobs are shared with every other worker; an interrupted one leaves its job to the next."""
-    progress, done = Progress(), 0
-    with place.opened(args, needed=True) as hf:
-        try:
-            while True:
-                done += hf.run_jobs(progress=progress)
-                if args.until_idle:
-                    break
-                time.sleep(_LOOK_AGAIN_S)
-        finally:
-            progress.end()
-    show.answer(args, {"jobs": done}, [f"{show.quantity(done, 'job')} done."])
-    return 0
 
 
 def import_file(args: Namespace) -> int:

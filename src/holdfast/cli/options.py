@@ -19,6 +19,7 @@ TYPES = (
     *("command_result", "task_state"),
 )
 STATES = ("ACTIVE", "PAUSED", "TERMINATED")
+JOB_STATES = ("waiting", "running", "dead")
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")

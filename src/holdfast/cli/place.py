@@ -64,7 +64,7 @@ def opened(args: Namespace, *, creates: bool = False, needed: bool = False) -> H
         where = MEMORY
     tenant = DEFAULT_TENANT if args.tenant is None else args.tenant
     # A command is over too soon for work in the background; what it leaves is done by whoever stays.
-    config = replace(config, embedding=replace(config.embedding, background=False))
+    config = replace(config, jobs=replace(config.jobs, worker=False))
     return Holdfast.open(where, config=config, tenant=tenant)
 
 

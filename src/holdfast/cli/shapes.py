@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast import Context, Document, Hit, Message, Record, SessionInfo, Source, Summary
+    from holdfast import Context, Document, Hit, JobInfo, Message, Record, SessionInfo, Source, Summary
     from holdfast.domain.session import Usage
     from holdfast.storage.base import Finding
 
@@ -169,6 +169,23 @@ def document(given: Document) -> Json:
         "updated_at": iso(given.updated_at),
         "chunks": given.chunks,
         "status": None if given.status is None else given.status.value,
+    }
+
+
+def job(given: JobInfo) -> Json:
+    return {
+        "id": given.id,
+        "kind": given.kind,
+        "tenant": given.tenant,
+        "level": given.level.value,
+        "owner": given.owner,
+        "detail": given.detail,
+        "state": given.state.value,
+        "attempts": given.attempts,
+        "run_at": iso(given.run_at),
+        "leased_until": iso(given.leased_until),
+        "error": given.error,
+        "created_at": iso(given.created_at),
     }
 
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
-from holdfast.domain.scope import Space
+from holdfast.domain.scope import Level, Space
 
 EMBED = "embed"  # make the vectors a space lacks; the detail is the model
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``asked`` grows each time the same work is asked for: what was asked for meanwhile is done once more."""
+    """A job as a worker holds it.
+
+    ``asked`` grows each time the same work is asked for: what was asked for meanwhile is done once more. ``attempts``
+    counts the runs begun since it last went well, this one included. ``leased_until`` tells this holder from the next:
+    whoever took the job since has another.
+    """
 
     id: int
     kind: str
@@ -19,3 +26,36 @@ class Job:
     detail: str
     asked: int
     attempts: int
+    leased_until: datetime
+
+
+class JobState(StrEnum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    DEAD = "dead"  # laid aside after its last attempt
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """A job as people see it. ``level`` and ``owner`` say whose memory it works on."""
+
+    id: int
+    kind: str
+    tenant: str
+    level: Level
+    owner: str
+    detail: str
+    state: JobState
+    attempts: int
+    run_at: datetime | None  # None: due since ever
+    leased_until: datetime | None  # while somebody is at it
+    error: str | None  # of its last run
+    created_at: datetime | None  # None: asked for by what has no clock
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    state: JobState | None = None
+    kind: str | None = None
+    limit: int = 50
+    offset: int = 0

@@ -7,6 +7,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Self
 
+from holdfast import background
 from holdfast.agents import Agents, Given
 from holdfast.config import Config
 from holdfast.domain.scope import DEFAULT_TENANT
@@ -15,6 +16,7 @@ from holdfast.domain.times import Clock, checked_clock, system_clock
 from holdfast.domain.tokens import TokenCounter
 from holdfast.engine.asking import Asking
 from holdfast.engine.documents import Documents
+from holdfast.engine.jobs import Jobs
 from holdfast.engine.keeping import Keeping
 from holdfast.engine.notes import Notes
 from holdfast.engine.records import Records
@@ -25,7 +27,7 @@ from holdfast.providers.embedder import Embedder, checked_embedder
 from holdfast.providers.llm import Llm, checked_llm
 
 
-class Holdfast(Sessions, Asking, Records, Documents, Notes, Keeping):
+class Holdfast(Sessions, Asking, Records, Documents, Notes, Jobs, Keeping):
     """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
 
     @classmethod
@@ -53,8 +55,8 @@ class Holdfast(Sessions, Asking, Records, Documents, Notes, Keeping):
         checked_embedder(embedder)
         checked_llm(llm)
         place = checked_path(location, "the store's place")
-        agents = Agents(settings, Given(place, now, checked_counter(counter), embedder, llm))
-        opened = cls(agents, tenant)
+        given = Given(place, now, checked_counter(counter), embedder, llm)
+        opened = cls(Agents(settings, given, background.begin), tenant)
         if settings.session.import_snapshot:
             opened._import_found()
         return opened

@@ -1,4 +1,4 @@
-"""The store itself: its jobs, its files, its health."""
+"""The store itself: its files, its health."""
 
 from __future__ import annotations
 
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 
 class Keeping(Face):
     """The verbs on the whole store."""
-
-    def run_jobs(self, until_idle: bool = True, progress: Progress | None = None) -> int:
-        """Do background work that is due now, such as missing vectors. Answers how many jobs were begun."""
-        return self._runtime.worker.run(until_idle=until_idle, progress=checked_progress(progress))
-
-    def start_worker(self) -> None:
-        """Do background work in a thread from now on, until the store is closed."""
-        self._runtime.worker.start(stay=True)
 
     def file_sessions(self) -> FileSessions:
         """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""

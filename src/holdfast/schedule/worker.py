@@ -1,56 +1,72 @@
 """A worker: takes jobs that are due, one after the other, until it is told to stop.
 
-Many workers, in one process or in many, share the jobs of a store. A job that fails comes back later and later, and is
-laid aside in the end. Every job is safe to run twice: a worker that dies leaves its job to the next.
+Many workers, in one process or in many, share the jobs of a store. The kinds of jobs take turns, so that many of one
+kind do not keep another waiting. A job that fails comes back later and later, and is laid aside in the end; so is one
+whose worker died each time. Every job is safe to run twice: a worker that dies leaves its job to the next.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
+from time import monotonic
 
+from holdfast.config import Jobs as JobsConfig
 from holdfast.domain.job import Job
-from holdfast.domain.times import Clock
-from holdfast.errors import HoldfastError, StorageError, StoreUnavailable
+from holdfast.domain.times import Clock, checked_time
+from holdfast.errors import HoldfastError, LeaseLost, StorageError, StoreUnavailable
+from holdfast.schedule.claim import Claim, Handler
 from holdfast.storage.base import Progress, Store, Wanted
 
 log = logging.getLogger("holdfast.jobs")
 
-Handler = Callable[[Job], bool]  # True when there is more of it to do
-
-_LEASE = timedelta(minutes=5)
-_ATTEMPTS = 50  # nearly two days: an outage passes
-_LONGEST_WAIT_S = 3600
 _LOOK_AGAIN_S = 5.0  # another process may have asked for work
+_MEND_S = 300.0  # how often times that a wrong clock wrote are looked for
+_COUNT_S = 0.5  # how often what is left is counted to show progress
 
 
 class Worker:
-    """``stop`` is set when it is to end: a handler that takes long looks there."""
+    """``chance`` gives numbers from 0 to 1: how much of the longest wait a failed job waits."""
 
-    def __init__(
-        self, store: Store, clock: Clock, handlers: Mapping[Wanted, Handler], stop: threading.Event | None = None
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, config: JobsConfig, chance: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
-        self._handlers = handlers
+        self._config = config
+        self._chance = chance
+        self._lease = timedelta(seconds=config.lease_s)
+        self._handlers: dict[Wanted, Handler] = {}
+        self._order: list[Wanted] = []  # whose turn it is: the kind that was done last comes last
         self._turn = threading.Lock()  # one job at a time, whether by the thread or by a caller
         self._starting = threading.Lock()
         self._wake = threading.Event()
-        self._stop = stop or threading.Event()
+        self._stop = threading.Event()
         self._stays = False
         self._thread: threading.Thread | None = None
+        self._mend_at = 0.0
+
+    def register(self, kind: str, handler: Handler, detail: str = "") -> None:
+        """Do jobs of this kind, or only those with this detail. Kinds nobody registers are left to other processes."""
+        self._handlers[kind, detail] = handler
+        self._order.append((kind, detail))
+
+    @property
+    def wanted(self) -> list[Wanted]:
+        return list(self._order)
 
     def run(self, *, until_idle: bool, progress: Progress | None = None) -> int:
         """Do what is due now: one job, or all of them. Answers how many were begun."""
         if self._stop.is_set():
             raise StoreUnavailable("this store is closed; open it again")
-        begun = 0
+        begun = total = 0
+        count_at = 0.0
         while self._one():
             begun += 1
             if progress is not None:
-                progress("jobs", begun, begun + self._store.count_jobs(list(self._handlers)))
+                if monotonic() >= count_at or begun >= total:
+                    total, count_at = begun + self._store.count_jobs(self.wanted), monotonic() + _COUNT_S
+                progress("jobs", begun, total)
             if not until_idle:
                 break
         return begun
@@ -90,7 +106,7 @@ class Worker:
         """Seconds until there may be something to do; None when nothing is left and nobody wants it to stay."""
         if self._stays:
             return _LOOK_AGAIN_S
-        due = self._store.next_job(list(self._handlers))
+        due = self._store.next_job(self.wanted)
         return None if due is None else min(_LOOK_AGAIN_S, max(0.05, (due - self._clock()).total_seconds()))
 
     def _leave(self) -> bool:
@@ -102,30 +118,68 @@ class Worker:
 
     def _one(self) -> bool:
         with self._turn:
-            job = None if self._stop.is_set() else self._store.take_job(list(self._handlers), self._clock(), _LEASE)
+            job = None if self._stop.is_set() or not self._handlers else self._take()
             if job is None:
                 return False
             self._do(job)
             return True
 
+    def _take(self) -> Job | None:
+        self._mend()
+        job = self._store.take_job(self._order, self._clock(), self._lease)
+        if job is not None:
+            done = self._place(job)
+            self._order.remove(done)
+            self._order.append(done)
+        return job
+
+    def _mend(self) -> None:
+        if monotonic() < self._mend_at:
+            return
+        self._mend_at = monotonic() + _MEND_S
+        freed = self._store.mend_jobs(self._clock(), timedelta(seconds=self._config.longest_wait_s))
+        if freed:
+            log.warning("%d jobs were put off by a clock that was ahead of this one; they are due now", freed)
+
+    def _place(self, job: Job) -> Wanted:
+        exact = (job.kind, job.detail)
+        return exact if exact in self._handlers else (job.kind, "")
+
     def _do(self, job: Job) -> None:
-        handler = self._handlers.get((job.kind, job.detail)) or self._handlers[job.kind, ""]
+        if job.attempts > self._config.attempts:  # each run ended without a word
+            self._put_off(job, HoldfastError(f"its worker ended before the job did, {job.attempts - 1} times"))
+            return
+        claim, began = Claim(job, self._store, self._clock, self._lease, self._stop.is_set), monotonic()
         try:
-            more = handler(job)
+            again = self._handlers[self._place(job)](claim)
+            if again is not None:
+                again = checked_time(again, "when the job runs again")
+        except LeaseLost as error:
+            log.warning("%s", error)
         except Exception as error:  # why: a job's failure is noted with the job, and never the worker's end
-            self._put_off(job, error)
+            self._put_off(claim.job, error)
         else:
-            self._store.finish_job(job, self._clock(), more=more)
+            if not claim.finished and not self._store.finish_job(claim.job, again):
+                log.warning("the job %d (%s) took longer than its lease and is somebody else's now", job.id, job.kind)
+            log.info("the job %d (%s) ran for %.3f s", job.id, job.kind, monotonic() - began)
 
     def _put_off(self, job: Job, error: Exception) -> None:
-        attempts = job.attempts + 1
-        wait = timedelta(seconds=min(2**attempts, _LONGEST_WAIT_S))
-        dead = attempts >= _ATTEMPTS
+        """Full jitter: jobs that failed together, in one outage, do not all come back together."""
+        longest = min(2**job.attempts, self._config.longest_wait_s)
+        wait = timedelta(seconds=longest * self._chance())
+        dead = job.attempts >= self._config.attempts
         log.warning(
-            "the job %s failed %s: %s",
+            "the job %d (%s) failed %s: %s",
+            job.id,
             job.kind,
-            "for the last time" if dead else f"and is tried again in {wait}",
-            error,
+            "for the last time" if dead else f"and is tried again in {wait.total_seconds():.0f} s",
+            error or type(error).__name__,
             exc_info=None if isinstance(error, HoldfastError) else error,
         )
-        self._store.fail_job(job, str(error) or type(error).__name__, self._clock() + wait, dead=dead)
+        self._store.fail_job(job, _told(error), self._clock() + wait, dead=dead)
+
+
+def _told(error: Exception) -> str:
+    """What is kept with the job. Words that are not ours may quote what somebody wants forgotten one day."""
+    name = type(error).__name__
+    return str(error) or name if isinstance(error, HoldfastError) else f"{name}; the log has its words"

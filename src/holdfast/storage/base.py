@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, Vector
 from holdfast.domain.document import Document
-from holdfast.domain.job import Job
+from holdfast.domain.job import Job, JobInfo, JobQuery
 from holdfast.domain.message import Message
 from holdfast.domain.record import Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
@@ -228,8 +228,21 @@ class Cursors(Protocol):
 
 
 class Jobs(Protocol):
-    def ask(self, space: Space, kind: str, detail: str, run_at: datetime) -> None:
-        """Enter work to be done once this transaction is committed. Asked for twice it is done once, or once more."""
+    def ask(self, space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
+        """Enter work to be done once this transaction is committed, at once or not before ``run_at``.
+
+        Asked for twice it is done once, or once more if it is being done; at the earliest of the times asked for.
+        """
+
+    def finish(self, job: Job, again: datetime | None = None) -> None:
+        """The job's effect is in this transaction: with it the job is done, or comes again. Raises LeaseLost."""
+
+    def find(self, tenant: str, query: JobQuery, now: datetime) -> list[JobInfo]: ...
+    def retry(self, tenant: str, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
+        """Let those that were laid aside be tried anew."""
+
+    def drop(self, tenant: str, ids: Sequence[int]) -> int:
+        """Remove those that were laid aside."""
 
 
 class Documents(Protocol):
@@ -292,10 +305,21 @@ class Store(Protocol):
         """Run the work on one consistent view of the store."""
 
     def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
-        """The job of these kinds that has waited longest; nobody else gets it until the lease ends."""
+        """Of the first of these kinds that has any due, the job that has waited longest; nobody else gets it meanwhile.
 
-    def finish_job(self, job: Job, now: datetime, *, more: bool = False) -> None: ...
-    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> None: ...
+        Another may get it when the lease has ended. What the first one does to the job then has no effect.
+        """
+
+    def renew_job(self, job: Job, until: datetime) -> Job | None:
+        """The job under a longer lease; None when it was lost."""
+
+    def finish_job(self, job: Job, again: datetime | None = None) -> bool:
+        """Done, or to come again. False when the lease was lost."""
+
+    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool: ...
+    def mend_jobs(self, now: datetime, longest_wait: timedelta) -> int:
+        """Free what a clock that was ahead has put off further than anything is put off. Answers how many."""
+
     def next_job(self, wanted: Sequence[Wanted]) -> datetime | None:
         """When there will be something to take."""
 

@@ -53,11 +53,17 @@ class Forgetful:
     def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
         return None
 
-    def finish_job(self, job: Job, now: datetime, *, more: bool = False) -> None:
-        """There is none to finish."""
+    def renew_job(self, job: Job, until: datetime) -> Job | None:
+        return None
 
-    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> None:
-        """There is none to fail."""
+    def finish_job(self, job: Job, again: datetime | None = None) -> bool:
+        return False
+
+    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
+        return False
+
+    def mend_jobs(self, now: datetime, longest_wait: timedelta) -> int:
+        return 0
 
     def next_job(self, wanted: Sequence[Wanted]) -> datetime | None:
         return None

@@ -10,7 +10,7 @@ from holdfast.domain.scope import Space
 from holdfast.errors import ProviderError
 from holdfast.providers.embedding import Embedding, Progress
 from holdfast.storage.analysis import embedded_text
-from holdfast.storage.base import Store, Unembedded
+from holdfast.storage.base import Store, Tx, Unembedded
 
 log = logging.getLogger("holdfast.write")
 
@@ -45,12 +45,16 @@ def embed_missing(
     space: Space,
     limit: int,
     patience: int = PATIENCE,
+    *,
     stopping: Callable[[], bool] = lambda: False,
+    between: Callable[[], None] = lambda: None,
+    finish: Callable[[Tx], None] = lambda _: None,
 ) -> int:
     """Embed chunks of the space that have no vector, ``limit`` at most. Answers how many got one.
 
     A text that the embedder cannot take is passed over. When it takes none of the first ones, as many as ``patience``
-    says, the embedder is taken to fail.
+    says, the embedder is taken to fail. ``between`` is called between batches, and ``finish`` in the transaction that
+    stores the last vectors there are.
     """
     names = store.read(lambda tx: tx.chunks.names(space))
     done, after = 0, -1
@@ -58,11 +62,13 @@ def embed_missing(
         size = min(_BATCH, limit - done)
         found = _missing(store, space, embedding.model, after, size)
         vectors = _vectors(embedding, names, found, patience)
-        _put(store, space, vectors)
+        last = len(found) < size
+        _put(store, space, vectors, finish if last else lambda _: None)
         done += len(vectors)
-        if len(found) < size:
+        if last:
             break
         after = found[-1].ordinal
+        between()
     return done
 
 
@@ -70,8 +76,14 @@ def _missing(store: Store, space: Space, model: str, after: int, limit: int) -> 
     return store.read(lambda tx: tx.chunks.unembedded(space, model, after, limit))
 
 
-def _put(store: Store, space: Space, vectors: Mapping[int, Vector]) -> None:
-    if vectors and not store.write(lambda tx: tx.chunks.put_vectors(space, vectors)):
+def _put(store: Store, space: Space, vectors: Mapping[int, Vector], finish: Callable[[Tx], None]) -> None:
+    def put(tx: Tx) -> bool:
+        stored = tx.chunks.put_vectors(space, vectors)
+        if stored:
+            finish(tx)
+        return stored
+
+    if vectors and not store.write(put):
         raise ProviderError("the embedder gives another dimension than its stored vectors have")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.cli import options
 from holdfast.domain.chunk import SourceKind
+from holdfast.domain.job import JobState
 from holdfast.domain.record import Layer, RecordType
 from holdfast.domain.session import State
 
@@ -16,6 +17,7 @@ def test_the_words_are_the_domain_s():
     assert tuple(Layer) == options.LAYERS
     assert tuple(RecordType) == options.TYPES
     assert tuple(State) == options.STATES
+    assert tuple(JobState) == options.JOB_STATES
 
 
 @pytest.mark.parametrize(

@@ -245,4 +245,4 @@ def test_recall_by_another_recipe(run, talk, monkeypatch):
     assert run("worker", "--until-idle", "--json").json == {"jobs": 1}
     [hit, *_] = run("recall", "herons", "--user", "ana", "--recipe", "vectors", "--json").json
     assert list(hit["signals"]) == ["vectors"]
-    assert run("worker", "--until-idle").out == "0 jobs done.\n"
+    assert run("worker", "--until-idle").out == "0 jobs run.\n"

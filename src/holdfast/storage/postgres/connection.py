@@ -85,6 +85,7 @@ class PostgresDb:
     """Named queries on one connection."""
 
     for_update = "FOR UPDATE"
+    skip_locked = "FOR UPDATE SKIP LOCKED"
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self.raw = connection

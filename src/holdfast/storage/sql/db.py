@@ -17,6 +17,8 @@ class Db(Protocol):
 
     # Appended to a select whose rows must not change before the transaction ends; empty where one writer is the rule.
     for_update: str
+    # The same, passing over rows that somebody else holds.
+    skip_locked: str
 
     def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None: ...
     def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]: ...

@@ -1,35 +1,76 @@
-"""Jobs: asked for in the transaction that needs them, leased to one worker at a time."""
+"""Jobs: asked for in the transaction that needs them, leased to one worker at a time.
+
+A job that is leased has its ``leased_until``; one that nobody holds has 0 there. Whoever settles a job says which lease
+it holds, so that one who lost it changes nothing. While a job is leased its ``run_at`` is when it runs next if nobody
+settles it: the end of the lease, or sooner if it is asked for meanwhile.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
-from holdfast.domain.job import Job
+from holdfast.domain.job import Job, JobInfo, JobQuery, JobState
 from holdfast.domain.scope import Level, Space
 from holdfast.domain.times import from_micros, to_micros
+from holdfast.errors import LeaseLost
 from holdfast.storage.sql.db import Db, Params, Row
 
 _MAX_ERROR = 500
+# What clocks may differ by, and no less than any lease. What lies further ahead was written by a clock that was wrong.
+_CLOCKS_DIFFER = timedelta(hours=1)
+
+_STATES = {
+    JobState.WAITING: "dead = 0 AND leased_until <= :now",
+    JobState.RUNNING: "dead = 0 AND leased_until > :now",
+    JobState.DEAD: "dead = 1",
+}
 
 
 class SqlJobs:
     def __init__(self, db: Db) -> None:
         self._db = db
 
-    def ask(self, space: Space, kind: str, detail: str, run_at: datetime) -> None:
-        ask(self._db, space, kind, detail, run_at)
+    def ask(self, space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
+        ask(self._db, space, kind, detail, now, run_at)
+
+    def finish(self, job: Job, again: datetime | None = None) -> None:
+        if not finish(self._db, job, again):
+            raise LeaseLost(f"the lease of the job {job.id} ({job.kind}) ran out and somebody else has taken it")
+
+    def find(self, tenant: str, query: JobQuery, now: datetime) -> list[JobInfo]:
+        where = [] if query.state is None else [_STATES[query.state]]
+        where += [] if query.kind is None else ["kind = :kind"]
+        params = {"tenant": tenant, "kind": query.kind, "now": to_micros(now)}
+        page = {"limit": query.limit, "offset": query.offset}
+        rows = self._db.all("jobs.find", {**params, **page}, where=" AND ".join(where))
+        return [_info(row, now) for row in rows]
+
+    def retry(self, tenant: str, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
+        params = {
+            "tenant": tenant,
+            "ids": self._db.numbers(ids or ()),
+            "any_id": int(ids is None),
+            "kind": kind or "",
+            "any_kind": int(kind is None),
+            "now": to_micros(now),
+        }
+        return self._db.run("jobs.retry", params)
+
+    def drop(self, tenant: str, ids: Sequence[int]) -> int:
+        return self._db.run("jobs.drop", {"tenant": tenant, "ids": self._db.numbers(ids)})
 
 
-def ask(db: Db, space: Space, kind: str, detail: str, run_at: datetime) -> None:
-    db.run("jobs.ask", _asked(space, kind, detail, run_at))
+def ask(db: Db, space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
+    db.run("jobs.ask", _asked(space, kind, detail, now, run_at))
 
 
-def ask_everywhere(db: Db, kind: str, detail: str, run_at: datetime) -> None:
+def ask_everywhere(db: Db, kind: str, detail: str, now: datetime) -> None:
     """The same of every space there is."""
     spaces = [Space(tenant, Level(level), owner) for tenant, level, owner in db.all("spaces.list", {})]
-    db.many("jobs.ask", [_asked(space, kind, detail, run_at) for space in spaces])
+    db.many("jobs.ask", [_asked(space, kind, detail, now, None) for space in spaces])
 
 
 def hurry(db: Db, kind: str) -> None:
@@ -37,25 +78,34 @@ def hurry(db: Db, kind: str) -> None:
     db.run("jobs.hurry", {"kind": kind})
 
 
-def _asked(space: Space, kind: str, detail: str, run_at: datetime) -> Params:
+def _asked(space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
     payload = json.dumps([detail, space.tenant, space.level.value, space.owner], ensure_ascii=False)
-    return {"kind": kind, "key": payload, "tenant": space.tenant, "payload": payload, "run_at": to_micros(run_at)}
+    times = {"run_at": to_micros(now if run_at is None else run_at), "now": to_micros(now)}
+    return {"kind": kind, "key": payload, "tenant": space.tenant, "payload": payload, **times}
 
 
 def take(db: Db, wanted: Sequence[tuple[str, str]], now: datetime, leased_until: datetime) -> Job | None:
-    """The job that has waited longest of those of these kinds and details, leased."""
-    where, params = _chosen(wanted)
-    row = db.one("jobs.due", {**params, "now": to_micros(now)}, where=where, order=db.for_update)
-    if row is None:
+    """Of the first of these kinds and details that has a job due, the one that has waited longest."""
+    for kind, detail in wanted:
+        where, params = _chosen([(kind, detail)])
+        row = db.one("jobs.due", {**params, "now": to_micros(now)}, where=where, order=db.skip_locked)
+        if row is not None:
+            db.run("jobs.lease", {"id": row[0], "leased_until": to_micros(leased_until)})
+            return _job(row, leased_until)
+    return None
+
+
+def renew(db: Db, job: Job, until: datetime) -> Job | None:
+    if not db.run("jobs.renew", {**_held(job), "until": to_micros(until)}):
         return None
-    db.run("jobs.lease", {"id": row[0], "leased_until": to_micros(leased_until)})
-    return _job(row)
+    return replace(job, leased_until=until)
 
 
 def next_due(db: Db, wanted: Sequence[tuple[str, str]]) -> datetime | None:
-    where, params = _chosen(wanted)
-    found = db.one("jobs.next", params, where=where)
-    return None if found is None or found[0] is None else from_micros(found[0])
+    """About when: exactly unless many are leased that were asked for again."""
+    chosen = [_chosen([each]) for each in wanted]
+    found = [at for where, params in chosen for (at,) in db.all("jobs.next", params, where=where)]
+    return from_micros(min(found)) if found else None
 
 
 def count(db: Db, wanted: Sequence[tuple[str, str]]) -> int:
@@ -64,20 +114,40 @@ def count(db: Db, wanted: Sequence[tuple[str, str]]) -> int:
     return 0 if found is None else int(found[0])
 
 
-def finish(db: Db, job: Job, now: datetime) -> None:
-    """Done, unless it was asked for again meanwhile."""
-    if not db.run("jobs.finish", {"id": job.id, "asked": job.asked}):
-        again(db, job, now)
+def finish(db: Db, job: Job, again: datetime | None) -> bool:
+    """Done, unless it was asked for again meanwhile or is to come again. False when the lease was lost."""
+    held = {**_held(job), "asked": job.asked}
+    if again is not None:
+        return bool(db.run("jobs.again", {**held, "run_at": to_micros(again)}))
+    return bool(db.run("jobs.finish", held) or db.run("jobs.release", _held(job)))
 
 
-def again(db: Db, job: Job, run_at: datetime) -> None:
-    """There is more of it."""
-    db.run("jobs.again", {"id": job.id, "run_at": to_micros(run_at)})
+def fail(db: Db, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
+    params = {"asked": job.asked, "error": error[:_MAX_ERROR], "run_at": to_micros(run_at), "dead": int(dead)}
+    return bool(db.run("jobs.fail", {**_held(job), **params}))
 
 
-def fail(db: Db, job: Job, error: str, run_at: datetime, *, dead: bool) -> None:
-    params = {"id": job.id, "error": error[:_MAX_ERROR], "run_at": to_micros(run_at), "dead": int(dead)}
-    db.run("jobs.fail", params)
+def astray(db: Db, now: datetime, longest_wait: timedelta) -> bool:
+    """Whether a clock that was ahead of ours has put anything off for too long."""
+    found = db.one("jobs.astray", _ahead(now, longest_wait))
+    return found is not None
+
+
+def mend(db: Db, now: datetime, longest_wait: timedelta) -> int:
+    params = _ahead(now, longest_wait)
+    return db.run("jobs.mend_held", params) + db.run("jobs.mend_asked", params)
+
+
+def _ahead(now: datetime, longest_wait: timedelta) -> Params:
+    return {
+        "now": to_micros(now),
+        "ahead": to_micros(now + _CLOCKS_DIFFER),
+        "latest": to_micros(now + longest_wait + _CLOCKS_DIFFER),
+    }
+
+
+def _held(job: Job) -> dict[str, int]:
+    return {"id": job.id, "leased_until": to_micros(job.leased_until)}
 
 
 def _chosen(wanted: Sequence[tuple[str, str]]) -> tuple[str, dict[str, str]]:
@@ -93,7 +163,31 @@ def _chosen(wanted: Sequence[tuple[str, str]]) -> tuple[str, dict[str, str]]:
     return f"({' OR '.join(clauses) or 'FALSE'})", params
 
 
-def _job(row: Row) -> Job:
-    id_, kind, _, _, payload, asked, attempts = row
+def _job(row: Row, leased_until: datetime) -> Job:
+    id_, kind, payload, asked, attempts = row
     detail, tenant, level, owner = json.loads(payload)
-    return Job(id_, kind, Space(tenant, Level(level), owner), detail, asked, attempts)
+    return Job(id_, kind, Space(tenant, Level(level), owner), detail, asked, attempts + 1, leased_until)
+
+
+def _info(row: Row, now: datetime) -> JobInfo:
+    id_, kind, payload, run_at, attempts, leased_until, error, dead, created_at = row
+    detail, tenant, level, owner = json.loads(payload)
+    held = leased_until > to_micros(now) and not dead
+    return JobInfo(
+        id=id_,
+        kind=kind,
+        tenant=tenant,
+        level=Level(level),
+        owner=owner,
+        detail=detail,
+        state=JobState.DEAD if dead else JobState.RUNNING if held else JobState.WAITING,
+        attempts=attempts,
+        run_at=_moment(run_at),
+        leased_until=_moment(leased_until) if held else None,
+        error=error,
+        created_at=_moment(created_at),
+    )
+
+
+def _moment(micros: int) -> datetime | None:
+    return from_micros(micros) if micros else None

@@ -348,39 +348,85 @@ DELETE FROM vectors WHERE model_id = :model_id
 DELETE FROM vectors WHERE chunk_id = :id
 
 -- name: jobs.ask
--- One that is being put off stays so: whoever asks during an outage must not make it hurry. One laid aside is revived.
+-- One that is put off after a failure stays so: whoever asks during an outage must not make it hurry. One laid aside is
+-- revived. Any other runs at the earliest time that somebody asked for.
 INSERT INTO jobs (kind, key, tenant, payload, run_at, created_at)
-VALUES (:kind, :key, :tenant, :payload, :run_at, :run_at)
+VALUES (:kind, :key, :tenant, :payload, :run_at, :now)
 ON CONFLICT (kind, key) DO UPDATE SET asked = jobs.asked + 1,
     attempts = CASE WHEN jobs.dead = 1 THEN 0 ELSE jobs.attempts END, dead = 0,
-    run_at = CASE WHEN jobs.dead = 0 AND (jobs.attempts > 0 OR jobs.run_at < excluded.run_at) THEN jobs.run_at
+    run_at = CASE WHEN jobs.dead = 1 THEN excluded.run_at
+        WHEN jobs.attempts > 0 AND jobs.leased_until = 0 THEN jobs.run_at
+        WHEN jobs.run_at < excluded.run_at THEN jobs.run_at
         ELSE excluded.run_at END
 
 -- name: jobs.hurry
 UPDATE jobs SET attempts = 0, dead = 0, run_at = 0 WHERE kind = :kind
 
 -- name: jobs.due
-SELECT id, kind, key, tenant, payload, asked, attempts FROM jobs
+SELECT id, kind, payload, asked, attempts FROM jobs
 WHERE dead = 0 AND run_at <= :now AND leased_until <= :now AND {where}
 ORDER BY run_at, id LIMIT 1 {order}
 
 -- name: jobs.lease
-UPDATE jobs SET leased_until = :leased_until, attempts = attempts + 1 WHERE id = :id
+UPDATE jobs SET leased_until = :leased_until, run_at = :leased_until, attempts = attempts + 1 WHERE id = :id
+
+-- name: jobs.renew
+UPDATE jobs SET leased_until = :until, run_at = CASE WHEN run_at = leased_until THEN :until ELSE run_at END
+WHERE id = :id AND leased_until = :leased_until
 
 -- name: jobs.finish
-DELETE FROM jobs WHERE id = :id AND asked = :asked
+DELETE FROM jobs WHERE id = :id AND leased_until = :leased_until AND asked = :asked
+
+-- name: jobs.release
+-- It was asked for meanwhile, and runs when that was wanted.
+UPDATE jobs SET leased_until = 0, attempts = 0, error = NULL WHERE id = :id AND leased_until = :leased_until
 
 -- name: jobs.again
-UPDATE jobs SET leased_until = 0, attempts = 0, error = NULL, run_at = :run_at WHERE id = :id
+UPDATE jobs SET leased_until = 0, attempts = 0, error = NULL,
+    run_at = CASE WHEN asked <> :asked AND run_at < :run_at THEN run_at ELSE :run_at END
+WHERE id = :id AND leased_until = :leased_until
 
 -- name: jobs.fail
-UPDATE jobs SET leased_until = 0, run_at = :run_at, error = :error, dead = :dead WHERE id = :id
+-- Asked for during its last attempt it is revived, as it would be if it were asked for after it.
+UPDATE jobs SET leased_until = 0, run_at = :run_at, error = :error,
+    dead = CASE WHEN asked = :asked THEN :dead ELSE 0 END,
+    attempts = CASE WHEN asked <> :asked AND :dead = 1 THEN 0 ELSE attempts END
+WHERE id = :id AND leased_until = :leased_until
 
 -- name: jobs.next
-SELECT min(CASE WHEN run_at < leased_until THEN leased_until ELSE run_at END) FROM jobs WHERE dead = 0 AND {where}
+-- A few: the first ones may be leased, and asked for again meanwhile.
+SELECT CASE WHEN run_at < leased_until THEN leased_until ELSE run_at END FROM jobs WHERE dead = 0 AND {where}
+ORDER BY run_at, id LIMIT 16
 
 -- name: jobs.count
 SELECT count(*) FROM jobs WHERE dead = 0 AND {where}
+
+-- name: jobs.astray
+SELECT 1 FROM jobs WHERE dead = 0 AND (leased_until > :ahead
+    OR (leased_until = 0 AND attempts > 0 AND run_at > :latest)
+    OR (leased_until = 0 AND attempts = 0 AND created_at > :ahead AND run_at > :now))
+LIMIT 1
+
+-- name: jobs.mend_held
+UPDATE jobs SET leased_until = 0, run_at = :now
+WHERE dead = 0 AND (leased_until > :ahead OR (leased_until = 0 AND attempts > 0 AND run_at > :latest))
+
+-- name: jobs.mend_asked
+-- As long from now as it was from when it was asked for.
+UPDATE jobs SET run_at = CASE WHEN run_at > created_at THEN :now + run_at - created_at ELSE :now END, created_at = :now
+WHERE dead = 0 AND leased_until = 0 AND attempts = 0 AND created_at > :ahead AND run_at > :now
+
+-- name: jobs.find
+SELECT id, kind, payload, run_at, attempts, leased_until, error, dead, created_at FROM jobs
+WHERE tenant = :tenant AND {where}
+ORDER BY dead, run_at, id LIMIT :limit OFFSET :offset
+
+-- name: jobs.retry
+UPDATE jobs SET dead = 0, attempts = 0, leased_until = 0, run_at = :now
+WHERE dead = 1 AND tenant = :tenant AND (:any_id = 1 OR id IN :ids[]) AND (:any_kind = 1 OR kind = :kind)
+
+-- name: jobs.drop
+DELETE FROM jobs WHERE dead = 1 AND tenant = :tenant AND id IN :ids[]
 
 -- name: spaces.list
 SELECT tenant, level, owner FROM spaces ORDER BY id

@@ -48,11 +48,19 @@ class SqlStore:
     def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
         return self.write(lambda tx: jobs.take(tx.db, wanted, now, now + lease))
 
-    def finish_job(self, job: Job, now: datetime, *, more: bool = False) -> None:
-        self.write(lambda tx: (jobs.again if more else jobs.finish)(tx.db, job, now))
+    def renew_job(self, job: Job, until: datetime) -> Job | None:
+        return self.write(lambda tx: jobs.renew(tx.db, job, until))
 
-    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> None:
-        self.write(lambda tx: jobs.fail(tx.db, job, error, run_at, dead=dead))
+    def finish_job(self, job: Job, again: datetime | None = None) -> bool:
+        return self.write(lambda tx: jobs.finish(tx.db, job, again))
+
+    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
+        return self.write(lambda tx: jobs.fail(tx.db, job, error, run_at, dead=dead))
+
+    def mend_jobs(self, now: datetime, longest_wait: timedelta) -> int:
+        if not self.read(lambda tx: jobs.astray(tx.db, now, longest_wait)):
+            return 0
+        return self.write(lambda tx: jobs.mend(tx.db, now, longest_wait))
 
     def next_job(self, wanted: Sequence[Wanted]) -> datetime | None:
         return self.read(lambda tx: jobs.next_due(tx.db, wanted))

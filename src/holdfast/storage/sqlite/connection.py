@@ -72,6 +72,7 @@ class SqliteDb:
     """Named queries on one connection."""
 
     for_update = ""
+    skip_locked = ""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self.raw = connection

@@ -1,0 +1,57 @@
+"""Background work: done now or in a thread, looked at, tried again, dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.domain.job import JobInfo, JobQuery, JobState
+from holdfast.domain.text import checked_choice, optional_name, shown
+from holdfast.domain.values import MAX_PAGE, at_most, checked_flag, checked_number, checked_page, checked_progress
+from holdfast.engine.face import Face
+from holdfast.errors import InvalidInput
+from holdfast.storage.base import Progress
+
+
+class Jobs(Face):
+    """The verbs on background work."""
+
+    def run_jobs(self, until_idle: bool = True, progress: Progress | None = None) -> int:
+        """Do background work that is due now, such as missing vectors. Answers how many jobs were begun."""
+        report = checked_progress(progress)
+        return self._runtime.worker.run(until_idle=checked_flag(until_idle, "until_idle"), progress=report)
+
+    def start_worker(self) -> None:
+        """Do background work in a thread from now on, until the store is closed."""
+        self._runtime.worker.start(stay=True)
+
+    def jobs(
+        self, state: str | None = None, kind: str | None = None, limit: int = 50, offset: int = 0
+    ) -> list[JobInfo]:
+        """Jobs that wait, run or were laid aside (``dead``), the next to run first. A job that is done is gone."""
+        query = JobQuery(
+            state=None if state is None else checked_choice(JobState, state, "state"),
+            kind=optional_name(kind, "kind"),
+            limit=checked_page(limit),
+            offset=checked_number(offset, "offset"),
+        )
+        now = self._now()
+        return self._read(lambda tx: tx.jobs.find(self._tenant, query, now))
+
+    def retry_jobs(self, ids: Iterable[int] | None = None, kind: str | None = None) -> int:
+        """Let jobs that were laid aside be tried anew: these, those of a kind, or all. Answers how many."""
+        chosen, name, now = None if ids is None else _ids(ids), optional_name(kind, "kind"), self._now()
+        count = self._write(lambda tx: tx.jobs.retry(self._tenant, chosen, name, now))
+        if count:
+            self._runtime.wake_worker()
+        return count
+
+    def drop_jobs(self, ids: Iterable[int]) -> int:
+        """Remove jobs that were laid aside; any other is left alone. Answers how many."""
+        chosen = _ids(ids)
+        return self._write(lambda tx: tx.jobs.drop(self._tenant, chosen))
+
+
+def _ids(values: Iterable[int]) -> list[int]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidInput(f"ids must be a list of the numbers of jobs, not {shown(values)}")
+    return [checked_number(value, "a job's id") for value in at_most(MAX_PAGE, values, "these are too many ids")]

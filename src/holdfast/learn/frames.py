@@ -1,0 +1,144 @@
+"""What in a message is not the speaker's own word: code, quotations, fiction, questions, irony, tasks on a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from holdfast.domain.sentences import Sentence, sentences
+
+MAX_SENTENCE = 600  # nobody states one fact in more; what is longer is pasted
+
+_FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
+_QUOTED_LINE = re.compile(r"^[ \t]{0,3}>[^\n]*", re.MULTILINE)
+_QUOTATION = re.compile(r"\"[^\"\n]{1,1500}\"|“[^”\n]{1,1500}”|«[^»\n]{1,1500}»|‘[^’\n]{8,1500}’(?!\w)")
+_OWN_VOICE = re.compile(r"\b(?:i|i'm|my|we|you|never|always|don't|do not|must|let's|he|she)\b", re.IGNORECASE)
+_BLANK = "\x1f"  # no letter, no space: nothing matches across it
+
+_QUESTION = re.compile(
+    r"^\W*(?:(?:so|and|but|ok|well|hey|also),? )?(?:(?:do|does|did|is|are|am|was|were|can|could|"
+    r"should|would|will|have|has|"
+    r"shall|may|might) (?:i|you|we|they|he|she|it|my|your|the|this|that|there|anyone|someone)\b|"
+    r"(?:where|what|when|who|why|"
+    r"how|which|whose)(?:'s|'re|'d)? (?:do|does|did|is|are|am|was|were|can|could|should|would|will|"
+    r"have|has|about|if)\b|"
+    r"(?:any idea|do you|is it true)\b)",
+    re.IGNORECASE,
+)
+_TAIL_QUESTION = re.compile(
+    r"[,;–—-]\s*(?=(?:so |and |but )?(?:can|could|do|does|did|is|are|what|where|which|how|any|would|"
+    r"will|should|have|right|"
+    r"ok|isn't|don't|when|who|why)\b)",
+    re.IGNORECASE,
+)
+_UNREAL = re.compile(
+    r"^\W*(?:(?:so|and|but|ok|well|or|then),? )?(?:if|suppose|supposing|imagine|pretend|what if|let's "
+    r"say|lets say|say i|as if|"
+    r"assuming|assume|hypothetically|picture this|in theory|maybe|perhaps|should i|were i|had i|as "
+    r"though|in my dream)\b|"
+    r"\b(?:i wish|if only|as if|in my dreams|i dreamed|i dreamt|would have|could have|in an alternate|hypothetically|"
+    r"in another life|once upon a time|for example,? if)\b",
+    re.IGNORECASE,
+)
+_IRONY = re.compile(
+    r"(?:^|\s)/s\b|\byeah,? right\b|\boh,? (?:great|sure|joy|wonderful)\b|\bsure,? because\b|🙄|"
+    r"\bsarcasm\b|\bbecause i totally\b|"
+    r"\bi just love (?:it when|how|when|sitting|waiting|being)\b|\bas if i\b|\bsaid no one ever\b|"
+    r"\bnot\s*[!.]*$(?<=\bnot\.)",
+    re.IGNORECASE,
+)
+_TAKEN_BACK = re.compile(
+    r"^\W*(?:not|just kidding|kidding|jk|joking|just joking|i'm kidding|psych)\b(?=\W|$)", re.IGNORECASE
+)
+_FICTION = re.compile(
+    r"\b(?:in|of|from) (?:the|this|that|a|my) (?:\w+ )?(?:novel|story|book|film|movie|song|show|game|"
+    r"play|episode|series|poem|"
+    r"comic|anime|manga|campaign|dream|fanfic|screenplay)\b(?=.*\b(?:lives?|works?|hates?|loves?|says|"
+    r"is|named|called)\b)|\bsong goes\b|\blyrics?\b|\bprotagonist\b|"
+    r"\bthe (?:hero|heroine|villain|narrator|main character)\b|\bcharacter (?:who|named|called|is)\b|\bmy character\b|"
+    r"\b(?:old|famous) saying\b",
+    re.IGNORECASE,
+)
+# After these the rest of the message is material for a task.
+_MATERIAL = re.compile(
+    r"^\W*(?:(?:please|can you|could you|now|ok|hey|hi),? )*(?:translate|proof-?read|rewrite|re-write|"
+    r"rephrase|paraphrase|"
+    r"summari[sz]e|role-?play|pretend|let'?s (?:play|pretend|role)|act as|act like|imagine|suppose|"
+    r"correct (?:this|the|my)|"
+    r"fix the (?:grammar|spelling|punctuation)|fix (?:my|this) (?:grammar|email|text)|edit (?:this|"
+    r"the following)|convert (?:this|the following)|"
+    r"analy[sz]e (?:this|the following)|classify|label|extract|parse (?:this|the following)|complete "
+    r"(?:this|the) (?:story|sentence|text)|"
+    r"continue (?:this|the) (?:story|text)|repeat after me|what is wrong with this (?:sentence|text))\b|"
+    r"(?:^|[:.] ?)you are (?:now )?(?:a|an|my|the) (?!(?:life|star|gem|genius|legend|best|great|good|"
+    r"angel|hero|saint|rock))\w+|"
+    r"\b(?:in character|role-?play|the following (?:text|message|email|sentence|paragraph|review|conversation))\b|"
+    r"^\W*(?:(?:please|can you|could you),? )*(?:write|draft|compose|create|generate|give me|tell me|"
+    r"make up|invent)\b.*\b(?:story|poem|"
+    r"dialogue|dialog|script|song|scene|bio|biography|character|fan ?fic|persona|joke|sample|example|"
+    r"fictional|limerick|"
+    r"haiku|obituary)\b",
+    re.IGNORECASE,
+)
+_TASK = re.compile(
+    r"^\W*(?:(?:please|can you|could you),? )*(?:write|draft|compose|generate|explain|tell|describe|"
+    r"show|list|find|say|read)\b",
+    re.IGNORECASE,
+)
+
+
+def masked(text: str) -> str:
+    """The text with code, quoted lines and quoted speech blanked out, of the same length."""
+    plain = text.replace("’", "'").replace("‛", "'").replace("`", "`")
+    plain = _without_code(plain)
+    plain = _QUOTED_LINE.sub(lambda found: _BLANK * len(found.group()), plain)
+    return _QUOTATION.sub(lambda found: _blank_speech(found.group()), plain)
+
+
+def _without_code(text: str) -> str:
+    kept, at, fence = [], 0, ""
+    for mark in _FENCE.finditer(text):
+        if not fence:
+            kept.append(text[at : mark.start()])
+            at, fence = mark.start(), mark[1]
+        elif mark[1].startswith(fence):
+            kept.append(_blanked(text[at : mark.end()]))
+            at, fence = mark.end(), ""
+    rest = text[at:]
+    kept.append(_blanked(rest) if fence else rest)
+    return "".join(kept)
+
+
+def _blanked(text: str) -> str:
+    return "\n".join(_BLANK * len(line) for line in text.split("\n"))
+
+
+def _blank_speech(quotation: str) -> str:
+    """A title keeps its words; what somebody says does not."""
+    return _BLANK * len(quotation) if _OWN_VOICE.search(quotation) and quotation.count(" ") else quotation
+
+
+def statements(text: str) -> Iterator[tuple[Sentence, bool]]:
+    """The sentences the speaker asserts, each with whether it opens the message. Material for a task ends it."""
+    found = [sentence for sentence in sentences(masked(text)) if len(sentence.text) <= MAX_SENTENCE]
+    for at, sentence in enumerate(found):
+        if _MATERIAL.search(sentence.text):
+            return
+        following = found[at + 1].text if at + 1 < len(found) else ""
+        if _TAKEN_BACK.match(following) and len(following) < 200:
+            continue
+        kept = asserted(sentence.text)
+        if kept:
+            yield Sentence(sentence.start, kept, sentence.bullet), at <= 1
+
+
+def asserted(sentence: str) -> str | None:
+    """The sentence, the part of it that is no question, or nothing."""
+    if _IRONY.search(sentence) or _UNREAL.search(sentence) or _FICTION.search(sentence) or _TASK.match(sentence):
+        return None
+    if sentence.rstrip("\"')*_ ").endswith("?"):
+        tails = list(_TAIL_QUESTION.finditer(sentence))
+        if not tails or _QUESTION.match(sentence):
+            return None
+        return sentence[: tails[-1].start()].strip() or None
+    return None if _QUESTION.match(sentence) else sentence

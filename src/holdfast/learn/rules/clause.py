@@ -1,0 +1,289 @@
+"""A sentence in clauses: who each is about, what is said of them, and whether it is said to be so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from holdfast.learn.rules.lexicon import FEMALE, MALE, NO_NAMES, PETS, RELATIONS
+
+MAX_CLAUSE = 300
+
+_EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), plain)
+    for pattern, plain in (
+        (r"\bi ?'?m\b", "I am"),
+        (r"\bi'?ve\b", "I have"),
+        (r"\bi'd\b", "I would"),
+        (r"\bi'll\b", "I will"),
+        (r"\b(we|they|you)'re\b", r"\1 are"),
+        (r"\b(we|they|you)'ve\b", r"\1 have"),
+        (r"\b(we|they|you|he|she|it)'d\b", r"\1 would"),
+        (r"\b(we|they|you|he|she|it)'ll\b", r"\1 will"),
+        (r"\b(he|she|it|that|there)'s (?=been\b|got\b|moved\b|started\b|joined\b)", r"\1 has "),
+        (r"\b(he|she|it|that|there|what|who)'s\b", r"\1 is"),
+        (r"\bname's\b", "name is"),
+        (r"\b([A-Z][a-z]+)'s (?=(?:a|an|from|based|called|named|allergic|living|working|in)\b)", r"\1 is "),
+        (r"\b(?:can't|cant|cannot)\b", "can not"),
+        (r"\b(?:won't|wont)\b", "will not"),
+        (r"\b(do|does|did|is|are|was|were|have|has|had|would|could|should|must)n'?t\b", r"\1 not"),
+        (r"\bi\b", "I"),
+        (r"\b(?:wanna)\b", "want to"),
+        (r"\b(?:gonna)\b", "going to"),
+    )
+)
+_NAME = r"[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?:(?:-[A-ZÀ-Þ]?|'[A-ZÀ-Þ])[a-zß-öø-ÿ]+)?"
+NAME = rf"{_NAME}(?: (?:van |de |von |da |le |la |Le |De )?{_NAME})?"
+_RELATION = "|".join(sorted({*RELATIONS, *PETS}, key=lambda word: (-len(word), word)))
+_ADJECTIVES = (
+    r"(?:(?:best|older|younger|little|big|elder|eldest|oldest|youngest|late|twin|ex|new|old|dear|good|only|middle|"
+    r"close|closest|baby|amazing|lovely|poor|beloved|great)[ -]){0,2}"
+)
+_RELATIVE = re.compile(
+    rf"(?i:(?:my|our)\s+{_ADJECTIVES}({_RELATION})\b)(?:,?\s+(?:Mr\.? |Mrs\.? |Ms\.? |Dr\.? )?({NAME})(?!\w))?"
+)
+_ENDS_IN_RELATIVE = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))(?: {NAME})?,?\s*$")
+# "to set it up and use it": the second verb hangs on the first one's "to", not on the subject.
+_INFINITIVE = re.compile(
+    r"\b(?:to|can|could|will|would|should|must|help|let|please|might|may) (?:\w+ly )?\w+", re.IGNORECASE
+)
+_MENTION = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))\b")
+_MEMORY = 2  # sentences
+_NAMED = re.compile(rf"({NAME})(?=\s|'s\b|,\s)")
+_SELF = re.compile(r"(?:I|we|my (?:\w+) and I|me and my \w+)\s+", re.IGNORECASE)
+_PRONOUN = re.compile(r"(he|she)\s+", re.IGNORECASE)
+_OWN = re.compile(r"(my|our|his|her)\s+(?=\w)", re.IGNORECASE)
+_VERBS = (
+    r"(?:live|lives|lived|work|works|worked|love|loves|like|likes|hate|hates|prefer|prefers|enjoy|"
+    r"enjoys|have|has|am|is|"
+    r"was|are|study|studies|studied|moved|speak|speaks|play|plays|own|owns|drive|drives|joined|dislike|dislikes|"
+    r"adore|adores|use|uses|do not|does not|no longer|never|can not|got|grew|quit|left|started|bought|adopted|raised|"
+    r"turned|became|want to|plan to|teach|teaches|run|runs|collect|collects)\b"
+)
+_OTHER_VERBS = _VERBS.replace("like|likes|", "")  # after a bare comma "like" begins an example
+_PERSON = rf"(?:I|we|he|she|my|our|his|her|{NAME}(?:'s)?\s+(?:{_VERBS}|birthday|favou?rite|name))"
+_JOINT = r"(?:and|but|so|because|though|although|while|whereas|then|plus|yet|n|as|since|also|however)"
+_SPLIT = re.compile(
+    rf"\s*[;–—]\s*|\s+-\s+|,?\s+(?:but|because|although|though|whereas|if|when|whenever|unless|until|who|which|where|"
+    rf"tho|or)\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\s?)|"
+    rf",\s*(?:and\s+)?(?=(?:{_PERSON}|{_OTHER_VERBS})\s?)"
+)
+_UNREAL_JOINT = re.compile(r"\b(?:if|unless|whether|when|whenever|until|or)\s*$", re.IGNORECASE)
+_LEAD = re.compile(
+    r"(?:(?:well|oh|ok|okay|yes|yeah|yep|no|nope|so|and|but|also|btw|fyi|hi|hey|hello|hi there|hey there|hello there|"
+    r"sorry|anyway|actually|honestly|unfortunately|luckily|sadly|ha|haha|lol|ugh|wow|hmm|thanks|thank you|cool|nice|"
+    r"great|right|sure|please|correction|update|news|by the way|for what it's worth|in fact|these days|nowadays|lately|"
+    r"currently|recently|now|still|again|basically|obviously|sometimes|kidding|just kidding|bit of news|quick update|"
+    r"for the record|just so you know|please note that|note that|remember that|please remember that|keep in mind that|"
+    r"please keep in mind that|don't forget that|as I said|like I said|as I mentioned|it turns out that|turns out that|"
+    r"it turns out|turns out|the thing is|last (?:week|month|year|night|summer|spring|autumn|winter)|"
+    r"next (?:week|month|year|summer|spring)|in \d{4}|(?:good )?(?:morning|evening|afternoon)|unlike [\w ]{2,30}|"
+    r"as an? [\w ]{2,20}|apparently|since then|at the moment|right now|yesterday|today|both|"
+    r"personally|when I was (?:a |an )?[\w ]{2,20}?(?=,? I\b))"
+    r"(?:\s*[,:!.]+\s*|\s+))",
+    re.IGNORECASE,
+)
+_REPORT = re.compile(
+    r"(says?|said|told (?:me|us|you)|tells (?:me|us|you)|mentioned(?: to me)?|thinks?|thought|believes?|believed|"
+    r"guess(?:es)?|suppose|heard|hears?|wish(?:es)?|hopes?|hoped|dreamt|dreamed|doubts?|claims?|claimed|wants?|wanted|"
+    r"asked(?: me| us)?|pretends?|feels?|wonders?|knows?|knew|imagined?|never said|did not say|meant)"
+    r"\s+(?:that\s+|to (?=me\b|us\b))?(?=(?:I|he|she|we|they|you|it|my|our|his|her|everyone|the|[A-Z]\w+)\b)"
+)
+_FIRM = frozenset("said says told tells mentioned mention knows know knew".split())
+_UNSURE = frozenset("think thinks guess believe believes heard hear suppose claims claimed".split())
+_HEDGE = re.compile(
+    r"\b(?:maybe|perhaps|probably|i think|i guess|not sure|apparently|might|possibly|if i recall)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """``owned``: the predicate begins with something they have, as in "my birthday is". ``name``: told in passing."""
+
+    subject: str
+    predicate: str
+    owned: bool = False
+    name: str | None = None
+    hedged: bool = False
+    elided: bool = False
+    whole: str = ""
+
+
+def expanded(text: str) -> str:
+    """Short forms written out, so that the rules have one of each to know."""
+    for pattern, plain in _EXPANSIONS:
+        text = pattern.sub(plain, text)
+    return text
+
+
+def as_subject(name: str) -> str:
+    return " ".join(name.casefold().replace("/", " ").split())
+
+
+class Narrator:
+    """Reads one message sentence by sentence: who "I" is stays, who "she" is changes."""
+
+    def __init__(self, me: str) -> None:
+        self.me = me
+        self._third: str | None = None
+        self._met: str | None = None
+        self._age = 0
+        self._ambiguous = False
+
+    def clauses(self, text: str, *, bullet: bool = False) -> Iterator[Clause]:
+        hedged = bool(_HEDGE.search(text))
+        subject: str | None = self.me if bullet else None
+        before = ""
+        self._met = None
+        self._look_around(text)
+        for piece, unreal, relative in _pieces(expanded(text)):
+            if unreal:
+                continue
+            if relative:
+                subject = self._just_named(before)
+            infinitive, first = bool(_INFINITIVE.search(before)), not before
+            before = piece
+            for clause in self._read(piece, subject, infinitive=infinitive, first=first):
+                subject = clause.subject
+                yield replace(clause, hedged=hedged or clause.hedged, whole=text)
+        if self._ambiguous:
+            self._third = None
+
+    def _look_around(self, text: str) -> None:
+        """Who "she" is lasts for a sentence or two, and no longer than until somebody else is mentioned."""
+        self._age += 1
+        mentioned = {f"{self.me}/{RELATIONS.get(word.lower(), word.lower())}" for word in _MENTION.findall(text)}
+        if self._age > _MEMORY or (mentioned and self._third not in mentioned):
+            self._third = next(iter(mentioned)) if len(mentioned) == 1 else None
+            self._age = 1
+        self._ambiguous = len(mentioned) > 1
+
+    def _turn_to(self, subject: str) -> None:
+        self._third, self._age = subject, 0
+
+    def _just_named(self, piece: str) -> str | None:
+        """Whom "who" goes on about: the last words before it."""
+        if found := _ENDS_IN_RELATIVE.search(piece):
+            relation = found[1].lower()
+            return f"{self.me}/{RELATIONS.get(relation, relation)}"
+        return self._met
+
+    def _read(
+        self, piece: str, inherited: str | None, *, infinitive: bool = False, first: bool = False
+    ) -> Iterator[Clause]:
+        piece = _without_leads(piece)
+        if found := _SELF.match(piece):
+            yield from self._told(self.me, piece[found.end() :])
+        elif found := _RELATIVE.match(piece):
+            yield from self._of_relative(found, piece[found.end() :])
+        elif found := _OWN.match(piece):
+            owner = self._owner(found[1])
+            if owner:
+                yield Clause(owner, piece[found.end() :], owned=True)
+        elif found := _PRONOUN.match(piece):
+            if self._fits(found[1].lower()):
+                yield from self._told(str(self._third), piece[found.end() :])
+        elif (found := _NAMED.match(piece)) and _is_name(found[1]):
+            yield from self._of_name(found[1], piece[found.end() :])
+        elif inherited and not infinitive and re.match(_VERBS, piece):
+            yield Clause(inherited, piece, elided=True)
+        elif first and _ELIDED.match(piece):
+            yield Clause(self.me, piece, elided=True)
+
+    def _of_relative(self, found: re.Match[str], rest: str) -> Iterator[Clause]:
+        relation = found[1].lower()
+        subject = f"{self.me}/{RELATIONS.get(relation, relation)}"
+        name = found[2] if found[2] and found[2][0].isupper() and _is_name(found[2]) else None
+        if found[2] and name is None:
+            rest = f" {found[2]}{rest}"
+        if rest.startswith("'s "):
+            self._turn_to(subject)
+            yield Clause(subject, rest[3:], owned=True, name=name)
+            return
+        rest = re.sub(r"^,?\s*(?:not my [^,]{2,40},|and I\b)\s*", "", rest).lstrip(" ,")
+        self._turn_to(subject)
+        yield from (replace(clause, name=name or clause.name) for clause in self._told(subject, rest))
+
+    def _of_name(self, name: str, rest: str) -> Iterator[Clause]:
+        subject = as_subject(name)
+        if rest.startswith("'s "):
+            self._turn_to(subject)
+            yield Clause(subject, rest[3:], owned=True)
+        elif not rest.startswith(","):
+            before = self._third
+            self._turn_to(subject)
+            told = list(self._told(subject, rest.lstrip()))
+            if not told:
+                self._third = before
+            yield from told
+
+    def _told(self, subject: str, predicate: str) -> Iterator[Clause]:
+        """What somebody says of others is about the others; what somebody thinks or wishes is not so."""
+        adverb = re.match(r"(?:really|just|also|still|always|never|did not)\s+", predicate)
+        report = _REPORT.match(predicate, adverb.end() if adverb else 0)
+        if report is None:
+            yield Clause(subject, predicate)
+            return
+        verb = report[1].split()[0]
+        if adverb and adverb.group().strip() in {"never", "did not"}:
+            return
+        inner = predicate[report.end() :]
+        mine = subject == self.me
+        firm = verb in _FIRM or (mine and verb == "meant")
+        if not firm and not (mine and verb in _UNSURE):
+            return
+        if not mine and re.match(r"(?:I|we|my|our|you)\b", inner):
+            return  # somebody else about us, or their own words
+        for clause in self._read(inner, None):
+            yield replace(clause, hedged=clause.hedged or not firm)
+
+    def _owner(self, word: str) -> str | None:
+        if word.lower() in {"my", "our"}:
+            return self.me
+        return self._third if self._third and self._fits("he" if word.lower() == "his" else "she") else None
+
+    def _fits(self, pronoun: str) -> bool:
+        if self._third is None:
+            return False
+        last = self._third.rpartition("/")[2]
+        return last not in (MALE if pronoun == "she" else FEMALE)
+
+    def meet(self, subject: str) -> None:
+        """Somebody was introduced: "she" is them, and so is "who"."""
+        self._turn_to(subject)
+        self._met = subject
+
+
+_ELIDED = re.compile(
+    r"(?:just |finally |recently )*(?:moved|got (?:engaged|married|divorced|promoted|a new job|a job)|"
+    r"started (?:a job|working|at)|adopted|bought|joined|relocated|quit my job|turned \d)\b",
+    re.IGNORECASE,
+)
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool, bool]]:
+    """Each piece of the sentence, whether it is a condition, and whether it goes on about who was just named."""
+    at, unreal, relative = 0, False, False
+    for found in _SPLIT.finditer(text):
+        if found.start() > at:
+            yield text[at : found.start()][:MAX_CLAUSE], unreal, relative
+        joint = found.group()
+        unreal = bool(_UNREAL_JOINT.search(joint))
+        relative = joint.strip(" ,") == "who"
+        at = found.end()
+    yield text[at:][:MAX_CLAUSE], unreal, relative
+
+
+def _without_leads(piece: str) -> str:
+    piece = piece.lstrip(" ,.:!\"'(*_")
+    for _ in range(4):
+        found = _LEAD.match(piece)
+        if not found:
+            break
+        piece = piece[found.end() :]
+    return piece
+
+
+def _is_name(name: str) -> bool:
+    return not any(word.casefold() in NO_NAMES for word in re.split(r"[\s']", name))

@@ -1,0 +1,186 @@
+"""What has to be, and what must not: standing orders, limits, budgets, deadlines; and what to remember outright."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from holdfast.domain.record import RecordType
+from holdfast.learn.rules import values
+from holdfast.learn.rules.table import Finding
+
+_DO = (
+    r"(?:use|using|deploy|commit|push|run|write|add|answer|reply|respond|call|send|ask|delete|drop|"
+    r"merge|put|include|keep|check|"
+    r"test|format|return|import|log|expose|store|share|touch|change|edit|modify|install|mention|"
+    r"suggest|speak|translate|"
+    r"book|order|schedule|start|round|cite|show|explain|hard-?code|mock|skip|create|remove|rename|"
+    r"force|force-push|rebase|"
+    r"squash|sign|validate|escape|sanitize|sanitise|quote|buy|wear|cook|feed|lock|wash|disable|enable|bypass|override|"
+    r"overwrite|refactor|upgrade|downgrade|bump|release|publish|ship|print|pass|throw|raise|catch|swallow|cache|assume|"
+    r"commit|document|comment|pin|review|prefix|name|end|begin|reveal|post|email|contact|pay|charge|"
+    r"refund|approve|open|"
+    r"block|inline|depend|rely|target|support|save|back up|apply|migrate|query|seed|truncate|generate|"
+    r"summari[sz]e|address)"
+)
+# What one is told not to do beyond the answer at hand. "Do not include anything else" is about that answer only.
+_TOUCH = (
+    r"(?:use|deploy|commit|push|touch|change|edit|modify|delete|drop|remove|rename|install|merge|rebase|force-push|"
+    r"upgrade|downgrade|bump|release|publish|ship|hard-?code|mock|disable|bypass|override|overwrite|expose|store|share|"
+    r"call|contact|email|order|buy|book|schedule|import|log|cache|add (?:new |any )?(?:dependenc|package|librar))"
+)
+_STANDING = re.compile(
+    rf"(?:^|[,;:] )(?:please |also |and |but |remember to |make sure to |make sure you |you should |"
+    rf"you must |we |it should )*"
+    rf"(?:always|never|under no circumstances(?: should you)?|at no point)(?: ever)? {_DO}\b(?! (?:to|"
+    rf"it) (?:be|have)\b)",
+    re.IGNORECASE,
+)
+_FROM_NOW_ON = re.compile(
+    r"^(?:from now on|going forward|in (?:the )?future|henceforth)\b[, ]+"
+    r"(?!I\b|we\b|he\b|she\b)(?P<v>.{8,})|^(?!.*\bI (?:will|am|would|can|have|want)\b).*\bfrom now on\b",
+    re.IGNORECASE,
+)
+_DO_NOT = re.compile(
+    rf"(?:^|[,;:] (?:and |so |but )?|\b(?:and|so|but) )(?:please |also )?do not (?:ever "
+    rf")?{_TOUCH}\b(?!.*\b(?:yet|now|this time|today|it again)\b)",
+    re.IGNORECASE,
+)
+_ONLY = re.compile(rf"(?:^|[,;:] )(?:please |you may |we may |we can )?only {_DO}\b", re.IGNORECASE)
+_MUST = re.compile(
+    r"\b(?P<who>[\w.`/-]+) (?:must|has to|have to|needs to|need to|shall|may)(?P<not> (?:not|never|"
+    r"only|always))?(?: be)? (?P<verb>[\w-]+)",
+    re.IGNORECASE,
+)
+_MUST_NOT = re.compile(
+    r"\b(?:must (?:not|never)|(?:is|are) not allowed|(?:is|are) forbidden|(?:is|are) prohibited|may "
+    r"not (?!be\b|have\b)|"
+    r"should never|can not exceed|must not exceed|no more than \d|not permitted)\b",
+    re.IGNORECASE,
+)
+_LIMIT = re.compile(
+    r"\b(?:must|has to|have to|needs to|need to|should) (?:stay|be|remain|fit|finish|complete|respond|"
+    r"load|run) (?:\w+ )?(?:below|under|within|above|"
+    r"at (?:most|least)|less than|more than|compatible with)\b",
+    re.IGNORECASE,
+)
+_WE_CANNOT = re.compile(
+    r"\b(?:we|the project|this project) (?:can not|are not allowed to|may not|must not|can only|may "
+    r"only|must only) (?:use|ship|depend|deploy|add|store|share|rely|upgrade|install|run|support|"
+    r"touch|change)\b",
+    re.IGNORECASE,
+)
+_AVAILABLE = re.compile(
+    r"\bI (?:am|can) (?:only )?(?:available|free|meet|do (?:calls|meetings)) (?:only )?(?:after|"
+    r"before|on|between|until|from)\b|\bI am only (?:available|free)\b",
+    re.IGNORECASE,
+)
+_GUESSING = re.compile(
+    r"\b(?:you|it|that|this|he|she|there|they|I) must (?:be|have)\b|\bmust have (?:been|\w+(?:ed|en|t)\b)",
+    re.IGNORECASE,
+)
+_PEOPLE = frozenset("i you he she they it that this there who we what to not also really one people everyone".split())
+_MONEY = (
+    r"(?:[$€£¥]\s?\d[\d.,]*(?:\s?[kKmM]\b)?|\d[\d.,]*\s?(?:k|m)?\s?(?:euros?|dollars?|usd|eur|gbp|"
+    r"pounds?|bucks|francs|chf|yen|rupees|crowns|pesos|reais|zloty)?\b)"
+)
+_BUDGET = re.compile(
+    rf"\b(?:(?P<whose>my|our|the|a) )?(?:(?P<of>[a-z]+) )?budget (?:for (?:the |this |our |my "
+    rf")?(?P<for>[\w ]{{2,30}}?) )?(?:is|of|=|:)(?: about| around| at most| max| only| roughly| now)* "
+    rf"?(?P<v>{_MONEY})",
+    re.IGNORECASE,
+)
+_SPEND = re.compile(
+    rf"\b(?:I|we) (?:can not|must not|do not want to|can only|will not|want to) (?:spend|pay)(?: more "
+    rf"than| over| at most| up to| no more than)? (?P<v>{_MONEY})",
+    re.IGNORECASE,
+)
+_DEADLINE = re.compile(
+    r"\bdeadline (?:for (?:the |this |our |my )?(?P<for>[\w ]{2,30}?) )?(?:is|was moved to|has moved "
+    r"to|moved to|=|:)(?: on| now| still)* (?P<v>.+)",
+    re.IGNORECASE,
+)
+_DUE = re.compile(
+    r"\b(?:is|are) due (?:on|by|in|at)? ?(?P<v>.+)|\b(?:has|have|needs?) to be (?:done|ready|finished|"
+    r"submitted|shipped|in|delivered) (?:by|before|on) (?P<w>.+)",
+    re.IGNORECASE,
+)
+_WHEN = re.compile(
+    r"\d|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:tomorrow|tonight|noon|midnight|end of|"
+    r"next|week|month)\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)",
+    re.IGNORECASE,
+)
+_REMEMBER = re.compile(
+    r"^(?:please |and |also |so |just |ok,? )*(?:remember(?: that| this)?(?!,)|note that|keep in "
+    r"mind(?: that)?|do not forget that|make a note(?: that)?|for the record|note to self|please "
+    r"note(?: that)?)[:,]? +(?P<v>(?!to\b|that\b|the following\b|me\b|when\b|how\b|what\b|the time\b|that time\b|you\b|"
+    r"us\b).{8,})",
+    re.IGNORECASE,
+)
+
+
+def constraints(sentence: str, me: str) -> Iterator[Finding]:
+    if limits := list(_limits(sentence, me)):
+        yield from limits
+        return
+    if _AVAILABLE.search(sentence):
+        yield _constraint(me, 0.75)
+        return
+    if _GUESSING.search(sentence):
+        return
+    if any(
+        rule.search(sentence) for rule in (_STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT)
+    ) or _requires(sentence):
+        yield _constraint("project", 0.65 if _DO_NOT.search(sentence) else 0.8)
+
+
+def _requires(sentence: str) -> bool:
+    """Of things, not of people: "the service must run on ARM", not "I have to run"."""
+    found = _MUST.search(sentence)
+    if not found or found["who"].lower() in _PEOPLE:
+        return False
+    modal = found.group().lower()
+    return (
+        " must " in modal
+        and re.match(
+            r"run|work|support|use|stay|remain|be|fit|return|start|pass|include|contain|never|not|keep|"
+            r"compile|handle",
+            found["verb"],
+            re.IGNORECASE,
+        )
+        is not None
+    )
+
+
+def _constraint(subject: str, confidence: float, attribute: str | None = None, value: str | None = None) -> Finding:
+    exclusive = attribute is not None and ":" in attribute
+    return Finding(
+        RecordType.CONSTRAINT, subject, attribute, value, exclusive=exclusive, confidence=confidence, salience=0.8
+    )
+
+
+def _limits(sentence: str, me: str) -> Iterator[Finding]:
+    """A budget for nothing in particular may be another one than the last: only a named one is one at a time."""
+    if found := _BUDGET.search(sentence):
+        what = found["for"] or (
+            found["of"] if found["of"] not in {None, "total", "whole", "my", "our", "the", "a"} else None
+        )
+        subject = me if found["whose"] and found["whose"].lower() in {"my", "our"} else "project"
+        yield _constraint(
+            subject, 0.85, f"budget:{what.lower().strip()}" if what else "budget", found["v"].strip(" .,")
+        )
+    elif found := _SPEND.search(sentence):
+        yield _constraint(me, 0.8, "budget", found["v"].strip(" .,"))
+    if (found := _DEADLINE.search(sentence)) and _WHEN.search(found["v"]):
+        what = found["for"]
+        yield _constraint(
+            "project", 0.85, f"deadline:{what.lower().strip()}" if what else "deadline", values.span(found["v"])
+        )
+    elif (found := _DUE.search(sentence)) and _WHEN.search(found["v"] or found["w"]):
+        yield _constraint("project", 0.75, "deadline", values.span(found["v"] or found["w"]))
+
+
+def notes(sentence: str, me: str) -> Iterator[Finding]:
+    """What somebody asked to have remembered, and no other rule understood."""
+    if _REMEMBER.match(sentence):
+        yield Finding(RecordType.NOTE, me, None, None, confidence=0.85, salience=0.8, tags=("asked",))

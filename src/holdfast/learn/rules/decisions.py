@@ -1,0 +1,67 @@
+"""What was settled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from holdfast.domain.record import RecordType
+from holdfast.learn.rules.table import Finding
+
+_LETS = re.compile(
+    r"(?:^|[,;:] |\b(?:so|ok|okay|right|then|alright|and|yes) )let'?s (?:just |please )?(?:go with|"
+    r"use|stick (?:with|to)|switch to|drop|keep(?! \w+ing\b| at\b| up\b| it up| in touch| this up| "
+    r"each other)|"
+    r"choose|pick|settle (?:on|for)|adopt|call it|name it|move to|skip|postpone|ship|target|standardi[sz]e on|not use|"
+    r"go for|do it with|build (?:it|this) (?:with|in|on))\b (?P<v>.+)",
+    re.IGNORECASE,
+)
+_SETTLED = re.compile(
+    r"\b(?P<who>I|we|my \w+ and I|the team|us) (?:have |both |all |finally |just |already |had |now )*"
+    r"(?:(?:decided|agreed|chose|opted|resolved|voted)(?: not)? (?:to|on|against|for|that)|settled on|"
+    r"chose|picked(?! up| out)|went with(?! (?:my|our|him|her|them|some friends|a friend|friends))|"
+    r"are going with|am going with|will go with|are switching to|ended up (?:going with|choosing|using)|have chosen|"
+    r"have settled on|will stick with|are sticking (?:with|to)) (?P<v>.+)",
+    re.IGNORECASE,
+)
+_STATED = re.compile(
+    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?P<v>.+)|^final decision: (?P<d>.+)", re.IGNORECASE
+)
+_OPEN = re.compile(
+    r"\b(?:have not|has not|had not|did not|not yet|never|yet to|before (?:I|we)|once (?:I|we)|until "
+    r"(?:I|we)|if (?:I|we)|undecided|can not|could not|when (?:I|we))\b[^.]{0,25}\b(?:decide|agree|"
+    r"chosen|choose|settled|pick)",
+    re.IGNORECASE,
+)
+
+# An assistant also drafts other people's letters: what it decided is about the work when it says what it did.
+_OF_THE_WORK = re.compile(
+    r"\b(?:decided|chose|opted)(?: not)? (?:to|for) (?:use|keep|add|drop|switch|split|move|store|make|implement|skip|"
+    r"leave|put|rename|pin|go with|reuse|write|remove|replace|extract|cache|index)\b",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(r"(?:them|it|this|that|him|her|you|one)\b", re.IGNORECASE)
+
+
+def decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[Finding]:
+    """``proposes``: "let's" counts. What an assistant proposes is no decision; what it reports as settled is."""
+    if _OPEN.search(sentence):
+        return
+    if (found := _SETTLED.search(sentence)) and _PRONOUN.match(found["v"]):
+        return
+    if proposes and (found := _LETS.search(sentence)):
+        yield _decision("project", found["v"])
+    elif found := _SETTLED.search(sentence):
+        mine = found["who"].lower() == "i" or found["who"].lower().endswith(" i")
+        if mine and not proposes and not _OF_THE_WORK.search(found.group()):
+            return
+        yield _decision(me if mine and proposes else "project", found["v"])
+    elif found := _STATED.search(sentence):
+        yield _decision("project", found["v"] or found["d"])
+
+
+def _decision(subject: str, value: str) -> Finding:
+    salience = 0.75 if subject == "project" else 0.5  # which dessert somebody chose matters less than which database
+    return Finding(
+        RecordType.DECISION, subject, None, value.strip(" .!")[:200] or None, confidence=0.85, salience=salience
+    )

@@ -1,0 +1,58 @@
+"""What went wrong and what put it right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from holdfast.domain.record import Layer, RecordType
+from holdfast.learn.rules.table import Finding
+
+_FAILED = re.compile(
+    r"\b(?:failed|crashed|broke|was failing|is failing|were failing|did not work|does not work|"
+    r"timed out|hung|blew up|was red|was broken|errored|stopped working|was slow|was "
+    r"flaky)\b.{0,60}?\b(?:because|due to|since|"
+    r"when|after)\b .{4,}",
+    re.IGNORECASE,
+)
+_CAUSE = re.compile(
+    r"\b(?:root cause|culprit|real problem|actual problem|actual issue|real issue|underlying (?:issue|"
+    r"problem|cause))\b.{0,30}?\b(?:was|is|turned out to be)\b .{4,}"
+    r"|\b(?:the|this|that|our|my) (?:\w+ ){0,3}(?:bug|issue|problem|failure|crash|outage|error|test|"
+    r"build|leak|regression|timeout)s? (?:was|were|is|are) caused by .{4,}"
+    r"|\bthe (?:bug|issue|problem) was (?:that |in |a |an |the ).{4,}",
+    re.IGNORECASE,
+)
+_FIXED_BY = re.compile(
+    r"(?<!more )(?<!is )(?<!are )(?<!be )(?<!became )\b(?:fixed|solved|resolved|repaired|worked "
+    r"around|unblocked|cured)\b.{0,50}?\b(?:by|with) (?:\w+ing\b|an?\b|the\b|`).{3,}|"
+    r"\bthe (?:fix|solution|workaround) (?:was|turned out to be) .{4,}|"
+    r"^(?:fix|workaround)\b[^:0-9]{0,40}: .{4,}|"
+    r"^(?:turns out )?[\w`./: -]{3,80}?\b(?:fixed|solved|resolved|cured) (?:it|this|that|the \w+|everything)\b",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(
+    r"\b(?:could|can|might|may|should|would|will|try|maybe|perhaps|if|to be|needs? to|want to|how to|not|never|trying|"
+    r"you|hopefully|once|let me|let us|please)\b",
+    re.IGNORECASE,
+)
+_PASSIVE = re.compile(r"\b(?:was|were|been|be|is|are)(?: \w+ly)? $", re.IGNORECASE)
+_THING = re.compile(r"\b(?:car|boiler|washing|marriage|relationship|date|exam|diet)\b", re.IGNORECASE)
+
+
+def failures(sentence: str) -> Iterator[Finding]:
+    """With a cause, or it is only a complaint."""
+    for found in (_FAILED.search(sentence), _CAUSE.search(sentence)):
+        if found and not _OPEN.search(sentence[: found.start()]) and not _THING.search(sentence):
+            yield Finding(RecordType.FAILURE, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.7)
+            return
+
+
+def fixes(sentence: str) -> Iterator[Finding]:
+    found = _FIXED_BY.search(sentence)
+    if not found or _OPEN.search(sentence[: found.start()] + found.group()[:25]):
+        return
+    # "was resolved by pinning it" is a fix; "was resolved with the help of …" is any story.
+    if _PASSIVE.search(sentence[: found.start()]) and not re.search(r"\bby \w+ing\b", found.group(), re.IGNORECASE):
+        return
+    yield Finding(RecordType.FIX, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.75)

@@ -1,0 +1,139 @@
+"""Closed lists of words that the rules know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def any_of(words: frozenset[str]) -> str:
+    """A pattern for one of the words, the longest that fits."""
+    return "(?:" + "|".join(sorted(words, key=lambda word: (-len(word), word))) + ")"
+
+
+# What people call their people, and the one word it is kept under.
+RELATIONS: Mapping[str, str] = {
+    **{
+        word: word
+        for word in """sister brother wife husband daughter son father mother grandmother grandfather cousin
+        uncle aunt nephew niece partner boyfriend girlfriend fiancé fiancée boss manager colleague coworker neighbour
+        roommate flatmate friend landlord landlady teacher mentor stepfather stepmother stepson stepdaughter spouse
+        twin grandson granddaughter godson goddaughter child baby mother-in-law father-in-law sister-in-law
+        brother-in-law therapist assistant coach tutor""".split()
+    },
+    **dict.fromkeys(("mum", "mom", "mommy", "mama", "ma"), "mother"),
+    **dict.fromkeys(("dad", "daddy", "papa"), "father"),
+    **dict.fromkeys(("gran", "grandma", "granny", "nana"), "grandmother"),
+    **dict.fromkeys(("granddad", "grandpa", "grandad"), "grandfather"),
+    **dict.fromkeys(("hubby", "hubs"), "husband"),
+    **dict.fromkeys(("sis",), "sister"),
+    **dict.fromkeys(("bro",), "brother"),
+    **dict.fromkeys(("bf",), "boyfriend"),
+    **dict.fromkeys(("gf",), "girlfriend"),
+    **dict.fromkeys(("bestie", "mate", "buddy", "pal"), "friend"),
+    **dict.fromkeys(("neighbor",), "neighbour"),
+    **dict.fromkeys(("fiance",), "fiancé"),
+    **dict.fromkeys(("fiancee",), "fiancée"),
+    **dict.fromkeys(("kid",), "child"),
+    **dict.fromkeys(("co-worker",), "coworker"),
+}
+PETS = _words(
+    """dog cat puppy kitten rabbit hamster parrot horse pony goldfish fish turtle tortoise snake lizard bird budgie
+    canary ferret greyhound labrador poodle beagle terrier husky dachshund retriever corgi collie spaniel pug bulldog
+    chihuahua shepherd tabby gecko hen chicken goat donkey"""
+)
+_ACQUAINTED = _words(
+    "friend boss manager colleague coworker neighbour roommate flatmate landlord landlady teacher mentor therapist"
+    " assistant coach tutor baby"
+)
+KIN = _words(
+    "sisters brothers sons daughters kids children siblings cousins nephews nieces grandchildren grandkids twins aunts"
+    " uncles grandsons granddaughters stepkids dogs cats rabbits hens chickens horses parrots goldfish"
+) | (frozenset(RELATIONS.values()) - _ACQUAINTED)
+FEMALE = _words(
+    """sister wife daughter mother grandmother aunt niece girlfriend fiancée stepmother stepdaughter granddaughter
+    goddaughter landlady mother-in-law sister-in-law"""
+)
+MALE = _words(
+    """brother husband son father grandfather uncle nephew boyfriend fiancé stepfather stepson grandson godson landlord
+    father-in-law brother-in-law"""
+)
+# Of these people have one at a time. Of the others there may be several: a fact about one retires none about another.
+SINGLE = _words("wife husband spouse partner boyfriend girlfriend fiancé fiancée mother father boss landlord landlady")
+COUNTS = r"(?:\d{1,2}|a|an|one|two|three|four|five|six|seven|eight|nine|ten|several|some)"
+
+OCCUPATIONS = _words(
+    """accountant actor actress administrator advisor analyst animator archaeologist architect archivist artist
+    astronomer attorney auditor author baker banker barber barista bartender beekeeper biologist blacksmith bookkeeper
+    botanist brewer broker builder butcher buyer carpenter cashier ceo cfo chef chemist choreographer civil-servant
+    cleaner clerk coach cobbler columnist comedian composer conductor consultant contractor controller cook coordinator
+    copywriter counselor counsellor courier cto curator dancer dentist designer detective developer dietitian diplomat
+    director diver dj doctor dressmaker driver ecologist economist editor electrician engineer entrepreneur
+    environmentalist epidemiologist executive farmer filmmaker firefighter fisherman florist founder freelancer gardener
+    geologist geographer glazier goldsmith guard guide gp hairdresser historian host hygienist illustrator inspector
+    instructor intern interpreter investigator investor jeweller jeweler journalist judge lab-technician lawyer lecturer
+    librarian lifeguard linguist locksmith logistician machinist magistrate manager mathematician mechanic mechanist
+    mediator midwife miner minister model musician nanny neurologist novelist nurse nutritionist officer operator
+    optician optometrist osteopath painter paralegal paramedic pastor pathologist pediatrician pensioner pharmacist
+    philosopher photographer physician physicist physiotherapist pianist pilot planner plumber poet policeman
+    policewoman politician porter postman potter practitioner priest principal producer professor programmer
+    psychiatrist psychologist publisher radiographer radiologist ranger realtor receptionist recruiter referee reporter
+    representative researcher retiree roofer sailor salesman salesperson saleswoman scientist screenwriter sculptor
+    seamstress secretary sergeant singer social-worker soldier solicitor specialist statistician steward stewardess
+    strategist student stylist sub-editor superintendent supervisor surgeon surveyor sysadmin tailor teacher technician
+    technologist therapist trader trainer translator treasurer tutor undertaker upholsterer vet
+    veterinarian videographer
+    violinist
+    waiter waitress warden watchmaker weaver welder writer zoologist lead head"""
+)
+DEMONYMS = _words(
+    """american argentinian argentine armenian australian austrian belgian bolivian brazilian british bulgarian canadian
+    chilean chinese colombian croatian cuban czech danish dutch ecuadorian egyptian english estonian ethiopian finnish
+    french georgian german ghanaian greek hungarian icelandic indian indonesian iranian iraqi irish israeli italian
+    jamaican japanese jordanian kenyan korean latvian lebanese lithuanian malaysian mexican mongolian moroccan nepali
+    nigerian norwegian pakistani peruvian polish portuguese romanian russian scottish senegalese serbian slovak
+    slovenian somali spanish swedish swiss syrian taiwanese thai tunisian turkish ugandan ukrainian uruguayan
+    venezuelan vietnamese welsh zimbabwean"""
+)
+LANGUAGES = (DEMONYMS - {"american", "australian", "canadian", "mexican", "swiss", "indian", "british"}) | _words(
+    """arabic mandarin cantonese hindi urdu bengali tamil telugu farsi persian hebrew swahili yoruba catalan basque
+    galician esperanto latin tagalog malay punjabi marathi gujarati afrikaans zulu amharic quechua kurdish flemish
+    gaelic"""
+)
+DIETS = _words(
+    "vegan vegetarian veggie pescatarian pescetarian flexitarian keto paleo kosher halal gluten-free teetotal"
+    " celiac coeliac"
+)
+CONDITIONS = _words(
+    """asthma diabetes adhd autism dyslexia epilepsy migraines migraine arthritis hypertension anxiety depression
+    insomnia tinnitus eczema psoriasis celiac coeliac anemia anaemia ibs endometriosis ptsd glaucoma vertigo"""
+)
+HOBBIES = _words(
+    """guitar piano drums violin cello bass flute saxophone trumpet ukulele harp banjo clarinet tennis chess football
+    soccer basketball volleyball badminton squash golf rugby hockey cricket baseball handball padel bridge go poker
+    accordion organ mandolin viola oboe trombone harmonica bouzouki"""
+)
+BELONGINGS = _words(
+    """car house apartment flat condo bike bicycle motorcycle motorbike boat van camper caravan laptop phone camera
+    guitar piano cottage cabin farm land telescope drone violin scooter tractor tesla ebike e-bike kayak canoe"""
+)
+# Words a sentence may begin with that are nobody's name.
+NO_NAMES = _words(
+    """a about actually after again all also although always an and another any anyway are as at basically be because
+    been before besides both but by can could did do does done every everybody everyone everything finally first for
+    from get getting good got great had happy has have he hello her here hey hi his hmm how however i if in indeed is
+    it its just last lately let lets like lol look love make many maybe me mine more most mr mrs ms much my neither
+    never next nice no nobody none nope not nothing now of oh ok okay on once one only or our perhaps please probably
+    python quite rather really recently right said same say says see she should since so some somebody someone something
+    sometimes soon sorry still such sure talking thank thanks that the their them then there these they thing things
+    this those though thus to today tomorrow tonight too tried turns two unfortunately unlike until us use using usually
+    very was we well were what whatever when where whether which while who whose why will with without work would wow
+    yeah yep yes yesterday yet you your monday tuesday wednesday thursday friday saturday sunday january february march
+    april may june july august september october november december god jesus christmas easter english internet google
+    github docker kubernetes linux windows postgres sqlite redis kafka java rust microsoft apple amazon api ci cd sql
+    correction note remember fyi btw ps dear hope kidding bit half living working moving imagine suppose pretend
+    running adding removing upgrading setting changing switching replacing nowadays congrats congratulations""".lower()
+)

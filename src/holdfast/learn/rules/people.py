@@ -1,0 +1,382 @@
+"""Facts about people: the one who speaks, and those they speak of."""
+
+from __future__ import annotations
+
+from holdfast.domain.record import Layer
+from holdfast.learn.rules import values
+from holdfast.learn.rules.lexicon import (
+    BELONGINGS,
+    CONDITIONS,
+    COUNTS,
+    DEMONYMS,
+    DIETS,
+    HOBBIES,
+    KIN,
+    LANGUAGES,
+    PETS,
+    any_of,
+)
+from holdfast.learn.rules.table import Rule, pattern
+
+_BE = r"(?:am|is|are|im)"
+_DAY = (
+    r"(?:(?:on |the )*(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? [A-Z][a-z]{2,8}|(?:January|February|March|April|May|June|July|"
+    r"August|September|October|November|December|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.? "
+    r"\d{1,2}(?:st|nd|rd|th)?|"
+    r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?)(?:,? \d{4})?)"
+)
+_GOING = (
+    r"(?:visit|travel|fly|move to|move back|relocate|emigrate|climb|marry|get married|get engaged|"
+    r"retire|adopt|go to|propose to|"
+    r"run (?:a|the) (?:\w+ )?(?:marathon|half|race|10k|5k)|study (?:abroad|at|in)|buy (?:a|our|my)|sell (?:the|my|our))"
+)
+_AGES = (
+    r"(?:\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"
+    r"fifteen|sixteen|seventeen|"
+    r"eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty)"
+)
+_ALLERGEN = r"((?:\w+[ -]){0,2}\w+?)"
+
+RULES: tuple[Rule, ...] = (
+    # Where they live
+    Rule(
+        "home",
+        pattern(r"(?:live|lives|living|reside|resides|residing) (?:here |now |alone |together )?in (?P<v>.+)"),
+        values.place,
+        exclusive=True,
+        salience=0.8,
+    ),
+    Rule(
+        "home",
+        pattern(rf"{_BE} (?:living|based|located|residing|now based) in (?P<v>.+)"),
+        values.place,
+        exclusive=True,
+        salience=0.8,
+    ),
+    Rule(
+        "home",
+        pattern(r"(?:moved|relocated|emigrated) (?:back |over |down |up |out |house )?to (?P<v>.+)"),
+        values.place,
+        exclusive=True,
+        salience=0.8,
+    ),
+    Rule("home", pattern(r"(?:settled|settled down) in (?P<v>[A-Z].+)"), values.named_place, exclusive=True),
+    # "I lived in Berlin" is over; "I have lived in Berlin for years" is not, see accepts().
+    Rule("home", pattern(r"lived in (?P<v>.+)"), values.place, exclusive=True, salience=0.6),
+    Rule("origin", pattern(rf"{_BE} (?:originally )?from (?P<v>.+)"), values.named_place, exclusive=True),
+    Rule(
+        "origin",
+        pattern(r"(?:grew up|come|comes|was born(?: and raised)?|were born|was raised) (?:in|from) (?P<v>[A-Z].+)"),
+        values.named_place,
+        exclusive=True,
+    ),
+    Rule(
+        "nationality",
+        pattern(rf"{_BE} (?:half[- ])?(?P<v>{any_of(DEMONYMS)})(?=$|[,.!;]| and\b| but\b| by\b)"),
+        exclusive=False,
+    ),
+    # What they do
+    Rule(
+        "employer",
+        pattern(r"(?:work|works|working|worked) (?:part[- ]time |full[- ]time |remotely |now )?(?:at|for) (?P<v>.+)"),
+        values.employer,
+        exclusive=True,
+        salience=0.75,
+    ),
+    Rule(
+        "employer",
+        pattern(rf"{_BE} (?:working|employed|interning) (?:at|for|by) (?P<v>.+)"),
+        values.employer,
+        exclusive=True,
+        salience=0.75,
+    ),
+    Rule(
+        "employer",
+        pattern(
+            r"(?:got|have|has|started|landed|took|accepted) (?:a|an|my|his|her) (?:new |great |part-time "
+            r")?(?:job|position|internship|role) (?:at|with|for) (?P<v>.+)"
+        ),
+        values.employer,
+        exclusive=True,
+        salience=0.75,
+    ),
+    Rule(
+        "employer",
+        pattern(r"(?:joined|started at|started working at|started working for) (?P<v>.+)"),
+        values.organisation,
+        exclusive=True,
+        salience=0.75,
+    ),
+    Rule(
+        "employer",
+        pattern(r"(?:am|is|are) (?:now |still )?at (?P<v>[A-Z][\w&.-]*(?: [A-Z][\w&.-]*)*) now"),
+        exclusive=True,
+        confidence=0.7,
+    ),
+    Rule(
+        "employer",
+        pattern(
+            r"(?:quit|left|resigned from|retired from) (?:my |his |her |our |the )?(?:old )?(?:job|position|"
+            r"role|gig) (?:at|with) (?P<v>.+)"
+        ),
+        values.employer,
+        exclusive=True,
+        over=True,
+        salience=0.75,
+    ),
+    Rule(
+        "employer",
+        pattern(r"(?:my |his |her )?(?:job|position) (?:at|with) (?P<v>.+)"),
+        values.employer,
+        exclusive=True,
+        salience=0.7,
+    ),
+    Rule(
+        "employer",
+        pattern(r"(?:was|were|got|have been|has been) (?:laid off|fired|let go) (?:from|by) (?P<v>.+)"),
+        values.employer,
+        exclusive=True,
+        over=True,
+    ),
+    Rule(
+        "employer",
+        pattern(r"(?:quit|left|resigned from|retired from) (?P<v>[A-Z].+)"),
+        values.organisation,
+        exclusive=True,
+        over=True,
+    ),
+    Rule("employer", pattern(r"(?P<v>[A-Z][\w&]+(?: [A-Z][\w&]+)?)$"), exclusive=True, when="quit"),
+    Rule(
+        "role",
+        pattern(
+            rf"(?:work|works|working|worked|{_BE} working|{_BE} employed)(?: (?:at|for) .{{2,40}}?)? as (?:a|"
+            rf"an|the) (?P<v>.+)"
+        ),
+        values.any_role,
+        exclusive=True,
+        salience=0.75,
+    ),
+    Rule("role", pattern(rf"{_BE} (?:a|an|the) (?P<v>.+)"), values.role, exclusive=True, salience=0.75),
+    Rule("role", pattern(r"(?:became|become) (?:a|an|the) (?P<v>.+)"), values.role, exclusive=True, salience=0.75),
+    Rule(
+        "role",
+        pattern(r"(?:got|was|were|been) promoted to (?P<v>.+)"),
+        values.promoted_role,
+        exclusive=True,
+        salience=0.75,
+    ),
+    Rule("role", pattern(rf"{_BE} (?P<v>retired|unemployed|self-employed)\b"), exclusive=True),
+    Rule(
+        "studies",
+        pattern(
+            r"(?:study|studies|studying|studied|am studying|is studying|are studying) (?P<v>(?!for\b|at\b|"
+            r"in\b|abroad\b|hard\b|the\b|how\b|with\b|it\b)[^,.;!?]+?)(?: at .+| in .+| for .+)?$"
+        ),
+        values.thing,
+    ),
+    Rule("studies", pattern(rf"(?:{_BE} )?(?:majoring|majored) in (?P<v>[^,.;!?]+?)(?: at .+)?$"), values.thing),
+    Rule(
+        "studies",
+        pattern(
+            rf"(?:{_BE} doing|have|has|{_BE} (?:getting|finishing|pursuing)|got|did|doing) (?:a|an|my|his|her) "
+            rf"(?:PhD|master's|masters|bachelor's|MSc|MA|BA|BSc|degree|doctorate)(?: degree)? in "
+            rf"(?P<v>[^,.;!?]+?)(?: at .+| from .+)?$"
+        ),
+        values.thing,
+    ),
+    Rule(
+        "school",
+        pattern(
+            r"(?:.*\b)?(?:study|studies|studying|studied|PhD|master's|degree|majoring|MSc|BA|BSc)\b.* at "
+            r"(?P<v>(?:the )?[A-Z].+)"
+        ),
+        values.employer,
+    ),
+    Rule(
+        "school",
+        pattern(
+            rf"(?:{_BE} (?:a|an) (?:\w+ )?student at|go to|goes to|{_BE} enrolled at|graduated from) "
+            rf"(?P<v>(?:the )?[A-Z].+(?:University|College|School|Institute|Academy|Uni)\b.*|(?:the "
+            rf")?University.+)"
+        ),
+        values.employer,
+    ),
+    # Age, family, health
+    Rule(
+        "age",
+        pattern(
+            rf"{_BE} (?P<v>\d{{1,3}})(?: years old| yrs old| yo| y/o)?(?=$|[,.!;]| and\b| now\b| "
+            rf"years\b)(?!.*\b(?:minutes|hours|years (?:into|away|behind))\b)"
+        ),
+        exclusive=True,
+    ),
+    Rule("age", pattern(rf"{_BE} (?P<v>{_AGES})(?:[ -]years?[ -]old)"), exclusive=True),
+    Rule("age", pattern(rf"turned (?P<v>{_AGES})\b(?! (?:percent|degrees|years? into))"), exclusive=True),
+    Rule("birthday", pattern(rf"(?:was|were) born on (?P<v>{_DAY}.*)"), values.span, exclusive=True),
+    Rule(
+        "relationship",
+        pattern(
+            rf"(?:{_BE}|got|get|have been|been) (?:happily |recently )?(?P<v>married|engaged|divorced|single|"
+            rf"widowed|separated)\b(?! (?:in|with) (?:a|the|this) (?:project|debate|discussion))"
+        ),
+        exclusive=True,
+    ),
+    Rule(
+        "family",
+        pattern(rf"(?:have|has|got) (?P<v>{COUNTS} (?:\w+ )?(?:{any_of(KIN)}))(?!\w|'| (?:named|called))"),
+        salience=0.7,
+    ),
+    Rule(
+        "pet",
+        pattern(
+            rf"(?:have|has|got|adopted|own|owns|bought) (?P<v>{COUNTS} (?:(?!of\b)[\w-]+ "
+            rf"){{0,2}}{any_of(PETS)})(?=$|[,.!;]| (?:and|last|this|from|who|that|for|two|three|in|yesterday|"
+            rf"recently|with|when|because|but|now|ago|at|today)\b)"
+        ),
+        values.bare_thing,
+    ),
+    Rule(
+        "allergy",
+        pattern(rf"(?:{_BE} )?(?:\w+ly )?allergic to (?P<v>.+)"),
+        values.thing,
+        salience=0.9,
+        tags=("health",),
+    ),
+    Rule(
+        "allergy",
+        pattern(
+            rf"(?:have|has|got) (?:a |an )?(?:severe |bad |mild |serious )?(?P<v>(?!no\b|any\b){_ALLERGEN}) "
+            rf"allerg(?:y|ies)\b"
+        ),
+        salience=0.9,
+        tags=("health",),
+    ),
+    Rule(
+        "allergy",
+        pattern(rf"{_BE} (?P<v>lactose|gluten|histamine|fructose)[ -]intolerant"),
+        salience=0.9,
+        tags=("health",),
+    ),
+    Rule(
+        "diet",
+        pattern(
+            rf"(?:{_BE}|went|go|turned|became|become|eat|eats) (?:a |strictly |strict |mostly |fully "
+            rf")*(?P<v>{any_of(DIETS)})\b"
+        ),
+        exclusive=True,
+        salience=0.8,
+    ),
+    Rule(
+        "health",
+        pattern(
+            rf"(?:have|has|suffer from|suffers from|live with) (?:mild |severe |chronic |bad |type \d "
+            rf")*(?P<v>{any_of(CONDITIONS)})\b"
+        ),
+        salience=0.8,
+        tags=("health",),
+    ),
+    Rule(
+        "health",
+        pattern(r"(?:was|were|got|been|is|am) diagnosed with (?P<v>.+)"),
+        values.thing,
+        salience=0.8,
+        tags=("health",),
+    ),
+    Rule("status", pattern(r"(?P<v>passed away|died)\b"), exclusive=True, salience=0.8),
+    # What they do with their days
+    Rule("eats", pattern(r"(?:eat|eats|can not eat) (?P<v>.+)"), values.thing, when="denied"),
+    Rule("drinks", pattern(r"(?:drink|drinks|drinking) (?P<v>.+)"), values.thing, when="denied"),
+    Rule("habit", pattern(r"(?P<v>smoking|drinking|gambling|vaping|biting my nails)\b"), when="denied"),
+    Rule("habit", pattern(r"(?P<v>smoke|smokes|vape|vapes)$"), when="now"),
+    Rule(
+        "hobby", pattern(rf"(?:play|plays|playing|{_BE} playing) (?:the )?(?P<v>{any_of(HOBBIES)})\b"), exclusive=False
+    ),
+    Rule(
+        "hobby",
+        pattern(
+            r"(?P<v>(?:run|runs|swim|swims|cycle|cycles|hike|hikes|climb|climbs|surf|surfs|paint|paints|knit|"
+            r"knits|meditate|garden|sail|sails|do yoga|does yoga|go (?:running|hiking|swimming|climbing|"
+            r"cycling|fishing|surfing)|goes (?:running|hiking|swimming)))\b.{0,20}\b(?:every|each|daily|twice|"
+            r"once|on (?:weekends|mondays|tuesdays|wednesdays|thursdays|fridays|saturdays|sundays))\b"
+        ),
+    ),
+    Rule("hobby", pattern(r"(?:collect|collects) (?P<v>.+)"), values.thing),
+    Rule(
+        "language",
+        pattern(
+            rf"(?:speak|speaks) (?:fluent |some |a bit of |a little |native |good |both )*"
+            rf"(?P<v>{any_of(LANGUAGES)}\b.*)"
+        ),
+        values.given,
+    ),
+    Rule(
+        "learning",
+        pattern(
+            rf"(?:{_BE} |been )?(?:learning|started learning|learn) (?P<v>(?!how\b|to\b|about\b|that\b|a lot\b|"
+            rf"from\b)[\w+#.-]+(?: [A-Z]\w+)?)\b.*"
+        ),
+        values.thing,
+    ),
+    Rule("owns", pattern(r"(?:own|owns) (?P<v>(?:a|an|two|three|the|my) .+)"), values.bare_thing),
+    Rule("owns", pattern(r"(?:drive|drives|ride|rides) (?P<v>(?:a|an) .+)"), values.bare_thing),
+    Rule(
+        "owns",
+        pattern(
+            rf"(?:bought|just bought|got myself|purchased) (?:myself |ourselves )?(?P<v>(?:a|an|our|my) "
+            rf"(?:[\w-]+ ){{0,3}}{any_of(BELONGINGS)}\b.*)"
+        ),
+        values.bare_thing,
+    ),
+    Rule(
+        "visited",
+        pattern(r"(?:(?:went|been|travell?ed|flew) to|(?:got back|came back|returned) from) (?P<v>[A-Z].+)"),
+        values.named_place,
+        when="holds",
+        layer=Layer.EPISODIC,
+        salience=0.4,
+    ),
+    Rule(
+        "visited",
+        pattern(r"visited (?P<v>[A-Z].+)"),
+        values.named_place,
+        when="holds",
+        layer=Layer.EPISODIC,
+        salience=0.4,
+    ),
+    # What they mean to do
+    Rule("plan", pattern(rf"(?P<v>{_GOING}\b.+)"), values.deed, when="future", salience=0.6, confidence=0.8),
+    Rule(
+        "plan",
+        pattern(
+            rf"{_BE} (?P<v>(?:moving|relocating|flying|travelling|traveling|going) to (?-i:[A-Z]).*|(?:getting "
+            rf"married|retiring|getting engaged)(?: (?:to|in|on|next|this) .*)?)"
+        ),
+        values.intent,
+        when="holds",
+    ),
+    Rule(
+        "goal",
+        pattern(
+            r"(?:want|wants) to (?P<v>(?:learn (?!more\b|about\b|how\b|if\b)|become\b|run a|lose (?:weight|\d|"
+            r"some)|visit\b|travel\b|climb\b|write a|read \d|quit\b|retire\b|save (?:up|for|money|\d)|start a|"
+            r"move to|buy a|open a|get fit|get in shape).+)"
+        ),
+        values.deed,
+        when="holds",
+        salience=0.6,
+        confidence=0.75,
+    ),
+    Rule("goal", pattern(rf"{_BE} (?:training|saving(?: up)?) for (?P<v>.+)"), values.deed, when="holds", salience=0.6),
+    Rule(
+        "goal",
+        pattern(
+            rf"{_BE} (?:hoping|trying|aiming) to (?P<v>(?:learn (?!more\b|about\b|how\b|if\b)|become\b|run a|"
+            rf"lose (?:weight|\d)|visit\b|travel\b|quit\b|save (?:up|for|money)|retire\b|move to|eat (?:less|"
+            rf"more|better|health)).+)"
+        ),
+        values.deed,
+        when="holds",
+        salience=0.6,
+        confidence=0.75,
+    ),
+)

@@ -1,0 +1,182 @@
+"""Cutting what was said of somebody out of the rest of the clause."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.learn.rules.lexicon import OCCUPATIONS
+
+_EVER = (
+    r"because|since|but|when|while|although|though|tho|if|so|now|currently|lately|recently|these days|nowadays|at all|"
+    r"right now|at the moment|again|btw|by the way|anyway|please|who|which|instead|last (?:week|month|"
+    r"year|spring|summer|"
+    r"autumn|fall|winter|night|weekend|thursday|friday|monday|tuesday|wednesday|saturday|sunday)|next \w+|this (?:week|"
+    r"month|year|spring|summer|autumn|fall|winter)|yesterday|ages ago|(?:\w+ )?(?:years?|months?|weeks?) ago|n"
+)
+_PLACE_STOP = re.compile(
+    rf"\s+(?:{_EVER}|for|with|where|that|and|as|before|after|until|in|on|around|near|from|to|by|"
+    rf"together|full[- ]time|at|"
+    r"too|also|permanently|alone)\b|[;.!?():]|,(?!\s[A-Z])|\s[-–—]\s|,\s(?:I|My|We)\b",
+)
+_ORG_STOP = re.compile(
+    rf"\s+(?:{_EVER}|for (?=\d|about|over|almost|nearly|the past|the last|a (?:year|while|decade)|two|"
+    rf"three|four|five|ten|years)|with|where|that|as|before|after|until|in|on|around|near|from|by|"
+    rf"full[- ]time|"
+    rf"part[- ]time|called|named|"
+    r"too|also|doing|and)\b|[;,!?():]|\.\s|\s[-–—]\s",
+)
+_ROLE_STOP = re.compile(
+    r"\s+(?:at|for|in|with|who|by|from|and|but|so|now|working|currently|living|because|on|based|these|"
+    r"since|specializ\w+|"
+    r"specialis\w+|or|too|n|as|there|here|again|myself)\b|[;,.!?():]|\s[-–—]\s",
+)
+_THING_STOP = re.compile(
+    rf"\s+(?:{_EVER}|a lot(?=$|[,.!])|so much|"
+    r"very much|more than anything|too|either|though|as well|in general|as a kid|"
+    r"any ?more|in case|especially|and (?:I|my|we|he|she)\b)(?=\s|$|[,.!?])|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s|:\s",
+    re.IGNORECASE,
+)
+_SPAN_STOP = re.compile(rf"\s+(?:{_EVER})\b|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s", re.IGNORECASE)
+_VAGUE = re.compile(
+    r"(?:it|this|that|these|those|them|him|her|you|your|yours|me|us|how|what|when|why|where|who|"
+    r"everything|nothing|anything|"
+    r"something|the (?:way|idea|fact|sound|look|first|second|third|former|latter|same|one|other|thing|last|new (?:logo|"
+    r"version|design))|to (?:see|know|think|hear|say|ask|point|add|thank|make sure|be|have|go ahead|"
+    r"try|use this)|being|"
+    r"their|its|the (?:\w+ ){0,4}(?:ideas?|suggestions?|options?|approach|plan|concept)\b|my (?:mom|dad|mum|parents)|"
+    r"I|he|she|they|we|everywhere|there|here|one|ones|more|all|another|so|such|as|than|and|or|but|with|to)\b",
+    re.IGNORECASE,
+)
+# Nobody can tell later what was meant.
+_POINTS_ELSEWHERE = re.compile(
+    r"\b(?:it|him|them|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
+)
+_UNFINISHED = re.compile(r"\b(?:of|with|to|for|in|on|at|by|the|a|an|and|or|about|from)$", re.IGNORECASE)
+_ARTICLE = re.compile(r"(?:the|a|an|my|our|his|her|some|this)\s+", re.IGNORECASE)
+_NO_PLACES = re.compile(
+    r"(?:a|an|the)?\s*(?:fear|bubble|past|peace|hope|house|apartment|flat|present|moment|dream|future|"
+    r"city|town|village|"
+    r"country|world|same|area|building|right place|middle|big city|suburbs|countryside|closet|room|next|new|my|his|her|"
+    r"our|their|your|there|here|sin|denial|english|general|it|this|that|hell|heaven|another|different|bed|line)\b",
+    re.IGNORECASE,
+)
+_NO_EMPLOYERS = re.compile(
+    r"(?:home|night|nights|fun|free|a living|me|you|him|her|us|them|it|this|that|the moment|least|all|"
+    r"once|hours|money|the "
+    r"weekend|my desk|peace|what|everyone|anyone|both|most|some|many|\d|a while|years|days|now|the "
+    r"(?:same|time)|all)\b",
+    re.IGNORECASE,
+)
+_JUNK_END = re.compile(r"[\s,.;:!?*_\"”)]+$")
+
+
+# A list goes on after its commas: "rye, oats and barley".
+_LIST = re.compile(
+    r"[\w'-]+(?: [\w'-]+){0,3}(?:, [\w'-]+(?: [\w'-]+){0,2}){1,4},? and [\w'-]+(?: [\w'-]+)?(?=$|[,.!;])"
+)
+
+
+def _tidy(text: str) -> str:
+    return _JUNK_END.sub("", text.strip().strip("\"“”'*_")).strip()
+
+
+def _cut(text: str, stop: re.Pattern[str]) -> str:
+    found = stop.search(text)
+    return _tidy(text[: found.start()] if found else text)
+
+
+def place(text: str) -> str | None:
+    """A place has a name. Who writes everything small names it small, too."""
+    found = _cut(text, _PLACE_STOP)
+    if not found or len(found.split()) > 7:
+        return None
+    if any(word[0].isupper() for word in re.findall(r"[^\W\d_]+", found)):
+        return found
+    return None if _NO_PLACES.match(found) or len(found.split()) > 2 or text != text.lower() else found
+
+
+def named_place(text: str) -> str | None:
+    found = place(text)
+    return found if found and re.match(r"(?:the )?[A-ZÀ-Þ]", found) else None
+
+
+def employer(text: str) -> str | None:
+    found = _cut(text, _ORG_STOP)
+    if not found or len(found.split()) > 7 or _NO_EMPLOYERS.match(found):
+        return None
+    named = found[0].isupper() or _ARTICLE.match(found)
+    return _ARTICLE.sub("", found, count=1) if named or len(found.split()) == 1 else None
+
+
+def organisation(text: str) -> str | None:
+    """One with a name: after verbs that take anything, "joined" and "left"."""
+    if called := re.match(r"(?:a|an|the) [\w -]{2,30}? (?:called|named) ([A-Z][\w&.-]*(?: [A-Z][\w&.-]*)*)", text):
+        return called[1]
+    found = _cut(text, _ORG_STOP)
+    return found if found and found[0].isupper() and len(found.split()) <= 5 else None
+
+
+def role(text: str) -> str | None:
+    found = _cut(text, _ROLE_STOP)
+    words = found.lower().replace(" of ", " ").split()
+    known = words and (words[-1] in OCCUPATIONS or words[0] in {"head", "director", "vp", "lead", "chief"})
+    if words and not known and len(words) > 1 and words[-1] in {"student", "worker", "servant", "owner", "assistant"}:
+        known = True
+    return found if known and len(words) <= 6 else None
+
+
+def any_role(text: str) -> str | None:
+    """After "work as": whatever it is, it is a role."""
+    found = _cut(text, _ROLE_STOP)
+    settled = found and not re.match(r"(?:yet|still|not|to be|unclear|undecided)\b", found, re.IGNORECASE)
+    return found if settled and len(found.split()) <= 6 and not _VAGUE.match(found) else None
+
+
+def promoted_role(text: str) -> str | None:
+    found = _cut(text, re.compile(r"\s+(?:at|in|with|and|but|last|this|yesterday|today)\b|[;,.!?():]"))
+    return (
+        found
+        if found and len(found.split()) <= 6 and not re.search(r"\d|\bago\b|\b(?:months|weeks|years)\b", found)
+        else None
+    )
+
+
+def thing(text: str) -> str | None:
+    """What is liked, used, owned: not a pronoun, not half a sentence."""
+    listed = _LIST.match(text)
+    found = _tidy(listed.group()) if listed else _cut(text, _THING_STOP)
+    if not found or len(found.split()) > 9 or _UNFINISHED.search(found):
+        return None
+    if _VAGUE.match(found) or _POINTS_ELSEWHERE.search(found):
+        return None
+    return found if any(map(str.isalpha, found)) else None
+
+
+def choice(text: str) -> str | None:
+    """What is preferred, without what it is preferred to."""
+    return thing(re.split(r" (?:over|rather than|instead of|to|than) ", text, maxsplit=1)[0])
+
+
+def bare_thing(text: str) -> str | None:
+    found = thing(text)
+    return _ARTICLE.sub("", found, count=1) or None if found else None
+
+
+def deed(text: str) -> str | None:
+    """Something somebody means to do, with its time."""
+    found = _tidy(re.split(r"[;!?(]|\.\s|\s[-–—]\s|,\s|\s(?:because|but|so that|so|since|if)\s", text, maxsplit=1)[0])
+    return found if found and 1 < len(found.split()) <= 16 else None
+
+
+def intent(text: str) -> str | None:
+    """A plan that may be one word long: retiring."""
+    return deed(text) or _tidy(text) or None
+
+
+def span(text: str) -> str | None:
+    found = re.sub(r"^(?:actually |really |on )+", "", _cut(text, _SPAN_STOP))
+    return found if found and len(found.split()) <= 8 and not _UNFINISHED.search(found) else None
+
+
+def given(text: str) -> str | None:
+    return _tidy(text) or None

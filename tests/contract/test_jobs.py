@@ -1,0 +1,598 @@
+"""Background jobs on every backend: asked for, leased, settled, looked at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from holdfast import Config, Holdfast
+from holdfast.domain.job import Job
+from holdfast.domain.scope import Level, Space
+from holdfast.domain.times import from_micros
+from holdfast.errors import InvalidInput, LeaseLost, ProviderError
+from holdfast.schedule.claim import Claim
+from tests.conftest import FakeClock
+from tests.contract.rows import sql
+from tests.contract.threads import at_once
+
+KIND = "count"
+WANTED = [(KIND, "")]
+LEASE = timedelta(minutes=5)
+HOUR = timedelta(hours=1)
+
+
+class Bench:
+    """A store with a clock, and jobs on it by their bare names."""
+
+    def __init__(self, hf: Holdfast, clock: FakeClock) -> None:
+        self.hf, self.clock = hf, clock
+        self.store: Any = hf._runtime.store
+        self.worker = hf._runtime.worker
+
+    def ask(self, detail: str = "", after: timedelta | None = None, kind: str = KIND, owner: str = "alice") -> None:
+        run_at = None if after is None else self.clock.now + after
+        space = Space("default", Level.USER, owner)
+        self.store.write(lambda tx: tx.jobs.ask(space, kind, detail, self.clock.now, run_at))
+
+    def take(self, *kinds: str) -> Job | None:
+        wanted = [(kind, "") for kind in kinds] or WANTED
+        taken: Job | None = self.store.take_job(wanted, self.clock.now, LEASE)
+        return taken
+
+    def taken(self) -> Job:
+        job = self.take()
+        assert job is not None
+        return job
+
+    def note(self, tx: Any, text: str) -> None:
+        """An effect that would show if it were made twice."""
+        tx.db.composed(
+            "INSERT INTO properties (name, value) VALUES (:name, '1')"
+            " ON CONFLICT (name) DO UPDATE SET value = properties.value || '1'",
+            {"name": f"effect {text}"},
+        )
+
+    def do(self, text: str, finish: Callable[[Any], None]) -> None:
+        """The effect and the end of its job in one transaction."""
+
+        def work(tx: Any) -> None:
+            self.note(tx, text)
+            finish(tx)
+
+        self.store.write(work)
+
+    def effects(self) -> dict[str, int]:
+        rows = sql(self.hf, "SELECT name, value FROM properties WHERE name LIKE 'effect %'")
+        return {name.removeprefix("effect "): len(value) for name, value in rows}
+
+
+@pytest.fixture
+def bench(timed: Holdfast, clock: FakeClock) -> Bench:
+    return Bench(timed, clock)
+
+
+# Asked for
+
+
+def test_asked_for_twice_it_is_done_once(bench: Bench) -> None:
+    bench.ask()
+    bench.ask()
+    bench.ask("other")
+    done: list[str] = []
+    bench.worker.register(KIND, lambda claim: done.append(claim.job.detail))
+    assert bench.hf.run_jobs() == 2
+    assert done == ["", "other"]
+    assert bench.hf.jobs() == []
+
+
+def test_asked_for_while_it_runs_it_is_done_once_more(bench: Bench) -> None:
+    bench.ask()
+    done: list[int] = []
+
+    def handler(claim: Claim) -> None:
+        done.append(claim.job.asked)
+        if len(done) == 1:
+            bench.ask()
+            bench.ask()
+
+    bench.worker.register(KIND, handler)
+    assert bench.hf.run_jobs() == 2
+    assert done == [1, 3]
+    assert bench.hf.jobs() == []
+
+
+def test_nothing_is_asked_for_by_a_transaction_that_fails(bench: Bench) -> None:
+    def work(tx: Any) -> None:
+        tx.jobs.ask(Space("default", Level.USER, "alice"), KIND, "", bench.clock.now)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        bench.store.write(work)
+    assert bench.hf.jobs() == []
+
+
+def test_a_job_for_later_waits_and_asked_for_sooner_comes_sooner(bench: Bench) -> None:
+    bench.ask(after=HOUR)
+    assert bench.take() is None
+    bench.ask(after=2 * HOUR)  # no reason to delay it
+    assert bench.hf.jobs()[0].run_at == bench.clock.now + HOUR
+    bench.ask(after=timedelta(minutes=10))
+    assert bench.hf.jobs()[0].run_at == bench.clock.now + timedelta(minutes=10)
+    bench.ask()
+    assert bench.take() is not None
+
+
+def test_one_that_was_put_off_after_a_failure_does_not_hurry_for_whoever_asks(bench: Bench) -> None:
+    bench.ask()
+    job = bench.taken()
+    bench.store.fail_job(job, "no", bench.clock.now + HOUR, dead=False)
+    bench.ask()
+    assert bench.take() is None
+    bench.clock.advance(hours=1)
+    assert bench.taken().attempts == 2
+
+
+@pytest.mark.parametrize(("delay", "due"), [(timedelta(seconds=-9), 0), (timedelta(minutes=2), 2), (10 * HOUR, 5)])
+def test_asked_for_later_while_it_runs_it_runs_then(bench: Bench, delay: timedelta, due: int) -> None:
+    """At the end of the lease at the latest: were its worker to die, it would be due then anyhow."""
+    bench.ask()
+    job = bench.taken()
+    began = bench.clock.now
+    bench.ask(after=delay)
+    bench.ask(after=20 * HOUR)
+    assert bench.take() is None
+    bench.clock.advance(seconds=1)
+    assert bench.store.finish_job(job)
+    while (again := bench.take()) is None:
+        bench.clock.advance(minutes=1)
+    assert (bench.clock.now - began) // timedelta(minutes=1) == due
+    assert again.attempts == 1
+
+
+def test_a_job_may_come_again_at_a_time_of_its_own(bench: Bench) -> None:
+    bench.ask()
+    runs: list[Any] = []
+
+    def hourly(claim: Claim) -> Any:
+        runs.append(claim.now())
+        return claim.now() + HOUR
+
+    bench.worker.register(KIND, hourly)
+    for _ in range(3):
+        assert bench.hf.run_jobs() == 1
+        bench.clock.advance(minutes=59)
+        assert bench.hf.run_jobs() == 0
+        bench.clock.advance(minutes=1)
+    assert len(runs) == 3
+    bench.ask()  # sooner than its own time
+    assert bench.hf.run_jobs() == 1
+
+
+def test_what_was_asked_for_sooner_meanwhile_is_not_put_off_by_a_time_of_its_own(bench: Bench) -> None:
+    bench.ask()
+    job = bench.taken()
+    bench.ask(after=timedelta(minutes=1))
+    assert bench.store.finish_job(job, again=bench.clock.now + HOUR)
+    assert bench.hf.jobs()[0].run_at == bench.clock.now + timedelta(minutes=1)
+
+
+def test_a_run_that_went_well_forgets_the_failures_before_it(bench: Bench) -> None:
+    bench.ask()
+    bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=False)
+    assert bench.hf.jobs()[0].error == "no"
+    bench.store.finish_job(bench.taken(), again=bench.clock.now)
+    [waiting] = bench.hf.jobs()
+    assert (waiting.attempts, waiting.error) == (0, None)
+
+
+# Leases
+
+
+def test_whoever_lost_the_lease_can_neither_finish_nor_fail_nor_renew(bench: Bench) -> None:
+    bench.ask()
+    hung = bench.taken()
+    bench.clock.advance(seconds=LEASE.total_seconds())
+    other = bench.taken()
+    before = sql(bench.hf, "SELECT * FROM jobs")
+    assert bench.store.finish_job(hung) is False
+    assert bench.store.finish_job(hung, again=bench.clock.now) is False
+    assert bench.store.fail_job(hung, "late", bench.clock.now, dead=True) is False
+    assert bench.store.renew_job(hung, bench.clock.now + HOUR) is None
+    assert sql(bench.hf, "SELECT * FROM jobs") == before
+    assert bench.store.finish_job(other) is True
+    assert bench.hf.jobs() == []
+    assert bench.store.fail_job(hung, "later", bench.clock.now, dead=True) is False
+    assert bench.hf.jobs() == []
+
+
+def test_a_lease_that_ran_out_is_good_until_somebody_takes_the_job(bench: Bench) -> None:
+    bench.ask()
+    slow = bench.taken()
+    bench.clock.advance(hours=1)
+    assert bench.store.finish_job(slow) is True
+
+
+def test_a_renewed_lease_keeps_the_job(bench: Bench) -> None:
+    bench.ask()
+    job = bench.taken()
+    bench.clock.advance(minutes=4)
+    renewed = bench.store.renew_job(job, bench.clock.now + LEASE)
+    assert bench.store.finish_job(job) is False  # that lease is no more
+    bench.clock.advance(minutes=4)
+    assert bench.take() is None
+    assert bench.store.finish_job(renewed) is True
+
+
+def test_the_effect_and_the_end_of_a_job_are_one_transaction(bench: Bench) -> None:
+    bench.ask("x")
+    hung = bench.taken()
+
+    def do(job: Job) -> None:
+        bench.do(job.detail, lambda tx: tx.jobs.finish(job))
+
+    bench.clock.advance(minutes=6)
+    other = bench.taken()
+    with pytest.raises(LeaseLost):
+        do(hung)
+    assert bench.effects() == {}
+    do(other)
+    with pytest.raises(LeaseLost):
+        do(hung)
+    with pytest.raises(LeaseLost):
+        do(other)
+    assert bench.effects() == {"x": 1}
+    assert bench.hf.jobs() == []
+
+
+def test_a_lost_lease_is_the_answer_of_one_caller_among_many(bench: Bench) -> None:
+    """In a commit shared by several callers the others' work stays."""
+    bench.ask("x")
+    hung = bench.taken()
+    bench.clock.advance(minutes=6)
+    bench.taken()
+
+    def call(number: int) -> bool:
+        def work(tx: Any) -> None:
+            bench.note(tx, str(number))
+            if number == 3:
+                tx.jobs.finish(hung)
+
+        try:
+            bench.store.write(work)
+        except LeaseLost:
+            return False
+        return True
+
+    assert at_once(call) == [number != 3 for number in range(8)]
+    assert bench.effects() == {str(number): 1 for number in range(8) if number != 3}
+
+
+def test_a_worker_finishes_in_the_handlers_transaction(bench: Bench) -> None:
+    for number in range(5):
+        bench.ask(str(number))
+
+    bench.worker.register(KIND, lambda claim: bench.do(claim.job.detail, claim.finish))
+    assert bench.hf.run_jobs() == 5
+    assert bench.effects() == {str(number): 1 for number in range(5)}
+    assert bench.hf.jobs() == []
+
+
+def test_a_handler_that_fails_after_its_job_was_finished_brings_nothing_back(bench: Bench) -> None:
+    bench.ask("x")
+
+    def handler(claim: Claim) -> None:
+        bench.do("x", claim.finish)
+        raise ProviderError("too late to fail")
+
+    bench.worker.register(KIND, handler)
+    assert bench.hf.run_jobs() == 1
+    assert bench.hf.jobs() == []
+
+
+def test_a_hung_worker_comes_back_and_changes_nothing(bench: Bench) -> None:
+    """Through the worker: its job is done by another while it hangs."""
+    bench.ask("x")
+
+    def hang(claim: Claim) -> None:
+        bench.clock.advance(minutes=6)
+        other = bench.taken()
+        bench.do("x", lambda tx: tx.jobs.finish(other))
+        bench.ask("x")  # and asked for anew: not what the hung one was given
+        bench.do("x", claim.finish)
+
+    bench.worker.register(KIND, hang)
+    assert bench.hf.run_jobs(until_idle=False) == 1
+    assert bench.effects() == {"x": 1}
+    assert [job.state for job in bench.hf.jobs()] == ["waiting"]
+
+
+def test_threads_that_take_at_the_same_moment_get_a_job_each(bench: Bench) -> None:
+    for number in range(8):
+        bench.ask(str(number))
+    found = at_once(lambda _: bench.take())
+    assert sorted(job.detail for job in found if job is not None) == [str(number) for number in range(8)]
+
+
+@pytest.mark.postgres
+def test_a_row_that_somebody_holds_is_passed_over_and_not_waited_for(postgres_url: str, clock: FakeClock) -> None:
+    import psycopg
+
+    with Holdfast.open(postgres_url, clock=clock) as hf, psycopg.connect(postgres_url) as outside:
+        bench = Bench(hf, clock)
+        bench.ask("first")
+        bench.ask("second")
+        outside.execute("SELECT 1 FROM jobs ORDER BY id LIMIT 1 FOR UPDATE")
+        assert bench.taken().detail == "second"
+        outside.rollback()
+        assert bench.taken().detail == "first"
+
+
+# Failing
+
+
+def test_a_job_that_kills_its_worker_each_time_is_laid_aside_at_last(bench: Bench) -> None:
+    bench.ask("poison")
+    bench.ask("good")
+    done: list[str] = []
+
+    def handler(claim: Claim) -> None:
+        if claim.job.detail == "poison":
+            raise KeyboardInterrupt  # as a kill does: nobody notes anything
+        done.append(claim.job.detail)
+
+    bench.worker.register(KIND, handler)
+    deaths = 0
+    for _ in range(60):
+        try:
+            bench.hf.run_jobs()
+        except KeyboardInterrupt:
+            deaths += 1
+        bench.clock.advance(minutes=6)
+    assert (deaths, done) == (50, ["good"])
+    [dead] = bench.hf.jobs()
+    assert (dead.state, dead.detail) == ("dead", "poison")
+    assert "its worker ended before the job did, 50 times" in (dead.error or "")
+
+
+def test_how_often_a_job_is_tried_is_a_setting(store_url: str, clock: FakeClock) -> None:
+    config = Config.load(overrides={"jobs.attempts": 2, "jobs.lease_s": 10, "jobs.worker": False})
+    with Holdfast.open(store_url, config=config, clock=clock) as hf:
+        bench = Bench(hf, clock)
+        bench.ask()
+
+        def handler(claim: Claim) -> None:
+            assert claim.job.leased_until == clock.now + timedelta(seconds=10)
+            raise ProviderError("down")
+
+        bench.worker.register(KIND, handler)
+        for _ in range(3):
+            hf.run_jobs()
+            clock.advance(minutes=1)
+        [dead] = hf.jobs(state="dead")
+        assert (dead.attempts, dead.error) == (2, "down")
+
+
+def test_asked_for_during_its_last_attempt_it_is_not_laid_aside(bench: Bench) -> None:
+    bench.ask()
+    job = bench.taken()
+    bench.ask()
+    assert bench.store.fail_job(job, "no", bench.clock.now, dead=True)
+    [waiting] = bench.hf.jobs()
+    assert (waiting.state, waiting.attempts) == ("waiting", 0)
+
+
+# Clocks
+
+
+def test_a_lease_from_a_clock_that_was_days_ahead_does_not_keep_a_job_for_days(bench: Bench) -> None:
+    bench.ask()
+    ahead = bench.clock.now
+    bench.clock.advance(days=9)
+    lost = bench.taken()
+    bench.clock.now = ahead
+    assert bench.take() is None
+    done: list[str] = []
+    bench.worker.register(KIND, lambda claim: done.append(claim.job.kind))
+    assert bench.hf.run_jobs() == 1  # a worker looks for such when it begins, and every few minutes
+    assert done == [KIND]
+    assert bench.store.finish_job(lost) is False
+
+
+def test_a_lease_a_little_ahead_is_a_lease(bench: Bench) -> None:
+    bench.ask()
+    now = bench.clock.now
+    bench.clock.advance(minutes=40)
+    held = bench.taken()
+    bench.clock.now = now
+    assert bench.store.mend_jobs(now, HOUR) == 0
+    assert bench.store.finish_job(held) is True
+
+
+def test_what_was_put_off_by_a_clock_that_was_ahead_is_due_now(bench: Bench) -> None:
+    now = bench.clock.now
+    bench.ask("failed")
+    bench.clock.advance(days=9)
+    bench.store.fail_job(bench.taken(), "no", bench.clock.now + HOUR, dead=False)
+    bench.ask("asked")
+    bench.ask("in an hour", after=HOUR)
+    bench.clock.now = now
+    bench.ask("next month", after=timedelta(days=30))
+    assert bench.store.mend_jobs(now, HOUR) == 3
+    assert bench.store.mend_jobs(now, HOUR) == 0
+    assert {job.detail: job.run_at for job in bench.hf.jobs()} == {
+        "failed": now,
+        "asked": now,
+        "in an hour": now + HOUR,
+        "next month": now + timedelta(days=30),
+    }
+
+
+def test_a_clock_that_jumps_ahead_costs_a_second_run_and_no_second_effect(bench: Bench) -> None:
+    bench.ask("x")
+    running = bench.taken()
+    now = bench.clock.now
+    bench.clock.advance(days=400)
+    other = bench.taken()
+    bench.do("x", lambda tx: tx.jobs.finish(other))
+    bench.clock.now = now
+    with pytest.raises(LeaseLost):
+        bench.do("x", lambda tx: tx.jobs.finish(running))
+    assert bench.effects() == {"x": 1}
+
+
+# Kinds
+
+
+def test_a_kind_nobody_here_knows_is_left_to_others(bench: Bench) -> None:
+    bench.ask(kind="of a later release")
+    bench.ask()
+    bench.worker.register(KIND, lambda _: None)
+    assert bench.hf.run_jobs() == 1
+    assert [(job.kind, job.attempts, job.state) for job in bench.hf.jobs()] == [("of a later release", 0, "waiting")]
+    assert bench.store.next_job(bench.worker.wanted) is None
+
+
+def test_many_jobs_of_one_kind_do_not_keep_another_waiting(bench: Bench) -> None:
+    for number in range(40):
+        bench.ask(str(number), after=timedelta(days=-1))
+    bench.ask(kind="rare")
+    order: list[str] = []
+    bench.worker.register(KIND, lambda claim: order.append(claim.job.kind))
+    bench.worker.register("rare", lambda claim: order.append(claim.job.kind))
+    bench.hf.run_jobs()
+    assert order.index("rare") <= 1
+    assert len(order) == 41
+
+
+def test_of_one_kind_the_longest_waiting_comes_first(bench: Bench) -> None:
+    for minutes in (3, 1, 2):
+        bench.ask(str(minutes), after=timedelta(minutes=-minutes))
+    assert [bench.taken().detail for _ in range(3)] == ["3", "2", "1"]
+
+
+def test_taking_a_job_sorts_nothing(bench: Bench) -> None:
+    if bench.hf.stats()["backend"] == "postgres":
+        pytest.skip("which plan is chosen there depends on the statistics")
+    query = (
+        "EXPLAIN QUERY PLAN SELECT id FROM jobs WHERE dead = 0 AND run_at <= 5 AND leased_until <= 5 AND (kind = 'x')"
+        " ORDER BY run_at, id LIMIT 1"
+    )
+    plan = " ".join(str(row) for row in sql(bench.hf, query))
+    assert "jobs_due" in plan
+    assert "TEMP B-TREE" not in plan
+
+
+# Looked at
+
+
+def test_jobs_are_listed_with_what_became_of_them(bench: Bench) -> None:
+    now = bench.clock.now
+    for owner in ("dead", "running", "waiting"):
+        bench.ask("session 1", owner=owner)
+    bench.ask("x", HOUR, kind="other")
+    bench.store.fail_job(bench.taken(), "the model said no", now, dead=True)
+    running = bench.taken()
+    found = {(job.owner if job.kind == KIND else job.kind): job for job in bench.hf.jobs()}
+    assert {name: (job.state, job.attempts, job.error) for name, job in found.items()} == {
+        "dead": ("dead", 1, "the model said no"),
+        "running": ("running", 1, None),
+        "waiting": ("waiting", 0, None),
+        "other": ("waiting", 0, None),
+    }
+    assert found["running"].leased_until == running.leased_until == now + LEASE
+    assert found["waiting"].leased_until is None
+    assert (found["other"].run_at, found["other"].created_at) == (now + HOUR, now)
+    assert (found["dead"].tenant, found["dead"].level, found["dead"].detail) == ("default", Level.USER, "session 1")
+    assert [job.owner for job in bench.hf.jobs(state="dead")] == ["dead"]
+    assert [job.owner for job in bench.hf.jobs(state="running")] == ["running"]
+    assert [job.kind for job in bench.hf.jobs(state="waiting")] == [KIND, "other"]
+    assert [job.kind for job in bench.hf.jobs(kind="other")] == ["other"]
+    listed = [job.id for job in bench.hf.jobs()]
+    assert [job.id for job in bench.hf.jobs(limit=2)] + [job.id for job in bench.hf.jobs(offset=2)] == listed
+    bench.clock.advance(minutes=6)
+    assert [job.owner for job in bench.hf.jobs(state="waiting", kind=KIND)] == ["waiting", "running"]
+
+
+def test_jobs_laid_aside_are_tried_again_or_dropped(bench: Bench) -> None:
+    for detail in "abcd":
+        bench.ask(detail)
+        bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=True)
+    bench.ask("waiting", HOUR)
+    a, b, c, d, waiting = (job.id for job in sorted(bench.hf.jobs(), key=lambda job: job.id))
+    assert bench.hf.retry_jobs([a, waiting]) == 1
+    assert bench.hf.retry_jobs([]) == 0
+    assert bench.hf.retry_jobs(kind="other") == 0
+    assert bench.hf.drop_jobs([a, b, waiting, 10**9]) == 1
+    assert {job.id: job.state for job in bench.hf.jobs()} == {a: "waiting", c: "dead", d: "dead", waiting: "waiting"}
+    assert bench.hf.retry_jobs([c], kind=KIND) == 1
+    assert bench.hf.retry_jobs() == 1
+    retried = [job for job in bench.hf.jobs() if job.id != waiting]
+    assert {(job.state, job.attempts, job.run_at) for job in retried} == {("waiting", 0, bench.clock.now)}
+    assert bench.hf.drop_jobs([]) == 0
+
+
+def test_a_tenant_sees_and_changes_only_its_own_jobs(bench: Bench) -> None:
+    space = Space("acme", Level.GLOBAL, "")
+    bench.store.write(lambda tx: tx.jobs.ask(space, KIND, "", bench.clock.now))
+    bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=True)
+    [job] = bench.hf.tenant("acme").jobs()
+    assert bench.hf.jobs() == []
+    assert (bench.hf.retry_jobs([job.id]), bench.hf.retry_jobs(), bench.hf.drop_jobs([job.id])) == (0, 0, 0)
+    assert bench.hf.tenant("acme").drop_jobs([job.id]) == 1
+
+
+@pytest.mark.parametrize("ids", ["1", 5, [1.5], ["1"], [-1], [True], range(10_001), [2**70]])
+def test_numbers_that_are_none_are_refused(bench: Bench, ids: Any) -> None:
+    with pytest.raises(InvalidInput):
+        bench.hf.drop_jobs(ids)
+    with pytest.raises(InvalidInput):
+        bench.hf.retry_jobs(ids)
+
+
+def test_a_state_nobody_knows_is_refused(bench: Bench) -> None:
+    with pytest.raises(InvalidInput, match="waiting, running, dead"):
+        bench.hf.jobs(state="sleeping")
+
+
+def test_one_that_was_asked_for_by_what_has_no_clock_is_due_since_ever(bench: Bench) -> None:
+    bench.store.write(lambda tx: tx.jobs.ask(Space("default", Level.USER, "a"), KIND, "", from_micros(0)))
+    [job] = bench.hf.jobs()
+    assert (job.run_at, job.created_at) == (None, None)
+
+
+# The thread of a process
+
+
+def test_a_worker_that_is_switched_off_starts_no_thread(durable_url: str) -> None:
+    config = Config.load(overrides={"embedding.model": "hashed", "embedding.when": "later", "jobs.worker": False})
+    for _ in range(2):
+        with Holdfast.open(durable_url, config=config) as hf:
+            hf.session("t", "1", user="alice").append("user", "the puppy slept")
+            assert hf._runtime.worker._thread is None
+    with Holdfast.open(durable_url, config=config) as hf:
+        assert hf.run_jobs() == 1
+
+
+def test_a_handler_learns_that_the_store_is_being_closed(durable_url: str, clock: FakeClock) -> None:
+    begun, seen = threading.Event(), []
+
+    def handler(claim: Claim) -> Any:
+        begun.set()
+        while not claim.stopping():
+            threading.Event().wait(0.005)
+        seen.append(claim.stopping())
+        return claim.now()
+
+    with Holdfast.open(durable_url, clock=clock) as hf:
+        bench = Bench(hf, clock)
+        bench.ask()
+        bench.worker.register(KIND, handler)
+        hf.start_worker()
+        assert begun.wait(30)
+    assert seen == [True]
+    with Holdfast.open(durable_url, clock=clock) as hf:
+        assert [job.state for job in hf.jobs()] == ["waiting"]

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.domain.scope import Level, Space
+from holdfast.domain.times import system_clock
+
+
+@pytest.fixture
+def laid_aside(data: Path) -> list[int]:
+    """Three jobs of a kind that always fails, two of which were laid aside; a tenant's own beside them."""
+    with Holdfast.open(data) as hf:
+        store: Any = hf._runtime.store
+        now = system_clock()
+        for tenant, owner in (("default", "ana"), ("default", "ben"), ("default", "cleo"), ("acme", "dan")):
+            space = Space(tenant, Level.USER, owner)
+            store.write(lambda tx, space=space: tx.jobs.ask(space, "stubborn", "x", now))
+        for _ in range(2):
+            job = store.take_job([("stubborn", "")], now, now - now)
+            store.fail_job(job, "the model\nsaid no", now, dead=True)
+    return [1, 2]
+
+
+def test_jobs_are_listed(run, laid_aside):
+    done = run("jobs")
+    header, *rows = done.out.splitlines()
+    assert header.split() == ["ID", "KIND", "STATE", "RUNS", "NEXT", "OF", "LAST", "ERROR"]
+    assert [row.split()[:3] for row in rows] == [
+        ["3", "stubborn", "waiting"],
+        ["1", "stubborn", "dead"],
+        ["2", "stubborn", "dead"],
+    ]
+    assert rows[1].split()[5:] == ["user", "ana", "the", "model", "said", "no"]
+    dead = run("jobs", "list", "--state", "dead", "--json").json
+    assert [(job["id"], job["owner"], job["attempts"], job["error"]) for job in dead] == [
+        (1, "ana", 1, "the model\nsaid no"),
+        (2, "ben", 1, "the model\nsaid no"),
+    ]
+    assert run("jobs", "--kind", "embed").out == "No such jobs.\n"
+    assert run("jobs", "--offset", "9").out == "No jobs so far down. Leave --offset out to see the first.\n"
+    assert "--offset 1 shows the next" in run("jobs", "--limit", "1").out
+    assert [job["owner"] for job in run("jobs", "--tenant", "acme", "--json").json] == ["dan"]
+
+
+def test_no_jobs(run, talk):
+    assert run("jobs").out == "No jobs: all background work is done.\n"
+    assert run("jobs", "--json").json == []
+
+
+def test_jobs_are_tried_again_and_dropped(run, laid_aside):
+    assert run("jobs", "retry").status == 2
+    assert run("jobs", "retry", "1", "--all").status == 2
+    assert run("jobs", "retry", "1", "--tenant", "acme").out == "0 jobs waiting to be tried anew.\n"
+    assert run("jobs", "retry", "1", "3").out == "1 job waiting to be tried anew.\n"
+    assert run("jobs", "drop", "1", "2", "3", "--json").json == {"dropped": 1}
+    assert [job["id"] for job in run("jobs", "--json").json] == [3, 1]
+    assert run("jobs", "retry", "--all", "--json").json == {"retried": 0}
+    assert run("jobs", "drop").status == 2
+
+
+def test_jobs_are_run(run, talk, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_EMBEDDING_MODEL", "hashed")
+    assert run("jobs", "run", "--json").json == {"jobs": 1}
+    assert run("jobs", "run", "--until-idle").out == "0 jobs run.\n"
+    assert run("worker", "--once").out == "0 jobs run.\n"
+    assert run("worker", "--once", "--until-idle").status == 2
+
+
+def test_where_there_is_no_store_there_is_nothing_to_work_at(run):
+    assert run("worker").status == 1
+    assert "no store" in run("jobs", "run").err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_worker_ends_in_peace_when_it_is_told_to(talk, data, number):
+    command = [sys.executable, "-m", "holdfast", "worker", "-v"]
+    env = {**os.environ, "HOLDFAST_EMBEDDING_MODEL": "hashed"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True) as process:
+        assert process.stderr is not None
+        assert "(embed) ran for" in process.stderr.readline()
+        time.sleep(0.2)  # it waits for more now
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "1 job run.\n")
+    with Holdfast.open(data) as hf:
+        assert hf.jobs() == []

@@ -1,0 +1,192 @@
+"""The rules, and the faults others had: each named after its fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.domain.message import Role
+from holdfast.domain.record import Layer, RecordType
+from holdfast.learn.extract import extract
+from tests.unit.learn.talk import learned, said, shell, told
+
+
+@pytest.mark.parametrize(
+    "text", ["I moved to Lisbon.", "I live in Lisbon now.", "I'm based in Lisbon.", "We relocated to Lisbon last year."]
+)
+def test_many_wordings_are_one_attribute(text):
+    (candidate,) = learned(text)
+    assert (candidate.subject, candidate.attribute, candidate.value) == ("user", "home", "Lisbon")
+    assert candidate.exclusive
+    assert candidate.content == candidate.sentence == text
+
+
+def test_a_sister_is_not_the_user():
+    (candidate,) = learned("My sister lives in Porto.")
+    assert (candidate.subject, candidate.attribute, candidate.value) == ("user/sister", "home", "Porto")
+    assert not candidate.exclusive  # there may be two of them
+
+
+def test_first_person_is_whoever_speaks():
+    turn = [said("I live in Porto.", speaker="Caroline"), said("I hate olives.", "assistant", at=2, speaker="Mel")]
+    assert told(extract(turn)) == [("caroline", "home", "Porto", True), ("mel", "likes", "olives", False)]
+
+
+def test_what_somebody_is_reported_to_have_said_is_about_them():
+    assert told(learned("Anna said she lives in Porto.")) == [("anna", "home", "Porto", True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute", "value"),
+    [
+        ("I no longer live in Oslo.", "home", "Oslo"),
+        ("I used to live in Oslo.", "home", "Oslo"),
+        ("I don't work at Bosch anymore.", "employer", "Bosch"),
+        ("I quit my job at Bosch.", "employer", "Bosch"),
+        ("I stopped smoking.", "habit", "smoking"),
+        ("I don't like olives.", "likes", "olives"),
+        ("I can't stand olives.", "likes", "olives"),
+    ],
+)
+def test_what_ended_or_is_denied_has_no_polarity(text, attribute, value):
+    assert told(learned(text)) == [("user", attribute, value, False)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do I live in Porto?",
+        "where do i live",
+        "If I lived in Porto, I would swim.",
+        "I'd love to live in Porto.",
+        "Imagine I live in Porto.",
+        "Maybe I should move to Porto.",
+        "I wish I lived in Porto.",
+        '"I live in Porto", said the parrot.',
+        "> I live in Porto",
+        "```\nI live in Porto.\n```",
+        "Yeah right, I live in Porto.",
+        "I live in Porto. Just kidding!",
+        "Translate this: I live in Porto.",
+        "Let's play: you are a wizard. I live in Porto.",
+        "In the novel, Maria lives in Porto.",
+        "My cousin thinks I live in Porto.",
+        "I never said I live in Porto.",
+        "You live in Porto.",
+        "I love it!",
+        "Sounds like rain.",
+        "I have a question about my code.",
+        "It must be late. You must be tired.",
+        "Let's see. Never mind.",
+    ],
+)
+def test_what_is_no_statement_teaches_nothing(text):
+    assert learned(text) == []
+
+
+def test_an_assistant_does_not_teach_facts_about_the_user():
+    """Recalled memories came back as new facts, round and round."""
+    assert extract([said("You live in Porto and you love tea. I live in Porto.", "assistant")]) == []
+
+
+def test_what_was_recalled_is_not_learned_again():
+    recalled = ["The user said: I live in Porto and I work at Galp.", "Never deploy on Fridays."]
+    turn = [said("I live in Porto and I work at Galp."), said("never deploy on fridays!", at=2)]
+    assert extract(turn, recalled) == []
+    assert told(extract([said("I live in Lisbon.")], recalled)) == [("user", "home", "Lisbon", True)]
+    assert told(extract([said("I don't live in Porto anymore.")], recalled)) == [("user", "home", "Porto", False)]
+
+
+@pytest.mark.parametrize("role", [Role.SYSTEM, Role.TOOL])
+def test_system_and_tool_texts_teach_nothing(role):
+    assert extract([said("I live in Porto. Never use tabs. We decided to use Go.", role)]) == []
+
+
+def test_the_word_error_in_an_output_is_no_constraint():
+    """It became a permanent one."""
+    assert extract(shell("cat app.log", "ERROR: must not be None\nnever use this in production")) == []
+
+
+def test_a_tool_that_failed_gives_a_failure_that_may_fade():
+    output = 'Traceback (most recent call last):\n  File "a.py", line 1\nKeyError: boom is not found'
+    (failure,) = extract(shell("python a.py", output, failed=True))
+    assert (failure.type, failure.layer) == (RecordType.FAILURE, Layer.EPISODIC)
+    assert failure.sentence == "KeyError: boom is not found"
+    assert failure.content == "`python a.py` failed: KeyError: boom is not found"
+    assert "python a.py" in failure.references
+
+
+def test_a_command_is_kept_with_how_it_ended_and_looking_is_not_doing():
+    (result,) = extract(shell("pytest -q", "........\n8 passed in 0.1s"))
+    assert (result.type, result.value) == (RecordType.COMMAND_RESULT, "pytest -q")
+    assert result.content == "`pytest -q`: 8 passed in 0.1s"
+    assert extract(shell("ls -la", "done 12 files")) == []
+
+
+def test_the_sentence_that_triggered_it_is_kept_not_the_beginning_of_the_turn():
+    long = "Here is a lot of talk about the weather. " * 30
+    (candidate,) = learned(f"{long}Never deploy on Fridays. And more talk after it.")
+    assert candidate.content == candidate.sentence == "Never deploy on Fridays."
+
+
+def test_one_fact_arrives_once_however_often_it_is_said():
+    text = "I live in Porto. I live in Porto! Yes, I live in Porto, Portugal. I'm based in Porto."
+    assert told(learned(text)) == [("user", "home", "Porto", True)]
+
+
+def test_two_facts_of_one_sentence_can_be_told_apart():
+    """Both would have the sentence for their text, and one fingerprint."""
+    contents = {candidate.content for candidate in learned("I work at Novartis as a data analyst.")}
+    assert contents == {"The user works at Novartis.", "The user works as data analyst."}
+
+
+def test_she_is_spelled_out_where_the_sentence_does_not_name_her():
+    contents = [candidate.content for candidate in learned("My wife is called Mei. She's from Taipei.")]
+    assert contents == ["My wife is called Mei.", "The user's wife is from Taipei."]
+
+
+def test_of_friends_there_are_many():
+    """Unrelated facts retired each other."""
+    assert [one.exclusive for one in learned("My friend Laura moved to Vienna. My mother moved to Bern.")] == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_what_an_assistant_reports_about_the_work():
+    text = "The build failed because the lockfile was old. I fixed it by running `npm ci`. Let's use pnpm instead."
+    found = extract([said("why?"), said(text, "assistant", at=2)])
+    assert [candidate.type for candidate in found] == [RecordType.FAILURE, RecordType.FIX]
+    assert found[1].references == ("npm ci",)
+
+
+def test_files_and_tests_are_referred_to():
+    (candidate,) = learned("The import failed because src/app/config.yaml had a tab, see test_import_config.")
+    assert candidate.references == ("src/app/config.yaml", "test_import_config")
+
+
+def test_a_pasted_document_is_not_the_speakers_word():
+    pasted = "I live in Porto. " + "Lorem ipsum dolor sit amet. " * 300
+    text = f"See below. {'Filler sentence here. ' * 60}{pasted}"
+    assert learned(text) == []
+
+
+def test_somebody_unsure_is_believed_less():
+    (sure,) = learned("Greg lives in Tulsa.")
+    (unsure,) = learned("I think Greg lives in Tulsa.")
+    assert unsure.confidence < 0.65 < sure.confidence
+
+
+def test_she_is_whoever_was_mentioned_last():
+    """A sister got what was said of a friend."""
+    text = "My sister lives in Porto. As for my best friend, she's really into yoga."
+    assert told(learned(text)) == [("user/sister", "home", "Porto", True), ("user/friend", "likes", "yoga", True)]
+
+
+def test_she_is_nobody_after_a_while():
+    text = "My sister lives in Porto. The weather is fine. The food is good. The sea is cold. She works at Galp."
+    assert told(learned(text)) == [("user/sister", "home", "Porto", True)]
+
+
+def test_she_is_nobody_where_two_were_mentioned():
+    assert told(learned("My sister met my aunt. She works at Galp.")) == []

@@ -1,0 +1,139 @@
+"""What a model answers is read in every common form, and believed only with its sentence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.domain.record import RecordType
+from holdfast.errors import ProviderError
+from holdfast.learn.llm_extract import ask, parse, request
+from holdfast.providers.fake_llm import FakeLlm
+from tests.unit.learn.talk import said
+
+TURN = [
+    said("I live in Porto.  I’ve got a dog named Rex."),
+    said("You love tea. We decided to use Go.", "assistant", at=2),
+]
+
+
+def fact(**more):
+    return {
+        "type": "fact",
+        "statement": "The user lives in Porto.",
+        "sentence": "I live in Porto.",
+        "subject": "user",
+        "attribute": "home",
+        "value": "Porto",
+        "holds": True,
+    } | more
+
+
+def test_what_is_asked_for_comes_grounded():
+    llm = FakeLlm({"facts": [fact()]})
+    (candidate,) = ask(llm, TURN)
+    assert (candidate.sentence, candidate.content) == ("I live in Porto.", "The user lives in Porto.")
+    assert (candidate.subject, candidate.attribute, candidate.value, candidate.exclusive) == (
+        "user",
+        "home",
+        "Porto",
+        True,
+    )
+
+
+def test_the_turn_goes_out_as_data():
+    messages = request([*TURN, said("secret prompt", "system", at=3)]).messages
+    assert "sentence" in messages[0].text
+    assert [line["role"] for line in json.loads(messages[1].text)["messages"]] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize(
+    "sentence", ["i LIVE in   porto", '"I live in Porto."', "I've got a dog named Rex", "I’ve got a dog named Rex."]
+)
+def test_case_spacing_and_quotes_do_not_matter(sentence):
+    assert len(parse(json.dumps({"facts": [fact(sentence=sentence)]}), TURN)) == 1
+
+
+def test_a_fact_whose_sentence_is_not_in_the_turn_is_refused():
+    answer = {"facts": [fact(sentence="I live in Lisbon."), fact(sentence=""), "The user is tall."]}
+    assert parse(json.dumps(answer), TURN) == []
+
+
+def test_an_assistants_sentence_teaches_nothing_about_the_user():
+    answer = {"facts": [fact(sentence="You love tea."), fact(type="decision", sentence="We decided to use Go.")]}
+    assert [one.type for one in parse(json.dumps(answer), TURN)] == [RecordType.DECISION]
+
+
+@pytest.mark.parametrize(
+    "bullet",
+    ["- ", "* ", "• ", "1. ", "1) ", "(1) ", "[1] ", "[ ] ", "- [x] ", "– ", "— ", "a) ", "+ ", "‣ ", "  - ", ""],
+)
+def test_lines_and_bullets_of_every_common_kind(bullet):
+    answer = f"{bullet}I live in Porto.\n{bullet}I've got a dog named Rex.\n"
+    assert [one.sentence for one in parse(answer, TURN)] == ["I live in Porto.", "I’ve got a dog named Rex."]
+
+
+def test_a_heading_is_no_fact():
+    assert len(parse("Facts:\n\n- I live in Porto.\n- None\n", TURN)) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(
+            "None",
+            "none.",
+            "NONE",
+            "N/A",
+            "n/a.",
+            "no facts",
+            "No new facts.",
+            "Nothing",
+            "nothing to remember",
+            "[]",
+            "{}",
+        ),
+        *(
+            "(none)",
+            "*None*",
+            "- none",
+            "keine",
+            "Keine.",
+            "null",
+            "There are no facts.",
+            "No facts found.",
+            "```\n[]\n```",
+        ),
+        *('{"facts": []}', "No relevant information found.", "Nothing worth remembering."),
+    ],
+)
+def test_none_in_any_spelling_is_none(answer):
+    assert parse(answer, TURN) == []
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "  ", '{"facts": [{"sentence": "I live', '{"facts": "I live in Porto."}', "[{]"]
+)
+def test_bad_json_is_an_error_and_never_nothing(answer):
+    with pytest.raises(ProviderError):
+        parse(answer, TURN)
+
+
+def test_json_among_chatter_and_a_bare_list():
+    assert len(parse(f"Sure! Here it is:\n{json.dumps({'facts': [fact()]})}\nAnything else?", TURN)) == 1
+    assert len(parse(json.dumps([fact()]), TURN)) == 1
+
+
+def test_a_model_that_fails_is_an_error():
+    with pytest.raises(ProviderError):
+        ask(FakeLlm("I would rather not."), TURN)
+
+
+def test_what_is_no_subject_or_attribute_is_left_out():
+    (one,) = parse(json.dumps([fact(subject="<script>", attribute="DROP TABLE;", value="x")]), TURN)
+    assert (one.subject, one.attribute, one.value, one.exclusive) == ("user", None, None, False)
+
+
+def test_what_was_recalled_is_not_learned_again():
+    assert ask(FakeLlm({"facts": [fact()]}), TURN, ["I live in Porto."]) == []

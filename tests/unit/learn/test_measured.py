@@ -1,0 +1,55 @@
+"""The rules on labelled turns: how much of what they find is right. See tests/data/extraction/README.md."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.bench.extraction import load, measure
+from holdfast.cli.main import main
+from holdfast.errors import InvalidInput
+
+DATA = Path(__file__).parents[2] / "data" / "extraction"
+
+
+@pytest.mark.parametrize(("name", "recall"), [("dev", 0.90), ("heldout", 0.80)])
+def test_precision_and_recall_on_labelled_turns(name, recall, capsys):
+    report = measure(load(DATA / f"{name}.jsonl"))
+    score = report.whole
+    with capsys.disabled():
+        print(f"\nextract, {name}: {score.turns} turns, precision {score.precision:.3f}, recall {score.recall:.3f}")
+    assert score.precision >= 0.85, "\n".join(report.faults)
+    assert score.recall >= recall, "\n".join(report.faults)
+    assert report.kinds["hard"].precision >= 0.85
+
+
+def test_there_are_enough_labels_and_none_twice():
+    turns = [*load(DATA / "dev.jsonl"), *load(DATA / "heldout.jsonl")]
+    assert len(turns) >= 180
+    assert len({labelled.id for labelled in turns}) == len(turns)
+    assert len({tuple(said.text for said in labelled.turn) for labelled in turns}) == len(turns)
+    assert sum(not labelled.expect for labelled in turns) >= 50
+
+
+def test_the_bench_prints_what_it_measured(capsys):
+    assert main(["bench", "extract", "--data", str(DATA / "dev.jsonl")]) == 0
+    assert "precision" in capsys.readouterr().out
+    assert main(["bench", "extract", "--data", str(DATA / "dev.jsonl"), "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out).values()
+    assert report["turns"] == 132
+    assert main(["bench", "extract"]) == 2
+
+
+def test_a_line_that_is_no_label_is_named(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"id": "a", "kind": "life", "turn": [], "expect": []}\n{"id": 1}\n')
+    with pytest.raises(InvalidInput, match="line 2"):
+        load(tmp_path / "x.jsonl")
+
+
+def test_the_judge_can_say_wrong(tmp_path):
+    row = {"id": "a", "kind": "life", "turn": [{"user": "I live in Porto."}], "expect": ["fact|user|home|Oslo"]}
+    (tmp_path / "x.jsonl").write_text(json.dumps(row))
+    score = measure(load(tmp_path / "x.jsonl")).whole
+    assert (score.right, score.wrong, score.missed) == (0, 1, 1)

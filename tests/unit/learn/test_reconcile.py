@@ -1,0 +1,201 @@
+"""New, known, changed or over: and never anybody else's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from holdfast.domain.record import Layer, Origin, RecordType, fingerprint
+from holdfast.learn.extract import Candidate
+from holdfast.learn.reconcile import Add, End, Ignore, Known, Merge, Supersede, reconcile
+from tests.unit.learn.talk import NOON, learned
+
+BEFORE, LATER = NOON - timedelta(days=30), NOON + timedelta(days=30)
+
+
+def known(text: str, id: str = "old", **more) -> Known:
+    """A record as it was learned from that sentence a month ago."""
+    one = learned(text)[0]
+    defaults = {
+        "type": one.type,
+        "content": one.content,
+        "fingerprint": fingerprint(one.type, one.content),
+        "subject": one.subject,
+        "attribute": one.attribute,
+        "value": one.value,
+        "polarity": one.polarity,
+        "valid_from": BEFORE,
+        "confidence": 0.8,
+    }
+    return Known(id, **(defaults | more))
+
+
+def candidate(text: str, **more) -> Candidate:
+    return replace(learned(text)[0], **({"said_at": NOON} | more))
+
+
+def test_a_move_leaves_one_home_current_and_one_past():
+    sister = known("My sister lives in Porto.", "sister")
+    home = known("I live in Porto.")
+    assert reconcile(candidate("I moved to Lisbon."), [sister, home]) == Supersede(("old",), NOON)
+
+
+def test_nothing_known_is_an_addition():
+    assert reconcile(candidate("I moved to Lisbon."), []) == Add(NOON)
+
+
+def test_the_same_again_is_merged_and_surer():
+    record = known("I live in Porto.", tags=("a",), references=("x",))
+    merged = reconcile(candidate("i live in PORTO.", tags=("b",)), [record])
+    assert isinstance(merged, Merge)
+    assert (merged.into, merged.tags, merged.references, merged.agrees) == ("old", ("a", "b"), ("x",), True)
+    assert 0.8 < merged.confidence < 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("I live in Porto.", "I'm based in Porto."),
+        ("I love hiking in the Alps.", "I really love hiking in the Alps!"),
+        ("Never deploy on Fridays.", "never deploy on Fridays, please"),
+    ],
+)
+def test_near_duplicates_are_merged(old, new):
+    assert isinstance(reconcile(candidate(new), [known(old)]), Merge)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Never deploy on Fridays.", "Never deploy on Mondays."),
+        ("Only use 3 workers in staging.", "Only use 5 workers in staging."),
+        ("I love hiking.", "I love sailing."),
+        ("My sister lives in Porto.", "My brother lives in Porto."),
+        ("We decided to use Go.", "We decided not to use Go."),
+    ],
+)
+def test_one_word_makes_another_statement(old, new):
+    assert reconcile(candidate(new), [known(old, similarity=0.96)]) == Add(NOON)
+
+
+def test_vectors_can_say_that_two_texts_are_one():
+    record = known("Always run the linter before you commit.", similarity=0.99)
+    assert isinstance(reconcile(candidate("Always run lint checks prior to committing."), [record]), Merge)
+    numbered = known("Always run 2 linters.", similarity=0.99)
+    assert isinstance(reconcile(candidate("Always run 3 linters."), [numbered]), Add)
+
+
+def test_a_correction_with_shorter_text_wins():
+    """Merging kept the longer one."""
+    record = known("My budget for the trip is 3000 euros, flights and all the hotels included.")
+    assert reconcile(candidate("My budget for the trip is 300 euros."), [record]) == Supersede(("old",), NOON)
+
+
+def test_more_detail_takes_the_place_of_less_and_less_does_not_of_more():
+    assert reconcile(candidate("I live in Porto, Portugal."), [known("I live in Porto.")]) == Supersede(("old",), NOON)
+    assert isinstance(reconcile(candidate("I live in Porto."), [known("I live in Porto, Portugal.")]), Merge)
+
+
+def test_york_is_not_new_york():
+    assert isinstance(reconcile(candidate("I live in York."), [known("I live in New York.")]), Supersede)
+
+
+def test_the_end_of_a_state():
+    assert reconcile(candidate("I no longer live in Porto."), [known("I live in Porto.")]) == End(("old",), NOON)
+    assert reconcile(candidate("I no longer live in Oslo."), [known("I live in Porto.")]) == Add(NOON)
+
+
+def test_a_change_of_taste():
+    assert reconcile(candidate("I hate olives."), [known("I love olives.")]) == Supersede(("old",), NOON)
+    assert reconcile(candidate("I love olives."), [known("I hate olives.")]) == Supersede(("old",), NOON)
+    assert reconcile(candidate("I hate olives."), [known("I love tea.")]) == Add(NOON)
+
+
+def test_likes_stand_side_by_side():
+    assert reconcile(candidate("I love tea."), [known("I love olives.")]) == Add(NOON)
+
+
+@pytest.mark.parametrize("guard", [{"pinned": True}, {"origin": Origin.EXPLICIT}])
+@pytest.mark.parametrize("new", ["I moved to Lisbon.", "I no longer live in Porto."])
+def test_what_a_user_stated_outright_is_not_retired(guard, new):
+    decision = reconcile(candidate(new), [known("I live in Porto.", **guard)])
+    assert isinstance(decision, Add)
+    assert decision.conflicts == ("old",)
+    assert decision.confidence is not None
+    assert decision.confidence < candidate(new).confidence
+
+
+def test_an_older_statement_that_arrives_late_is_history():
+    record = known("I live in Lisbon.", valid_from=LATER)
+    assert reconcile(candidate("I live in Porto."), [record]) == Add(NOON, valid_to=LATER)
+    assert isinstance(reconcile(candidate("I live in Lisbon."), [record]), Merge)
+    assert isinstance(reconcile(candidate("I no longer live in Porto."), [record]), Ignore)
+
+
+def test_what_is_known_of_the_past_is_not_added_again():
+    past = known("I live in Porto.", "past", valid_to=LATER)
+    now = known("I live in Lisbon.", "now", valid_from=LATER)
+    assert isinstance(reconcile(candidate("I live in Porto."), [past, now]), Ignore)
+
+
+def test_back_again_is_news():
+    past = known("I live in Porto.", "past", valid_to=BEFORE + timedelta(days=2))
+    now = known("I live in Lisbon.", "now", valid_from=BEFORE + timedelta(days=2))
+    assert reconcile(candidate("I live in Porto."), [past, now]) == Supersede(("now",), NOON)
+
+
+def test_confidence_can_go_down():
+    """It could only rise."""
+    record = known("Greg lives in Boise.")
+    decision = reconcile(candidate("I think Greg lives in Tulsa."), [record])
+    assert isinstance(decision, Merge)
+    assert not decision.agrees
+    assert decision.confidence < record.confidence
+
+
+def test_two_facts_of_one_sentence_are_no_duplicates():
+    sentence = "I work at Novartis as a data analyst."
+    employer, role = learned(sentence)
+    record = Known(
+        "old", RecordType.FACT, sentence, fingerprint(RecordType.FACT, sentence), "user", "employer", "Novartis"
+    )
+    assert isinstance(reconcile(replace(employer, content=sentence), [record]), Merge)
+    assert isinstance(reconcile(replace(role, content=sentence), [record]), Add)
+
+
+def test_a_record_without_a_subject_can_be_a_duplicate_and_never_retired():
+    record = Known("hand", RecordType.FACT, "I live in Porto.", fingerprint(RecordType.FACT, "I live in Porto."))
+    assert isinstance(reconcile(candidate("I live in Porto."), [record]), Merge)
+    assert reconcile(candidate("I moved to Lisbon."), [record]) == Add(NOON)
+
+
+class TestReview:
+    RULE = known("Always run the linter before pushing code.", "rule")
+
+    def asked(self, answer, records=(RULE,), text="Always run linter checks when pushing code."):
+        return reconcile(candidate(text), records, lambda *_: answer)
+
+    def test_a_reviewer_may_merge(self):
+        merge = Merge("rule", (), (), 0.9)
+        assert self.asked(merge) == merge
+
+    def test_a_reviewer_may_not_reach_what_it_was_not_shown(self):
+        assert self.asked(Merge("elsewhere", (), (), 0.9)) == Add(NOON)
+
+    def test_a_reviewer_may_not_retire_what_rules_may_not(self):
+        assert self.asked(Supersede(("rule",), NOON)) == Add(NOON)  # no attribute in common
+        pinned = known("I live in Porto.", pinned=True)
+        decision = reconcile(candidate("I moved to Lisbon."), [pinned], lambda *_: Supersede(("old",), NOON))
+        assert isinstance(decision, Add)
+
+    def test_without_an_opinion_the_rules_decide(self):
+        assert self.asked(None) == Add(NOON)
+
+    def test_a_reviewer_is_asked_only_about_what_is_near(self):
+        assert reconcile(candidate("I love tea."), [], lambda *_: pytest.fail("nothing to review")) == Add(NOON)
+
+
+def test_a_candidate_has_its_layer():
+    assert candidate("I moved to Lisbon.").layer is Layer.SEMANTIC
