@@ -25,7 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("agents", "prompt", "history"),
     ("notes",),
     ("items",),
-    ("compaction",),
+    ("compaction", "ageing"),
     ("turn",),
     ("handle", "snapshots", "documents", "upkeep"),
     ("background",),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast.domain.job import EMBED
+from holdfast.domain.job import CONSOLIDATE, DECAY, EMBED
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.write.embed import PATIENCE, embed_missing
@@ -24,6 +24,7 @@ class Doing(NamedTuple):
 
     handler: Handler
     detail: str = ""
+    patient: bool = False  # a thread does not stay only because there will be such work one day
 
 
 def embedding(runtime: Runtime) -> Doing | None:
@@ -49,7 +50,29 @@ def embedding(runtime: Runtime) -> Doing | None:
     return Doing(run, model.model)
 
 
-KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {EMBED: embedding}
+def decay(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from holdfast.ageing.fading import decay_job  # late: few programs live to see it
+
+        return decay_job(runtime)(claim)
+
+    return Doing(run, patient=True)
+
+
+def consolidation(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from holdfast.ageing.consolidation import consolidate_job  # late, as above
+
+        return consolidate_job(runtime)(claim)
+
+    return Doing(run, patient=True)
+
+
+KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {
+    EMBED: embedding,
+    DECAY: decay,
+    CONSOLIDATE: consolidation,
+}
 
 
 def begin(runtime: Runtime) -> None:
@@ -57,8 +80,8 @@ def begin(runtime: Runtime) -> None:
     for kind, make in KINDS.items():
         doing = make(runtime)
         if doing is not None:
-            runtime.worker.register(kind, doing.handler, doing.detail)
+            runtime.worker.register(kind, doing.handler, doing.detail, patient=doing.patient)
     settings, wanted = runtime.config, runtime.worker.wanted
     wanted = [each for each in wanted if each[0] != EMBED or settings.embedding.background]
-    if settings.jobs.worker and wanted and runtime.store.next_job(wanted) is not None:
+    if settings.jobs.worker and runtime.worker.is_wanted(wanted):
         runtime.worker.start()

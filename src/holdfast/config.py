@@ -138,6 +138,7 @@ class Context(_Section):
     show_today: bool = setting(True, "the section of today's notes")
     show_recent: bool = setting(True, "the section of the notes of the days before")
     show_relevant: bool = setting(True, "the section of recalled passages")
+    show_profile: bool = setting(True, "what the user's profile says beyond the memories that are shown")
     show_summary: bool = setting(True, "the summary, when older messages were cut")
 
     def __post_init__(self) -> None:
@@ -227,6 +228,26 @@ class Compact(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Learn(_Section):
+    """What becomes of records with time."""
+
+    promote: bool = setting(True, "what was learned in an episode and is sure enough becomes lasting knowledge")
+    promote_confidence: float = setting(0.75, "how sure it must be", 0, 1)
+    decay: bool = setting(True, "records nobody uses fade: they are archived, and deleted later")
+    fade_days: int = setting(30, "days without use after which a record of middling worth fades; 0: never", 0, 100_000)
+    delete_archived_days: int = setting(180, "days after which an archived record is deleted; 0: never", 0, 100_000)
+    delete_past_days: int = setting(
+        0, "days after which a learned record that is no longer true is deleted; 0: never", 0, 100_000
+    )
+    consolidate: bool = setting(True, "duplicates are merged, and the turns of a day condensed, while there is time")
+    consolidate_hours: int = setting(24, "hours after a change until that is done", 1, 100_000)
+    condense_days: int = setting(7, "days the turns of a day stay as they were; 0: for ever", 0, 100_000)
+    condense_tokens: int = setting(300, "tokens of a condensed day at most", 50, 100_000)
+    profile: bool = setting(True, "a short text about each user is kept up to date")
+    profile_tokens: int = setting(300, "tokens of that text at most", 20, 100_000)
+
+
+@dataclass(frozen=True, slots=True)
 class Documents(_Section):
     max_file_bytes: int = setting(33_554_432, "bytes of a document's file at most", 1, 1_073_741_824)
     max_text_bytes: int = setting(8_388_608, "bytes of a document's text at most, in UTF-8", 1, 1_073_741_824)
@@ -282,6 +303,7 @@ _KINDS: tuple[Any, ...] = (
     Memory,
     Context,
     Compact,
+    Learn,
     Chunks,
     Documents,
     Embedding,
@@ -307,6 +329,7 @@ class Config:
     memory: Memory = field(default_factory=Memory)
     context: Context = field(default_factory=Context)
     compact: Compact = field(default_factory=Compact)
+    learn: Learn = field(default_factory=Learn)
     chunks: Chunks = field(default_factory=Chunks)
     embedding: Embedding = field(default_factory=Embedding)
     llm: Llm = field(default_factory=Llm)

@@ -11,10 +11,12 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from holdfast import compaction, history, notes, prompt
+from holdfast.ageing.asked import ask
 from holdfast.domain.context import Context, Dropped
 from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.scope import Level, Scope, Space
@@ -183,8 +185,9 @@ class Turn:
         )
         spent = bill.given_usage(usage)
         missing = [] if self._kept else [self._message]
+        shown = self.context.records
         kept = self._step(
-            "keeping the reply", lambda: self._keep([*missing, *self._steps, said], spent), None, StorageError
+            "keeping the reply", lambda: self._keep([*missing, *self._steps, said], spent, shown), None, StorageError
         )
         self._open = False
         if kept is None:
@@ -211,8 +214,11 @@ class Turn:
 
     # Both
 
-    def _keep(self, messages: Sequence[Message], spent: ModelUsage | None = None) -> Kept:
-        return keep(self._runtime, self._info.scope, messages, spent)
+    def _keep(
+        self, messages: Sequence[Message], spent: ModelUsage | None = None, shown: Sequence[str] | None = None
+    ) -> Kept:
+        use = None if shown is None else partial(used, self._runtime, self._info, shown)
+        return keep(self._runtime, self._info.scope, messages, spent, use)
 
     def _step(self, what: str, work: Callable[[], T], otherwise: T, expected: type[Exception] = Exception) -> T:
         try:
@@ -231,7 +237,13 @@ def recollect(runtime: Runtime, info: SessionInfo, asked: Asked) -> Known:
     return prompt.known(runtime, info.scope, info.agent, asked, files)
 
 
-def keep(runtime: Runtime, scope: Scope, messages: Sequence[Message], spent: ModelUsage | None = None) -> Kept:
+def keep(
+    runtime: Runtime,
+    scope: Scope,
+    messages: Sequence[Message],
+    spent: ModelUsage | None = None,
+    also: Callable[[Tx], None] | None = None,
+) -> Kept:
     """Messages and their bill in one transaction, found by search once it is committed."""
     last_is_new = False
 
@@ -240,9 +252,19 @@ def keep(runtime: Runtime, scope: Scope, messages: Sequence[Message], spent: Mod
         last_is_new = bool(new)
         if spent is not None and new:
             bill.add(tx, scope, spent)
+        if also is not None and new:
+            also(tx)
 
     stored = history.extend(runtime, scope, messages, beside=beside)
     return Kept(stored, last_is_new)
+
+
+def used(runtime: Runtime, info: SessionInfo, shown: Sequence[str], tx: Tx) -> None:
+    """What an agent was shown has been used, which refreshes it. What the turn taught is looked after later."""
+    now = runtime.clock()
+    for space in prompt.spaces(info.scope, info.agent) if shown else ():
+        tx.records.used(space, shown, now)
+    ask(tx, Space(info.tenant, Level.USER, info.user), runtime.config.learn, now)
 
 
 def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) -> None:

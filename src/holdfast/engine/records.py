@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from holdfast import items
+from holdfast.ageing.asked import ask
 from holdfast.domain.ids import checked_id
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_time
-from holdfast.domain.values import checked_label, checked_number, checked_page
+from holdfast.domain.values import checked_flag, checked_label, checked_number, checked_page
 from holdfast.engine.face import Face
 from holdfast.errors import InvalidInput, RecordNotFound
 from holdfast.recall import search
@@ -75,7 +76,14 @@ class Records(Face):
             valid_from=now,
         )
         cut = self._cut.with_vectors(self._runtime.store, self._runtime.embedding, changes.over(draft))
-        saved = self._write(lambda tx: memory.save(tx, draft, changes, cut, now))
+
+        def save(tx: Tx) -> Record:
+            saved = memory.save(tx, draft, changes, cut, now)
+            if saved.layer is Layer.EPISODIC:  # it may be worth promoting
+                ask(tx, home.space, self.config.learn, now)
+            return saved
+
+        saved = self._write(save)
         self._look_after(saved, cut)
         return saved
 
@@ -103,14 +111,19 @@ class Records(Face):
         *,
         agent: str | None = None,
         history: bool = False,
+        archived: bool = False,
     ) -> list[Record]:
-        """Records, the latest change first: those true now or at ``as_of``; with ``history`` also those that were."""
+        """Records, the latest change first: those true now or at ``as_of``; with ``history`` also those that were.
+
+        With ``archived`` those that have faded, and no others.
+        """
         query = RecordQuery(
             search.record_filter(layers, types, tags, metadata),
             since=None if since is None else checked_time(since, "since"),
             until=None if until is None else checked_time(until, "until"),
             as_of=None if as_of is None else checked_time(as_of, "as_of"),
             include_past=history,
+            archived=checked_flag(archived, "archived"),
             limit=checked_page(limit),
             offset=checked_number(offset, "offset"),
         )

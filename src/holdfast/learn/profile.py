@@ -6,10 +6,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from holdfast.domain.digest import shortened
 from holdfast.domain.keys import PROFILE, is_internal
+from holdfast.domain.profile import Profile, ProfileLine
 from holdfast.domain.record import Layer, Origin, Record, RecordType, fingerprint
 from holdfast.domain.scope import Home, Level
 from holdfast.domain.tokens import TokenCounter
@@ -31,11 +31,6 @@ _GROUPS: Mapping[str, frozenset[str]] = {
 }
 _BY_TYPE = {RecordType.CONSTRAINT: "Must", RecordType.DECISION: "Decided", RecordType.PREFERENCE: "Likes"}
 _PLACES = {name: place for place, name in enumerate(_GROUPS)}
-
-
-class ProfileLine(NamedTuple):
-    text: str
-    sources: tuple[str, ...]
 
 
 def belongs(record: Record, now: datetime) -> bool:
@@ -111,10 +106,12 @@ def fitting(lines: Iterable[ProfileLine], most_tokens: int, count: TokenCounter)
     return found
 
 
-def as_record(home: Home, lines: Sequence[ProfileLine], digest: str, id: str, now: datetime) -> Record:
+def as_record(home: Home, lines: Sequence[ProfileLine], inputs: Sequence[Record], id: str, now: datetime) -> Record:
     """How a profile is kept: under a key of the engine's own, linked to what it was made from."""
     text = "\n".join(line.text for line in lines)
     sources = json.dumps([line.sources for line in lines])
+    told = tuple(dict.fromkeys(source for line in lines for source in line.sources))
+    shown = digest_of(record for record in inputs if record.id in told)
     return Record(
         id=id,
         home=home,
@@ -122,28 +119,30 @@ def as_record(home: Home, lines: Sequence[ProfileLine], digest: str, id: str, no
         type=RecordType.NOTE,
         content=text,
         key=PROFILE,
-        metadata={"digest": digest, "sources": sources},
+        metadata={"digest": digest_of(inputs), "shown": shown, "sources": sources},
         fingerprint=fingerprint(RecordType.NOTE, text),
         origin=Origin.CONDENSED,
         created_at=now,
         updated_at=now,
         valid_from=now,
-        inputs=tuple(dict.fromkeys(source for line in lines for source in line.sources)),
+        inputs=told,
     )
 
 
-def lines_of(profile: Record) -> list[ProfileLine]:
-    """Of a profile that was kept."""
-    sources = json.loads(profile.metadata.get("sources", "[]"))
-    texts = profile.content.split("\n") if profile.content else []
-    return [ProfileLine(text, tuple(ids)) for text, ids in zip(texts, sources, strict=True)]
+def is_up_to_date(profile: Record, inputs: Iterable[Record]) -> bool:
+    return profile.metadata.get("digest") == digest_of(inputs)
 
 
-def still_true(profile: Record, records: Iterable[Record], now: datetime) -> bool:
-    """Whether every record it was made from is there and says what it said; ``records`` are those of its inputs."""
-    versions = {record.id: record for record in records if belongs(record, now)}
-    made_at = profile.updated_at
-    return made_at is not None and all(
-        id in versions and (changed := versions[id].updated_at) is not None and changed <= made_at
-        for id in profile.inputs
-    )
+def is_true(profile: Record, records: Iterable[Record], now: datetime) -> bool:
+    """Whether all that it was made from still holds and says what it said; ``records`` are those of its inputs.
+
+    It may lack something that is new. It never tells what was changed or forgotten.
+    """
+    return profile.metadata.get("shown") == digest_of(record for record in records if belongs(record, now))
+
+
+def as_profile(kept: Record) -> Profile:
+    sources = json.loads(kept.metadata.get("sources", "[]"))
+    texts = kept.content.split("\n") if kept.content else []
+    lines = tuple(ProfileLine(text, tuple(ids)) for text, ids in zip(texts, sources, strict=True))
+    return Profile(kept.content, kept.inputs, kept.updated_at, lines)

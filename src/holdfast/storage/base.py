@@ -138,7 +138,7 @@ class Records(Protocol):
 
     def get(self, scope: Scope, record_id: str) -> Record | None: ...
     def lock(self, scope: Scope, record_id: str) -> Record | None: ...
-    def by_key(self, home: Home, key: str) -> Record | None: ...
+    def by_key(self, home: Home, key: str, *, lock: bool = True) -> Record | None: ...
     def find(self, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]: ...
     def standing(
         self, space: Space, session: str, keyed: int, each: int, ids: Sequence[str], now: datetime
@@ -147,6 +147,9 @@ class Records(Protocol):
 
         None of other sessions.
         """
+
+    def current(self, space: Space, now: datetime) -> list[Record]:
+        """All that are true now, the latest change first."""
 
     def some(self, space: Space, ids: Sequence[str]) -> list[Record]:
         """Those with these ids, ended and archived ones too."""

@@ -230,7 +230,7 @@ def _copies(tx: Tx, record: Record) -> list[Record]:
     space = record.home.space
     everybody = Space(space.tenant, Level.GLOBAL, "")
     made = [other for each in {space, everybody} for other in tx.records.made_from(each, [record.id])]
-    copies = [other for other in made if other.origin in (Origin.PROMOTED, Origin.CONDENSED)]
+    copies = [other for other in made if other.origin in (Origin.PROMOTED, Origin.CONDENSED) or _took_in(other, record)]
     if record.origin is Origin.CONDENSED:
         return copies
     twins = [twin for twin in tx.records.same(space, record.fingerprint) if twin.home == record.home]
@@ -238,6 +238,11 @@ def _copies(tx: Tx, record: Record) -> list[Record]:
     # Of any other it was merged with, only what gave way to it says the same.
     promoted = record.origin is Origin.PROMOTED
     return copies + [each for each in _inputs(tx, record) if promoted or each.superseded_by == record.id]
+
+
+def _took_in(record: Record, twin: Record) -> bool:
+    """Whether the twin was merged into the record, which nobody stated for themselves."""
+    return twin.superseded_by == record.id and not record.pinned and record.origin is not Origin.EXPLICIT
 
 
 def _inputs(tx: Tx, record: Record) -> list[Record]:

@@ -97,10 +97,10 @@ class SqlRecords:
     def lock(self, scope: Scope, record_id: str) -> Record | None:
         return self._one(scope, "r.id = :id", {"id": record_id}, self._db.for_update)
 
-    def by_key(self, home: Home, key: str) -> Record | None:
+    def by_key(self, home: Home, key: str, *, lock: bool = True) -> Record | None:
         params = {"level": home.level.value, "owner": home.owner, "key": key}
         where = "r.level = :level AND r.owner = :owner AND r.key = :key"
-        return self._one(Scope(home.scope.tenant), where, params, self._db.for_update)
+        return self._one(Scope(home.scope.tenant), where, params, self._db.for_update if lock else "")
 
     def _one(self, scope: Scope, clause: str, params: dict[str, Any], order: str = "") -> Record | None:
         clauses, scoped = in_scope(scope)
@@ -149,6 +149,10 @@ class SqlRecords:
         then = (self._at(record_from(row), as_of) for row in rows)
         found = [record for record in then if query.accepts(record) and query.admits(record, as_of)]
         return sorted(found, key=lambda record: (record.updated_at, record.id), reverse=True)
+
+    def current(self, space: Space, now: datetime) -> list[Record]:
+        clauses, params = current_at(now)
+        return self._of_space(space, " AND ".join(clauses), params)
 
     def some(self, space: Space, ids: Sequence[str]) -> list[Record]:
         params = {f"id_{at}": id_ for at, id_ in enumerate(ids)}
