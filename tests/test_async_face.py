@@ -143,6 +143,7 @@ def _plain(answer: Any) -> str:
 
 Call = Callable[[Any, Any, Path], Any]
 CALLS: dict[str, Call] = {
+    "AsyncHoldfast.agent": lambda hf, s, place: hf.agent("other"),
     "AsyncHoldfast.session": lambda hf, s, place: hf.session("x", "y", "z", user="u", metadata={"a": 1}),
     "AsyncSession.append": lambda hf, s, place: s.append("user", "hello world", idempotency_key="k"),
     "AsyncSession.extend": lambda hf, s, place: s.extend(
@@ -156,6 +157,7 @@ CALLS: dict[str, Call] = {
     "AsyncSession.swap_summary": lambda hf, s, place: s.swap_summary("they met", 1, 0),
     "AsyncSession.set_summary": lambda hf, s, place: s.set_summary("they met again", 2),
     "AsyncSession.compact_if_due": lambda hf, s, place: s.compact_if_due(model_window=9000),
+    "AsyncSession.learn": lambda hf, s, place: s.learn(),
     "AsyncSession.compact": lambda hf, s, place: s.compact(keep=1),
     "AsyncSession.summary": lambda hf, s, place: s.summary(),
     "AsyncSession.set_working_memory": lambda hf, s, place: s.set_working_memory("busy"),

@@ -213,6 +213,7 @@ class AsyncSession:
     swap_summary = hop(Session.swap_summary)
     compact = hop(Session.compact)
     compact_if_due = hop(Session.compact_if_due)
+    learn = hop(Session.learn)
     new = hop_to_session(Session.new)
     clear = hop(Session.clear)
     pause = hop(Session.pause)

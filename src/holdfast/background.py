@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast.domain.job import CONSOLIDATE, DECAY, EMBED
+from holdfast import learning
+from holdfast.domain.job import CONSOLIDATE, DECAY, EMBED, EXTRACT
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.write.embed import PATIENCE, embed_missing
@@ -50,6 +51,10 @@ def embedding(runtime: Runtime) -> Doing | None:
     return Doing(run, model.model)
 
 
+def extraction(runtime: Runtime) -> Doing | None:
+    return Doing(learning.job(runtime))
+
+
 def decay(runtime: Runtime) -> Doing:
     def run(claim: Claim) -> datetime | None:
         from holdfast.ageing.fading import decay_job  # late: few programs live to see it
@@ -70,6 +75,7 @@ def consolidation(runtime: Runtime) -> Doing:
 
 KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {
     EMBED: embedding,
+    EXTRACT: extraction,
     DECAY: decay,
     CONSOLIDATE: consolidation,
 }

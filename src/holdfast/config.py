@@ -229,8 +229,17 @@ class Compact(_Section):
 
 @dataclass(frozen=True, slots=True)
 class Learn(_Section):
-    """What becomes of records with time."""
-
+    enabled: bool = setting(True, "finished turns teach: facts, preferences, decisions and lessons become records")
+    extractor: Literal["auto", "rules", "llm", "none"] = setting(
+        "auto",
+        "what finds them: rules, a language model, auto (the model where there is one), or none",
+        choices=("auto", "rules", "llm", "none"),
+    )
+    turns: bool = setting(True, "each finished turn is an episodic record: what was asked, what was answered")
+    secrets: bool = setting(True, "keys, tokens and passwords are masked before they reach long-term memory")
+    llm_attempts: int = setting(3, "tries with the model before the rules take over", 1, 1000)
+    timeout_s: float = setting(60.0, "seconds the model has for a turn", 0.1, 3600)
+    # What becomes of records with time.
     promote: bool = setting(True, "what was learned in an episode and is sure enough becomes lasting knowledge")
     promote_confidence: float = setting(0.75, "how sure it must be", 0, 1)
     decay: bool = setting(True, "records nobody uses fade: they are archived, and deleted later")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from holdfast import compaction, history, items, notes, prompt
+from holdfast import compaction, history, items, learning, notes, prompt
 from holdfast.domain.context import Context
 from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.record import RecordQuery
 from holdfast.domain.scope import Level, Scope, Space
-from holdfast.domain.session import Compacted, FileInfo, SessionInfo, State, Summary, Usage
+from holdfast.domain.session import Compacted, FileInfo, Learned, SessionInfo, State, Summary, Usage
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_ttl
 from holdfast.domain.values import checked_flag, checked_number, checked_progress
@@ -253,6 +253,10 @@ class Session:
         """The same as far as the settings want it: before a model's window, or a limit of its own, is full."""
         window = None if model_window is None else checked_number(model_window, "model_window")
         return compaction.compact_if_due(self._runtime, self._scope, window)
+
+    def learn(self) -> Learned:
+        """Learn from what was said since the last time, now. After a turn this happens by itself, in the background."""
+        return learning.learn(self._runtime, self.refresh())
 
     # Life
 

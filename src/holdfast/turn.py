@@ -11,22 +11,26 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from holdfast import compaction, history, notes, prompt
+from holdfast import compaction, history, learning, notes, prompt
 from holdfast.ageing.asked import ask
 from holdfast.domain.context import Context, Dropped
+from holdfast.domain.job import EXTRACT
 from holdfast.domain.message import Content, Message, ToolCall
-from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.session import Compacted, ModelUsage, SessionInfo
 from holdfast.domain.text import optional_name
 from holdfast.errors import InvalidInput, SessionNotFound, StorageError
+from holdfast.learn.candidate import QUOTED
+from holdfast.learn.echo import echoed
+from holdfast.learn.turn_event import turn_event
 from holdfast.prompt import Asked, Known, Said
 from holdfast.runtime import Runtime
 from holdfast.session import usage as bill
 from holdfast.storage.base import Tx
+from holdfast.write import remember
 
 log = logging.getLogger("holdfast.turn")
 
@@ -183,11 +187,11 @@ class Turn:
             created_at=created_at,
             idempotency_key=self._answering,
         )
+        said = marked(said, self.context.text)
         spent = bill.given_usage(usage)
         missing = [] if self._kept else [self._message]
-        shown = self.context.records
         kept = self._step(
-            "keeping the reply", lambda: self._keep([*missing, *self._steps, said], spent, shown), None, StorageError
+            "keeping the reply", lambda: self._finish([*missing, *self._steps, said], spent), None, StorageError
         )
         self._open = False
         if kept is None:
@@ -214,11 +218,22 @@ class Turn:
 
     # Both
 
-    def _keep(
-        self, messages: Sequence[Message], spent: ModelUsage | None = None, shown: Sequence[str] | None = None
-    ) -> Kept:
-        use = None if shown is None else partial(used, self._runtime, self._info, shown)
-        return keep(self._runtime, self._info.scope, messages, spent, use)
+    def _keep(self, messages: Sequence[Message]) -> Kept:
+        return keep(self._runtime, self._info.scope, messages, lambda _tx, _new: None)
+
+    def _finish(self, messages: Sequence[Message], spent: ModelUsage | None) -> Kept:
+        """With what belongs to a finished turn: its bill, its record, and the wish to learn from it."""
+
+        def beside(tx: Tx, new: Sequence[Message]) -> None:
+            if spent is not None:
+                bill.add(tx, self._info.scope, spent)
+            used(self._runtime, tx, self._info, self.context.records)
+            learn_later(self._runtime, tx, self._info, [self._message, *new], self._asked)
+
+        kept = keep(self._runtime, self._info.scope, messages, beside)
+        if self._runtime.config.learn.enabled:
+            self._runtime.wake_worker()
+        return kept
 
     def _step(self, what: str, work: Callable[[], T], otherwise: T, expected: type[Exception] = Exception) -> T:
         try:
@@ -237,34 +252,47 @@ def recollect(runtime: Runtime, info: SessionInfo, asked: Asked) -> Known:
     return prompt.known(runtime, info.scope, info.agent, asked, files)
 
 
-def keep(
-    runtime: Runtime,
-    scope: Scope,
-    messages: Sequence[Message],
-    spent: ModelUsage | None = None,
-    also: Callable[[Tx], None] | None = None,
-) -> Kept:
-    """Messages and their bill in one transaction, found by search once it is committed."""
-    last_is_new = False
+def keep(runtime: Runtime, scope: Scope, messages: Sequence[Message], finish: history.Beside) -> Kept:
+    """Messages in one transaction with what else they finish, found by search once it is committed."""
+    is_new = False
 
     def beside(tx: Tx, new: list[Message]) -> None:
-        nonlocal last_is_new
-        last_is_new = bool(new)
-        if spent is not None and new:
-            bill.add(tx, scope, spent)
-        if also is not None and new:
-            also(tx)
+        nonlocal is_new
+        is_new = bool(new)
+        if is_new:
+            finish(tx, new)
 
-    stored = history.extend(runtime, scope, messages, beside=beside)
-    return Kept(stored, last_is_new)
+    return Kept(history.extend(runtime, scope, messages, beside=beside), is_new)
 
 
-def used(runtime: Runtime, info: SessionInfo, shown: Sequence[str], tx: Tx) -> None:
-    """What an agent was shown has been used, which refreshes it. What the turn taught is looked after later."""
+def marked(reply: Message, shown: str) -> Message:
+    """The reply with the places where it repeats what memory had said: nobody learns from those."""
+    ranges = echoed(reply.text, shown)
+    return replace(reply, metadata={**reply.metadata, QUOTED: [list(each) for each in ranges]}) if ranges else reply
+
+
+def learn_later(runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Message], asked: Asked) -> None:
+    """The finished turn as a record of what happened, and a job to learn from it."""
+    config, now, space = runtime.config, runtime.clock(), Space(info.tenant, Level.USER, info.user)
+    if not config.learn.enabled:
+        return
+    if config.learn.turns:
+        whole = {message.sequence: message for message in turn if message.sequence}
+        home = Home(Scope(info.tenant, user=info.user), Level.USER)
+        skill = turn[-1].metadata.get(SKILL, asked.skill)
+        event = turn_event(runtime.new_id(), home, info.id, list(whole.values()), skill, learning.mask(config), now)
+        if event is not None:
+            remember.insert(tx, event, remember.Cutter(config.chunks))
+    if config.learn.extractor != "none":
+        tx.jobs.ask(space, EXTRACT, info.id, now)
+    ask(tx, space, config.learn, now)
+
+
+def used(runtime: Runtime, tx: Tx, info: SessionInfo, shown: Sequence[str]) -> None:
+    """What an agent was shown has been used, which refreshes it."""
     now = runtime.clock()
     for space in prompt.spaces(info.scope, info.agent) if shown else ():
         tx.records.used(space, shown, now)
-    ask(tx, Space(info.tenant, Level.USER, info.user), runtime.config.learn, now)
 
 
 def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) -> None:
@@ -273,7 +301,8 @@ def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) ->
     if runtime.folder is None or not (settings.enabled and settings.write_daily):
         return
     assert reply.created_at is not None
-    notes.Notes.of(runtime, Space(info.tenant, Level.USER, info.user)).add(asked.text, reply.text, reply.created_at)
+    mask, owner = learning.mask(runtime.config), Space(info.tenant, Level.USER, info.user)
+    notes.Notes.of(runtime, owner).add(mask(asked.text), mask(reply.text), reply.created_at)
 
 
 def _answering(key: str | None) -> str | None:

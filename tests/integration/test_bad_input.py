@@ -235,7 +235,9 @@ SESSION: dict[str, dict[str, Any]] = {
 }
 FILES = {f"Holdfast.{name}" for name in ("long_term", "daily_notes", "note_turn", "export_items", "import_items")}
 LONG_TERM: dict[str, dict[str, Any]] = {"read": {}, "write": {"text": "x"}, "append": {"text": "x"}}
-BARE = set("refresh count summary new clear pause resume terminate delete export_transcript list_files usage".split())
+BARE = set(
+    "refresh count summary learn new clear pause resume terminate delete export_transcript list_files usage".split()
+)
 KV: dict[str, dict[str, Any]] = {
     "get": {"key": "k"},
     "set": {"key": "k", "value": 1},

@@ -643,6 +643,7 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Session.swap_summary": _handle(lambda session: session.swap_summary("mine now", 2, 1)),
     "Session.compact": _handle(lambda session: session.compact(keep=0)),
     "Session.compact_if_due": _handle(lambda session: session.compact_if_due(1)),
+    "Session.learn": _handle(lambda session: session.learn()),
     "Session.new": _handle(lambda session: session.new()),
     "Session.clear": _handle(lambda session: session.clear()),
     "Session.pause": _handle(lambda session: session.pause()),

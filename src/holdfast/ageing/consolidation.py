@@ -73,6 +73,7 @@ def merge(runtime: Runtime, space: Space, now: datetime, between: Between = lamb
 
 def _merge(tx: Tx, runtime: Runtime, wanted: Merge, now: datetime) -> int:
     """Decided anew from what the records say now: they may have changed, or be gone."""
+    tx.chunks.hold(wanted.stays.home.space)
     ids = [wanted.stays.id, *(twin.id for twin in wanted.gone)]
     anywhere, cut = Scope(wanted.stays.home.scope.tenant), memory.Cutter(runtime.config.chunks)
     found = [record for id in sorted(ids) if (record := tx.records.lock(anywhere, id)) is not None]
@@ -157,6 +158,7 @@ def _sentences(runtime: Runtime, texts: Sequence[str]) -> list[telling.Told]:
 
 def _condense(tx: Tx, day: Day, record: Record, cut: memory.Cutter, now: datetime) -> bool:
     """Only if the turns are what the text was made from."""
+    tx.chunks.hold(day.home.space)
     anywhere = Scope(day.home.scope.tenant)
     found = {turn.id: tx.records.lock(anywhere, turn.id) for turn in sorted(day.turns, key=lambda turn: turn.id)}
     if any(_differs(turn, found[turn.id]) for turn in day.turns):

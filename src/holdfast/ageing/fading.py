@@ -98,6 +98,7 @@ def _act(
     anywhere, cut = Scope(page[0].home.scope.tenant), memory.Cutter(runtime.config.chunks)
 
     def write(tx: Tx) -> tuple[Faded, list[tuple[str | None, str]]]:
+        tx.chunks.hold(page[0].home.space)
         archived, gone = 0, []
         for id in due:
             record = tx.records.lock(anywhere, id)
@@ -142,6 +143,8 @@ def revive(runtime: Runtime, scope: Scope, record_id: str, cut: memory.Cutter) -
         cut = cut.with_vectors(runtime.store, runtime.embedding, replace(found, archived_at=None))
 
     def write(tx: Tx) -> Record:
+        if found is not None:
+            tx.chunks.hold(found.home.space)
         record = tx.records.lock(scope, record_id)
         if record is None:
             raise RecordNotFound(f"no record {record_id} here")

@@ -62,6 +62,7 @@ def _read(tx: Tx, home: Home, now: datetime) -> tuple[list[Record], Record | Non
 
 def _keep(tx: Tx, record: Record, inputs: Sequence[Record], runtime: Runtime, now: datetime) -> Record | None:
     """Unless something changed while it was made: then it is not what is known now, and is not kept."""
+    tx.chunks.hold(record.home.space)
     current, old = _read(tx, record.home, now)
     if rules.digest_of(current) != rules.digest_of(inputs):
         return None

@@ -27,6 +27,7 @@ def promote(runtime: Runtime, scope: Scope, record_id: str, wider: Wider | None)
     cut = _cutter(runtime, rules.promoted(found, home, new, now))
 
     def write(tx: Tx) -> Record:
+        tx.chunks.hold(home.space)
         record = tx.records.lock(scope, record_id)
         if record is None:
             raise RecordNotFound(f"no record {record_id} here; nothing was promoted")
@@ -62,6 +63,7 @@ def _promote_if_due(runtime: Runtime, id: str, copy: Record, now: datetime) -> b
     space = copy.home.space
 
     def write(tx: Tx) -> bool:
+        tx.chunks.hold(space)
         record = tx.records.lock(Scope(copy.home.scope.tenant), id)
         if record is None or not rules.is_due(record, now, sure) or _promoted_before(tx, record, record.home):
             return False

@@ -31,6 +31,7 @@ _PROFILE = " "  # after the lines of a file, before records
 def standing(material: Material, limits: Limits, count: TokenCounter) -> Choice:
     """The most important first: a tight budget cuts from the end."""
     own = [record for record in material.records if record.session_id in (None, material.session)]
+    own = [record for record in own if not _is_told(record, material.session)]
     pinned = [record for record in own if record.pinned]
     stated = [record for record in own if not record.pinned and _is_stated(record)]
     others = [record for record in own if not record.pinned and not _is_stated(record)]
@@ -67,6 +68,11 @@ def _tell_more(profile: Sequence[ProfileLine], count: TokenCounter, chosen: Choi
     if said := len(profile) - len(lines):
         lines_said = f"{said} line{'s' * (said != 1)} of the profile"
         chosen.dropped.append(Dropped(lines_said, "said by the memories that are shown"))
+
+
+def _is_told(record: Record, session: str) -> bool:
+    """A turn of this conversation stands among its messages, or its summary tells it."""
+    return record.origin is Origin.TURN and record.source.session_id == session
 
 
 def _is_stated(record: Record) -> bool:

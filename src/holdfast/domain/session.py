@@ -66,6 +66,24 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """What became of what a session taught: the ids of records, by what happened to them."""
+
+    added: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()  # said again
+    superseded: tuple[str, ...] = ()  # a new one took their place
+    ended: tuple[str, ...] = ()  # and nothing took their place
+
+    def __add__(self, other: Learned) -> Learned:
+        return Learned(
+            self.added + other.added,
+            self.merged + other.merged,
+            self.superseded + other.superseded,
+            self.ended + other.ended,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class KvEntry:
     key: str
     value: Any

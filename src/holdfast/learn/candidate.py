@@ -8,6 +8,9 @@ from datetime import datetime
 
 from holdfast.domain.message import Message, Role, ToolCall
 from holdfast.domain.record import Layer, RecordType
+from holdfast.learn.echo import without
+
+QUOTED = "quoted"  # of a reply's metadata: the ranges of its text that repeat what memory had put before the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,11 @@ class Said:
 
     @classmethod
     def of(cls, message: Message, created_at: datetime) -> Said:
-        """A stored message. ``created_at`` stands in where it has no time."""
+        """A stored message, without what it repeats of its prompt. ``created_at`` stands in where it has no time."""
         return cls(
             message.sequence,
             message.role,
-            message.text,
+            without(message.text, message.metadata.get(QUOTED)),
             message.created_at or created_at,
             message.name,
             message.tool_calls,

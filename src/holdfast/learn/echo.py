@@ -8,6 +8,7 @@ from holdfast.domain.sentences import sentences
 from holdfast.learn.likeness import alike, gist, words
 
 _SHORTEST = 3  # words: "I agree" stands in many texts by chance
+_MARKS = " \t\r\n-*#>\\|"
 _MOST = 400  # recalled sentences that are compared one by one
 
 
@@ -28,3 +29,26 @@ class Echoes:
         if any(run in text for text in self._whole):
             return True
         return len(gist(sentence).stems) >= 2 and any(alike(sentence, part) for part in self._sentences)
+
+
+def echoed(text: str, shown: str) -> list[tuple[int, int]]:
+    """Where a text repeats, sentence by sentence, what stood in the prompt: from one character up to another."""
+    whole = f" {' '.join(words(shown))} "
+    ranges: list[tuple[int, int]] = []
+    for sentence in sentences(text) if whole.strip() else ():
+        said = words(sentence.text)
+        if len(said) >= _SHORTEST and f" {' '.join(said)} " in whole:
+            start, end = sentence.start, sentence.start + len(sentence.text)
+            joins = bool(ranges) and not text[ranges[-1][1] : start].strip(_MARKS)
+            ranges[-1:] = [(ranges[-1][0], end)] if joins else [*ranges[-1:], (start, end)]
+    return ranges
+
+
+def without(text: str, ranges: object) -> str:
+    """The text with blanks where it repeats. Anything that is no list of ranges leaves it as it is."""
+    if not isinstance(ranges, list):
+        return text
+    for pair in ranges:
+        if isinstance(pair, list) and len(pair) == 2 and all(type(at) is int and 0 <= at <= len(text) for at in pair):
+            text = f"{text[: pair[0]]}{' ' * (pair[1] - pair[0])}{text[pair[1] :]}"
+    return text

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.domain.message import Role
 from holdfast.domain.record import Layer, RecordType
@@ -17,7 +17,7 @@ from holdfast.learn.candidate import Candidate, Said
 from holdfast.learn.echo import Echoes
 from holdfast.learn.likeness import folded
 from holdfast.learn.references import references
-from holdfast.providers.llm import Llm, LlmRequest, asking
+from holdfast.providers.llm import Llm, LlmRequest, TokenUsage, asking
 from holdfast.providers.structured import Unreadable, parse_object
 
 MAX_FACTS = 30
@@ -96,14 +96,23 @@ def request(turn: Sequence[Said], *, timeout: float = 60.0) -> LlmRequest:
     )
 
 
-def ask(llm: Llm, turn: Sequence[Said], recalled: Collection[str] = (), *, timeout: float = 60.0) -> list[Candidate]:
+class Answered(NamedTuple):
+    """What a model found, and what it cost."""
+
+    candidates: list[Candidate]
+    calls: int = 0
+    used: TokenUsage = TokenUsage()
+
+
+def ask(llm: Llm, turn: Sequence[Said], recalled: Collection[str] = (), *, timeout: float = 60.0) -> Answered:
     """Raises ProviderError; no answer is never taken for "nothing to remember"."""
     if not any(said.role is Role.USER and said.text.strip() for said in turn):
-        return []
+        return Answered([])
     answer = llm.complete(request(turn, timeout=timeout))
     found = parse(answer.text, turn) if answer.data is None else _grounded(answer.data["facts"], turn)
     echoes = Echoes(recalled)
-    return [candidate for candidate in found if not echoes.holds(candidate.sentence)]
+    news = [candidate for candidate in found if not echoes.holds(candidate.sentence)]
+    return Answered(news, 1, answer.usage)
 
 
 def parse(answer: str, turn: Sequence[Said]) -> list[Candidate]:

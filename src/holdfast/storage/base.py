@@ -175,7 +175,9 @@ class Records(Protocol):
     def used(self, space: Space, ids: Sequence[str], now: datetime) -> None:
         """Count one use each; not a change, so nothing goes into the history."""
 
-    def said_again(self, space: Space, record_id: str, now: datetime) -> None: ...
+    def weigh(self, space: Space, record_id: str, confidence: float, said: int, now: datetime) -> None:
+        """Said so many times more, which changes how sure it is; not what it says, so nothing goes into the history."""
+
     def count(self, scope: Scope, query: RecordQuery, now: datetime) -> int: ...
     def history(self, scope: Scope, record_id: str) -> list[Record]: ...
     def delete(self, scope: Scope, record_id: str) -> Mapping[str, int]: ...
@@ -186,6 +188,9 @@ class Chunks(Protocol):
 
     def add(self, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
         """Asks for the vectors that are wanted and not there."""
+
+    def hold(self, space: Space) -> None:
+        """Nobody else writes records or chunks into the space until the transaction ends."""
 
     def cut_of_session(self, scope: Scope) -> list[Cut]: ...
     def cut_of_record(self, space: Space, record_id: str) -> list[Cut]: ...

@@ -46,9 +46,12 @@ class Cutter:
         drafts = text_drafts(searchable(record), self.config.max_chars, self.config.overlap)
         return [draft._replace(vector=self.vectors.get(draft.text)) for draft in drafts]
 
-    def with_vectors(self, store: Store, embedding: Embedding | None, record: Record) -> Cutter:
-        """Made before the transaction, for the texts the record has if nothing else is known of it yet."""
-        drafts = embed.at_once(store, embedding, record.home.space, self.drafts(record))
+    def with_vectors(self, store: Store, embedding: Embedding | None, *records: Record) -> Cutter:
+        """Made before the transaction, for the texts of one owner's records if nothing else is known of them yet."""
+        if not records:
+            return self
+        wanted = [draft for record in records for draft in self.drafts(record)]
+        drafts = embed.at_once(store, embedding, records[0].home.space, wanted)
         return replace(self, vectors={draft.text: draft.vector for draft in drafts if draft.vector is not None})
 
 

@@ -37,7 +37,7 @@ def test_a_record_of_middling_worth_lives_as_long_as_the_setting_says() -> None:
         ({"confidence": 0.5, "salience": 0.5, "uses": 3}, 90),
     ],
 )
-def test_worth_words_and_use_make_a_life_longer(fields: dict[str, float], days: int) -> None:
+def test_worth_words_and_use_make_a_life_longer(fields: dict[str, Any], days: int) -> None:
     assert life(record(**fields), 30) == days * DAY
 
 

@@ -32,7 +32,10 @@ def fact(**more):
 
 def test_what_is_asked_for_comes_grounded():
     llm = FakeLlm({"facts": [fact()]})
-    (candidate,) = ask(llm, TURN)
+    answered = ask(llm, TURN)
+    (candidate,) = answered.candidates
+    assert answered.calls == 1
+    assert answered.used.output_tokens > 0
     assert (candidate.sentence, candidate.content) == ("I live in Porto.", "The user lives in Porto.")
     assert (candidate.subject, candidate.attribute, candidate.value, candidate.exclusive) == (
         "user",
@@ -136,4 +139,4 @@ def test_what_is_no_subject_or_attribute_is_left_out():
 
 
 def test_what_was_recalled_is_not_learned_again():
-    assert ask(FakeLlm({"facts": [fact()]}), TURN, ["I live in Porto."]) == []
+    assert ask(FakeLlm({"facts": [fact()]}), TURN, ["I live in Porto."]).candidates == []

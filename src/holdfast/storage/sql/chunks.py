@@ -52,6 +52,9 @@ class SqlChunks:
             found.next_ordinal = max(found.next_ordinal, words.ordinal_of(newest) + 1)
         return found
 
+    def hold(self, space: Space) -> None:
+        self.ensure_space(space)
+
     def space_id(self, space: Space) -> int | None:
         row = self._space(space)
         return None if row is None else row.id

@@ -193,8 +193,8 @@ INSERT INTO record_inputs (record_id, input_id) VALUES (:id, :input)
 UPDATE records SET uses = uses + 1, last_used_at = CASE WHEN last_used_at > :now THEN last_used_at ELSE :now END
 WHERE id = :id AND tenant = :tenant AND space_id = :space_id
 
--- name: records.said_again
-UPDATE records SET said = said + 1, last_used_at = CASE WHEN last_used_at > :now THEN last_used_at ELSE :now END
+-- name: records.weigh
+UPDATE records SET said = said + :said, confidence = :confidence, last_used_at = CASE WHEN last_used_at > :now THEN last_used_at ELSE :now END
 WHERE id = :id AND tenant = :tenant AND space_id = :space_id
 
 -- name: cursors.get

@@ -196,16 +196,16 @@ class SqlRecords:
         return [record_from(row) for row in rows]
 
     def used(self, space: Space, ids: Sequence[str], now: datetime) -> None:
-        self._count("records.used", space, ids, now)
+        if (shared := self._counting(space, now)) is not None:
+            self._db.many("records.used", [{**shared, "id": id_} for id_ in sorted(ids)])
 
-    def said_again(self, space: Space, record_id: str, now: datetime) -> None:
-        self._count("records.said_again", space, [record_id], now)
+    def weigh(self, space: Space, record_id: str, confidence: float, said: int, now: datetime) -> None:
+        if (shared := self._counting(space, now)) is not None:
+            self._db.run("records.weigh", {**shared, "id": record_id, "confidence": confidence, "said": said})
 
-    def _count(self, query: str, space: Space, ids: Sequence[str], now: datetime) -> None:
+    def _counting(self, space: Space, now: datetime) -> dict[str, Any] | None:
         row = self._chunks.space_id(space)
-        if row is not None:
-            shared = {"tenant": space.tenant, "space_id": row, "now": to_micros(now)}
-            self._db.many(query, [{**shared, "id": id_} for id_ in sorted(ids)])
+        return None if row is None else {"tenant": space.tenant, "space_id": row, "now": to_micros(now)}
 
     def count(self, scope: Scope, query: RecordQuery, now: datetime) -> int:
         if query.as_of is not None:

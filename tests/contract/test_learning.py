@@ -1,0 +1,334 @@
+"""What turns teach: facts that stay true, once, whoever learns them and however often."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from holdfast import Config, Holdfast, Message, Record, Session
+from holdfast.domain.record import Layer, Origin, RecordType
+from holdfast.errors import ProviderError
+from holdfast.providers.fake import FakeEmbedder
+from holdfast.providers.fake_llm import FakeLlm
+from tests.conftest import FakeClock
+
+QUIET = {"jobs.worker": False}
+
+
+@pytest.fixture
+def opening(store_url: str, clock: FakeClock) -> Iterator[Callable[..., Holdfast]]:
+    """A store that does its background work only when told to."""
+    opened: list[Holdfast] = []
+
+    def open_(llm: Any = None, embedder: Any = None, **settings: Any) -> Holdfast:
+        config = Config.load(
+            overrides={**QUIET, **{name.replace("__", "."): value for name, value in settings.items()}}
+        )
+        opened.append(Holdfast.open(store_url, config=config, clock=clock, llm=llm, embedder=embedder))
+        return opened[-1]
+
+    yield open_
+    for hf in opened:
+        hf.close()
+
+
+@pytest.fixture
+def learning(opening: Callable[..., Holdfast]) -> Holdfast:
+    return opening()
+
+
+def talk(hf: Holdfast, *lines: str, reply: str = "I see.", chat: str = "1", user: str = "alice") -> Session:
+    session = hf.session("test", chat, user=user)
+    for line in lines:
+        with session.turn(line) as turn:
+            turn.reply(reply)
+        hf.run_jobs()
+    return session
+
+
+def learned(hf: Holdfast, user: str = "alice", **more: Any) -> list[Record]:
+    return [record for record in hf.records(user=user, limit=1000, **more) if record.origin is Origin.EXTRACTED]
+
+
+def facts(hf: Holdfast, user: str = "alice", **more: Any) -> set[tuple[str | None, str | None, str | None]]:
+    return {(record.subject, record.attribute, record.value) for record in learned(hf, user, **more)}
+
+
+def test_a_turn_teaches_with_the_sentence_it_came_from(learning: Holdfast) -> None:
+    session = talk(learning, "The weather is fine. I live in Porto. What about you?")
+    (record,) = learned(learning)
+    assert (record.subject, record.attribute, record.value) == ("user", "home", "Porto")
+    assert record.source.sentence == "I live in Porto."
+    assert record.source.session_id == session.id
+    assert record.source.sequences == (1,)
+    assert record.level == "user"
+    assert record.valid_from == session.messages()[0].created_at
+
+
+def test_what_was_learned_is_recalled_and_enters_the_context(learning: Holdfast) -> None:
+    talk(learning, "I am allergic to peanuts")
+    with learning.session("test", "another", user="alice").turn("Which snack can I eat?") as turn:
+        assert "peanuts" in turn.context.text
+    assert any(hit.source.kind == "record" for hit in learning.recall("allergic", user="alice"))
+
+
+def test_a_change_of_mind_leaves_one_current_fact_and_one_past(learning: Holdfast, clock: FakeClock) -> None:
+    talk(learning, "I live in Porto", "My sister lives in Porto")
+    before = clock.advance(days=30)
+    clock.advance(days=1)
+    talk(learning, "I moved to Lisbon")
+    assert facts(learning) == {("user", "home", "Lisbon"), ("user/sister", "home", "Porto")}
+    assert ("user", "home", "Porto") in facts(learning, as_of=before)
+    assert ("user", "home", "Lisbon") not in facts(learning, as_of=before)
+    (old,) = [record for record in learned(learning, history=True) if record.valid_to is not None]
+    (new,) = [record for record in learned(learning) if record.value == "Lisbon"]
+    assert old.superseded_by == new.id
+    assert old.valid_to == new.valid_from
+    assert [version.valid_to for version in learning.history(old.id)] == [None, new.valid_from]
+    texts = [hit.text for hit in learning.recall("Where do I live?", user="alice") if hit.source.kind == "record"]
+    assert "I live in Porto" not in texts
+
+
+def test_an_end_without_a_successor(learning: Holdfast, clock: FakeClock) -> None:
+    talk(learning, "I work at Acme")
+    clock.advance(days=3)
+    talk(learning, "I no longer work at Acme")
+    assert not [record for record in learned(learning) if record.attribute == "employer" and record.polarity]
+
+
+def test_the_same_said_again_is_counted_and_not_stored_twice(learning: Holdfast, clock: FakeClock) -> None:
+    talk(learning, "I live in Porto")
+    clock.advance(days=1)
+    talk(learning, "i live in  PORTO", chat="2")
+    (record,) = learned(learning)
+    assert record.said == 2
+    assert len(learning.history(record.id)) == 1
+    assert record.last_used_at == clock.now
+
+
+def test_near_duplicates_are_merged_by_their_vectors(opening: Callable[..., Holdfast]) -> None:
+    class Same(FakeEmbedder):
+        def embed(self, texts: Any) -> Any:
+            return [[1.0, 0.0, 0.0] for _ in texts]
+
+    hf = opening(embedder=Same())
+    talk(hf, "I enjoy long walks by the sea", "I really enjoy long walks by the sea")
+    assert len(learned(hf)) == 1
+
+
+def test_what_a_user_stated_outright_is_never_retired(learning: Holdfast) -> None:
+    stated = learning.remember("Alice lives in Porto", user="alice", key="home")
+    talk(learning, "I moved to Lisbon")
+    assert learning.record(stated.id).valid_to is None
+    assert ("user", "home", "Lisbon") in facts(learning)
+
+
+def test_each_finished_turn_is_an_episodic_record(learning: Holdfast) -> None:
+    session = learning.session("test", "1", user="alice")
+    with session.turn("Run the tests in tests/unit/test_cli.py", skill="build") as turn:
+        turn.add("assistant", "", tool_calls=[{"id": "c", "name": "shell", "arguments": {"command": "pytest"}}])
+        turn.add("tool", "2 failed", tool_call_id="c", is_error=True)
+        turn.reply("Two tests fail.")
+    with pytest.raises(ZeroDivisionError), session.turn("And now?") as turn:
+        raise ZeroDivisionError
+    (event,) = [record for record in learning.records(user="alice") if record.origin is Origin.TURN]
+    assert (event.layer, event.type) == (Layer.EPISODIC, RecordType.TASK_STATE)
+    assert event.content == "Asked: Run the tests in tests/unit/test_cli.py | Answered: Two tests fail."
+    assert event.metadata == {"skill": "build", "outcome": "failed", "tools": "shell failed"}
+    assert "tests/unit/test_cli.py" in event.references
+    assert event.source.sequences == (1, 2, 3, 4)
+    assert [hit for hit in learning.recall("tests", user="alice", kinds=["record"]) if hit.source.id == event.id] == []
+
+
+def test_a_turn_of_this_conversation_is_not_told_twice(learning: Holdfast) -> None:
+    session = talk(learning, "Is the door locked?")
+    assert "Asked:" not in session.context("door").text
+    assert "Asked: Is the door locked?" in learning.session("test", "2", user="alice").context("hello").text
+
+
+def test_secrets_are_masked_before_they_reach_long_term_memory(learning: Holdfast) -> None:
+    secret = "sk-" + "proj-" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9" * 2
+    session = talk(learning, f"I work at Acme with the key {secret}")
+    assert secret in session.messages()[0].text
+    for record in learning.records(user="alice", history=True):
+        assert secret not in str(record)
+    assert any("[secret" in record.content for record in learning.records(user="alice"))
+
+
+def test_nothing_is_learned_where_that_is_switched_off(opening: Callable[..., Holdfast]) -> None:
+    hf = opening(learn__enabled=False)
+    session = talk(hf, "I live in Porto")
+    assert hf.records(user="alice") == []
+    assert hf.jobs() == []
+    assert session.learn().added == ()
+
+
+def test_a_no_op_extractor(opening: Callable[..., Holdfast]) -> None:
+    hf = opening(learn__extractor="none", learn__turns=False)
+    talk(hf, "I live in Porto")
+    assert hf.records(user="alice") == []
+
+
+def test_learning_by_hand_from_what_was_appended(learning: Holdfast) -> None:
+    session = learning.session("test", "1", user="alice")
+    session.extend([Message.new("user", "I live in Porto"), Message.new("assistant", "Nice")])
+    assert learned(learning) == []
+    done = session.learn()
+    assert len(done.added) == 1
+    assert session.learn().added == ()
+    assert facts(learning) == {("user", "home", "Porto")}
+
+
+def test_more_messages_than_fit_a_batch(learning: Holdfast) -> None:
+    session = learning.session("test", "1", user="alice")
+    names = [f"{first}{second}" for first in "BCDFGHKLMN" for second in ("abor", "elin", "irov", "odan", "umis")]
+    session.extend(
+        message
+        for name in names
+        for message in (
+            Message.new("user", f"My colleague {name} lives in {name}stad"),
+            *(Message.new("assistant", "ok") for _ in range(9)),
+        )
+    )
+    session.learn()
+    assert {record.value for record in learned(learning)} >= {f"{name}stad" for name in names}
+
+
+def test_an_unfinished_turn_waits_for_its_reply(learning: Holdfast) -> None:
+    session = learning.session("test", "1", user="alice")
+    with session.turn("I live in Porto") as turn:
+        pass
+    talk(learning, "Hello again")
+    assert facts(learning) == {("user", "home", "Porto")}
+    assert turn.message.sequence == 1
+
+
+# With a language model
+
+
+def answer(*facts: dict[str, Any]) -> dict[str, Any]:
+    return {"facts": list(facts)}
+
+
+HOME = {
+    "type": "fact",
+    "statement": "The user lives in Porto.",
+    "sentence": "I live in Porto",
+    "subject": "user",
+    "attribute": "home",
+    "value": "Porto",
+    "holds": True,
+}
+
+
+def test_a_model_finds_them_and_is_paid_for(opening: Callable[..., Holdfast]) -> None:
+    hf = opening(llm=FakeLlm(answer(HOME)), compact__enabled=False)
+    session = talk(hf, "I live in Porto")
+    (record,) = learned(hf)
+    assert record.content == "The user lives in Porto."
+    assert record.source.sentence == "I live in Porto"
+    assert session.usage().models[0].calls == 1
+
+
+def test_a_fact_whose_sentence_is_not_in_the_turn_is_refused(opening: Callable[..., Holdfast]) -> None:
+    hf = opening(llm=FakeLlm(answer({**HOME, "sentence": "I live in Faro"})))
+    talk(hf, "I live in Porto")
+    assert learned(hf) == []
+
+
+def test_a_model_that_answers_garbage_is_tried_again_and_then_rules_learn(
+    opening: Callable[..., Holdfast], clock: FakeClock
+) -> None:
+    """Never an empty result without an error: the job says what happened, and nothing is lost."""
+    hf = opening(llm=FakeLlm("certainly!!! {broken"), learn__llm_attempts=2)
+    talk(hf, "I live in Porto")
+    (job,) = hf.jobs()
+    assert job.kind == "extract"
+    assert job.error
+    assert learned(hf) == []
+    for _ in range(3):
+        clock.advance(hours=1)
+        hf.run_jobs()
+    assert hf.jobs() == []
+    assert facts(hf) == {("user", "home", "Porto")}
+
+
+def test_by_hand_a_model_that_fails_is_an_error(opening: Callable[..., Holdfast]) -> None:
+    hf = opening(llm=FakeLlm("", failures=-1))
+    session = hf.session("test", "1", user="alice")
+    session.append("user", "I live in Porto")
+    with pytest.raises(ProviderError):
+        session.learn()
+    assert hf.records(user="alice") == []
+
+
+# Twice, together, in between
+
+
+def test_two_workers_learn_the_same_once(store_url: str) -> None:
+    """Two handles on one store race for the jobs of many chats of one user; what is the same is one record."""
+    config = Config.load(overrides=QUIET)
+    with Holdfast.open(store_url, config=config) as one:
+        for number in range(12):
+            with one.session("test", str(number), user="alice").turn("I live in Porto and I love tea") as turn:
+                turn.reply("ok")
+        others = [one] if store_url == ":memory:" else [one, Holdfast.open(store_url, config=config)]
+        threads = [threading.Thread(target=hf.run_jobs) for hf in (*others, *others)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        one.run_jobs()
+        assert facts(one) == {("user", "home", "Porto"), ("user", "likes", "tea")}
+        assert [record.said for record in learned(one)] == [12, 12]
+        for hf in others[1:]:
+            hf.close()
+
+
+def test_a_lesson_that_was_learned_meanwhile_changes_nothing(
+    learning: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast import learning as verbs
+
+    session = learning.session("test", "1", user="alice")
+    session.append("user", "I live in Porto")
+    late = verbs._Lesson.begin(learning._runtime, session.refresh(), patient=True, everything=True)
+    assert late is not None
+    assert len(session.learn().added) == 1
+    assert late.learn().added == ()
+    assert len(learned(learning)) == 1
+
+
+def test_a_session_deleted_in_between_teaches_nothing(learning: Holdfast) -> None:
+    session = learning.session("test", "1", user="alice")
+    with session.turn("I live in Porto") as turn:
+        turn.reply("ok")
+    session.delete()
+    learning.run_jobs()
+    assert learned(learning) == []
+    assert learning.jobs() == []
+
+
+def test_users_and_tenants_learn_apart(learning: Holdfast) -> None:
+    talk(learning, "I live in Porto", user="alice")
+    talk(learning, "I moved to Lisbon", user="bob")
+    talk(learning.tenant("other"), "I moved to Faro", user="alice")
+    assert facts(learning) == {("user", "home", "Porto")}
+    assert facts(learning, user="bob") == {("user", "home", "Lisbon")}
+    assert facts(learning.tenant("other")) == {("user", "home", "Faro")}
+
+
+def test_an_older_statement_that_comes_late_is_history(learning: Holdfast, clock: FakeClock) -> None:
+    talk(learning, "I moved to Lisbon")
+    session = learning.session("test", "old", user="alice")
+    old: datetime = clock.now - timedelta(days=900)
+    session.append("user", "I live in Porto", created_at=old)
+    session.learn()
+    assert facts(learning) == {("user", "home", "Lisbon")}
+    assert ("user", "home", "Porto") in {
+        (record.subject, record.attribute, record.value) for record in learned(learning, history=True)
+    }
