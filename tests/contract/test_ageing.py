@@ -324,7 +324,9 @@ def test_a_profile_is_made_kept_and_made_anew(ageing: Holdfast, clock: FakeClock
 def test_a_profile_is_the_engines_own(ageing: Holdfast) -> None:
     ageing.remember("Alice lives in Porto", user="alice")
     ageing.profile("alice")
-    kept = ageing._read(lambda tx: tx.records.by_key(Home(Scope("default", user="alice"), Level.USER), PROFILE))
+    kept = ageing._read(
+        lambda tx: tx.records.by_key(Home(Scope("default", user="alice"), Level.USER), PROFILE, lock=False)
+    )
     assert kept is not None
     for history in (False, True):
         assert texts(ageing.records(user="alice", history=history)) == {"Alice lives in Porto"}

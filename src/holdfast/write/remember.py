@@ -287,7 +287,7 @@ def by_key(home: Home, key: str) -> Choice:
     checked = checked_record_key(key)
 
     def choose(tx: Tx) -> list[str]:
-        found = tx.records.by_key(home, checked)
+        found = tx.records.by_key(home, checked, lock=False)
         if found is None:
             raise RecordNotFound(f"no memory with the key {checked!r} here; nothing was forgotten")
         return [found.id]
