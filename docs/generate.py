@@ -30,7 +30,7 @@ EXIT = """\
 | 2 | typed wrongly |
 | 130 | interrupted with Ctrl-C |
 
-With `--json` the result is one JSON document on stdout, times in ISO 8601, and an error is
+With `--json` the result is one JSON document on stdout (of `chat` one a line), times in ISO 8601, and an error is
 `{"error": {"code": …, "message": …}}` on stderr; the codes are those of [the errors](python.md#errors) and `usage`,
 `not_confirmed`, `faults_remain`, `interrupted` and `os_error`. Without it, times are local, long text is cut to the
 width of the terminal, and control characters in stored text are spelled out."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache, partial
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
+from holdfast.config import Search as SearchConfig
 from holdfast.context.assemble import assemble, budget_of
 from holdfast.context.material import Material, Section
-from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind
+from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind, Vector
 from holdfast.domain.context import Context, Dropped
 from holdfast.domain.keys import PROFILE
 from holdfast.domain.message import Message
@@ -28,13 +30,13 @@ from holdfast.recall import recipes, search
 from holdfast.recall.question import Question
 from holdfast.runtime import Runtime
 from holdfast.session import kv
-from holdfast.session.restore import restore
+from holdfast.session.restore import newest
 from holdfast.storage.base import Tx
 
 log = logging.getLogger("holdfast.context")
 
 T = TypeVar("T")
-Recall = Callable[[Tx, Space, ChunkQuery, int], list[Hit]]
+Recall = Callable[[Space, ChunkQuery, int], list[Hit]]
 
 _EACH = 24  # newest records of a layer among which the best are chosen, beside those that were recalled
 _RECORDS_ONLY = ChunkQuery(kinds=(SourceKind.RECORD,))
@@ -108,18 +110,18 @@ class Said(NamedTuple):
 
 def context(runtime: Runtime, scope: Scope, agent: str, asked: Asked, texts: Texts = NO_TEXTS) -> Context:
     """From one view of the store: what was said and what is known fit together."""
-    recall = recalling(runtime, asked, spaces(scope, agent))
+    recalling = Recalling.about(runtime, asked, spaces(scope, agent))
 
     def read(tx: Tx) -> tuple[Said, Known]:
         said = conversation(runtime, tx, scope, asked)
-        return said, _Reading(runtime, scope, agent, asked, texts, tx).known(recall)
+        return said, _Reading(runtime, scope, agent, asked, texts, tx).known(recalling.within(tx))
 
     return lay_out(runtime, asked, *runtime.store.read(read))
 
 
 def known(runtime: Runtime, scope: Scope, agent: str, asked: Asked, texts: Texts = NO_TEXTS) -> Known:
-    recall = recalling(runtime, asked, spaces(scope, agent))
-    return runtime.store.read(lambda tx: _Reading(runtime, scope, agent, asked, texts, tx).known(recall))
+    recalling = Recalling.about(runtime, asked, spaces(scope, agent))
+    return runtime.store.read(lambda tx: _Reading(runtime, scope, agent, asked, texts, tx).known(recalling.within(tx)))
 
 
 def said(runtime: Runtime, scope: Scope, asked: Asked) -> Said:
@@ -131,9 +133,10 @@ def conversation(runtime: Runtime, tx: Tx, scope: Scope, asked: Asked) -> Said:
     if info is None:
         raise SessionNotFound(f"session {scope.session} is gone; it was deleted")
     most, cost = runtime.config.context.recent_messages, runtime.cost
-    history = restore(tx, scope, asked.budget, most, cost)
+    recent = cache(partial(tx.messages.recent, scope))  # both of what follows begin with the same page
+    history = newest(recent, asked.budget, most, cost)
     summary = tx.summaries.get(scope)
-    unsummarised = restore(tx, scope, asked.budget, most, cost, summary.upper_sequence) if summary else history
+    unsummarised = newest(recent, asked.budget, most, cost, summary.upper_sequence) if summary else history
     return Said(info.id, tuple(history), info.message_count, summary, tuple(unsummarised))
 
 
@@ -160,17 +163,32 @@ def lay_out(runtime: Runtime, asked: Asked, said: Said, known: Known) -> Context
     return assemble(material, runtime.config.context, asked.budget, runtime.count, runtime.cost)
 
 
-def recalling(runtime: Runtime, asked: Asked, spaces: Iterable[Space]) -> Recall:
-    """The way into recall: what can be done before the transaction is done here, the rest when it is called."""
-    config = runtime.config.search
-    question, recipe = Question.read(asked.query, asked.at), recipes.named(config.recipe)
-    meanings = {space: runtime.meaning(space, asked.query) for space in spaces} if recipe.dense else {}
+@dataclass(frozen=True, slots=True)
+class Recalling:
+    """The way into recall, with all that is done before the transaction."""
 
-    def recall(tx: Tx, space: Space, query: ChunkQuery, k: int) -> list[Hit]:
-        meaning = meanings.get(space)
-        return search.search(tx, space, search.Search(question, query, recipe, k, config, asked.now, meaning))
+    question: Question
+    recipe: recipes.Recipe
+    config: SearchConfig
+    now: datetime
+    meanings: Mapping[Space, Vector]
 
-    return recall
+    @classmethod
+    def about(cls, runtime: Runtime, asked: Asked, spaces: Sequence[Space]) -> Recalling:
+        recipe = recipes.named(runtime.config.search.recipe)
+        meanings = runtime.meanings(spaces, asked.query) if recipe.dense else {}
+        return cls(Question.read(asked.query, asked.at), recipe, runtime.config.search, asked.now, meanings)
+
+    def within(self, tx: Tx) -> Recall:
+        """Recall in a transaction. A space that is asked a second time is not looked through again."""
+        known: search.Known = {}
+
+        def recall(space: Space, query: ChunkQuery, k: int) -> list[Hit]:
+            meaning = self.meanings.get(space)
+            wanted = search.Search(self.question, query, self.recipe, k, self.config, self.now, meaning)
+            return search.search(tx, space, wanted, known)
+
+        return recall
 
 
 @dataclass(slots=True)
@@ -204,9 +222,7 @@ class _Reading:
         limits = self.runtime.config.context
         if not self.asked.query.strip() or not limits.hits or not limits.show_relevant:
             return []
-        found = [
-            hit for space in spaces(self.scope, self.agent) for hit in recall(self.tx, space, ChunkQuery(), limits.hits)
-        ]
+        found = [hit for space in spaces(self.scope, self.agent) for hit in recall(space, ChunkQuery(), limits.hits)]
         return sorted(found, key=lambda hit: -hit.score)[: limits.hits]
 
     def _records(self, relevance: dict[str, float], recall: Recall) -> list[Record]:
@@ -220,7 +236,7 @@ class _Reading:
             return found
         # There may be more than the newest: let recall look among the records alone for those that matter.
         mine = spaces(self.scope, self.agent)[0]
-        hits = recall(self.tx, mine, _RECORDS_ONLY, min(max(1, most), search.MAX_HITS))
+        hits = recall(mine, _RECORDS_ONLY, min(max(1, most), search.MAX_HITS))
         relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
         missing = relevance.keys() - {record.id for record in found}
         return found + self._standing(mine, 0, 0, sorted(missing))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,9 +57,21 @@ class Runtime:
 
     def meaning(self, space: Space, question: str) -> Vector | None:
         """The question's vector, made before the transaction that searches with it; None where words answer alone."""
+        return self.meanings([space], question).get(space)
+
+    def meanings(self, spaces: Sequence[Space], question: str) -> dict[Space, Vector]:
+        """The same for several spaces; none where nothing is stored. Texts that are equal without the names of those
+        who speak there are embedded once."""
         if self.embedding is None or not question.strip():
-            return None
-        return self.embedding.question(embedded_text(question, self.store.read(lambda tx: tx.chunks.names(space))))
+            return {}
+        catalogues = self.store.read(lambda tx: [tx.chunks.catalogue(space) for space in spaces])
+        texts = {
+            space: embedded_text(question, catalogue.names)
+            for space, catalogue in zip(spaces, catalogues, strict=True)
+            if catalogue is not None and catalogue.chunks
+        }
+        vectors = {text: self.embedding.question(text) for text in dict.fromkeys(texts.values())}
+        return {space: vector for space, text in texts.items() if (vector := vectors[text]) is not None}
 
     def look_after(self, drafts: Iterable[ChunkDraft]) -> None:
         """After chunks were stored: those without a vector get theirs in the background."""

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast import Config, Holdfast
-from holdfast.domain.job import Job
-from holdfast.domain.scope import Level, Space
+from holdfast.domain.job import Job, JobQuery
+from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import from_micros
 from holdfast.errors import InvalidInput, LeaseLost, ProviderError
 from holdfast.schedule.claim import Claim
@@ -543,6 +543,17 @@ def test_a_tenant_sees_and_changes_only_its_own_jobs(bench: Bench) -> None:
     assert bench.hf.jobs() == []
     assert (bench.hf.retry_jobs([job.id]), bench.hf.retry_jobs(), bench.hf.drop_jobs([job.id])) == (0, 0, 0)
     assert bench.hf.tenant("acme").drop_jobs([job.id]) == 1
+
+
+def test_a_scope_narrower_than_a_tenant_is_refused_and_not_widened(bench: Bench) -> None:
+    narrow = Scope("default", user="alice")
+    for call in (
+        lambda tx: tx.jobs.find(narrow, JobQuery(), bench.clock.now),
+        lambda tx: tx.jobs.retry(narrow, None, None, bench.clock.now),
+        lambda tx: tx.jobs.drop(narrow, [1]),
+    ):
+        with pytest.raises(InvalidInput, match="by tenant"):
+            bench.store.write(call)
 
 
 @pytest.mark.parametrize("ids", ["1", 5, [1.5], ["1"], [-1], [True], range(10_001), [2**70]])

@@ -35,6 +35,7 @@ def facets_of_a_transaction() -> dict[str, type]:
 
 
 def test_every_method_of_the_port_takes_whose_memory_it_touches_first() -> None:
+    """A job names its space itself."""
     facets = facets_of_a_transaction()
     assert len(facets) >= 8
     assert set(facets.values()) == {found for name, found in PROTOCOLS.items() if name not in ("Tx", "Store")}
@@ -45,8 +46,7 @@ def test_every_method_of_the_port_takes_whose_memory_it_touches_first() -> None:
             hints = typing.get_type_hints(method)
             assert parameters, f"{facet.__name__}.{name} takes nothing"
             first = parameters[0]
-            says_whose = hints[first.name] in (Scope, Space, Home, Job) or first.name == "tenant"
-            assert says_whose, f"{facet.__name__}.{name}({first.name})"
+            assert hints[first.name] in (Scope, Space, Home, Job), f"{facet.__name__}.{name}({first.name})"
             assert first.default is inspect.Parameter.empty, f"{facet.__name__}.{name} has a default owner"
 
 

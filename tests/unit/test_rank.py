@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.recall.rank import Signals, looked_closely
 from holdfast.recall.recipes import DEFAULT, VECTORS
+from holdfast.recall.search import _ranks
 from holdfast.storage.catalogue import ChunkFacts, empty
 from holdfast.storage.vectors import Nearness
 
@@ -42,3 +46,13 @@ def test_what_the_words_chose_is_looked_at_too() -> None:
     assert cosines is not None
     assert not np.isnan(cosines[899:902]).any()  # and its neighbours, which lend it a part of their own
     assert np.isnan(cosines[500])
+
+
+@given(st.lists(st.sampled_from((0.0, 0.5, 0.5, 1.0, -1.0, math.nan, math.inf)), min_size=1, max_size=30), st.data())
+def test_a_signals_rank_is_one_more_than_there_are_better_ones(given_values: list[float], data: st.DataObject) -> None:
+    values = np.array(given_values, dtype=data.draw(st.sampled_from(("f4", "f8"))))
+    places = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=8))
+    ranks, scores = _ranks(values, places)
+    for at, rank, score in zip(places, ranks, scores, strict=True):
+        assert score == values[at] or (math.isnan(score) and math.isnan(values[at]))
+        assert math.isnan(score) or rank == int((values > values[at]).sum()) + 1

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from holdfast.domain.chunk import SourceKind
 from holdfast.domain.traits import Trait
 from holdfast.storage import vectors as remembered
 from holdfast.storage.cache import Cache
@@ -24,7 +25,8 @@ def facts(chance: random.Random, count: int) -> list[ChunkFacts]:
     last = dict.fromkeys(("s1", "s2", "s3"), 0)
     while len(found) < count:
         if chance.random() < 0.3:
-            found.append(ChunkFacts(0, None, None, None, None, len(found), chance.randint(1, 9), chance.randint(0, 15)))
+            words, traits, kind = chance.randint(1, 9), chance.randint(0, 15), chance.choice(("record", "document"))
+            found.append(ChunkFacts(0, None, None, None, None, len(found), words, traits, kind))
             continue
         session = chance.choice(tuple(last))
         last[session] += chance.choice((1, 1, 1, 5))
@@ -54,6 +56,7 @@ def plain(catalogue: Catalogue) -> list[dict[str, Any]]:
             "message": message(of),
             "speaker": speaker(of),
             "time": float(catalogue.time[of]),
+            "kinds": [kind.value for kind in SourceKind if catalogue.of_kinds([kind])[at]],
             "user": bool(catalogue.is_user[of]),
             "asks": (bool(catalogue.ends_asking[of]), bool(catalogue.only_asks[of])),
             "own": (int(catalogue.words[at]), bool(catalogue.time_word[at]), bool(catalogue.standing_wish[at])),
@@ -81,6 +84,7 @@ def expected(given: Iterable[ChunkFacts]) -> list[dict[str, Any]]:
             "message": (fact.session, fact.sequence or 0),
             "speaker": whole.name if fact.session else KEPT,
             "time": whole.created_at / 1e6,
+            "kinds": [fact.kind],
             "user": whole.role == "user" or not fact.session,
             "asks": (bool(whole.traits & Trait.ENDS_ASKING), bool(whole.traits & Trait.ONLY_ASKS)),
             "own": (fact.words, bool(fact.traits & Trait.TIME_WORD), bool(fact.traits & Trait.STANDING_WISH)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from time import perf_counter
 
 import pytest
@@ -269,3 +270,9 @@ def test_counting_a_message_takes_microseconds() -> None:
     for _ in range(2000):
         estimate(text)
     assert (perf_counter() - start) / 2000 < 100e-6
+
+
+@given(st.text(st.characters(max_codepoint=0x7F)))
+def test_taking_a_space_with_what_follows_it_counts_the_same(text: str) -> None:
+    pieces = re.findall(r"[A-Za-z]{1,10}|['_][A-Za-z]{1,10}|[0-9]{1,3}|[!-/:-@\[-^`{-~]{1,3}|_+|\n+", text)
+    assert estimate(text) == (len(pieces) or bool(text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast import Config, Holdfast
+    from holdfast.providers.llm import Llm
 
 MEMORY = ":memory:"
 
@@ -51,21 +52,37 @@ def settings(args: Namespace) -> Config:
     return Config.load(args.config or os.environ.get("HOLDFAST_CONFIG") or None, env=os.environ)
 
 
-def opened(args: Namespace, *, creates: bool = False, needed: bool = False) -> Holdfast:
+def opened(
+    args: Namespace,
+    *,
+    creates: bool = False,
+    needed: bool = False,
+    config: Config | None = None,
+    llm: Llm | None = None,
+) -> Holdfast:
     """The store. A command that only reads makes none: where there is none it sees an empty one, and says so."""
     from holdfast import Holdfast
     from holdfast.domain.scope import DEFAULT_TENANT
 
-    where, config = location(args), settings(args)
+    where, config = location(args), _for_a_moment(settings(args)) if config is None else config
     if not creates and not is_store(where):
         if needed:
             raise missing(where)
         print(f"holdfast: note: there is no store at {where} yet", file=sys.stderr)
         where = MEMORY
     tenant = DEFAULT_TENANT if args.tenant is None else args.tenant
-    # A command is over too soon for work in the background; what it leaves is done by whoever stays.
-    config = replace(config, jobs=replace(config.jobs, worker=False))
-    return Holdfast.open(where, config=config, tenant=tenant)
+    return Holdfast.open(where, config=config, tenant=tenant, llm=llm)
+
+
+def _for_a_moment(config: Config) -> Config:
+    """A command is over too soon for work in the background; what it leaves is done by whoever stays."""
+    return everywhere(config, lambda own: replace(own, jobs=replace(own.jobs, worker=False)))
+
+
+def everywhere(config: Config, change: Callable[[Config], Config]) -> Config:
+    """A change of the settings and of every agent's own: they may not part where agents share a store."""
+    general = change(replace(config, agents={}))
+    return replace(general, agents={name: change(own) for name, own in config.agents.items()})
 
 
 def is_store(where: str) -> bool:

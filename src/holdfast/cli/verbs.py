@@ -173,7 +173,7 @@ def context_lines(context: Context) -> list[str]:
     lines = [f"{show.quantity(len(context.messages), 'message')}, about {context.tokens:,} tokens"]
     if context.sections:
         lines.append(f"sections: {', '.join(context.sections)}")
-    lines += _left_out(context.dropped)
+    lines += left_out(context.dropped)
     if context.text:
         lines += ["", *show.visible(context.text).split("\n")]
     if context.hits:
@@ -181,7 +181,7 @@ def context_lines(context: Context) -> list[str]:
     return [*lines, "", *message_lines(context.messages)]
 
 
-def _left_out(dropped: Sequence[Dropped]) -> list[str]:
+def left_out(dropped: Sequence[Dropped]) -> list[str]:
     """A few of each reason; --json has all of them."""
     reasons: dict[str, list[str]] = {}
     for entry in dropped:

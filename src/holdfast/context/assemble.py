@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 
 from holdfast.config import Context as Limits
 from holdfast.context.budget import allot
-from holdfast.context.material import Choice, Entry, Material, Section
+from holdfast.context.material import Entry, Material, Section
 from holdfast.context.quote import quoted_document
-from holdfast.context.relevant import passages, relevant
-from holdfast.context.sheet import OVER_BUDGET, Sheet
+from holdfast.context.relevant import Sifted, passages, sifted
+from holdfast.context.sheet import OVER_BUDGET, Sheet, text_of
 from holdfast.context.standing import standing
 from holdfast.domain.context import Context, Dropped
 from holdfast.domain.message import Message
@@ -37,11 +38,13 @@ def assemble(material: Material, limits: Limits, budget: int, count: TokenCounte
     What the summary tells is not told again in full then: its room is for what no summary tells.
     """
     desk = Desk(material, limits, budget, count, cost)
-    context = desk.lay(None, material.history)
     summary = material.summary if limits.show_summary else None
-    whole = len(context.messages) == material.message_count
-    if whole or summary is None or not summary.text.strip():
-        return context
+    if summary is not None and not summary.text.strip():
+        summary = None
+    if summary is None or len(material.history) >= material.message_count:  # else it is cut already
+        context = desk.lay(None, material.history)
+        if summary is None or len(context.messages) == material.message_count:
+            return context
     return desk.lay(summary, material.history if material.unsummarised is None else material.unsummarised)
 
 
@@ -53,29 +56,31 @@ class Desk:
         self._limits = limits
         self._budget = budget
         self._count = count
+        self._count_ours = cache(count)  # headings and days are the same again and again
         self._cost = cost
         self._standing = standing(material, limits, count)
         self._passages = passages(material, limits, count)
 
     def lay(self, summary: Summary | None, history: Sequence[Message]) -> Context:
-        room, most = self._budget - self._written(summary).tokens, self._limits.recent_messages
+        told, most = self._told(summary), self._limits.recent_messages
+        room = self._budget - self._begun(told).tokens
         messages = fit(history, self._for_messages(room, history), most, self._cost)
-        sheet, dropped = self._write(summary, messages)
+        sheet, dropped = self._write(told, messages)
         unused = self._budget - sheet.tokens - self._price(messages)
         more = fit(history, self._price(messages) + unused, most, self._cost)
         if len(more) > len(messages):  # what memory did not need is the conversation's again
             messages = more
-            sheet, dropped = self._write(summary, messages)
+            sheet, dropped = self._write(told, messages)
         return self._context(sheet, messages, [*self._older(summary, messages), *dropped])
 
     def _for_messages(self, room: int, history: Sequence[Message]) -> int:
         """Their share, all that memory leaves, and for the newest turn up to half: what was just said counts most."""
         limits = self._limits
-        hits = self._relevant(history)
+        hits = self._relevant(history).entries
         wants = {
             "messages": self._price(history),
             "standing": self._demand(self._standing.entries, room),
-            "hits": self._demand(hits.entries, room),
+            "hits": self._demand(hits, room),
         }
         shares = {"messages": limits.history_share, "standing": limits.standing_share}
         shares["hits"] = max(0.0, 1.0 - sum(shares.values()))
@@ -83,14 +88,14 @@ class Desk:
         least = sum(self._cost(history[at]) for turn in newest for step in turn for at in step)
         return max(allot(room, wants, shares)["messages"], min(least, room // 2), 1)
 
-    def _write(self, summary: Summary | None, messages: Sequence[Message]) -> tuple[Sheet, list[Dropped]]:
-        sheet = self._written(summary)
+    def _write(self, told: Entry | None, messages: Sequence[Message]) -> tuple[Sheet, list[Dropped]]:
+        sheet = self._begun(told)
         dropped = list(self._standing.dropped)
         room = self._budget - sheet.tokens - self._price(messages)
         sheet.fill(self._standing.entries, self._for_standing(room, messages), dropped)
         records = {entry.record for entry in sheet.taken if entry.record is not None}
         hits = self._relevant(messages, records)
-        dropped += hits.dropped
+        dropped += [Dropped(what(), reason) for what, reason in hits.left]
         sheet.fill(hits.entries, self._budget - sheet.tokens - self._price(messages), dropped)
         return sheet, dropped
 
@@ -98,25 +103,30 @@ class Desk:
         wanted = self._demand(self._standing.entries, room)
         if not wanted:
             return 0
-        hits = self._relevant(messages)
-        wants = {"standing": wanted, "hits": self._demand(hits.entries, room)}
+        hits = self._relevant(messages).entries
+        wants = {"standing": wanted, "hits": self._demand(hits, room)}
         share = self._limits.standing_share / max(1e-9, 1.0 - self._limits.history_share)
         return allot(room, wants, {"standing": share, "hits": max(0.0, 1.0 - share)})["standing"]
 
-    def _relevant(self, messages: Sequence[Message], records: Collection[str] = ()) -> Choice:
-        return relevant(self._passages, self._material, messages, records, self._limits)
+    def _relevant(self, messages: Sequence[Message], records: Collection[str] = ()) -> Sifted:
+        return sifted(self._passages, messages, records, self._limits)
 
-    def _written(self, summary: Summary | None) -> Sheet:
-        sheet = Sheet(self._count)
-        if summary is not None:
-            text = quoted_document(summary.text)
-            sheet.put(Entry(Section.SUMMARY, text, self._count(f"{text}\n"), lambda: "the summary"))
+    def _told(self, summary: Summary | None) -> Entry | None:
+        if summary is None:
+            return None
+        text = quoted_document(summary.text)
+        return Entry(Section.SUMMARY, text, self._count(f"{text}\n"), lambda: "the summary")
+
+    def _begun(self, told: Entry | None) -> Sheet:
+        sheet = Sheet(self._count_ours)
+        if told is not None:
+            sheet.put(told)
         return sheet
 
     def _context(self, sheet: Sheet, messages: Sequence[Message], dropped: list[Dropped]) -> Context:
         spoken = self._price(messages)
         # A tokenizer may spend more on the whole than on its lines; then the least important goes.
-        while (written := self._count(text := sheet.text())) + spoken > self._budget:
+        while (written := self._count(text := text_of(sections := sheet.sections()))) + spoken > self._budget:
             last = sheet.drop_last()
             if last is None:
                 break
@@ -125,7 +135,7 @@ class Desk:
             text,
             tuple(messages),
             written + spoken,
-            sheet.sections(),
+            sections,
             tuple(entry.hit for entry in sheet.taken if entry.hit is not None),
             (*self._material.failed, *dropped),
             tuple(dict.fromkeys(id for entry in sheet.taken if (id := entry.shows) is not None)),
@@ -143,7 +153,7 @@ class Desk:
 
     def _demand(self, entries: Sequence[Entry], room: int) -> int:
         """What the entries would cost, headings included, as far as it matters."""
-        sheet = Sheet(self._count)
+        sheet = Sheet(self._count_ours)
         for entry in entries:
             sheet.put(entry)
             if sheet.tokens > room:

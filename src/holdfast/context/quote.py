@@ -33,7 +33,8 @@ def quoted(text: str) -> str:
     """The text with every mark escaped that would be structure: headings, lists, rules, fences, tags, role headers."""
     if _PLAIN.fullmatch(text):
         return text
-    lines = _BLANK_LINES.sub("\n", _plain(text)).strip("\n")
+    # Without blank lines at its ends, too: a bullet of ours with nothing behind it would be a rule.
+    lines = _BLANK_LINES.sub("\n", f"\n{_plain(text)}\n").strip("\n")
     return _NUMBER.sub(r"\1\\", _BULLET.sub(r"\1\\", _MARKS.sub(r"\1\\", lines)))
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from holdfast.domain.record import Record
-from holdfast.storage.analysis import query_terms
+from holdfast.storage.analysis import shared_terms
 
 
-def coverage(question: Collection[int], record: Record) -> float:
+def coverage(question: frozenset[int], record: Record) -> float:
     """The share of the question's words that the record holds."""
     if not question:
         return 0.0
-    text = " ".join(filter(None, (record.key and record.key.replace("_", " "), record.title, record.content)))
-    return len(set(question) & set(query_terms(text))) / len(question)
+    text = record.content
+    if record.key or record.title:
+        text = f"{(record.key or '').replace('_', ' ')} {record.title or ''} {text}"
+    return shared_terms(question, text) / len(question)

@@ -30,11 +30,12 @@ _PROFILE = " "  # after the lines of a file, before records
 
 def standing(material: Material, limits: Limits, count: TokenCounter) -> Choice:
     """The most important first: a tight budget cuts from the end."""
-    own = [record for record in material.records if record.session_id in (None, material.session)]
-    own = [record for record in own if not _is_told(record, material.session)]
-    pinned = [record for record in own if record.pinned]
-    stated = [record for record in own if not record.pinned and _is_stated(record)]
-    others = [record for record in own if not record.pinned and not _is_stated(record)]
+    pinned: list[Record] = []
+    stated: list[Record] = []
+    others: list[Record] = []
+    for record in material.records:
+        if record.session_id in (None, material.session) and not _is_told(record, material.session):
+            (pinned if record.pinned else stated if _is_stated(record) else others).append(record)
     worth = _relevance(material, stated + others)
     chosen = Choice([], [])
     if limits.show_long_term:
@@ -191,4 +192,4 @@ def _what_line(name: str, line: str) -> str:
 
 
 def _day(moment: datetime | None) -> str:
-    return _LONG_AGO if moment is None else f"{moment:%Y-%m-%d}"
+    return _LONG_AGO if moment is None else moment.date().isoformat()

@@ -16,8 +16,9 @@ from functools import cache
 TokenCounter = Callable[[str], int]
 
 # Longer words fall into pieces of about ten letters, longer numbers of three digits; 's and _name stay whole. ASCII is
-# most text and is counted at every append, so it has a pattern of its own.
-_ASCII = re.compile(r"[A-Za-z]{1,10}|['_][A-Za-z]{1,10}|[0-9]{1,3}|[!-/:-@\[-^`{-~]{1,3}|_+|\n+")
+# most text and is counted at every append, so it has a pattern of its own. A space counts nothing, but is quicker taken
+# with what follows it than passed over.
+_ASCII = re.compile(r" ?(?:[A-Za-z]{1,10}|['_][A-Za-z]{1,10}|[0-9]{1,3}|[!-/:-@\[-^`{-~]{1,3}|_+|\n+)")
 
 _OTHER_SHARE = 1.0
 # Tokens a character, from each code point on. Marks that change the letter or the picture before them are among theirs.

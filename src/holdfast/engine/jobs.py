@@ -35,12 +35,12 @@ class Jobs(Face):
             offset=checked_number(offset, "offset"),
         )
         now = self._now()
-        return self._read(lambda tx: tx.jobs.find(self._tenant, query, now))
+        return self._read(lambda tx: tx.jobs.find(self._scope(), query, now))
 
     def retry_jobs(self, ids: Iterable[int] | None = None, kind: str | None = None) -> int:
         """Let jobs that were laid aside be tried anew: these, those of a kind, or all. Answers how many."""
         chosen, name, now = None if ids is None else _ids(ids), optional_name(kind, "kind"), self._now()
-        count = self._write(lambda tx: tx.jobs.retry(self._tenant, chosen, name, now))
+        count = self._write(lambda tx: tx.jobs.retry(self._scope(), chosen, name, now))
         if count:
             self._runtime.wake_worker()
         return count
@@ -48,7 +48,7 @@ class Jobs(Face):
     def drop_jobs(self, ids: Iterable[int]) -> int:
         """Remove jobs that were laid aside; any other is left alone. Answers how many."""
         chosen = _ids(ids)
-        return self._write(lambda tx: tx.jobs.drop(self._tenant, chosen))
+        return self._write(lambda tx: tx.jobs.drop(self._scope(), chosen))
 
 
 def _ids(values: Iterable[int]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.config import Search as SearchConfig
@@ -49,14 +49,43 @@ class Search:
     skill: str | None = None
 
 
-def search(tx: Tx, space: Space, wanted: Search) -> list[Hit]:
-    """The best chunks for the question, or nothing when nothing stored is about it."""
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a space has for a question, whichever of its chunks are then asked for, inside one transaction."""
+
+    catalogue: Catalogue
+    signals: Signals
+
+
+Known = dict[Space, Looked | None]
+
+
+def search(tx: Tx, space: Space, wanted: Search, known: Known | None = None) -> list[Hit]:
+    """The best chunks for the question, or nothing when nothing stored is about it.
+
+    What is ``known`` of the spaces spares whoever asks the same question again in the same transaction a second look.
+    """
+    known = {} if known is None else known
+    if space not in known:
+        known[space] = _look(tx, space, wanted)
+    return _chosen(tx, space, known[space], wanted)
+
+
+def _look(tx: Tx, space: Space, wanted: Search) -> Looked | None:
+    """None for a space without anything to find, which costs next to nothing."""
     catalogue = tx.chunks.catalogue(space)
     if catalogue is None or not catalogue.chunks or not (wanted.question.terms or wanted.meaning):
+        return None
+    return Looked(catalogue, _signals(tx, space, catalogue, wanted))
+
+
+def _chosen(tx: Tx, space: Space, looked: Looked | None, wanted: Search) -> list[Hit]:
+    """The best of the chunks the query leaves."""
+    if looked is None:
         return []
     from holdfast.recall.rank import rank  # late: it brings numpy
 
-    signals = _signals(tx, space, catalogue, wanted)
+    catalogue, signals = looked.catalogue, looked.signals
     first, last = from_seconds(float(catalogue.time.min())), from_seconds(float(catalogue.time.max()))
     ranked = rank(
         catalogue,
@@ -68,9 +97,9 @@ def search(tx: Tx, space: Space, wanted: Search) -> list[Hit]:
     )
     found = _current(tx, space, catalogue, ranked, wanted)
     if wanted.recipe.worth is None:
-        hits = [_hit(stored, at, ranked) for at, stored in islice(found, wanted.k)]
+        hits = _hits(list(islice(found, wanted.k)), ranked)
     else:
-        hits = _by_worth(tx, space, [_hit(stored, at, ranked) for at, stored in found], wanted.recipe.worth, wanted)
+        hits = _by_worth(tx, space, _hits(list(found), ranked), wanted.recipe.worth, wanted)
     return [_beside(tx, space, hit, wanted.neighbours) for hit in hits] if wanted.neighbours else hits
 
 
@@ -123,6 +152,11 @@ def _placed(catalogue: Catalogue, by_ordinal: Array) -> Array:
 def _allowed(tx: Tx, space: Space, catalogue: Catalogue, query: ChunkQuery, now: datetime) -> Array | None:
     import numpy as np
 
+    if query.kinds and query == ChunkQuery(kinds=query.kinds):
+        # The catalogue knows: no need to look at every row of the space.
+        of_kind = catalogue.of_kinds(query.kinds)
+        true = _allowed(tx, space, catalogue, ChunkQuery(), now)
+        return of_kind if true is None else of_kind & true
     ordinals = tx.chunks.allowed(space, query)
     if query.as_of is not None:
         return None if ordinals is None else np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
@@ -130,7 +164,7 @@ def _allowed(tx: Tx, space: Space, catalogue: Catalogue, query: ChunkQuery, now:
     untrue = tx.chunks.untrue(space, now)
     if ordinals is None and not untrue:
         return None
-    true: Array = np.isin(catalogue.ordinals, np.asarray(untrue, dtype=np.int64), invert=True)
+    true = np.isin(catalogue.ordinals, np.asarray(untrue, dtype=np.int64), invert=True)
     return true if ordinals is None else true & np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
 
 
@@ -139,22 +173,37 @@ def _current(
 ) -> Iterator[tuple[int, Stored]]:
     """The ranked chunks that are there and true, with their place in the ranking."""
     ordinals = catalogue.ordinals[ranked.positions].tolist()
-    for start in range(0, len(ordinals), _PAGE):
-        page = ordinals[start : start + _PAGE]
+    # Nearly all are there and true: the first page is as many as are wanted.
+    starts = [0, *range(wanted.k, len(ordinals), _PAGE)] if ordinals else []
+    for start, end in pairwise([*starts, len(ordinals)]):
+        page = ordinals[start:end]
         stored = tx.chunks.read(space, page, wanted.query.as_of, wanted.now)
         for at, ordinal in enumerate(page, start):
             if ordinal in stored:
                 yield at, stored[ordinal]
 
 
-def _hit(stored: Stored, at: int, ranked: Ranked) -> Hit:
+def _hits(found: Sequence[tuple[int, Stored]], ranked: Ranked) -> list[Hit]:
     """With every signal that had a say: its score, and where it alone would have put the chunk."""
-    signals = {
-        name: Signal(int((values > values[at]).sum()) + 1, float(values[at]))
-        for name, values in ranked.parts.items()
-        if values[at] == values[at]
-    }
-    return Hit(stored.text, float(ranked.scores[at]), signals, stored.source, stored.metadata)
+    places = [at for at, _ in found]
+    scores = ranked.scores[places].tolist()
+    signals: list[dict[str, Signal]] = [{} for _ in found]
+    for name, values in ranked.parts.items():
+        for mine, rank, value in zip(signals, *_ranks(values, places), strict=True):
+            if value == value:  # noqa: PLR0124 - NaN: it had no say
+                mine[name] = Signal(rank, value)
+    return [
+        Hit(stored.text, score, mine, stored.source, stored.metadata)
+        for (_, stored), score, mine in zip(found, scores, signals, strict=True)
+    ]
+
+
+def _ranks(values: Array, places: Sequence[int]) -> tuple[list[int], list[float]]:
+    """One more than there are better ones, and the values themselves."""
+    import numpy as np
+
+    known, asked = np.sort(values[~np.isnan(values)]), values[places].astype(float)
+    return (len(known) - np.searchsorted(known, asked, side="right") + 1).tolist(), asked.tolist()
 
 
 def _by_worth(tx: Tx, space: Space, hits: Sequence[Hit], recipe: RecordRecipe, wanted: Search) -> list[Hit]:

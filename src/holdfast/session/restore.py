@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from holdfast.domain.message import Message, Role
 from holdfast.domain.scope import Scope
 from holdfast.domain.turns import Cost, Room, estimated, fit, steps_of
 from holdfast.errors import BudgetTooSmall
 from holdfast.storage.base import Tx
 
+Recent = Callable[[int, int | None], list[Message]]
+
 _PAGE = 64
+_TURN = 12
 
 
 def restore(
     tx: Tx, scope: Scope, max_tokens: int, max_messages: int | None = None, cost: Cost = estimated, after: int = 0
 ) -> list[Message]:
     """Only those ``after`` that sequence, and the latest user message all the same."""
+    return newest(partial(tx.messages.recent, scope), max_tokens, max_messages, cost, after)
+
+
+def newest(
+    recent: Recent, max_tokens: int, max_messages: int | None = None, cost: Cost = estimated, after: int = 0
+) -> list[Message]:
+    """The same from whatever gives so many of the newest messages, or of those before a sequence."""
     if max_tokens < 1:
         raise BudgetTooSmall(f"max_tokens must be at least 1, not {max_tokens}")
     found: list[Message] = []
-    size, before = _PAGE, None
+    # A little more than may be kept, so that the turn it begins in is mostly there.
+    size, before = _PAGE if max_messages is None else min(_PAGE, max_messages + _TURN), None
     while True:
-        page = tx.messages.recent(scope, size, before)
+        page = recent(size, before)
         found = page + found
         crossed = bool(page) and page[0].sequence <= after and any(message.role is Role.USER for message in found)
         if len(page) < size or crossed:

@@ -245,11 +245,13 @@ class Jobs(Protocol):
     def finish(self, job: Job, again: datetime | None = None) -> None:
         """The job's effect is in this transaction: with it the job is done, or comes again. Raises LeaseLost."""
 
-    def find(self, tenant: str, query: JobQuery, now: datetime) -> list[JobInfo]: ...
-    def retry(self, tenant: str, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
+    def find(self, scope: Scope, query: JobQuery, now: datetime) -> list[JobInfo]:
+        """A whole tenant's, here and below: a narrower scope is refused."""
+
+    def retry(self, scope: Scope, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
         """Let those that were laid aside be tried anew."""
 
-    def drop(self, tenant: str, ids: Sequence[int]) -> int:
+    def drop(self, scope: Scope, ids: Sequence[int]) -> int:
         """Remove those that were laid aside."""
 
 

@@ -6,10 +6,11 @@ then found by comparing the ordinals.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast.domain.chunk import SourceKind
 from holdfast.domain.traits import Trait
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ else:
 KEPT = -2
 # Before the first message of a session, and after its last: whoever looks there finds a zero at the end of an array.
 NONE = -1
+_KINDS = {kind.value: number for number, kind in enumerate(SourceKind)}
 
 
 class ChunkFacts(NamedTuple):
@@ -36,6 +38,7 @@ class ChunkFacts(NamedTuple):
     created_at: int
     words: int
     traits: int
+    kind: str = SourceKind.MESSAGE.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Catalogue:
     standing_wish: Array
     session: Array
     sequence: Array
+    kind: Array
     is_user: Array
     speaker: Array
     time: Array
@@ -85,6 +89,13 @@ class Catalogue:
     @property
     def last_ordinal(self) -> int:
         return int(self.ordinals[-1]) if self.chunks else -1
+
+    def of_kinds(self, kinds: Iterable[SourceKind]) -> Array:
+        """Marks the chunks of these kinds."""
+        import numpy as np
+
+        marked: Array = np.isin(self.kind, [_KINDS[kind.value] for kind in kinds])[self.message]
+        return marked
 
     def before(self, ordinal: int) -> Catalogue:
         """Only the chunks below this ordinal. Messages stay, at worst as some that nothing points to."""
@@ -126,6 +137,7 @@ _TYPES = {
     "standing_wish": "?",
     "session": "i4",
     "sequence": "i8",
+    "kind": "i1",
     "is_user": "?",
     "speaker": "i4",
     "time": "f8",
@@ -215,6 +227,7 @@ class _Growth:
         rows, said = self._rows, fact.session is not None
         rows["session"].append(session)
         rows["sequence"].append(sequence)
+        rows["kind"].append(_KINDS[fact.kind])
         rows["is_user"].append(fact.role == "user" or not said)
         rows["speaker"].append(self._speaker(fact.name) if said else KEPT)
         rows["time"].append(fact.created_at / 1e6)

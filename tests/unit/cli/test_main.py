@@ -13,7 +13,7 @@ from holdfast import Holdfast, __version__
 from holdfast.cli.main import build_parser
 
 COMMANDS = (
-    *("remember", "recall", "context", "forget", "sessions", "records"),
+    *("chat", "remember", "recall", "context", "forget", "sessions", "records"),
     *("import", "backup", "copy", "doctor", "demo", "bench"),
 )
 

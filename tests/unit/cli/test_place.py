@@ -104,3 +104,10 @@ def test_somebody_else_s_database_is_left_alone(run, data):
     raw.close()
     done = run("remember", "x", "--user", "a", "--json")
     assert (done.status, done.error["code"]) == (1, "store_corrupt")
+
+
+def test_agents_with_settings_of_their_own_are_no_hindrance(run, tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text("[agents.coder.context]\nmax_tokens = 777\n")
+    assert run("remember", "x", "--user", "a", "--config", str(file)).status == 0
+    assert run("records", "--config", str(file)).status == 0

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config import Context as Limits
+from holdfast.context.assemble import Desk, assemble
+from holdfast.context.material import Material
 from holdfast.domain.context import Context
 from holdfast.domain.message import Message, ToolCall
 from holdfast.domain.record import Layer, Origin
 from holdfast.domain.scope import Level
 from holdfast.domain.session import Summary
 from holdfast.domain.tokens import estimate
+from holdfast.domain.turns import estimated
 from tests.unit.context.parts import ELSEWHERE, HERE, NOW, built, headings, hit, items, record, record_hit, said
 
 
@@ -377,3 +380,27 @@ def test_everything_left_out_says_so() -> None:
     )
     assert [found.text for found in context.hits] == ["short"]
     assert reasons(context, "long long") == reasons(context, "kept kept") == ["over the token budget"]
+
+
+@given(
+    st.integers(20, 600),
+    st.integers(0, 25),
+    st.integers(0, 40),
+    st.integers(0, 30),
+    st.sampled_from(("", "sum " * 5, "sum " * 80)),
+)
+def test_a_history_that_is_cut_already_is_laid_out_once_with_the_same_outcome(
+    budget: int, spoken: int, older: int, told: int, text: str
+) -> None:
+    history = said(*(f"message {at} " + "word " * (at % 7) for at in range(spoken)))
+    hits = tuple(hit(f"evidence {at} " + "word " * (at % 5), at) for at in range(12))
+    records = tuple(record(f"r{at}", f"fact {at} evidence") for at in range(9))
+    summary = Summary(text, 1, told, told, NOW)
+    material = Material(
+        HERE, NOW, "evidence", history, spoken + older, summary, history[told:], records=records, hits=hits
+    )
+    desk = Desk(material, Limits(), budget, estimate, estimated)
+    expected = desk.lay(None, history)
+    if len(expected.messages) != material.message_count and text.strip():
+        expected = desk.lay(summary, history[told:])
+    assert assemble(material, Limits(), budget, estimate, estimated) == expected

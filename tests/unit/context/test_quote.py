@@ -191,6 +191,7 @@ ORDER = """# Memory
 
 
 @given(hostile.filter(str.strip), hostile.filter(str.strip))
+@example(" \r0", "\x08")
 def test_whatever_memory_says_the_structure_is_ours(text: str, name: str) -> None:
     context = everything(text, name)
     found = headings(context.text)

@@ -140,6 +140,9 @@ class PostgresDb:
     def numbers(self, values: Sequence[int]) -> list[int]:
         return list(values)
 
+    def texts(self, values: Sequence[str]) -> list[str]:
+        return list(values)
+
     def pack_vector(self, values: Sequence[float]) -> str:
         return "[" + ",".join(map(repr, values)) + "]"
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from holdfast.storage.vectors import Nearness
 
 
+_MESSAGE = SourceKind.MESSAGE.value
+
+
 class SqlChunks:
     def __init__(self, db: Db, caches: Caches) -> None:
         self._db = db
@@ -272,18 +275,23 @@ def _chunk_filters(query: ChunkQuery) -> tuple[str, dict[str, Any]]:
 
 def _is_current(chunk: Row, now: int) -> bool:
     valid_from, valid_to, superseded_by, expires_at = chunk[12:16]
-    begun = valid_from is None or valid_from <= now
+    if valid_from is None:
+        return True  # no record's
+    begun = valid_from <= now
     ended = any(end is not None and end <= now for end in (valid_to, expires_at))
     return begun and not ended and superseded_by is None
 
 
 def _stored(chunk: Row) -> Stored:
     _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, about_record = chunk[:12]
+    if kind == _MESSAGE:
+        said = Source(SourceKind.MESSAGE, session_id, from_micros(created_at), session_id, first, last, role, name)
+        return Stored(text, said, {})
     *_, layer, type_, key, uri, title, about_document = chunk
-    of_document = kind == SourceKind.DOCUMENT.value
+    of_document = document_id is not None
     source = Source(
-        kind=SourceKind(kind),
-        id=record_id or document_id or session_id,
+        kind=SourceKind.DOCUMENT if of_document else SourceKind.RECORD,
+        id=document_id if of_document else record_id,
         created_at=from_micros(created_at),
         session_id=session_id,
         first_sequence=None if of_document else first,
@@ -294,10 +302,9 @@ def _stored(chunk: Row) -> Stored:
         offset=first if of_document else None,
         end_offset=last if of_document else None,
     )
-    about: dict[str, Any] = {}
     if of_document:
         about = {**json.loads(about_document), "uri": uri} | ({"title": title} if title else {})
-    elif kind == SourceKind.RECORD.value:
+    else:
         about = {**json.loads(about_record), "layer": layer, "type": type_} | ({"key": key} if key else {})
     return Stored(text, source, about)
 

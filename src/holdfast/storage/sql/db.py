@@ -33,6 +33,9 @@ class Db(Protocol):
     def numbers(self, values: Sequence[int]) -> Any:
         """A list of whole numbers as this driver passes it for ``:name[]``."""
 
+    def texts(self, values: Sequence[str]) -> Any:
+        """The same of texts."""
+
     def pack_vector(self, values: Sequence[float]) -> Any: ...
     def unpack_vector(self, stored: Any) -> tuple[float, ...]: ...
     def matrix(self, stored: Sequence[Any]) -> Array:

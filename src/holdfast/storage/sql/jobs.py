@@ -13,9 +13,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from holdfast.domain.job import Job, JobInfo, JobQuery, JobState
-from holdfast.domain.scope import Level, Space
+from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
-from holdfast.errors import LeaseLost
+from holdfast.errors import InvalidInput, LeaseLost
 from holdfast.storage.sql.db import Db, Params, Row
 
 _MAX_ERROR = 500
@@ -40,17 +40,17 @@ class SqlJobs:
         if not finish(self._db, job, again):
             raise LeaseLost(f"the lease of the job {job.id} ({job.kind}) ran out and somebody else has taken it")
 
-    def find(self, tenant: str, query: JobQuery, now: datetime) -> list[JobInfo]:
+    def find(self, scope: Scope, query: JobQuery, now: datetime) -> list[JobInfo]:
         where = [] if query.state is None else [_STATES[query.state]]
         where += [] if query.kind is None else ["kind = :kind"]
-        params = {"tenant": tenant, "kind": query.kind, "now": to_micros(now)}
+        params = {"tenant": _tenant(scope), "kind": query.kind, "now": to_micros(now)}
         page = {"limit": query.limit, "offset": query.offset}
         rows = self._db.all("jobs.find", {**params, **page}, where=" AND ".join(where))
         return [_info(row, now) for row in rows]
 
-    def retry(self, tenant: str, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
+    def retry(self, scope: Scope, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
         params = {
-            "tenant": tenant,
+            "tenant": _tenant(scope),
             "ids": self._db.numbers(ids or ()),
             "any_id": int(ids is None),
             "kind": kind or "",
@@ -59,8 +59,15 @@ class SqlJobs:
         }
         return self._db.run("jobs.retry", params)
 
-    def drop(self, tenant: str, ids: Sequence[int]) -> int:
-        return self._db.run("jobs.drop", {"tenant": tenant, "ids": self._db.numbers(ids)})
+    def drop(self, scope: Scope, ids: Sequence[int]) -> int:
+        return self._db.run("jobs.drop", {"tenant": _tenant(scope), "ids": self._db.numbers(ids)})
+
+
+def _tenant(scope: Scope) -> str:
+    """A row has no column for a user: narrowing must not be left out in silence."""
+    if scope != Scope(scope.tenant):
+        raise InvalidInput("jobs are looked at by tenant: leave out user, agent and session")
+    return scope.tenant
 
 
 def ask(db: Db, space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:

@@ -12,6 +12,9 @@ SELECT s.id, s.next_ordinal, s.merged_ordinal, s.chunk_count, s.word_count, s.re
     (SELECT value FROM properties WHERE name = 'model')
 FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner {order}
 
+-- name: spaces.number
+SELECT id FROM spaces WHERE tenant = :tenant AND level = :level AND owner = :owner
+
 -- name: spaces.advance
 UPDATE spaces
 SET next_ordinal = :next_ordinal, merged_ordinal = :merged_ordinal, chunk_count = :chunk_count,
@@ -157,6 +160,18 @@ SELECT r.id, r.tenant, r.level, r.user_id, r.agent, r.session_id, r.layer, r.typ
     r.subject, r.attribute, r.value, r.polarity, r.said, r.archived_at, r.inputs
 FROM records r WHERE {where} {order}
 
+-- name: records.layers
+SELECT r.id, r.layer FROM records r WHERE {where} AND r.key IS NULL AND r.pinned = 0
+ORDER BY r.updated_at DESC, r.id DESC LIMIT :page
+
+-- name: records.newest
+-- Of those with a key, and of each layer, pinned ones apart.
+SELECT p.id FROM (
+    SELECT r.id, row_number() OVER (PARTITION BY r.pinned, CASE WHEN r.key IS NULL THEN r.layer ELSE '' END
+        ORDER BY r.updated_at DESC, r.id DESC) AS place, CASE WHEN r.key IS NULL THEN :each ELSE :keyed END AS most
+    FROM records r WHERE {where}) p
+WHERE p.place <= p.most
+
 -- name: records.count
 SELECT count(*) FROM records r WHERE {where}
 
@@ -266,7 +281,7 @@ SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE session_id = 
 SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE record_id = :record AND space_id = :space_id ORDER BY id
 
 -- name: chunks.catalogue
-SELECT id, session_id, first_sequence, role, name, created_at, word_count, traits FROM chunks
+SELECT id, session_id, first_sequence, role, name, created_at, word_count, traits, kind FROM chunks
 WHERE id >= :low AND id < :high ORDER BY id
 
 -- name: chunks.ids

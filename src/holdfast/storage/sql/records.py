@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from holdfast.domain.record import Record, RecordQuery
-from holdfast.domain.scope import Home, Scope, Space
+from holdfast.domain.record import Layer, Record, RecordQuery
+from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.times import to_micros
 from holdfast.storage.sql.chunks import SqlChunks, space_params
 from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.filters import record_filters
 from holdfast.storage.sql.rows import micros, record_body, record_from, record_from_body, record_params
 
+_PAGE = 160  # of a user's newest records, looked at before any are ranked
+_IN_SPACE = "+r.space_id = :space_id"  # the plus: by another index than the space's
 # What the engine keeps for itself under a key of its own, such as a profile, is no memory that anybody saved.
 _LISTED = "(r.key IS NULL OR substr(r.key, 1, 9) <> 'internal_')"
 
@@ -44,13 +46,9 @@ def current_at(now: datetime) -> tuple[list[str], dict[str, Any]]:
     return clauses, {"moment": to_micros(now)}
 
 
-_IN_SPACE = (
+_OF_SPACE = (
     "r.space_id = (SELECT s.id FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner)"
 )
-
-
-def _named(params: Iterable[str]) -> str:
-    return ", ".join(f":{name}" for name in params) or "''"
 
 
 class SqlRecords:
@@ -121,25 +119,41 @@ class SqlRecords:
     def standing(
         self, space: Space, session: str, keyed: int, each: int, ids: Sequence[str], now: datetime
     ) -> list[Record]:
+        found = self._db.one("spaces.number", space_params(space))
+        if found is None:
+            return []
         clauses, params = current_at(now)
-        clauses += [
-            _IN_SPACE,
-            "(r.session_id IS NULL OR r.session_id = :session)",
-        ]
-        params |= {"tenant": space.tenant, "level": space.level.value, "owner": space.owner}
-        params |= {"session": session, "keyed": keyed, "each": each} | {f"id_{at}": id_ for at, id_ in enumerate(ids)}
-        where = " AND ".join(clauses)
-        newest = (
-            "SELECT p.id FROM (SELECT r.id, row_number() OVER"
-            " (PARTITION BY r.pinned, CASE WHEN r.key IS NULL THEN r.layer ELSE '' END"
-            " ORDER BY r.updated_at DESC, r.id DESC) AS place,"
-            " CASE WHEN r.key IS NULL THEN :each ELSE :keyed END AS most"
-            f" FROM records r WHERE {where}) p WHERE p.place <= p.most"
+        where = " AND ".join([*clauses, "(r.session_id IS NULL OR r.session_id = :session)"])
+        params |= {"space_id": found[0], "session": session, "keyed": keyed, "each": each}
+        chosen = {*ids, *(self._newest(space, where, params, each) if keyed or each else ())}
+        rows = self._db.all(
+            "records.select",
+            {**params, "ids": self._db.texts(sorted(chosen))},
+            where=f"{where} AND {_IN_SPACE} AND r.id IN :ids[]",
+            order="ORDER BY r.updated_at DESC, r.id DESC",
         )
-        named = "".join(f", :id_{at}" for at in range(len(ids)))
-        chosen = f"{where} AND (r.id IN ({newest}) OR r.id IN (''{named}))"
-        order = "ORDER BY r.updated_at DESC, r.id DESC"
-        return [record_from(row) for row in self._db.all("records.select", params, where=chosen, order=order)]
+        return [record_from(row) for row in rows]
+
+    def _newest(self, space: Space, where: str, params: dict[str, Any], each: int) -> set[str]:
+        """Their ids. A layer that a user's newest records fill is done with those, and is not ranked."""
+        layers: dict[str, list[str]] = {layer.value: [] for layer in Layer}
+        done: dict[str, str] = {}
+        if space.level is Level.USER:
+            page = self._db.all(
+                "records.layers",
+                {**params, "tenant": space.tenant, "user": space.owner, "page": _PAGE},
+                where=f"{where} AND {_IN_SPACE} AND r.tenant = :tenant AND r.user_id = :user",
+            )
+            for id_, layer in page:
+                layers[layer].append(id_)
+            done = {f"done_{name}": name for name in layers if len(layers[name]) >= each or len(page) < _PAGE}
+        others = f"r.layer NOT IN ({', '.join(f':{name}' for name in done)})" if done else "TRUE"
+        ranked = self._db.all(
+            "records.newest",
+            params | done,
+            where=f"{where} AND r.space_id = :space_id AND (r.pinned = 1 OR r.key IS NOT NULL OR {others})",
+        )
+        return {id_ for (id_,) in ranked} | {id_ for layer in done.values() for id_ in layers[layer][:each]}
 
     def _as_of(self, scope: Scope, query: RecordQuery, as_of: datetime) -> list[Record]:
         """Every record as it read at that moment, if it was true then; judged by the version of that time."""
@@ -155,8 +169,7 @@ class SqlRecords:
         return self._of_space(space, " AND ".join(clauses), params)
 
     def some(self, space: Space, ids: Sequence[str]) -> list[Record]:
-        params = {f"id_{at}": id_ for at, id_ in enumerate(ids)}
-        return self._of_space(space, f"r.id IN ({_named(params)})", params) if params else []
+        return self._of_space(space, "r.id IN :ids[]", {"ids": self._db.texts(ids)}) if ids else []
 
     def same(self, space: Space, fingerprint: str) -> list[Record]:
         return self._of_space(space, "r.fingerprint = :fingerprint", {"fingerprint": fingerprint})
@@ -166,9 +179,8 @@ class SqlRecords:
         return self._of_space(space, clause, {"subject": subject, "attribute": attribute})
 
     def made_from(self, space: Space, ids: Sequence[str]) -> list[Record]:
-        params = {f"id_{at}": id_ for at, id_ in enumerate(ids)}
-        clause = f"r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.input_id IN ({_named(params)}))"
-        return self._of_space(space, clause, params)
+        clause = "r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.input_id IN :ids[])"
+        return self._of_space(space, clause, {"ids": self._db.texts(ids)}) if ids else []
 
     def unused_since(
         self, space: Space, moment: datetime, limit: int, after: tuple[datetime, str] | None = None
@@ -187,7 +199,7 @@ class SqlRecords:
         return self._of_space(space, "r.archived_at < :moment", {"moment": to_micros(moment)}, limit)
 
     def _of_space(self, space: Space, clause: str, params: dict[str, Any], limit: int | None = None) -> list[Record]:
-        where = f"{_IN_SPACE} AND {clause}"
+        where = f"{_OF_SPACE} AND {clause}"
         order = "ORDER BY r.updated_at DESC, r.id DESC"
         if limit is not None:
             order = "ORDER BY r.updated_at, r.id LIMIT :limit"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from holdfast.domain.document import Document
@@ -148,6 +149,11 @@ _LATER = {
 }
 
 
+# By what is stored: quicker than asking the enumerations, which adds up over the records of a context.
+_LEVELS, _LAYERS = {level.value: level for level in Level}, {layer.value: layer for layer in Layer}
+_TYPES, _ORIGINS = {type_.value: type_ for type_ in RecordType}, {origin.value: origin for origin in Origin}
+
+
 def record_body(record: Record) -> str:
     params = record_params(record)
     return to_json([params[column] for column in RECORD_COLUMNS])
@@ -160,42 +166,51 @@ def record_from_body(body: str) -> Record:
 
 
 def record_from(row: Row) -> Record:
-    value = dict(zip(RECORD_COLUMNS, row, strict=True))
-    session_id, sequences, speaker, sentence = json.loads(value["source"])
+    """Every context reads a hundred and more: most have no tags, references or metadata, and say no source."""
+    (id_, tenant, level, user, agent, session, layer, type_, key, title, content, tags, metadata, confidence, salience,
+     refs, fingerprint, source, origin, created_at, updated_at, last_used_at, uses, valid_from, valid_to, superseded_by,
+     expires_at, pinned, version, subject, attribute, value, polarity, said, archived_at, inputs) = row  # fmt: skip
+    created = from_micros(created_at)
     return Record(
-        id=value["id"],
-        home=Home(Scope(value["tenant"], value["user"], value["agent"], value["session"]), Level(value["level"])),
-        layer=Layer(value["layer"]),
-        type=RecordType(value["type"]),
-        content=value["content"],
-        key=value["key"],
-        title=value["title"],
-        tags=tuple(json.loads(value["tags"])),
-        metadata=json.loads(value["metadata"]),
-        confidence=value["confidence"],
-        salience=value["salience"],
-        references=tuple(json.loads(value["refs"])),
-        fingerprint=value["fingerprint"],
-        source=RecordSource(session_id, tuple(sequences), speaker, sentence),
-        origin=Origin(value["origin"]),
-        created_at=from_micros(value["created_at"]),
-        updated_at=from_micros(value["updated_at"]),
-        last_used_at=moment(value["last_used_at"]),
-        uses=value["uses"],
-        valid_from=from_micros(value["valid_from"]),
-        valid_to=moment(value["valid_to"]),
-        superseded_by=value["superseded_by"],
-        expires_at=moment(value["expires_at"]),
-        pinned=bool(value["pinned"]),
-        version=value["version"],
-        subject=value["subject"],
-        attribute=value["attribute"],
-        value=value["value"],
-        polarity=bool(value["polarity"]),
-        said=value["said"],
-        archived_at=moment(value["archived_at"]),
-        inputs=() if value["inputs"] is None else tuple(json.loads(value["inputs"])),
+        id=id_,
+        home=Home(Scope(tenant, user, agent, session), _LEVELS[level]),
+        layer=_LAYERS[layer],
+        type=_TYPES[type_],
+        content=content,
+        key=key,
+        title=title,
+        tags=() if tags == "[]" else tuple(json.loads(tags)),
+        metadata={} if metadata == "{}" else json.loads(metadata),
+        confidence=confidence,
+        salience=salience,
+        references=() if refs == "[]" else tuple(json.loads(refs)),
+        fingerprint=fingerprint,
+        source=_source_from(source),
+        origin=_ORIGINS[origin],
+        created_at=created,
+        updated_at=created if updated_at == created_at else from_micros(updated_at),
+        last_used_at=moment(last_used_at),
+        uses=uses,
+        valid_from=created if valid_from == created_at else from_micros(valid_from),
+        valid_to=moment(valid_to),
+        superseded_by=superseded_by,
+        expires_at=moment(expires_at),
+        pinned=bool(pinned),
+        version=version,
+        subject=subject,
+        attribute=attribute,
+        value=value,
+        polarity=bool(polarity),
+        said=said,
+        archived_at=moment(archived_at),
+        inputs=() if inputs is None else tuple(json.loads(inputs)),
     )
+
+
+@lru_cache(maxsize=64)
+def _source_from(source: str) -> RecordSource:
+    session_id, sequences, speaker, sentence = json.loads(source)
+    return RecordSource(session_id, tuple(sequences), speaker, sentence)
 
 
 def document_params(document: Document) -> dict[str, Any]:

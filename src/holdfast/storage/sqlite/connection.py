@@ -125,6 +125,9 @@ class SqliteDb:
     def numbers(self, values: Sequence[int]) -> str:
         return json.dumps(list(values))
 
+    def texts(self, values: Sequence[str]) -> str:
+        return json.dumps(list(values))
+
     def pack_vector(self, values: Sequence[float]) -> bytes:
         return struct.pack(f"<{len(values)}f", *values)
 

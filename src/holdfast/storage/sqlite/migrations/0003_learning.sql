@@ -25,3 +25,7 @@ CREATE TABLE cursors (
     sequence BIGINT NOT NULL,
     PRIMARY KEY (session_id, name)
 );
+
+-- By kind: many jobs of one kind are no way to go through for one of another.
+DROP INDEX jobs_due;
+CREATE INDEX jobs_due ON jobs (kind, dead, run_at, id);

@@ -1,0 +1,182 @@
+"""What makes a context quick changes nothing in it: each short way beside the long one, on every backend."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, Record
+from holdfast.domain.chunk import ChunkQuery, SourceKind
+from holdfast.domain.scope import Level, Space
+from holdfast.recall import recipes, search
+from holdfast.recall.question import Question
+from holdfast.storage.sql import records as sql_records
+from tests.conftest import FakeClock
+from tests.contract.meaning import Topics, open_with
+
+ALICE = Space("default", Level.USER, "alice")
+HELPER = Space("default", Level.AGENT, "assistant")
+EVERYBODY = Space("default", Level.GLOBAL, "")
+LAYERS = ("semantic", "episodic", "procedural", "working")
+
+
+@pytest.fixture
+def topics() -> Topics:
+    return Topics()
+
+
+@pytest.fixture
+def hf(store_url: str, topics: Topics, clock: FakeClock) -> Iterator[Holdfast]:
+    with open_with(store_url, topics, clock) as opened:
+        yield opened
+
+
+# The records that stand in every context
+
+
+def remembered(hf: Holdfast, clock: FakeClock, chance: random.Random, layers: tuple[str, ...]) -> list[str]:
+    """Records of every kind of owner; many at the same moment, some that are over. Answers the sessions."""
+    sessions = [hf.session("t", str(number), user="alice").id for number in range(2)]
+    homes: list[dict[str, Any]] = [{"user": "alice"}] * 5
+    homes += [{"session": session, "user": "alice"} for session in sessions]
+    homes += [{"user": "bob"}, {"agent": "assistant"}, {"scope": "global"}]
+    for at in range(60):
+        layer, pinned = chance.choice(layers), chance.random() < 0.2
+        key = f"k{chance.randint(0, 25)}" if chance.random() < 0.3 else None
+        ttl = timedelta(minutes=chance.choice((5, 5000))) if chance.random() < 0.2 else None
+        hf.remember(f"w{at}", **chance.choice(homes), layer=layer, pinned=pinned, key=key, ttl=ttl)
+        clock.advance(minutes=chance.randint(0, 1))
+    return sessions
+
+
+def newest(records: list[Record], session: str, keyed: int, each: int, ids: list[str]) -> list[str]:
+    """What ``standing`` says of itself, spelled out."""
+    mine = [record for record in records if record.session_id in (None, session)]
+    mine.sort(key=lambda record: (record.updated_at, record.id), reverse=True)
+    groups: defaultdict[tuple[bool, str], list[Record]] = defaultdict(list)
+    for record in mine:
+        groups[record.pinned, "" if record.key else record.layer].append(record)
+    first = {record.id for (_, layer), group in groups.items() for record in group[: each if layer else keyed]}
+    return [record.id for record in mine if record.id in first or record.id in ids]
+
+
+@pytest.mark.parametrize(("seed", "layers"), [(0, LAYERS), (1, LAYERS[:1]), (2, LAYERS[:2] + LAYERS[:1] * 6)])
+def test_standing_records_are_the_newest_of_each_kind(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, seed: int, layers: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(sql_records, "_PAGE", 12)  # so that some layers are full with it and others are not
+    chance, clock = random.Random(seed), FakeClock()
+    with Holdfast.open(store_url, clock=clock) as hf:
+        sessions = remembered(hf, clock, chance, layers)
+        owners: list[tuple[Space, dict[str, Any]]] = [
+            (ALICE, {"user": "alice"}),
+            (HELPER, {"agent": "assistant"}),
+            (EVERYBODY, {}),
+            (Space("default", Level.USER, "nobody"), {"user": "nobody"}),
+        ]
+        for space, whose in owners:
+            everything = [
+                record
+                for record in hf.records(**whose, limit=1000)
+                if record.home.space == space and record.true_at(clock.now)
+            ]
+            for keyed, each in ((4, 3), (0, 0), (1, 5), (100, 100)):
+                ids = [record.id for record in chance.sample(everything, min(3, len(everything)))]
+                asked = (space, sessions[0], keyed, each, ids, clock.now)
+                found = hf._runtime.store.read(lambda tx, asked=asked: tx.records.standing(*asked))  # type: ignore[misc]
+                assert [record.id for record in found] == newest(everything, sessions[0], keyed, each, ids)
+                assert all(record == hf.record(record.id) for record in found)
+
+
+# Spaces without anything in them
+
+
+def test_an_empty_space_is_neither_embedded_for_nor_searched(
+    hf: Holdfast, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = hf.session("t", "1", user="alice")
+    session.append("user", "my puppy is called Biscuit", name="Alice")
+    session.append("user", "the sea was calm", name="Bob")
+    searched: list[Space] = []
+    signals = search._signals
+
+    def looked(tx: Any, space: Space, *rest: Any) -> Any:
+        searched.append(space)
+        return signals(tx, space, *rest)
+
+    monkeypatch.setattr(search, "_signals", looked)
+    topics.calls.clear()
+    context = hf.session("t", "2", user="alice").context("What is the puppy of Alice called?")
+    assert "Biscuit" in context.text
+    # Without the name, as in the only space there is: elsewhere nobody is called Alice, and the text would be another.
+    assert topics.calls == [["What is the puppy of called?"]]
+    assert searched == [ALICE]
+    topics.calls.clear()
+    assert hf.recall("where is the lighthouse", user="nobody") == []
+    assert topics.calls == []
+
+
+def test_a_question_is_embedded_once_for_all_spaces_that_call_nobody_by_name(hf: Holdfast, topics: Topics) -> None:
+    hf.session("t", "1", user="alice").append("user", "my puppy is called Biscuit")
+    hf.remember("the hound sleeps outside", agent="assistant")
+    hf.remember("the canine is fed at noon", scope="global")
+    topics.calls.clear()
+    context = hf.session("t", "2", user="alice").context("hound noon Biscuit")
+    assert all(said in context.text for said in ("puppy", "sleeps", "fed"))
+    assert topics.calls == [["hound noon Biscuit"]]
+
+
+# One look for two questions
+
+
+def test_a_second_search_in_the_same_space_finds_what_a_first_one_would(hf: Holdfast) -> None:
+    session = hf.session("t", "1", user="alice")
+    for at in range(30):
+        session.append("user", f"the puppy sat by the sea w{at}")
+        hf.remember(f"the doctor saw the hound w{at}", user="alice")
+    meaning = hf._runtime.meaning(ALICE, "dog doctor w7")
+
+    def both(tx: Any) -> tuple[list[Any], list[Any]]:
+        known: search.Known = {}
+        queries = [ChunkQuery(), ChunkQuery(kinds=(SourceKind.RECORD,))]
+        wanted = [
+            search.Search(
+                Question.read("dog doctor w7", None),
+                query,
+                recipes.DEFAULT,
+                5,
+                hf.config.search,
+                hf._now(),
+                meaning,
+            )
+            for query in queries
+        ]
+        together = [search.search(tx, ALICE, one, known) for one in wanted]
+        return together, [search.search(tx, ALICE, one) for one in wanted]
+
+    together, apart = hf._runtime.store.read(both)
+    assert together == apart
+    assert all(together)
+
+
+def test_a_filter_by_kind_is_the_same_from_memory_and_from_the_store(hf: Holdfast, clock: FakeClock) -> None:
+    session = hf.session("t", "1", user="alice")
+    for at in range(12):
+        session.append("user", f"the sea is w{at}")
+        gone = hf.remember(f"the waves are w{at}", user="alice", ttl=timedelta(minutes=at % 3 + 1))
+        hf.add_document(f"file{at}", f"An ocean of w{at}", user="alice")
+        if at % 4 == 0:
+            hf.forget(gone.id)
+    clock.advance(minutes=2)
+    always = clock.now + timedelta(days=1)
+    for count in (1, 2, 3):
+        for kinds in combinations(("message", "record", "document"), count):
+            short = hf.recall("sea waves ocean", user="alice", k=50, kinds=kinds)
+            assert short == hf.recall("sea waves ocean", user="alice", k=50, kinds=kinds, until=always)
+            assert {hit.source.kind.value for hit in short} == set(kinds)

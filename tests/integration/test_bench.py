@@ -1,0 +1,44 @@
+"""What measures speed, on a store so small that its figures mean nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.bench import prompting, searching, speed
+
+TINY = replace(speed.SHORT, chunks=600, few_chunks=100, questions=6, records=30, memories=10, messages=60)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> speed.Bench:
+    return speed.Bench(tmp_path, TINY, lambda _: None)
+
+
+def test_a_context_is_measured_beside_a_recall_of_the_same_question(bench: speed.Bench) -> None:
+    (comparison,) = (one for one in speed.COMPARISONS if one.name.startswith("context"))
+    result = speed.measure(comparison, bench, repeats=1)
+    assert result.name == "context, 600 chunks and 30 records of one user"
+    assert result.goal == 1.5
+    assert result.ratio == round(result.ours_p95_us / result.plain_p95_us, 2)
+    assert result.reached == (result.ours_p95_us <= 1.5 * result.plain_p95_us)
+
+
+def test_what_is_measured_is_a_context_with_something_in_it(bench: speed.Bench) -> None:
+    with searching.opened(bench.lived(), searching.SpreadEmbedder()) as hf:
+        assert hf.count_records(user=searching.USER) == 40
+        session = hf.session("bench", prompting.CHAT, user=searching.USER)
+        for question in searching.questions(TINY.questions):
+            assert hf.recall(question, user=searching.USER)  # a question that finds nothing is answered too soon
+            context = session.context(question)
+            assert context.hits
+            assert context.messages
+            assert {"Summary", "User Memories", "Relevant Memory"} <= context.sections.keys()
+
+
+def test_the_store_that_others_measure_stays_as_it_was(bench: speed.Bench) -> None:
+    bench.lived()
+    with searching.opened(bench.talked(TINY.chunks), searching.SpreadEmbedder()) as hf:
+        assert hf.count_records(user=searching.USER) == 0
