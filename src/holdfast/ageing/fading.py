@@ -22,7 +22,7 @@ from holdfast.write import remember as memory
 
 log = logging.getLogger("holdfast.ageing")
 
-_PAGE = 200
+_PAGE = 100  # written at a time: others wait that long
 _EVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from holdfast.domain.record import Origin, Record
 from holdfast.learn.decay import kept
-from holdfast.learn.likeness import alike, gist, same_value
+from holdfast.learn.likeness import Gist, alike, gist, same_value
 from holdfast.learn.reconcile import NEAR
 
 Pair = frozenset[str]
@@ -73,17 +73,22 @@ def _precedence(record: Record) -> tuple[bool, float, str]:
 
 
 def _neighbours(records: Sequence[Record], near: Iterable[Pair]) -> dict[str, list[Record]]:
-    """Those that share a rare word, or are near: texts of which one holds the other share every word of the shorter."""
-    by_stem: dict[str, list[Record]] = defaultdict(list)
+    """Those that may say the same: with the same numbers, the same denial and a rare word in common, or near.
+
+    Texts of which one holds the other share every word of the shorter, its rarest too.
+    """
+    gists = {record.id: gist(record.content) for record in records}
+    buckets: dict[object, list[Record]] = defaultdict(list)
     for record in records:
-        for stem in gist(record.content).stems:
-            by_stem[stem].append(record)
+        for key in _keys(gists[record.id]):
+            buckets[key].append(record)
     found: dict[str, dict[str, Record]] = defaultdict(dict)
     for record in records:
-        stems = gist(record.content).stems
-        rarest = min(stems, key=lambda stem: (len(by_stem[stem]), stem), default=None)
-        for other in [] if rarest is None else by_stem[rarest][:_MOST_COMPARED]:
-            if other.id != record.id:
+        mine = gists[record.id]
+        rarest = min((buckets[key] for key in _keys(mine)), key=len)
+        for other in rarest[:_MOST_COMPARED]:
+            theirs = gists[other.id]
+            if other.id != record.id and (mine.stems <= theirs.stems or theirs.stems <= mine.stems):
                 found[record.id][other.id] = other
                 found[other.id][record.id] = record
     by_id = {record.id: record for record in records}
@@ -91,6 +96,10 @@ def _neighbours(records: Sequence[Record], near: Iterable[Pair]) -> dict[str, li
         found[one][other_id] = by_id[other_id]
         found[other_id][one] = by_id[one]
     return {record.id: list(found[record.id].values()) for record in records}
+
+
+def _keys(said: Gist) -> list[object]:
+    return [(said.numbers, said.negated, stem) for stem in sorted(said.stems) or [""]]
 
 
 def _says_the_same(one: Record, other: Record, cosines: Mapping[Pair, float]) -> bool:
