@@ -25,6 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("agents", "prompt", "history"),
     ("notes",),
     ("items",),
+    ("ageing",),
     ("compaction", "learning"),
     ("turn",),
     ("handle", "snapshots", "documents", "upkeep"),

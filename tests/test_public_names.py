@@ -22,6 +22,7 @@ def test_the_public_names_are_exactly_these() -> None:
         "ImagePart",
         "JobInfo",
         "Message",
+        "Profile",
         "Record",
         "Session",
         "SessionInfo",

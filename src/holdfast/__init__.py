@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from holdfast.domain.document import Document
     from holdfast.domain.job import JobInfo
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
+    from holdfast.domain.profile import Profile
     from holdfast.domain.record import Forgotten, Record
     from holdfast.domain.session import Compacted, SessionInfo, Summary, Usage
     from holdfast.engine import Holdfast
@@ -36,6 +37,7 @@ __all__ = [
     "ImagePart",
     "JobInfo",
     "Message",
+    "Profile",
     "Record",
     "Session",
     "SessionInfo",
@@ -56,6 +58,7 @@ _HOMES = {
     "domain.document": "Document",
     "domain.job": "JobInfo",
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
+    "domain.profile": "Profile",
     "domain.record": "Forgotten Record",
     "domain.session": "Compacted SessionInfo Summary Usage",
     "engine": "Holdfast",

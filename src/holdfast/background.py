@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from holdfast import learning
-from holdfast.domain.job import EMBED, EXTRACT
+from holdfast.domain.job import CONSOLIDATE, DECAY, EMBED, EXTRACT
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.write.embed import PATIENCE, embed_missing
@@ -25,6 +25,7 @@ class Doing(NamedTuple):
 
     handler: Handler
     detail: str = ""
+    patient: bool = False  # a thread does not stay only because there will be such work one day
 
 
 def embedding(runtime: Runtime) -> Doing | None:
@@ -54,7 +55,30 @@ def extraction(runtime: Runtime) -> Doing | None:
     return Doing(learning.job(runtime))
 
 
-KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {EMBED: embedding, EXTRACT: extraction}
+def decay(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from holdfast.ageing.fading import decay_job  # late: few programs live to see it
+
+        return decay_job(runtime)(claim)
+
+    return Doing(run, patient=True)
+
+
+def consolidation(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from holdfast.ageing.consolidation import consolidate_job  # late, as above
+
+        return consolidate_job(runtime)(claim)
+
+    return Doing(run, patient=True)
+
+
+KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {
+    EMBED: embedding,
+    EXTRACT: extraction,
+    DECAY: decay,
+    CONSOLIDATE: consolidation,
+}
 
 
 def begin(runtime: Runtime) -> None:
@@ -62,8 +86,8 @@ def begin(runtime: Runtime) -> None:
     for kind, make in KINDS.items():
         doing = make(runtime)
         if doing is not None:
-            runtime.worker.register(kind, doing.handler, doing.detail)
+            runtime.worker.register(kind, doing.handler, doing.detail, patient=doing.patient)
     settings, wanted = runtime.config, runtime.worker.wanted
     wanted = [each for each in wanted if each[0] != EMBED or settings.embedding.background]
-    if settings.jobs.worker and wanted and runtime.store.next_job(wanted) is not None:
+    if settings.jobs.worker and runtime.worker.is_wanted(wanted):
         runtime.worker.start()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from holdfast.domain.text import shown
+from holdfast.domain.worth import RECORDS as WORTH_OF_RECORDS
+from holdfast.domain.worth import RecordRecipe
 from holdfast.errors import InvalidInput
 
 
@@ -34,6 +36,7 @@ class Recipe:
     newer: float = 0.0  # the later of two among the best goes first from this share of common words on
     floor: bool = False
     one_hit_a_message: bool = False
+    worth: RecordRecipe | None = None  # records are ordered by what they are worth, relevance being a part of it
 
 
 WORDS = Recipe("words", "words")
@@ -60,7 +63,8 @@ DEFAULT = Recipe(
     floor=True,
     one_hit_a_message=True,
 )
-RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED)}
+RECORDS = replace(DEFAULT, name="records", worth=WORTH_OF_RECORDS)
+RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED, RECORDS)}
 
 
 def named(name: object) -> Recipe:
