@@ -26,7 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("notes",),
     ("items",),
     ("ageing",),
-    ("compaction", "learning"),
+    ("compaction", "graphing", "learning"),
     ("turn",),
     ("handle", "snapshots", "documents", "upkeep"),
     ("background",),

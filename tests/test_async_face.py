@@ -205,6 +205,7 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.drop_jobs": lambda hf, s, place: hf.drop_jobs([1]),
     "AsyncHoldfast.add_document": lambda hf, s, place: hf.add_document("note:1", "hello document", user="u"),
     "AsyncHoldfast.documents": lambda hf, s, place: hf.documents(user="u"),
+    "AsyncHoldfast.graph": lambda hf, s, place: hf.graph(user="u", fresh=True),
     "AsyncHoldfast.remove_document": lambda hf, s, place: hf.remove_document("note:1", user="u"),
     "AsyncHoldfast.import_snapshot": lambda hf, s, place: hf.import_snapshot(place / "told.json"),
     "AsyncLongTerm.write": lambda hf, s, place: hf.long_term(user="u").write("# Me"),

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from holdfast.domain.chunk import Hit, Signal, Source
     from holdfast.domain.context import Context
     from holdfast.domain.document import Document
+    from holdfast.domain.graph import Entity, Graph, GraphSource, Mention, Relation
     from holdfast.domain.job import JobInfo
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
     from holdfast.domain.profile import Profile
@@ -29,16 +30,21 @@ __all__ = [
     "Config",
     "Context",
     "Document",
+    "Entity",
     "FilePart",
     "Forgotten",
+    "Graph",
+    "GraphSource",
     "Hit",
     "Holdfast",
     "HoldfastError",
     "ImagePart",
     "JobInfo",
+    "Mention",
     "Message",
     "Profile",
     "Record",
+    "Relation",
     "Session",
     "SessionInfo",
     "Signal",
@@ -56,6 +62,7 @@ _HOMES = {
     "domain.chunk": "Hit Signal Source",
     "domain.context": "Context",
     "domain.document": "Document",
+    "domain.graph": "Entity Graph GraphSource Mention Relation",
     "domain.job": "JobInfo",
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
     "domain.profile": "Profile",

@@ -327,6 +327,7 @@ class AsyncHoldfast:
     drop_jobs = hop(Holdfast.drop_jobs)
     add_document = hop(Holdfast.add_document)
     documents = hop(Holdfast.documents)
+    graph = hop(Holdfast.graph)
     remove_document = hop(Holdfast.remove_document)
     daily_notes = hop(Holdfast.daily_notes)
     note_turn = hop(Holdfast.note_turn)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast import learning
-from holdfast.domain.job import CONSOLIDATE, DECAY, EMBED, EXTRACT
+from holdfast import graphing, learning
+from holdfast.domain.job import CONSOLIDATE, DECAY, EMBED, EXTRACT, GRAPH, GRAPH_RECORD
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.write.embed import PATIENCE, embed_missing
@@ -78,6 +78,8 @@ KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {
     EXTRACT: extraction,
     DECAY: decay,
     CONSOLIDATE: consolidation,
+    GRAPH: lambda runtime: Doing(graphing.session_job(runtime), patient=True),
+    GRAPH_RECORD: lambda runtime: Doing(graphing.record_job(runtime), patient=True),
 }
 
 

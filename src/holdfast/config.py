@@ -238,9 +238,26 @@ class Notes(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Graph(_Section):
+    enabled: bool = setting(
+        True, "names and relations in what was said are kept as a graph, by a job in the background"
+    )
+    llm: bool = setting(False, "the language model reads for it, where there is one; without, rules do")
+    message_names: int = setting(40, "names kept of one message or record at most", 1, 10_000)
+    batch: int = setting(200, "messages read by one run of the job", 1, 10_000)
+    llm_messages: int = setting(20, "messages shown to the model at a time", 1, 1000)
+    entities: int = setting(
+        1000, "entities that one look at the graph shows at most, the most mentioned first", 1, 1_000_000
+    )
+    mentions: int = setting(1000, "mentions one look at the graph shows at most, the oldest first", 1, 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
 class Search(_Section):
     recipe: str = setting(
-        "default", "how a recall that names no recipe ranks", choices=("default", "words", "vectors", "weighted")
+        "default",
+        "how a recall that names no recipe ranks",
+        choices=("default", "words", "vectors", "weighted", "graph", "graph_global"),
     )
     k: int = setting(10, "hits of a recall that names no number", 1, 1000)
     rerank: int = setting(50, "hits a reranker looks at, where one is given", 1, 1000)
@@ -264,26 +281,14 @@ class Aio(_Section):
 
 
 _KINDS: tuple[Any, ...] = (
-    Storage,
-    Session,
-    Memory,
-    Context,
-    Compact,
-    Learn,
-    Chunks,
-    Documents,
-    Embedding,
-    Llm,
-    Notes,
-    Search,
-    Jobs,
-    Aio,
+    *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
+    *(Embedding, Llm, Notes, Graph, Search, Jobs, Aio),
 )
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
 }
-_OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs")  # one for all agents that share it
+_OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph")  # one for all agents that share it
 _OF_A_PROCESS = ("aio",)
 _KEYS = [f"{section}.{key}" for section, settings in _SETTINGS.items() for key in settings]
 
@@ -301,6 +306,7 @@ class Config:
     llm: Llm = field(default_factory=Llm)
     documents: Documents = field(default_factory=Documents)
     notes: Notes = field(default_factory=Notes)
+    graph: Graph = field(default_factory=Graph)
     search: Search = field(default_factory=Search)
     jobs: Jobs = field(default_factory=Jobs)
     aio: Aio = field(default_factory=Aio)

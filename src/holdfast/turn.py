@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from holdfast import compaction, history, learning, notes, prompt
 from holdfast.ageing.asked import ask
 from holdfast.domain.context import Context, Dropped
-from holdfast.domain.job import EXTRACT
+from holdfast.domain.job import EXTRACT, GRAPH
 from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.session import Compacted, ModelUsage, SessionInfo
@@ -285,6 +285,8 @@ def learn_later(runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Mess
             remember.insert(tx, event, remember.Cutter(config.chunks))
     if config.learn.extractor != "none":
         tx.jobs.ask(space, EXTRACT, info.id, now)
+    if config.graph.enabled:
+        tx.jobs.ask(space, GRAPH, info.id, now)
     ask(tx, space, config.learn, now)
 
 

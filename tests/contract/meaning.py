@@ -61,7 +61,8 @@ def _direction(word: str, dimension: int, name: str) -> np.ndarray[Any, Any]:
 def settings(**overrides: Any) -> Config:
     """Nothing in the background unless asked for: a test says when jobs run. ``embedding__when="later"``…"""
     given = {name.replace("__", "."): value for name, value in overrides.items()}
-    return Config.load(overrides={"embedding.model": "none", "embedding.background": False, **given})
+    quiet = {"embedding.model": "none", "embedding.background": False, "graph.enabled": False}
+    return Config.load(overrides=quiet | given)
 
 
 def open_with(url: str, embedder: Any, clock: Any = None, **overrides: Any) -> Holdfast:

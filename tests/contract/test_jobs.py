@@ -579,7 +579,8 @@ def test_one_that_was_asked_for_by_what_has_no_clock_is_due_since_ever(bench: Be
 
 
 def test_a_worker_that_is_switched_off_starts_no_thread(durable_url: str) -> None:
-    config = Config.load(overrides={"embedding.model": "hashed", "embedding.when": "later", "jobs.worker": False})
+    overrides = {"embedding.model": "hashed", "embedding.when": "later", "jobs.worker": False, "graph.enabled": False}
+    config = Config.load(overrides=overrides)
     for _ in range(2):
         with Holdfast.open(durable_url, config=config) as hf:
             hf.session("t", "1", user="alice").append("user", "the puppy slept")

@@ -193,6 +193,7 @@ MEMORY: dict[str, dict[str, Any]] = {
     "profile": {"user": "alice"},
     "add_document": {"uri_or_path": "note:1", "text": "a walrus document", "user": "alice"},
     "documents": {"user": "alice"},
+    "graph": {"user": "alice"},
     "remove_document": {"uri": "note:unknown", "user": "alice"},
     "import_snapshot": {"path": "missing.json"},
     "backup": {"path": "BACKUP"},

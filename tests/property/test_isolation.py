@@ -127,7 +127,7 @@ class World:
     def _settle(self, owner: Owner, **scope: Any) -> None:
         """A record with a key and labels that everybody has."""
         record = self.on(owner).remember(
-            f"secret {owner.mark}", key="same_key", tags=["same"], metadata={"who": "same", "is": owner.mark}, **scope
+            f"secret #{owner.mark}", key="same_key", tags=["same"], metadata={"who": "same", "is": owner.mark}, **scope
         )
         self.on(owner).update(record.id, title=owner.mark)
         owner.record = record.id
@@ -145,7 +145,7 @@ class World:
         )
         owner.session = session.id
         self.ids[session.id] = owner.number
-        session.append("user", f"secret {owner.mark}", idempotency_key="same", metadata={"is": owner.mark})
+        session.append("user", f"secret #{owner.mark}", idempotency_key="same", metadata={"is": owner.mark})
         session.append("assistant", f"answer {owner.mark}")
         session.kv.set("same", owner.mark)
         session.set_working_memory(owner.mark)
@@ -346,6 +346,19 @@ def _documents(world: World, me: Owner) -> Seen:
     yield hf.documents(user=f"{me.user}?"[-200:]), set()
 
 
+def _graph(world: World, me: Owner) -> Seen:
+    hf = world.on(me)
+    mine = world.of_user(me.tenant, me.user)
+    yield hf.graph(user=me.user, fresh=True), mine
+    yield hf.graph(agent=me.agent), world.among(me.tenant, user=None, agent=me.agent)
+    yield hf.graph(scope="global"), world.among(me.tenant, user=None, agent=None)
+    yield hf.graph(user=f"{me.user}?"[-200:]), set()
+    assert hf.graph(user=me.user, entity=me.mark).entities
+    for other in world.owners:
+        if other.number not in mine:
+            yield hf.graph(user=me.user, entity=other.mark, depth=5), set()
+
+
 def _own(read: Callable[[Session], object]) -> Callable[[World, Owner], Seen]:
     """A verb of a session: its own, and through a handle made for somebody else, nothing."""
 
@@ -467,6 +480,7 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.history": _history,
     "Holdfast.profile": _profile,
     "Holdfast.documents": _documents,
+    "Holdfast.graph": _graph,
     "Holdfast.file_sessions": _file_sessions,
     "Holdfast.long_term": _long_term,
     "Holdfast.daily_notes": _daily_notes,

@@ -25,6 +25,7 @@ from holdfast.bench.remembered import RememberingEmbedder
 from holdfast.domain.chunk import Hit
 from holdfast.providers.choose import embedder_named
 from holdfast.providers.embedder import Embedder
+from holdfast.recall import recipes
 
 DEPTH = 100
 # What was handed over counts; a setting must not bring in another one.
@@ -83,6 +84,9 @@ class Stored:
             for turn, message in zip(turns, stored, strict=True):
                 self._turns[session.id, message.sequence] = turn
         self.seconds = perf_counter() - start
+        wanted = recipes.named(recipe) if recipe else recipes.DEFAULT
+        if wanted.entity or wanted.community:
+            self.hf.run_jobs()  # who and what is named is read in the background
 
     def quoted(self, user: str, question: Question, max_tokens: int) -> frozenset[str]:
         """The turns a prompt of that size holds, asked in a chat that has just begun."""

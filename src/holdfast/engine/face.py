@@ -24,7 +24,7 @@ class Face:
         self._agent = agent  # whose settings and store these are; None for all that have none of their own
         self._runtime = runtime = agents.runtime(agent)
         self._tenant = checked_name(tenant, "tenant")
-        self._cut = memory.Cutter(runtime.config.chunks)
+        self._cut = memory.Cutter(runtime.config.chunks, for_graph=runtime.config.graph.enabled)
 
     @property
     def config(self) -> Config:

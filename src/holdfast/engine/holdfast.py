@@ -17,6 +17,7 @@ from holdfast.domain.tokens import TokenCounter
 from holdfast.engine.ageing import Ageing
 from holdfast.engine.asking import Asking
 from holdfast.engine.documents import Documents
+from holdfast.engine.graphs import Graphs
 from holdfast.engine.jobs import Jobs
 from holdfast.engine.keeping import Keeping
 from holdfast.engine.notes import Notes
@@ -28,7 +29,7 @@ from holdfast.providers.embedder import Embedder, checked_embedder
 from holdfast.providers.llm import Llm, checked_llm
 
 
-class Holdfast(Sessions, Asking, Records, Ageing, Documents, Notes, Jobs, Keeping):
+class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs, Keeping):
     """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
 
     @classmethod

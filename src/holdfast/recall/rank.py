@@ -42,6 +42,8 @@ class Signals:
     known: float
     nearness: Nearness | None = None
     exactly: Callable[[Array], Array] | None = None
+    entity: Array | None = None
+    community: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ def rank(
     if dense is not None and cosines is not None:
         near = (signals.words > 0) | (np.nan_to_num(cosines) >= NEAR_ENOUGH)
         chosen = (chosen | _best(np.where(np.isnan(cosines), -np.inf, dense), recipe.candidates, allowed)) & near
+    if signals.entity is not None and recipe.linked:
+        chosen = chosen | _best(np.where(signals.entity > 0, signals.entity, -np.inf), recipe.linked, allowed)
     at = np.flatnonzero(chosen)
     if not len(at):
         return NOTHING
@@ -92,7 +96,7 @@ def rank(
     if dense is not None and cosines is not None:
         fused = recipe.words * fused + recipe.dense * _z_of_known(dense[at], ~np.isnan(cosines[at]))
     fused = fused + _said_exactly(signals, recipe, at, parts)
-    fused = fused + _who_and_when(catalogue, question, recipe, spans, at, parts)
+    fused = fused + _who_and_when(catalogue, question, recipe, spans, at, parts) + _linked(signals, recipe, at, parts)
     final = _with_priors(catalogue, question, recipe, at, fused, parts)
     # Between 0 and 1, and 0.5 for a candidate like the average one; the order is the same.
     return _ordered(catalogue, recipe, at, final, 1 / (1 + np.exp(-final)), parts)
@@ -252,6 +256,19 @@ def _said_exactly(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, 
     if beyond.any():
         parts["exact"] = beyond
     return recipe.exact * beyond
+
+
+def _linked(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
+    """What the graph says for a chunk."""
+    bonus = np.zeros(len(at))
+    for name, values, weight in (
+        ("entity", signals.entity, recipe.entity),
+        ("community", signals.community, recipe.community),
+    ):
+        if values is not None and weight and values[at].any():
+            parts[name] = values[at]
+            bonus += weight * parts[name]
+    return bonus
 
 
 def _who_and_when(

@@ -34,6 +34,10 @@ class Recipe:
     when: float = 0.0  # a time word, for a question that asks when
     wish: float = 0.0  # a standing wish, for a question that requests
     newer: float = 0.0  # the later of two among the best goes first from this share of common words on
+    entity: float = 0.0  # names what the question names, under any of its names; less for what is related to it
+    hop: float = 0.0  # how much less
+    community: float = 0.0  # is about what usually comes up together with it
+    linked: int = 0  # candidates for that reason alone
     floor: bool = False
     one_hit_a_message: bool = False
     worth: RecordRecipe | None = None  # records are ordered by what they are worth, relevance being a part of it
@@ -64,7 +68,11 @@ DEFAULT = Recipe(
     one_hit_a_message=True,
 )
 RECORDS = replace(DEFAULT, name="records", worth=WORTH_OF_RECORDS)
-RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED, RECORDS)}
+# Walks from the names in the question to the passages they stand in, and to those of what is related to them.
+GRAPH = replace(DEFAULT, name="graph", entity=0.3, hop=0.3, linked=20)
+# And from the question to the group of names it belongs to.
+GRAPH_GLOBAL = replace(GRAPH, name="graph_global", community=0.3)
+RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED, RECORDS, GRAPH, GRAPH_GLOBAL)}
 
 
 def named(name: object) -> Recipe:

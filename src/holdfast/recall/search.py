@@ -17,6 +17,7 @@ from holdfast.domain.times import checked_time, from_seconds
 from holdfast.domain.values import at_most, checked_label, checked_strings
 from holdfast.domain.worth import RecordRecipe, in_sight, parts
 from holdfast.errors import InvalidInput
+from holdfast.recall.linked import walk
 from holdfast.recall.newer import newer_first
 from holdfast.recall.question import Question
 from holdfast.recall.recipes import Recipe
@@ -137,15 +138,17 @@ def _signals(tx: Tx, space: Space, catalogue: Catalogue, wanted: Search) -> Sign
     covered = _placed(catalogue, nothing if found is None else found.covered)
     known = 0.0 if found is None else found.known
     meaning = wanted.meaning
+    linked = walk(tx, space, catalogue, wanted.question, wanted.recipe)
     if meaning is None:
-        return Signals(words, covered, known)
+        return Signals(words, covered, known, entity=linked.entity, community=linked.community)
 
     def exactly(places: Array) -> Array:
         ordinals = catalogue.ordinals[places].tolist()
         cosines = tx.chunks.cosines(space, meaning, ordinals)
         return np.array([cosines.get(ordinal, np.nan) for ordinal in ordinals])
 
-    return Signals(words, covered, known, tx.chunks.nearness(space, meaning), exactly)
+    nearness = tx.chunks.nearness(space, meaning)
+    return Signals(words, covered, known, nearness, exactly, linked.entity, linked.community)
 
 
 def _placed(catalogue: Catalogue, by_ordinal: Array) -> Array:

@@ -12,12 +12,14 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, Vector
 from holdfast.domain.document import Document
+from holdfast.domain.graph import Link, Node, Seen, Told
 from holdfast.domain.job import Job, JobInfo, JobQuery
 from holdfast.domain.message import Message
 from holdfast.domain.record import Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
 from holdfast.storage.catalogue import Array, Catalogue
+from holdfast.storage.communities import Communities, Place
 from holdfast.storage.vectors import Nearness
 
 T = TypeVar("T")
@@ -235,6 +237,33 @@ class Cursors(Protocol):
     def set(self, scope: Scope, name: str, sequence: int) -> None: ...
 
 
+class Graph(Protocol):
+    """Names, where they stand, and what is stated between them. Goes with the messages and records it came from."""
+
+    def add(self, space: Space, told: Sequence[Told]) -> None:
+        """Names of the same normal form are one row. The same mention twice is one."""
+
+    def drop_session(self, scope: Scope) -> int:
+        """What its messages say, and the names that nothing else mentions. Answers how many mentions went."""
+
+    def drop_record(self, space: Space, record_id: str) -> int: ...
+    def nodes(self, space: Space, beginning: Sequence[str] | None = None) -> list[Node]:
+        """All names, or those whose first word is one of these."""
+
+    def links(self, space: Space, nodes: Sequence[int] | None = None) -> list[Link]:
+        """All relations, or those that one of these stands in."""
+
+    def mentions(self, space: Space, nodes: Sequence[int], limit: int) -> list[Seen]: ...
+    def places(self, space: Space, nodes: Sequence[int] | None = None) -> list[Place]:
+        """The mentions as a search needs them."""
+
+    def communities(self, space: Space) -> Communities | None:
+        """Groups of names that stand together, remembered until the mentions change."""
+
+    def behind(self, space: Space, cursor: str) -> list[str]:
+        """The sessions with messages after this cursor."""
+
+
 class Jobs(Protocol):
     def ask(self, space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
         """Enter work to be done once this transaction is committed, at once or not before ``run_at``.
@@ -292,6 +321,8 @@ class Tx(Protocol):
     def chunks(self) -> Chunks: ...
     @property
     def cursors(self) -> Cursors: ...
+    @property
+    def graph(self) -> Graph: ...
     @property
     def jobs(self) -> Jobs: ...
     @property

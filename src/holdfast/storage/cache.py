@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from holdfast.storage.catalogue import Catalogue
+    from holdfast.storage.communities import Communities
     from holdfast.storage.vectors import SpaceVectors
 
 _MEGABYTE = 1 << 20
@@ -75,9 +76,10 @@ class Cache(Generic[V]):
 
 
 class Caches:
-    """Catalogues by their space; vectors by their space and model."""
+    """Catalogues and communities by their space; vectors by their space and model."""
 
     def __init__(self, megabytes: int = 256) -> None:
         # A catalogue takes about a tenth of what its vectors take.
         self.catalogues: Cache[Catalogue] = Cache(megabytes * _MEGABYTE // 4)
         self.vectors: Cache[SpaceVectors] = Cache(megabytes * _MEGABYTE)
+        self.communities: Cache[Communities] = Cache(megabytes * _MEGABYTE // 8)

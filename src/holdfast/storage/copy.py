@@ -37,7 +37,8 @@ def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, in
     copied = {table.name: _copy_table(source, target, table, progress) for table in TABLES}
     target.run("copy.number_spaces", {})
     target.run("copy.number_models", {})
-    target.run("copy.number_jobs", {})
+    for numbered in ("jobs", "entities", "mentions", "relations"):
+        target.run(f"copy.number_{numbered}", {})
     return copied
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.config import Chunks as ChunkConfig
 from holdfast.domain.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from holdfast.domain.ids import checked_id
+from holdfast.domain.job import GRAPH_RECORD
 from holdfast.domain.keys import checked_record_key, is_internal
 from holdfast.domain.record import (
     Forgotten,
@@ -23,7 +24,7 @@ from holdfast.domain.record import (
 )
 from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.text import checked_text
-from holdfast.domain.times import checked_time, checked_ttl
+from holdfast.domain.times import checked_time, checked_ttl, from_micros
 from holdfast.domain.values import at_most, checked_flag, checked_label, checked_strings
 from holdfast.errors import InvalidInput, RecordNotFound
 from holdfast.providers.embedding import Embedding
@@ -41,6 +42,7 @@ class Cutter:
 
     config: ChunkConfig
     vectors: Mapping[str, Vector] = field(default_factory=dict)
+    for_graph: bool = True  # whether the graph reads the record
 
     def drafts(self, record: Record) -> list[ChunkDraft]:
         drafts = text_drafts(searchable(record), self.config.max_chars, self.config.overlap)
@@ -158,6 +160,7 @@ def save(tx: Tx, draft: Record, changes: Changes, cut: Cutter, now: datetime) ->
 def insert(tx: Tx, record: Record, cut: Cutter) -> Record:
     tx.records.insert(record.home, record)
     index(tx, record, cut)
+    _have_read(tx, record, cut)
     return record
 
 
@@ -196,7 +199,20 @@ def rewrite(tx: Tx, old: Record, wanted: Record, cut: Cutter, now: datetime) -> 
     if searchable(record) != searchable(old):
         tx.chunks.drop_record(old.home.space, old.id)
         index(tx, record, cut)
+    if _told(record) != _told(old):
+        _have_read(tx, record, cut)
     return record
+
+
+def _told(record: Record) -> tuple[object, ...]:
+    """What the graph is made from."""
+    return searchable(record), record.subject, record.attribute, record.value, record.polarity
+
+
+def _have_read(tx: Tx, record: Record, cut: Cutter) -> None:
+    """Due since ever, whatever clock looks."""
+    if cut.for_graph and searchable(record):
+        tx.jobs.ask(record.home.space, GRAPH_RECORD, record.id, from_micros(0))
 
 
 def index(tx: Tx, record: Record, cut: Cutter) -> None:

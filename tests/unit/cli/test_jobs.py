@@ -15,6 +15,12 @@ from holdfast.domain.scope import Level, Space
 from holdfast.domain.times import system_clock
 
 
+@pytest.fixture(autouse=True)
+def no_graph(monkeypatch):
+    """Whatever is said asks to be read for the graph; these tests count other jobs."""
+    monkeypatch.setenv("HOLDFAST_GRAPH_ENABLED", "false")
+
+
 @pytest.fixture
 def laid_aside(data: Path) -> list[int]:
     """Three jobs of a kind that always fails, two of which were laid aside; a tenant's own beside them."""

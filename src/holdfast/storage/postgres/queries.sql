@@ -29,3 +29,12 @@ SELECT setval(pg_get_serial_sequence('spaces', 'id'), max(id)) FROM spaces HAVIN
 
 -- name: copy.number_models
 SELECT setval(pg_get_serial_sequence('models', 'id'), max(id)) FROM models HAVING max(id) IS NOT NULL
+
+-- name: copy.number_entities
+SELECT setval(pg_get_serial_sequence('entities', 'id'), max(id)) FROM entities HAVING max(id) IS NOT NULL
+
+-- name: copy.number_mentions
+SELECT setval(pg_get_serial_sequence('mentions', 'id'), max(id)) FROM mentions HAVING max(id) IS NOT NULL
+
+-- name: copy.number_relations
+SELECT setval(pg_get_serial_sequence('relations', 'id'), max(id)) FROM relations HAVING max(id) IS NOT NULL

@@ -68,6 +68,7 @@ def examine(store: Examined, *, repair: bool) -> Iterator[Finding]:
     yield run("sessions", lambda db: _sessions(db, repair=repair))
     yield run("summaries", _summaries)
     yield run("labels", lambda db: _labels(db, repair=repair))
+    yield run("graph", lambda db: _graph(db, repair=repair))
     stale = store.read(lambda tx: tx.db.one("properties.get", {"name": "analysis"})) != (ANALYSIS,)
     for (space_id,) in store.read(lambda tx: tx.db.all("doctor.spaces", {})):
         yield run("words", partial(_words, space_id=space_id, stale=stale, repair=repair))
@@ -126,6 +127,26 @@ def _labels(db: Db, *, repair: bool) -> Finding:
         f"{len(wrong)} records are labelled otherwise than they say" if wrong else "labels agree with their records"
     )
     return Finding("labels", not wrong, detail, repaired=repair and bool(wrong))
+
+
+def _graph(db: Db, *, repair: bool) -> Finding:
+    """Whatever the graph says came from a message or a record that is there, and no name is left over."""
+    mentions, relations = db.all("doctor.lost_mentions", {}), db.all("doctor.lost_relations", {})
+    if repair:
+        db.many("doctor.drop_relation", [{"id": number} for (number,) in relations])
+        db.many("doctor.drop_mention", [{"id": number} for number, _ in mentions])
+    idle = db.all("doctor.idle_entities", {})
+    if repair:
+        db.many("doctor.drop_relations_of", [{"id": number} for (number,) in idle])
+        db.many("doctor.drop_entity", [{"id": number} for (number,) in idle])
+    faults = {
+        "mentions of what is not there": len(mentions),
+        "relations that nothing states": len(relations),
+        "names that nothing mentions": len(idle),
+    }
+    found = "; ".join(f"{count} {what}" for what, count in faults.items() if count)
+    detail = found or "every name, mention and relation has its source"
+    return Finding("graph", not found, detail, repaired=repair and bool(found))
 
 
 def _words(db: Db, *, space_id: int, stale: bool, repair: bool) -> Finding:

@@ -12,6 +12,7 @@ from holdfast.domain.times import to_micros
 from holdfast.storage.sql.chunks import SqlChunks, space_params
 from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.filters import record_filters
+from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.rows import micros, record_body, record_from, record_from_body, record_params
 
 _PAGE = 160  # of a user's newest records, looked at before any are ranked
@@ -52,9 +53,10 @@ _OF_SPACE = (
 
 
 class SqlRecords:
-    def __init__(self, db: Db, chunks: SqlChunks) -> None:
+    def __init__(self, db: Db, chunks: SqlChunks, graph: SqlGraph) -> None:
         self._db = db
         self._chunks = chunks
+        self._graph = graph
 
     def insert(self, home: Home, record: Record) -> None:
         space = self._chunks.ensure_space(home.space)
@@ -237,7 +239,11 @@ class SqlRecords:
         record = self.lock(scope, record_id)
         if record is None:
             return {}
-        counts = {"chunks": self._chunks.drop_record(record.home.space, record_id)}
+        space = record.home.space
+        counts = {
+            "chunks": self._chunks.drop_record(space, record_id),
+            "mentions": self._graph.drop_record(space, record_id),
+        }
         self._drop_labels(record_id)
         counts["versions"] = self._db.run("records.delete_versions", {"id": record_id})
         counts["records"] = self._db.run("records.delete", {"id": record_id, "tenant": scope.tenant})

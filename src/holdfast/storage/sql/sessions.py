@@ -16,6 +16,7 @@ from holdfast.errors import SessionNotFound
 from holdfast.storage.base import Head
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db, Row
+from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.rows import message_from, message_params, micros, session_from, to_json
 
 _NANO = 1_000_000_000
@@ -35,9 +36,10 @@ def _scope_clause(session: bool, user: bool, agent: bool) -> str:
 
 
 class SqlSessions:
-    def __init__(self, db: Db, chunks: SqlChunks) -> None:
+    def __init__(self, db: Db, chunks: SqlChunks, graph: SqlGraph) -> None:
         self._db = db
         self._chunks = chunks
+        self._graph = graph
 
     def add(self, scope: Scope, info: SessionInfo) -> bool:
         space = self._chunks.ensure_space(Space(scope.tenant, Level.USER, info.user))
@@ -112,6 +114,7 @@ class SqlSessions:
     def clear(self, scope: Scope) -> dict[str, int]:
         counts = {
             "chunks": self._chunks.drop_session(scope),
+            "mentions": self._graph.drop_session(scope),
             "messages": self._db.run("sessions.delete_messages", {"session": scope.session}),
             "summaries": self._db.run("sessions.delete_summary", {"session": scope.session}),
         }

@@ -56,6 +56,13 @@ TABLES = (
     _table("vectors", "model_id chunk_id", "vector"),
     _table("late_vectors", "space_id number", "low high"),
     _table("jobs", "id", "kind key tenant payload asked run_at attempts leased_until error dead created_at"),
+    _table("entities", "id", "space_id normal first_word name"),
+    _table("mentions", "id", "entity_id space_id kind session_id sequence record_id said_at"),
+    _table(
+        "relations",
+        "id",
+        "space_id subject_id predicate object_id value kind polarity sentence session_id sequence record_id said_at",
+    ),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
     _table("properties", "name", "value"),
 )

@@ -6,6 +6,7 @@ from holdfast.storage.cache import Caches
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.documents import SqlDocuments
+from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.jobs import SqlJobs
 from holdfast.storage.sql.records import SqlImports, SqlRecords
 from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
@@ -14,9 +15,11 @@ from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages,
 class SqlTx:
     def __init__(self, db: Db, caches: Caches | None = None) -> None:
         self.db = db
-        self.chunks = SqlChunks(db, caches or Caches())
-        self.records = SqlRecords(db, self.chunks)
-        self.sessions = SqlSessions(db, self.chunks)
+        kept = caches or Caches()
+        self.chunks = SqlChunks(db, kept)
+        self.graph = SqlGraph(db, self.chunks, kept)
+        self.records = SqlRecords(db, self.chunks, self.graph)
+        self.sessions = SqlSessions(db, self.chunks, self.graph)
         self.messages = SqlMessages(db)
         self.summaries = SqlSummaries(db)
         self.kv = SqlKeyValues(db)

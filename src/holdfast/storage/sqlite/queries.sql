@@ -29,3 +29,12 @@ UPDATE sqlite_sequence SET seq = (SELECT max(id) FROM spaces) WHERE name = 'spac
 
 -- name: copy.number_models
 UPDATE sqlite_sequence SET seq = (SELECT max(id) FROM models) WHERE name = 'models'
+
+-- name: copy.number_entities
+UPDATE sqlite_sequence SET seq = (SELECT max(id) FROM entities) WHERE name = 'entities'
+
+-- name: copy.number_mentions
+UPDATE sqlite_sequence SET seq = (SELECT max(id) FROM mentions) WHERE name = 'mentions'
+
+-- name: copy.number_relations
+UPDATE sqlite_sequence SET seq = (SELECT max(id) FROM relations) WHERE name = 'relations'

@@ -1,0 +1,171 @@
+"""The graph: read from messages and records by jobs, and shown.
+
+A session's messages are read once each: how far is a cursor, moved in the transaction that stores what was read, so
+that a second worker or a second run finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+
+from holdfast.domain.graph import Graph, Told
+from holdfast.domain.job import GRAPH, GRAPH_RECORD
+from holdfast.domain.message import Message
+from holdfast.domain.scope import Scope, Space
+from holdfast.errors import ProviderError, SessionNotFound, StoreReadOnly
+from holdfast.learn.graph import ask, assemble, told
+from holdfast.runtime import Runtime
+from holdfast.schedule.claim import Claim, Handler
+from holdfast.schedule.worker import Worker
+from holdfast.storage.base import Tx
+
+log = logging.getLogger("holdfast.learn")
+
+CURSOR = GRAPH
+
+
+def session_job(runtime: Runtime) -> Handler:
+    def run(claim: Claim) -> datetime | None:
+        if not runtime.config.graph.enabled:
+            return None
+        return claim.now() if read_session(runtime, claim.job.space, claim.job.detail, claim.finish) else None
+
+    return run
+
+
+def record_job(runtime: Runtime) -> Handler:
+    def run(claim: Claim) -> datetime | None:
+        if runtime.config.graph.enabled:
+            read_record(runtime, claim.job.space, claim.job.detail, claim.finish)
+        return None
+
+    return run
+
+
+def read_session(
+    runtime: Runtime, space: Space, session_id: str, finish: Callable[[Tx], None] = lambda _: None
+) -> bool:
+    """Read the next messages of a session. True when there are more; else ``finish`` is in the same transaction."""
+    scope = Scope(space.tenant, user=space.owner, session=session_id)
+    batch = runtime.config.graph.batch
+
+    def look(tx: Tx) -> tuple[int, list[Message]]:
+        done = tx.cursors.get(scope, CURSOR)
+        return done, tx.messages.range(scope, done, None, batch)
+
+    done, messages = runtime.store.read(look)
+    said = _told(runtime, session_id, [_masked(message, _mask(runtime)) for message in messages])
+
+    def keep(tx: Tx) -> bool:
+        try:
+            head = tx.sessions.head(scope)
+        except SessionNotFound:  # deleted meanwhile, with all that would have been read from it
+            finish(tx)
+            return False
+        if tx.cursors.get(scope, CURSOR) != done:
+            return True  # somebody else was at it: look again what is left
+        last = messages[-1].sequence if messages else head.last_sequence
+        there = {message.sequence for message in tx.messages.range(scope, done, last + 1, batch)}
+        tx.graph.add(space, [each for each in said if each.source.sequence in there])
+        if last > done:
+            tx.cursors.set(scope, CURSOR, last)
+        if head.last_sequence > last:
+            return True
+        finish(tx)
+        return False
+
+    return runtime.store.write(keep)
+
+
+def read_record(runtime: Runtime, space: Space, record_id: str, finish: Callable[[Tx], None] = lambda _: None) -> None:
+    """Put what a record says in the place of what it said before."""
+
+    most, mask = runtime.config.graph.message_names, _mask(runtime)
+
+    def keep(tx: Tx) -> None:
+        record = tx.records.lock(Scope(space.tenant), record_id)
+        tx.graph.drop_record(space, record_id)
+        if record is not None and record.home.space == space:
+            plain = replace(record, title=record.title and mask(record.title), content=mask(record.content))
+            tx.graph.add(space, [told.by_record(plain, most)])
+        finish(tx)
+
+    runtime.store.write(keep)
+
+
+def _mask(runtime: Runtime) -> Callable[[str], str]:
+    """Secrets stay where they were said, and go no further."""
+    if not runtime.config.learn.secrets:
+        return lambda text: text
+    from holdfast.policy.redact import redact  # late: it has many patterns
+
+    return lambda text: redact(text).text
+
+
+def _masked(message: Message, mask: Callable[[str], str]) -> Message:
+    plain = mask(message.text)
+    return message if plain == message.text else replace(message, content=plain)
+
+
+def _told(runtime: Runtime, session_id: str, messages: Sequence[Message]) -> list[Told]:
+
+    settings, now = runtime.config.graph, runtime.clock()
+    by_rules = [told.by_message(message, session_id, now, settings.message_names) for message in messages]
+    if runtime.llm is None or not settings.llm:
+        return by_rules
+    found: list[Told] = []
+    for at in range(0, len(messages), settings.llm_messages):
+        page = messages[at : at + settings.llm_messages]
+        rules = by_rules[at : at + settings.llm_messages]
+        try:
+            found += ask.ask(runtime.llm, page, rules, settings.message_names, timeout=runtime.config.llm.timeout_s)
+        except ProviderError as error:
+            log.warning("%s read nothing for the graph; rules stand in for it: %s", runtime.llm.name, error)
+            found += rules
+        except Exception:  # why: a model that somebody handed over may raise anything, and the job goes on by rules
+            log.warning("%s read nothing for the graph; rules stand in for it", runtime.llm.name, exc_info=True)
+            found += rules
+    return found
+
+
+def look_after(runtime: Runtime, space: Space, *, now: bool) -> None:
+    """Have read what was not yet, in the background or ``now``: also what was said while the graph was switched off."""
+    if not runtime.config.graph.enabled:
+        return
+    left = runtime.store.read(lambda tx: tx.graph.behind(space, CURSOR))
+    with suppress(StoreReadOnly):  # whoever may not write may look at what there is
+        if left:
+            runtime.store.write(lambda tx: _ask(tx, space, left, runtime.clock()))
+        if now:
+            _reader(runtime).run(until_idle=True)
+        elif left:
+            runtime.wake_worker()
+
+
+def _ask(tx: Tx, space: Space, sessions: Sequence[str], now: datetime) -> None:
+    for session_id in sessions:
+        tx.jobs.ask(space, GRAPH, session_id, now)
+
+
+def _reader(runtime: Runtime) -> Worker:
+    """A worker that does nothing else."""
+    worker = Worker(runtime.store, runtime.clock, runtime.config.jobs, lambda: 1.0)
+    worker.register(GRAPH, session_job(runtime))
+    worker.register(GRAPH_RECORD, record_job(runtime))
+    return worker
+
+
+def shown(runtime: Runtime, space: Space, entity: str | None, depth: int) -> Graph:
+
+    limits = runtime.config.graph
+
+    def read(tx: Tx) -> Graph:
+        part = assemble.chosen(tx.graph.nodes(space), tx.graph.links(space), entity, depth, limits.entities)
+        seen = tx.graph.mentions(space, part.numbers, limits.mentions + 1)
+        return assemble.assembled(part, seen[: limits.mentions], cut=len(seen) > limits.mentions)
+
+    return runtime.store.read(read)

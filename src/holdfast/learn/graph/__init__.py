@@ -1,0 +1,1 @@
+"""Names and relations in what was said, for the knowledge graph."""

@@ -1,0 +1,195 @@
+"""The knowledge graph in named queries: names, where they stand, and what is stated between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from holdfast.domain.graph import EntityKind, GraphSource, Link, Node, RelationKind, Seen, Told, first_word
+from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.times import from_micros, to_micros
+from holdfast.storage.cache import Caches
+from holdfast.storage.communities import Communities, Place, communities
+from holdfast.storage.sql import words
+from holdfast.storage.sql.chunks import SqlChunks
+from holdfast.storage.sql.db import Db, Row
+from holdfast.storage.sql.rows import moment
+
+_NAMES_AT_ONCE = 500
+
+
+class SqlGraph:
+    def __init__(self, db: Db, chunks: SqlChunks, caches: Caches) -> None:
+        self._db = db
+        self._chunks = chunks
+        self._communities = caches.communities
+
+    def add(self, space: Space, told: Sequence[Told]) -> None:
+        said = [each for each in told if each.entities]
+        if not said:
+            return
+        at = self._chunks.ensure_space(space).id
+        numbers = self._numbered(at, {found.id: found.name for each in said for found in each.entities})
+        for query, of_records in (("mentions.add_message", False), ("mentions.add_record", True)):
+            some = [each for each in said if (each.source.record_id is not None) is of_records]
+            self._db.many(query, [row for each in some for row in _mentions(at, numbers, each)])
+        self._db.many("relations.add", [row for each in said for row in _relations(at, numbers, each)])
+
+    def _numbered(self, at: int, names: dict[str, str]) -> dict[str, int]:
+        """The numbers of the names; those that are new get one. In one order, whoever writes them."""
+        ids = sorted(names)
+        known = self._numbers(at, ids)
+        fresh = [id_ for id_ in ids if id_ not in known]
+        rows = [{"space_id": at, "normal": id_, "first_word": first_word(id_), "name": names[id_]} for id_ in fresh]
+        self._db.many("entities.add", rows)
+        return known | self._numbers(at, fresh)
+
+    def _numbers(self, at: int, ids: Sequence[str]) -> dict[str, int]:
+        known: dict[str, int] = {}
+        for start in range(0, len(ids), _NAMES_AT_ONCE):
+            page = self._db.texts(ids[start : start + _NAMES_AT_ONCE])
+            known.update(self._db.all("entities.numbers", {"space_id": at, "names": page}))
+        return known
+
+    def drop_session(self, scope: Scope) -> int:
+        assert scope.user is not None
+        return self._drop(Space(scope.tenant, Level.USER, scope.user), "session", scope.session)
+
+    def drop_record(self, space: Space, record_id: str) -> int:
+        return self._drop(space, "record", record_id)
+
+    def _drop(self, space: Space, kind: str, id_: str | None) -> int:
+        """What one source says, and the names that nothing else mentions."""
+        at = self._chunks.space_id(space)
+        if at is None:
+            return 0
+        params = {"space_id": at, kind: id_}
+        named = self._db.all(f"mentions.of_{kind}", params)
+        if not named:
+            return 0
+        self._chunks.ensure_space(space)  # held, so that nobody mentions a name that is being removed
+        self._db.run(f"relations.drop_{kind}", params)
+        gone = self._db.run(f"mentions.drop_{kind}", params)
+        self._db.many("entities.prune", [{"id": number, "space_id": at} for (number,) in named])
+        return gone
+
+    def nodes(self, space: Space, beginning: Sequence[str] | None = None) -> list[Node]:
+        where = "TRUE" if beginning is None else "e.first_word IN :words[]"
+        return self._nodes(space, where, {} if beginning is None else {"words": self._db.texts(beginning)})
+
+    def _nodes(self, space: Space, where: str, params: dict[str, Any]) -> list[Node]:
+        at = self._chunks.space_id(space)
+        if at is None:
+            return []
+        found: dict[int, tuple[str, str, dict[EntityKind, int]]] = {}
+        for number, normal, name, kind, count in self._db.all(
+            "entities.select", {"space_id": at, **params}, where=where
+        ):
+            found.setdefault(number, (normal, name, {}))[2][EntityKind(kind)] = count
+        return [Node(number, *rest) for number, rest in found.items()]
+
+    def links(self, space: Space, nodes: Sequence[int] | None = None) -> list[Link]:
+        at = self._chunks.space_id(space)
+        if at is None:
+            return []
+        where, params = "TRUE", {"space_id": at}
+        if nodes is not None:
+            where = "(x.subject_id IN :nodes[] OR x.object_id IN :nodes[])"
+            params["nodes"] = self._db.numbers(nodes)
+        return [_link(row) for row in self._db.all("relations.select", params, where=where)]
+
+    def mentions(self, space: Space, nodes: Sequence[int], limit: int) -> list[Seen]:
+        at = self._chunks.space_id(space)
+        if at is None:
+            return []
+        params = {"space_id": at, "nodes": self._db.numbers(nodes), "limit": limit}
+        rows = self._db.all("mentions.select", params, where="entity_id IN :nodes[]", order="LIMIT :limit")
+        return [Seen(node, _source(*rest)) for node, *rest in rows]
+
+    def places(self, space: Space, nodes: Sequence[int] | None = None) -> list[Place]:
+        at = self._chunks.space_id(space)
+        if at is None:
+            return []
+        where, params = "TRUE", {"space_id": at}
+        if nodes is not None:
+            where, params["nodes"] = "m.entity_id IN :nodes[]", self._db.numbers(nodes)
+        rows = self._db.all("mentions.places", params, where=where)
+        return [
+            Place(node, session, sequence, None if chunk is None else words.ordinal_of(chunk))
+            for node, session, sequence, chunk in rows
+            if session is not None or chunk is not None
+        ]
+
+    def communities(self, space: Space) -> Communities | None:
+        at = self._chunks.space_id(space)
+        stamp = None if at is None else self._db.one("mentions.stamp", {"space_id": at})
+        if at is None or not stamp or not stamp[0]:
+            return None
+        known = self._communities.get(at)
+        if known is None or known.stamp != tuple(stamp):
+            names = {number: normal for normal, number in self._db.all("entities.all", {"space_id": at})}
+            known = communities(tuple(stamp), names, self.places(space))
+            self._communities.put(at, known)
+        return known
+
+    def behind(self, space: Space, cursor: str) -> list[str]:
+        at = self._chunks.space_id(space)
+        if at is None:
+            return []
+        return [id_ for (id_,) in self._db.all("graph.behind", {"space_id": at, "name": cursor})]
+
+
+def _mentions(space_id: int, numbers: dict[str, int], told: Told) -> Iterable[dict[str, Any]]:
+    source = told.source
+    for found in {found.id: found for found in told.entities}.values():
+        yield {
+            "entity_id": numbers[found.id],
+            "space_id": space_id,
+            "kind": found.kind.value,
+            "session": source.session_id,
+            "sequence": source.sequence,
+            "record": source.record_id,
+            "said_at": to_micros(source.at),
+        }
+
+
+def _relations(space_id: int, numbers: dict[str, int], told: Told) -> Iterable[dict[str, Any]]:
+    source = told.source
+    for stated in told.relations:
+        if stated.subject not in numbers or (stated.object is not None and stated.object not in numbers):
+            continue
+        yield {
+            "space_id": space_id,
+            "subject_id": numbers[stated.subject],
+            "predicate": stated.predicate,
+            "object_id": None if stated.object is None else numbers[stated.object],
+            "value": stated.value,
+            "kind": stated.kind.value,
+            "polarity": int(stated.holds),
+            "sentence": stated.sentence,
+            "session": source.session_id,
+            "sequence": source.sequence,
+            "record": source.record_id,
+            "said_at": to_micros(source.at),
+        }
+
+
+def _source(session_id: str | None, sequence: int | None, record_id: str | None, at: int) -> GraphSource:
+    return GraphSource(from_micros(at), session_id, sequence, record_id)
+
+
+def _link(row: Row) -> Link:
+    subject, predicate, object_, value, kind, polarity, sentence, session, sequence, record, at, begin, *ends = row
+    end = min((end for end in ends if end is not None), default=None)
+    return Link(
+        subject=subject,
+        predicate=predicate,
+        object=object_,
+        value=value,
+        kind=RelationKind(kind),
+        holds=bool(polarity),
+        sentence=sentence,
+        source=_source(session, sequence, record, at),
+        valid_from=moment(begin),
+        valid_to=moment(end),
+    )

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from holdfast.cli.main import main
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    capsys.readouterr()
+    assert main(list(arguments)) == status
+    out, err = capsys.readouterr()
+    return err if status else out
+
+
+def test_the_graph_is_shown_with_sources(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "remember", "My sister Anna Kowalska lives in Porto.", "--user", "alice")
+    out = run(capsys, "graph", "--user", "alice")
+    assert "Anna Kowalska  person" in out
+    assert "lives in → Porto" in out
+    assert "[record " in out
+    assert "also" in out.splitlines()[0]
+
+
+def test_nothing_is_said_so(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Nobody and nothing is named yet" in run(capsys, "graph", "--user", "alice")
+    run(capsys, "remember", "Anna called.", "--user", "alice")
+    assert "Nothing is known of Bob" in run(capsys, "graph", "--user", "alice", "--entity", "Bob")
+
+
+def test_json_is_the_whole_graph(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "remember", "Anna lives in Porto.", "--user", "alice")
+    found: dict[str, Any] = json.loads(run(capsys, "graph", "--user", "alice", "--json"))
+    assert {entity["id"] for entity in found["entities"]} == {"anna", "porto"}
+    assert found["relations"][0]["predicate"] == "lives in"
+    assert found["mentions"][0]["record_id"]
+
+
+def test_it_is_written_to_files(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "remember", 'Anna <&> "Tom" live in Porto\x0b.', "--user", "alice")
+    for name in ("g.graphml", "g.json"):
+        out = run(capsys, "graph", "--user", "alice", "--export", str(place / name))
+        assert out.startswith("Wrote ")
+    ET.parse(place / "g.graphml")
+    assert json.loads((place / "g.json").read_text())["entities"]
+
+
+def test_wrong_usage_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--user U, --agent A or --global" in run(capsys, "graph", status=2)
+    assert ".graphml or .json" in run(capsys, "graph", "--user", "u", "--export", "g.dot", status=2)
+    assert "depth" in run(capsys, "graph", "--user", "u", "--depth", "99", status=1)

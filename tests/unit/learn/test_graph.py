@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from holdfast.domain.graph import EntityKind, RelationKind, normal
+from holdfast.domain.message import Message
+from holdfast.domain.record import Layer, Record, RecordType
+from holdfast.domain.scope import Home, Level, Scope
+from holdfast.errors import ProviderError
+from holdfast.learn.graph import ask
+from holdfast.learn.graph.find import found_in
+from holdfast.learn.graph.told import by_message, by_record
+from holdfast.providers.fake_llm import FakeLlm
+from holdfast.storage.communities import Place, communities
+
+AT = datetime(2026, 3, 10, 12, tzinfo=UTC)
+
+
+def kinds(text: str) -> dict[str, str]:
+    return {found.name: found.kind.value for found in found_in(text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I met Anna Kowalska in Porto.", {"Anna Kowalska": "person", "Porto": "place"}),
+        ("Yesterday Tom was late.", {"Tom": "person"}),
+        ("Running is fun. Thanks for asking! Absolutely.", {}),
+        ("She works at Initech with Zoltan's wife.", {"Initech": "organisation", "Zoltan": "person"}),
+        ("We visited the Golden Gate Bridge.", {"Golden Gate Bridge": "place"}),
+        ("He teaches at the University of Lisbon.", {"University of Lisbon": "organisation"}),
+        ('We read "The Little Prince" aloud.', {"The Little Prince": "thing"}),
+        ("It broke in src/app/main.py again.", {"src/app/main.py": "thing"}),
+        ("I like #gardening.", {"gardening": "topic"}),
+        ("I LOVE THIS SO MUCH, THANK YOU", {}),
+        ("NASA called. Jean-Luc and O'Brien came.", {"NASA": "thing", "Jean-Luc": "thing", "O'Brien": "thing"}),
+        ("Do you know Łukasz Wałęsa?", {"Łukasz Wałęsa": "thing"}),
+        ("On Monday in March I speak English.", {}),
+        ("```\nclass Anna in Porto\n```", {}),
+        ("Mojito hid. I fed Mojito twice.", {"Mojito": "thing"}),
+        ("", {}),
+    ],
+)
+def test_names_and_their_kinds(text: str, expected: dict[str, str]) -> None:
+    assert kinds(text) == expected
+
+
+def relations(text: str, role: str = "user", name: str | None = None) -> set[tuple[str, str, str | None, bool]]:
+    told = by_message(Message.new(role, text, name=name), "session", AT, 40)
+    return {(each.subject, each.predicate, each.object, each.holds) for each in told.relations}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I live in Berlin.", {("user", "lives in", "berlin", True)}),
+        ("I used to live in Berlin.", {("user", "lives in", "berlin", False)}),
+        ("Tom works at Siemens.", {("tom", "works at", "siemens", True)}),
+        ("Do I live in Berlin?", set()),
+        ("If I lived in Berlin, I would visit Paris.", set()),
+        (
+            "Anna's husband Piotr is from Porto.",
+            {
+                ("anna", "husband", "piotr", True),
+                ("anna/husband", "is", "piotr", True),
+                ("piotr", "is from", "porto", True),
+            },
+        ),
+        ("My best friend Tom called.", {("user", "friend", "tom", True)}),
+        (
+            "My mum lives in Rome.",
+            {("user", "mother", "user/mother", True), ("user/mother", "lives in", "rome", True)},
+        ),
+        (
+            "We have a dog; our dog is called Rex.",
+            {("user", "dog", "rex", True), ("user/dog", "is", "rex", True), ("user", "dog", "user/dog", True)},
+        ),
+    ],
+)
+def test_relations(text: str, expected: set[tuple[str, str, str | None, bool]]) -> None:
+    assert relations(text) == expected
+
+
+def test_i_is_whoever_speaks() -> None:
+    assert relations("I live in Berlin.", name="Caroline") == {("caroline", "lives in", "berlin", True)}
+    assert relations("I live in Berlin.", role="assistant") == set()
+
+
+def record(**about: Any) -> Record:
+    home = Home(Scope("default", user="alice"), Level.USER)
+    return Record("id", home, Layer.SEMANTIC, RecordType.FACT, about.pop("content"), created_at=AT, **about)
+
+
+def test_what_a_record_is_about_is_a_relation() -> None:
+    told = by_record(record(content="said so", subject="user/sister", attribute="home", value="Porto"), 40)
+    assert {(each.subject, each.predicate, each.object, each.kind) for each in told.relations} == {
+        ("user", "sister", "user/sister", RelationKind.ROLE),
+        ("user/sister", "lives in", "porto", RelationKind.FACT),
+    }
+    named = by_record(record(content="said so", subject="user", attribute="name", value="Tom Baker"), 40)
+    assert [(each.subject, each.object, each.kind) for each in named.relations] == [
+        ("user", "tom baker", RelationKind.IDENTITY)
+    ]
+    plain = by_record(record(content="said so", subject="user", attribute="diet", value="meat", polarity=False), 40)
+    assert [(each.predicate, each.value, each.holds) for each in plain.relations] == [("diet", "meat", False)]
+
+
+def test_a_message_keeps_so_many_names_at_most() -> None:
+    text = " ".join(f"I met Tom{n}." for n in range(100))
+    assert len(by_message(Message.new("user", text), "session", AT, 7).entities) <= 8  # and the user
+
+
+def test_a_long_text_is_read_quickly() -> None:
+    import time
+
+    for text in (
+        "Anna " * 20_000,
+        "my sister " * 20_000,
+        'A "B ' * 20_000,
+        "A'b" * 30_000,
+        "A-" * 50_000,
+        "A.b " * 20_000,
+    ):
+        begun = time.process_time()
+        by_message(Message.new("user", text), "session", AT, 40)
+        assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Anna's", "anna"), (" Dr. Anna  Kowalska ", "anna kowalska"), ("The Beatles", "beatles"), ("ＡＮＮＡ", "anna")],
+)
+def test_spellings_of_one_name(one: str, other: str) -> None:
+    assert normal(one) == other
+
+
+# A model
+
+
+def test_an_answer_that_is_none_is_an_error() -> None:
+    messages = [Message.new("user", "Anna called.").stored_as(1, AT)]
+    rules = [by_message(messages[0], "session", AT, 40)]
+    answers: list[Any] = ["nothing", {"entities": 5}, {"facts": []}]
+    for answer in answers:
+        with pytest.raises(ProviderError):
+            ask.ask(FakeLlm(answer), messages, rules, 40, timeout=1)
+
+
+def test_a_model_sees_no_tool_and_no_system_prompt() -> None:
+    messages = [
+        Message.new("system", "secret prompt"),
+        Message.new("user", 'say "}" to me'),
+        Message.new("tool", "out"),
+    ]
+    [_, question] = ask.request(messages, timeout=1).messages
+    assert "secret prompt" not in question.text
+    assert '"out"' not in question.text
+    assert 'say \\"}\\" to me' in question.text
+
+
+def test_what_a_model_says_of_another_message_is_refused() -> None:
+    messages = [Message.new("user", "zygi called").stored_as(1, AT), Message.new("user", "hello").stored_as(2, AT)]
+    rules = [by_message(message, "session", AT, 40) for message in messages]
+    answer: dict[str, Any] = {"entities": [{"name": "zygi", "kind": "person", "number": 2}], "relations": []}
+    assert [told.entities for told in ask.ask(FakeLlm(answer), messages, rules, 40, timeout=1)] == [(), ()]
+    answer["entities"][0]["number"] = 1
+    first, _ = ask.ask(FakeLlm(answer), messages, rules, 40, timeout=1)
+    assert [(found.id, found.kind) for found in first.entities] == [("zygi", EntityKind.PERSON)]
+
+
+# Communities
+
+
+def test_names_that_stand_together_are_a_community() -> None:
+    spots = [{1, 2}, {1, 2, 3}, {2, 3}, {4, 5}, {4, 5}, *({9, n} for n in (1, 2, 3, 4, 5)), *([{9}] * 9)]
+    places = [Place(node, "session", at, None) for at, spot in enumerate(spots) for node in spot]
+    names = {1: "bach", 2: "vivaldi", 3: "clara", 4: "tom baker", 5: "rome", 9: "user"}
+    found = communities((1, 1), names, places)
+    assert set(found.of) == {1, 2, 3, 4, 5}  # who is everywhere is in none
+    assert found.of[1] == found.of[2] == found.of[3] != found.of[4] == found.of[5]
+    assert set(found.words) == {"bach", "vivaldi", "clara", "tom", "baker", "rome"}
+    assert found.of == communities((1, 1), names, places[::-1]).of
