@@ -27,7 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("items",),
     ("ageing",),
     ("compaction", "graphing", "learning"),
-    ("turn",),
+    ("turn", "forgetting"),
     ("handle", "snapshots", "documents", "upkeep"),
     ("background",),
     ("engine",),

@@ -157,10 +157,14 @@ class RecordQuery:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was really removed: how many of each kind, and the ids of the records or documents."""
+    """What was really removed: how many of each kind, and the ids of the records or documents.
+
+    ``left`` names where a search still finds it: stated for itself, said elsewhere, or in a document.
+    """
 
     counts: Mapping[str, int]
     ids: tuple[str, ...]
+    left: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from holdfast import items
+from holdfast import forgetting
 from holdfast.ageing.asked import ask
 from holdfast.domain.ids import checked_id
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
@@ -181,8 +181,9 @@ class Records(Face):
     ) -> Forgotten:
         """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query.
 
-        Every copy goes with it: promoted ones, their origins, twins, and texts that were made of it. With ``dry_run``
-        nothing is removed; the answer names what would be.
+        Every copy goes with it: promoted ones, their origins, twins, the turn's record, texts that were made of it, the
+        line in the daily notes, and the sentence it was learned from in its message. The answer says what was removed,
+        and where a search still finds it. With ``dry_run`` nothing is removed; the answer names what would be.
         """
         if [id, key, query].count(None) != 2:
             raise InvalidInput("forget takes exactly one of id, key and query")
@@ -194,20 +195,7 @@ class Records(Face):
             owner = home.scope
             choose = memory.by_words(home, query, self._now()) if query is not None else memory.by_key(home, key or "")
 
-        def found(tx: Tx) -> list[Record]:
-            return memory.with_copies(tx, owner, choose(tx))
-
         if dry_run:
-            return self._read(lambda tx: Forgotten({}, tuple(each.id for each in found(tx))))
-        now = self._now()
-
-        def remove(tx: Tx) -> tuple[Forgotten, set[str]]:
-            """What was removed, and whose it was: their files hold it too."""
-            records = found(tx)
-            users = {record.user for record in records if record.user is not None}
-            return memory.forget(tx, records, self._cut, now), users
-
-        gone, users = self._write(remove)
-        for user_ in sorted(users):
-            items.drop_lines(self._runtime, self._tenant, user_, gone.ids)
-        return gone
+            would_go = self._read(lambda tx: forgetting.chosen(tx, owner, choose))
+            return Forgotten({}, tuple(record.id for record in would_go))
+        return forgetting.forget(self._runtime, self._tenant, owner, choose, self._cut)

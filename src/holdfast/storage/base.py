@@ -108,6 +108,9 @@ class Sessions(Protocol):
 
 class Messages(Protocol):
     def insert(self, scope: Scope, message: Message) -> None: ...
+    def replace(self, scope: Scope, message: Message) -> None:
+        """Other words in the place of a message's. Its chunks are the caller's to cut again."""
+
     def by_idempotency_key(self, scope: Scope, key: str) -> Message | None: ...
     def range(self, scope: Scope, after: int | None, before: int | None, limit: int | None) -> list[Message]: ...
     def recent(self, scope: Scope, count: int, before: int | None = None) -> list[Message]: ...
@@ -172,6 +175,9 @@ class Records(Protocol):
 
         ``after`` is the last change and the id of the record the page before ended with.
         """
+
+    def turns_of(self, space: Space, session: str) -> list[Record]:
+        """The records of a session's finished turns."""
 
     def archived_before(self, space: Space, moment: datetime, limit: int) -> list[Record]: ...
     def used(self, space: Space, ids: Sequence[str], now: datetime) -> None:

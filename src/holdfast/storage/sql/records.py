@@ -197,6 +197,10 @@ class SqlRecords:
             params |= {"last": to_micros(after[0]), "last_id": after[1]}
         return self._of_space(space, clause, params, limit)
 
+    def turns_of(self, space: Space, session: str) -> list[Record]:
+        # Of a turn's source the session comes first; an id has nothing in it that LIKE would take for more.
+        return self._of_space(space, "r.origin = 'turn' AND r.source LIKE :source", {"source": f'["{session}",%'})
+
     def archived_before(self, space: Space, moment: datetime, limit: int) -> list[Record]:
         return self._of_space(space, "r.archived_at < :moment", {"moment": to_micros(moment)}, limit)
 
