@@ -128,12 +128,12 @@ def test_the_end_of_input_while_a_reply_comes_ends_the_chat_after_it(terminal, d
 
 
 def test_ctrl_c_at_the_prompt_gives_a_hint_and_drops_the_line(terminal, server):
-    terminal.type(f"never mind{CTRL_C}")
-    terminal.until("Ctrl-D or /quit leaves the chat.\n> ")
+    terminal.type("never mind")
+    terminal.until("never mind")
+    terminal.interrupt("Ctrl-D or /quit leaves the chat.\n> ")
     terminal.enter("one\\")
     terminal.until("... ")
-    terminal.type(CTRL_C)
-    terminal.until("leaves the chat.\n> ")
+    terminal.interrupt("leaves the chat.\n> ")
     terminal.enter("Hello")
     terminal.until("I am a test.")
     assert [messages[-1]["content"] for messages in asked(server)] == ["Hello"]
@@ -192,7 +192,6 @@ def test_ctrl_c_while_memory_works_waits_for_it_and_a_second_one_leaves(env, dat
         ("n\r", "Nothing was removed."),
         ("\r", "Nothing was removed."),
         ("yep\r", "Nothing was removed."),
-        (CTRL_C, "Nothing was removed."),
     ],
 )
 def test_a_question_is_answered_at_the_terminal(terminal, answer, said):
@@ -200,6 +199,12 @@ def test_a_question_is_answered_at_the_terminal(terminal, answer, said):
     terminal.until("Purge everything of tui:local, every session and memory, for good? [y/N] ")
     terminal.type(answer)
     assert said in terminal.until_prompt()
+
+
+def test_ctrl_c_is_no_answer(terminal):
+    terminal.enter("/purge_user")
+    terminal.until("[y/N] ")
+    terminal.interrupt("Nothing was removed.\n> ")
 
 
 def test_a_line_typed_ahead_answers_no_question(terminal, server):
