@@ -40,6 +40,7 @@ def surroundings(data: Path, **more: str) -> dict[str, str]:
         "PYTHONPATH": str(Path(holdfast.__file__).parents[1]),
         "HOLDFAST_DATA": str(data),
         "HOLDFAST_EMBEDDING_MODEL": "none",
+        "HOLDFAST_LEARN_ENABLED": "false",  # else the server is asked in the background too
         "COLUMNS": "120",
         "NO_PROXY": "*",
         "no_proxy": "*",

@@ -221,6 +221,22 @@ def test_a_line_typed_ahead_answers_no_question(terminal, server):
     terminal.until("> y\nI am a test.")
 
 
+def test_leaving_while_something_is_learned(env, server):
+    server.plan += [says("Hello."), hangs]
+    arguments = ("--llm", f"openai:small@{server.url}")
+    with at_terminal(*arguments, env=env | {"HOLDFAST_LEARN_ENABLED": "true"}) as terminal:
+        terminal.until_prompt()
+        terminal.enter("My cat is called Otto")
+        terminal.until_prompt()
+        deadline = time.monotonic() + PATIENCE
+        while len(server.requests) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        terminal.enter("/quit")
+        terminal.until("Finishing what is being learned; Ctrl-C leaves it for the next time.")
+        terminal.type(CTRL_C)
+        assert terminal.ended() == 130
+
+
 def test_escape_codes_of_the_model_do_not_reach_the_terminal(terminal, server):
     server.plan.append(says("\x1b[2J", "\x1b]0;owned\x07 hello"))
     terminal.enter("Hello")
