@@ -188,6 +188,13 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.update": lambda hf, s, place: hf.update(RECORD, content="hello cat"),
     "AsyncHoldfast.history": lambda hf, s, place: hf.history(RECORD),
     "AsyncHoldfast.recall": lambda hf, s, place: hf.recall("hello", user="u"),
+    "AsyncHoldfast.profile": lambda hf, s, place: hf.profile(user="u"),
+    "AsyncHoldfast.promote": lambda hf, s, place: hf.promote(
+        hf._sync.remember("an episode", user="u", layer="episodic").id
+        if isinstance(hf, AsyncHoldfast)
+        else hf.remember("an episode", user="u", layer="episodic").id
+    ),
+    "AsyncHoldfast.revive": lambda hf, s, place: hf.revive(RECORD),
     "AsyncHoldfast.export_items": lambda hf, s, place: hf.export_items(user="u"),
     "AsyncHoldfast.import_items": lambda hf, s, place: hf.import_items(user="u"),
     "AsyncHoldfast.forget": lambda hf, s, place: hf.forget(key="dog", user="u"),

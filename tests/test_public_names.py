@@ -26,6 +26,7 @@ def test_the_public_names_are_exactly_these() -> None:
         "JobInfo",
         "Mention",
         "Message",
+        "Profile",
         "Record",
         "Relation",
         "Session",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.domain.graph import Entity, Graph, GraphSource, Mention, Relation
     from holdfast.domain.job import JobInfo
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
+    from holdfast.domain.profile import Profile
     from holdfast.domain.record import Forgotten, Record
     from holdfast.domain.session import Compacted, SessionInfo, Summary, Usage
     from holdfast.engine import Holdfast
@@ -41,6 +42,7 @@ __all__ = [
     "JobInfo",
     "Mention",
     "Message",
+    "Profile",
     "Record",
     "Relation",
     "Session",
@@ -63,6 +65,7 @@ _HOMES = {
     "domain.graph": "Entity Graph GraphSource Mention Relation",
     "domain.job": "JobInfo",
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
+    "domain.profile": "Profile",
     "domain.record": "Forgotten Record",
     "domain.session": "Compacted SessionInfo Summary Usage",
     "engine": "Holdfast",

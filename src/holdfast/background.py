@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from holdfast import graphing, learning
-from holdfast.domain.job import EMBED, EXTRACT, GRAPH, GRAPH_RECORD
+from holdfast.domain.job import CONSOLIDATE, DECAY, EMBED, EXTRACT, GRAPH, GRAPH_RECORD
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.write.embed import PATIENCE, embed_missing
@@ -25,6 +25,7 @@ class Doing(NamedTuple):
 
     handler: Handler
     detail: str = ""
+    patient: bool = False  # a thread does not stay only because there will be such work one day
 
 
 def embedding(runtime: Runtime) -> Doing | None:
@@ -54,14 +55,32 @@ def extraction(runtime: Runtime) -> Doing | None:
     return Doing(learning.job(runtime))
 
 
+def decay(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from holdfast.ageing.fading import decay_job  # late: few programs live to see it
+
+        return decay_job(runtime)(claim)
+
+    return Doing(run, patient=True)
+
+
+def consolidation(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from holdfast.ageing.consolidation import consolidate_job  # late, as above
+
+        return consolidate_job(runtime)(claim)
+
+    return Doing(run, patient=True)
+
+
 KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {
     EMBED: embedding,
     EXTRACT: extraction,
-    GRAPH: lambda runtime: Doing(graphing.session_job(runtime)),
-    GRAPH_RECORD: lambda runtime: Doing(graphing.record_job(runtime)),
+    DECAY: decay,
+    CONSOLIDATE: consolidation,
+    GRAPH: lambda runtime: Doing(graphing.session_job(runtime), patient=True),
+    GRAPH_RECORD: lambda runtime: Doing(graphing.record_job(runtime), patient=True),
 }
-# Done by a worker that runs anyway: whoever only looks into a store starts none for it.
-_PATIENT = {GRAPH, GRAPH_RECORD}
 
 
 def begin(runtime: Runtime) -> None:
@@ -69,9 +88,8 @@ def begin(runtime: Runtime) -> None:
     for kind, make in KINDS.items():
         doing = make(runtime)
         if doing is not None:
-            runtime.worker.register(kind, doing.handler, doing.detail)
+            runtime.worker.register(kind, doing.handler, doing.detail, patient=doing.patient)
     settings, wanted = runtime.config, runtime.worker.wanted
-    waiting = _PATIENT if settings.embedding.background else {EMBED, *_PATIENT}
-    wanted = [each for each in wanted if each[0] not in waiting]
-    if settings.jobs.worker and wanted and runtime.store.next_job(wanted) is not None:
+    wanted = [each for each in wanted if each[0] != EMBED or settings.embedding.background]
+    if settings.jobs.worker and runtime.worker.is_wanted(wanted):
         runtime.worker.start()

@@ -9,57 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from os import PathLike
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from holdfast.domain.setting import Setting, setting
 from holdfast.domain.text import checked_name
 from holdfast.domain.times import zone_named
 from holdfast.errors import ConfigError, InvalidInput, InvalidKey
 
-_BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 AGENTS = "agents"  # where settings of single agents stand
-_NUMBERS = {int: "an integer", float: "a number"}
-_OTHERS = {bool: "true or false", str: "a name"}
-
-
-class Setting(NamedTuple):
-    """What a field may hold: the type of its default, within a range or among choices."""
-
-    default: Any
-    doc: str
-    least: float
-    most: float
-    choices: tuple[str, ...]
-
-    @property
-    def allowed(self) -> str:
-        kind = type(self.default)
-        if self.choices:
-            return " or ".join(f'"{choice}"' for choice in self.choices)
-        return f"{_NUMBERS[kind]} from {self.least} to {self.most}" if kind in _NUMBERS else _OTHERS[kind]
-
-    def check(self, value: Any, what: str) -> Any:
-        kind = type(self.default)
-        right = type(value) is kind or (kind is float and type(value) is int)
-        right = right and (kind not in _NUMBERS or self.least <= value <= self.most)
-        if not right or (self.choices and value not in self.choices):
-            raise ConfigError(f"{what} must be {self.allowed}, not {value!r}")
-        try:
-            return checked_name(value, what) if kind is str else kind(value)
-        except InvalidKey as error:
-            raise ConfigError(str(error)) from None
-
-    def parse(self, text: str) -> Any:
-        """What an environment's text means; what it cannot mean stays text, for the check to refuse."""
-        if isinstance(self.default, bool):
-            return _BOOLS.get(text.strip().lower(), text)
-        try:
-            return type(self.default)(text)
-        except ValueError:
-            return text
-
-
-def setting(default: Any, doc: str, least: float = 0, most: float = 0, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"setting": Setting(default, doc, least, most, choices)})
 
 
 class _Section:
@@ -138,6 +95,7 @@ class Context(_Section):
     show_today: bool = setting(True, "the section of today's notes")
     show_recent: bool = setting(True, "the section of the notes of the days before")
     show_relevant: bool = setting(True, "the section of recalled passages")
+    show_profile: bool = setting(True, "what the user's profile says beyond the memories that are shown")
     show_summary: bool = setting(True, "the summary, when older messages were cut")
 
     def __post_init__(self) -> None:
@@ -238,6 +196,21 @@ class Learn(_Section):
     secrets: bool = setting(True, "keys, tokens and passwords are masked before they reach long-term memory")
     llm_attempts: int = setting(3, "tries with the model before the rules take over", 1, 1000)
     timeout_s: float = setting(60.0, "seconds the model has for a turn", 0.1, 3600)
+    # What becomes of records with time.
+    promote: bool = setting(True, "what was learned in an episode and is sure enough becomes lasting knowledge")
+    promote_confidence: float = setting(0.75, "how sure it must be", 0, 1)
+    decay: bool = setting(True, "records nobody uses fade: they are archived, and deleted later")
+    fade_days: int = setting(30, "days without use after which a record of middling worth fades; 0: never", 0, 100_000)
+    delete_archived_days: int = setting(180, "days after which an archived record is deleted; 0: never", 0, 100_000)
+    delete_past_days: int = setting(
+        0, "days after which a learned record that is no longer true is deleted; 0: never", 0, 100_000
+    )
+    consolidate: bool = setting(True, "duplicates are merged, and the turns of a day condensed, while there is time")
+    consolidate_hours: int = setting(24, "hours after a change until that is done", 1, 100_000)
+    condense_days: int = setting(7, "days the turns of a day stay as they were; 0: for ever", 0, 100_000)
+    condense_tokens: int = setting(300, "tokens of a condensed day at most", 50, 100_000)
+    profile: bool = setting(True, "a short text about each user is kept up to date")
+    profile_tokens: int = setting(300, "tokens of that text at most", 20, 100_000)
 
 
 @dataclass(frozen=True, slots=True)

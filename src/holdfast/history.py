@@ -22,15 +22,15 @@ def extend(
     beside: Beside | None = None,
 ) -> list[Message]:
     """All of them or none, under the next sequence numbers."""
-    now, for_graph = runtime.clock(), runtime.config.graph.enabled
+    now = runtime.clock()
     entries = append.prepare(messages, runtime.config.chunks, now)
     entries = append.embedded(runtime.store, runtime.embedding, append.space_of(scope), entries, progress)
 
     def write(tx: Tx) -> list[Message]:
         if beside is None:
-            return append.append(tx, scope, entries, now, for_graph=for_graph)
+            return append.append(tx, scope, entries, now)
         last = tx.sessions.head(scope).last_sequence
-        stored = append.append(tx, scope, entries, now, for_graph=for_graph)
+        stored = append.append(tx, scope, entries, now)
         beside(tx, [message for message in stored if message.sequence > last])
         return stored
 

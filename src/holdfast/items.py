@@ -221,7 +221,7 @@ class Items:
                 for id, agreed in known.digests.items()
                 if id not in there and id in records and record_json.digest(records[id]) == agreed
             ]
-            removed = memory.forget(tx, self.scope, gone).total
+            removed = memory.forget(tx, memory.with_copies(tx, self.scope, gone), self.cut, now).total
         return ItemsImported(counts.added, counts.changed, removed, 0, tuple(counts.problems))
 
     def _apply(self, tx: Tx, one: Told, records: Mapping[str, Record], counts: _Counts, now: datetime) -> None:

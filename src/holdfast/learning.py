@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
+from holdfast.ageing.asked import ask
 from holdfast.config import Config
 from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind
 from holdfast.domain.job import Job
@@ -152,6 +153,8 @@ class _Lesson:
         learned = Learned()
         for candidate, near in zip(self.found.candidates, self.near, strict=True):
             learned += _Reconciling(self.runtime, tx, self.info, candidate, self.cut).act(near)
+        if learned.added:
+            ask(tx, _space(self.info), self.runtime.config.learn, self.runtime.clock())
         return learned
 
 

@@ -45,6 +45,10 @@ class Notes:
         except OverflowError:
             raise InvalidInput(f"{moment} is outside the years 1 to 9999 in that time zone") from None
 
+    @staticmethod
+    def day_of(runtime: Runtime, moment: datetime) -> date:
+        return moment.astimezone(zone_named(runtime.config.notes.timezone)).date()
+
     def day(self, day: date) -> str:
         return read_day(self.root, self.folder, day, self.runtime.config.notes.max_day_bytes)
 

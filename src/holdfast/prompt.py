@@ -15,14 +15,17 @@ from holdfast.context.assemble import assemble, budget_of
 from holdfast.context.material import Material, Section
 from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind, Vector
 from holdfast.domain.context import Context, Dropped
+from holdfast.domain.keys import PROFILE
 from holdfast.domain.message import Message
+from holdfast.domain.profile import ProfileLine
 from holdfast.domain.record import Record
-from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.session import Summary
 from holdfast.domain.text import optional_name
 from holdfast.domain.times import checked_time
 from holdfast.domain.values import checked_number
 from holdfast.errors import SessionNotFound
+from holdfast.learn.profile import as_profile, is_true
 from holdfast.recall import recipes, search
 from holdfast.recall.question import Question
 from holdfast.runtime import Runtime
@@ -84,6 +87,7 @@ class Known(NamedTuple):
     records: tuple[Record, ...] = ()
     relevance: Mapping[str, float] = MappingProxyType({})  # of records that were recalled
     working_memory: str = ""
+    profile: tuple[ProfileLine, ...] = ()
     texts: Texts = NO_TEXTS
     failed: tuple[Dropped, ...] = ()
 
@@ -106,7 +110,7 @@ class Said(NamedTuple):
 
 def context(runtime: Runtime, scope: Scope, agent: str, asked: Asked, texts: Texts = NO_TEXTS) -> Context:
     """From one view of the store: what was said and what is known fit together."""
-    recalling = Recalling.about(runtime, asked, _spaces(scope, agent))
+    recalling = Recalling.about(runtime, asked, spaces(scope, agent))
 
     def read(tx: Tx) -> tuple[Said, Known]:
         said = conversation(runtime, tx, scope, asked)
@@ -116,7 +120,7 @@ def context(runtime: Runtime, scope: Scope, agent: str, asked: Asked, texts: Tex
 
 
 def known(runtime: Runtime, scope: Scope, agent: str, asked: Asked, texts: Texts = NO_TEXTS) -> Known:
-    recalling = Recalling.about(runtime, asked, _spaces(scope, agent))
+    recalling = Recalling.about(runtime, asked, spaces(scope, agent))
     return runtime.store.read(lambda tx: _Reading(runtime, scope, agent, asked, texts, tx).known(recalling.within(tx)))
 
 
@@ -152,6 +156,7 @@ def lay_out(runtime: Runtime, asked: Asked, said: Said, known: Known) -> Context
         today=known.texts.today,
         recent=known.texts.recent,
         working_memory=known.working_memory,
+        profile=known.profile,
         skill=asked.skill,
         failed=(*known.texts.failed, *known.failed),
     )
@@ -202,7 +207,8 @@ class _Reading:
         relevance = {hit.source.id: hit.score for hit in reversed(hits) if hit.source.kind is SourceKind.RECORD}
         records: list[Record] = self._part("records", lambda: self._records(relevance, recall), [])
         working_memory = self._part(Section.WORKING, self._working_memory, "")
-        return Known(tuple(hits), tuple(records), relevance, working_memory, self.texts, tuple(self.failed))
+        profile: tuple[ProfileLine, ...] = self._part("the profile", self._profile, ())
+        return Known(tuple(hits), tuple(records), relevance, working_memory, profile, self.texts, tuple(self.failed))
 
     def _part(self, name: str, read: Callable[[], T], empty: T) -> T:
         try:
@@ -216,20 +222,20 @@ class _Reading:
         limits = self.runtime.config.context
         if not self.asked.query.strip() or not limits.hits or not limits.show_relevant:
             return []
-        found = [hit for space in _spaces(self.scope, self.agent) for hit in recall(space, ChunkQuery(), limits.hits)]
+        found = [hit for space in spaces(self.scope, self.agent) for hit in recall(space, ChunkQuery(), limits.hits)]
         return sorted(found, key=lambda hit: -hit.score)[: limits.hits]
 
     def _records(self, relevance: dict[str, float], recall: Recall) -> list[Record]:
         most = self.runtime.config.context.user_memories
         found = [
             record
-            for space in _spaces(self.scope, self.agent)
+            for space in spaces(self.scope, self.agent)
             for record in self._standing(space, most + 1, _EACH, relevance)
         ]
         if sum(record.key is not None for record in found) <= most or not self.asked.query.strip():
             return found
         # There may be more than the newest: let recall look among the records alone for those that matter.
-        mine = _spaces(self.scope, self.agent)[0]
+        mine = spaces(self.scope, self.agent)[0]
         hits = recall(mine, _RECORDS_ONLY, min(max(1, most), search.MAX_HITS))
         relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
         missing = relevance.keys() - {record.id for record in found}
@@ -239,12 +245,23 @@ class _Reading:
         assert self.scope.session is not None
         return self.tx.records.standing(space, self.scope.session, keyed, each, list(ids), self.asked.now)
 
+    def _profile(self) -> tuple[ProfileLine, ...]:
+        """Nothing of one that tells what has changed since, or was forgotten."""
+        config = self.runtime.config
+        if not (config.context.show_profile and config.learn.profile):
+            return ()
+        home = Home(Scope(self.scope.tenant, user=self.scope.user), Level.USER)
+        kept = self.tx.records.by_key(home, PROFILE, lock=False)
+        if kept is None or not is_true(kept, self.tx.records.some(home.space, kept.inputs), self.asked.now):
+            return ()
+        return as_profile(kept).lines
+
     def _working_memory(self) -> str:
         cap = self.runtime.config.session.kv_cap
         return kv.as_text(kv.get(self.tx, self.scope, kv.WORKING_MEMORY, cap))
 
 
-def _spaces(scope: Scope, agent: str) -> tuple[Space, Space, Space]:
+def spaces(scope: Scope, agent: str) -> tuple[Space, Space, Space]:
     """Whose memory a session may see: its user's, its agent's, and what is everybody's in the tenant."""
     tenant, user = scope.tenant, scope.user
     assert user is not None

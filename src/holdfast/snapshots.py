@@ -92,7 +92,7 @@ def _store(
             continue
         if not tx.sessions.add(info.scope, info):
             raise StorageError(f"session {session.original_id} could not be added; nothing was imported")
-        stored = append.append(tx, info.scope, entries, info.last_active_at, for_graph=runtime.config.graph.enabled)
+        stored = append.append(tx, info.scope, entries, info.last_active_at)
         if session.summary and stored:
             summary.swap(tx, info.scope, session.summary, stored[-1].sequence, None, now)
         sessions += 1

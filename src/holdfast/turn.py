@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from holdfast import compaction, history, learning, notes, prompt
+from holdfast.ageing.asked import ask
 from holdfast.domain.context import Context, Dropped
-from holdfast.domain.job import EXTRACT
+from holdfast.domain.job import EXTRACT, GRAPH
 from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.session import Compacted, ModelUsage, SessionInfo
@@ -226,6 +227,7 @@ class Turn:
         def beside(tx: Tx, new: Sequence[Message]) -> None:
             if spent is not None:
                 bill.add(tx, self._info.scope, spent)
+            used(self._runtime, tx, self._info, self.context.records)
             learn_later(self._runtime, tx, self._info, [self._message, *new], self._asked)
 
         kept = keep(self._runtime, self._info.scope, messages, beside)
@@ -283,6 +285,16 @@ def learn_later(runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Mess
             remember.insert(tx, event, remember.Cutter(config.chunks))
     if config.learn.extractor != "none":
         tx.jobs.ask(space, EXTRACT, info.id, now)
+    if config.graph.enabled:
+        tx.jobs.ask(space, GRAPH, info.id, now)
+    ask(tx, space, config.learn, now)
+
+
+def used(runtime: Runtime, tx: Tx, info: SessionInfo, shown: Sequence[str]) -> None:
+    """What an agent was shown has been used, which refreshes it."""
+    now = runtime.clock()
+    for space in prompt.spaces(info.scope, info.agent) if shown else ():
+        tx.records.used(space, shown, now)
 
 
 def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) -> None:

@@ -246,14 +246,13 @@ def test_a_model_that_answers_garbage_is_tried_again_and_then_rules_learn(
     """Never an empty result without an error: the job says what happened, and nothing is lost."""
     hf = opening(llm=FakeLlm("certainly!!! {broken"), learn__llm_attempts=2)
     talk(hf, "I live in Porto")
-    (job,) = hf.jobs()
-    assert job.kind == "extract"
+    (job,) = hf.jobs(kind="extract")
     assert job.error
     assert learned(hf) == []
     for _ in range(3):
         clock.advance(hours=1)
         hf.run_jobs()
-    assert hf.jobs() == []
+    assert hf.jobs(kind="extract") == []
     assert facts(hf) == {("user", "home", "Porto")}
 
 
@@ -310,7 +309,7 @@ def test_a_session_deleted_in_between_teaches_nothing(learning: Holdfast) -> Non
     session.delete()
     learning.run_jobs()
     assert learned(learning) == []
-    assert learning.jobs() == []
+    assert learning.jobs(kind="extract") == []
 
 
 def test_users_and_tenants_learn_apart(learning: Holdfast) -> None:

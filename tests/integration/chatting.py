@@ -24,6 +24,7 @@ from tests.unit.providers.embedding_server import Answering, EmbeddingServer, Ha
 from tests.unit.providers.llm_server import OPENAI, streams
 
 PATIENCE = 20  # seconds, on a busy machine
+RETRY = 5
 COMMAND = (sys.executable, "-m", "holdfast", "chat")
 # Only its own terminal's Ctrl-C reaches a program.
 _TAKE_TERMINAL = (
@@ -39,6 +40,7 @@ def surroundings(data: Path, **more: str) -> dict[str, str]:
         "PYTHONPATH": str(Path(holdfast.__file__).parents[1]),
         "HOLDFAST_DATA": str(data),
         "HOLDFAST_EMBEDDING_MODEL": "none",
+        "HOLDFAST_LEARN_ENABLED": "false",  # else the server is asked in the background too
         "COLUMNS": "120",
         "NO_PROXY": "*",
         "no_proxy": "*",
@@ -131,6 +133,17 @@ class Terminal:
             self._receive(0.1)
         start, self._seen = self._seen, self.text.index(wanted, self._seen) + len(wanted)
         return self.text[start : self._seen]
+
+    def interrupt(self, wanted: str) -> str:
+        """Ctrl-C until it shows: one between a prompt and readline's waiting is seen with the next key only."""
+        for _ in range(PATIENCE // RETRY):
+            self.type("\x03")
+            again = time.monotonic() + RETRY
+            while time.monotonic() < again:
+                if wanted in self.text[self._seen :]:
+                    return self.until(wanted)
+                self._receive(0.1)
+        return self.until(wanted)
 
     def until_prompt(self) -> str:
         return self.until("\n> ")

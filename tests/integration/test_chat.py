@@ -423,6 +423,27 @@ def test_an_address_is_shown_without_its_password():
     assert shown_place("/srv/data") == "/srv/data"
 
 
+# Learning
+
+
+def test_turns_teach_while_the_chat_goes_on(chat, data, monkeypatch, server, spec):
+    monkeypatch.setenv("HOLDFAST_LEARN_ENABLED", "true")
+    monkeypatch.setenv("HOLDFAST_LEARN_EXTRACTOR", "rules")
+    chat("I prefer tea to coffee.", args=("--llm", spec))
+    with Holdfast.open(data) as hf:  # as far as it was not done already
+        hf.run_jobs()
+    out = chat("/memory")
+    assert "preference" in out
+    assert "I prefer tea to coffee" in out
+    assert len(server.requests) == 1
+
+
+def test_a_model_that_is_asked_to_learn_does_not_disturb(chat, monkeypatch, server, spec):
+    monkeypatch.setenv("HOLDFAST_LEARN_ENABLED", "true")
+    out = chat("One", "Two", "Three", args=("--llm", spec))
+    assert out.splitlines()[1:] == ["I am a test."] * 3
+
+
 # Two at once
 
 

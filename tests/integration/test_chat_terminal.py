@@ -128,12 +128,12 @@ def test_the_end_of_input_while_a_reply_comes_ends_the_chat_after_it(terminal, d
 
 
 def test_ctrl_c_at_the_prompt_gives_a_hint_and_drops_the_line(terminal, server):
-    terminal.type(f"never mind{CTRL_C}")
-    terminal.until("Ctrl-D or /quit leaves the chat.\n> ")
+    terminal.type("never mind")
+    terminal.until("never mind")
+    terminal.interrupt("Ctrl-D or /quit leaves the chat.\n> ")
     terminal.enter("one\\")
     terminal.until("... ")
-    terminal.type(CTRL_C)
-    terminal.until("leaves the chat.\n> ")
+    terminal.interrupt("leaves the chat.\n> ")
     terminal.enter("Hello")
     terminal.until("I am a test.")
     assert [messages[-1]["content"] for messages in asked(server)] == ["Hello"]
@@ -192,7 +192,6 @@ def test_ctrl_c_while_memory_works_waits_for_it_and_a_second_one_leaves(env, dat
         ("n\r", "Nothing was removed."),
         ("\r", "Nothing was removed."),
         ("yep\r", "Nothing was removed."),
-        (CTRL_C, "Nothing was removed."),
     ],
 )
 def test_a_question_is_answered_at_the_terminal(terminal, answer, said):
@@ -200,6 +199,12 @@ def test_a_question_is_answered_at_the_terminal(terminal, answer, said):
     terminal.until("Purge everything of tui:local, every session and memory, for good? [y/N] ")
     terminal.type(answer)
     assert said in terminal.until_prompt()
+
+
+def test_ctrl_c_is_no_answer(terminal):
+    terminal.enter("/purge_user")
+    terminal.until("[y/N] ")
+    terminal.interrupt("Nothing was removed.\n> ")
 
 
 def test_a_line_typed_ahead_answers_no_question(terminal, server):
@@ -214,6 +219,22 @@ def test_a_line_typed_ahead_answers_no_question(terminal, server):
     terminal.enter("n")
     terminal.until("Nothing was removed.")
     terminal.until("> y\nI am a test.")
+
+
+def test_leaving_while_something_is_learned(env, server):
+    server.plan += [says("Hello."), hangs]
+    arguments = ("--llm", f"openai:small@{server.url}")
+    with at_terminal(*arguments, env=env | {"HOLDFAST_LEARN_ENABLED": "true"}) as terminal:
+        terminal.until_prompt()
+        terminal.enter("My cat is called Otto")
+        terminal.until_prompt()
+        deadline = time.monotonic() + PATIENCE
+        while len(server.requests) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        terminal.enter("/quit")
+        terminal.until("Finishing what is being learned; Ctrl-C leaves it for the next time.")
+        terminal.type(CTRL_C)
+        assert terminal.ended() == 130
 
 
 def test_escape_codes_of_the_model_do_not_reach_the_terminal(terminal, server):

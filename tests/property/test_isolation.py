@@ -453,6 +453,15 @@ def _export_items(world: World, me: Owner) -> Seen:
         yield [path.read_text() for path in folder.rglob("*.jsonl")], world.of_user(me.tenant, me.user)
 
 
+def _profile(world: World, me: Owner) -> Seen:
+    """What is known of a user in all chats, and nothing of any one chat."""
+    assert me.user
+    own = world.among(me.tenant, user=me.user, agent=None)
+    yield world.on(me).profile(user=me.user), own
+    yield world.on(me).profile(user=me.user), own  # as it was kept
+    yield world.on(me).profile(user=f"{me.user}?"[-200:]), set()
+
+
 def _people(world: World) -> list[Owner]:
     """Each user once."""
     return [owner for owner in world.owners if owner.user and not owner.agent]
@@ -469,6 +478,7 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.count_records": _count_records,
     "Holdfast.search_metadata": _search_metadata,
     "Holdfast.history": _history,
+    "Holdfast.profile": _profile,
     "Holdfast.documents": _documents,
     "Holdfast.graph": _graph,
     "Holdfast.file_sessions": _file_sessions,
@@ -515,6 +525,17 @@ def _update(world: World, me: Owner) -> None:
             refused(RecordNotFound, world.on(me).update, other.record, content="mine now")
         if other.tenant != me.tenant or other.user != me.user:
             refused(RecordNotFound, world.on(me).update, other.record, user=me.user, content="mine now")
+
+
+def _of_a_record(change: Callable[[Holdfast], Callable[..., object]]) -> Callable[[World, Owner], None]:
+    def attempt(world: World, me: Owner) -> None:
+        for other in world.owners:
+            if other.tenant != me.tenant:
+                refused(RecordNotFound, change(world.on(me)), other.record)
+            if other.tenant != me.tenant or other.user != me.user:
+                refused(RecordNotFound, change(world.on(me)), other.record, user=me.user)
+
+    return attempt
 
 
 def _forget(world: World, me: Owner) -> None:
@@ -623,6 +644,8 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Holdfast.remember": _remember,
     "Holdfast.update": _update,
     "Holdfast.forget": _forget,
+    "Holdfast.promote": _of_a_record(lambda hf: hf.promote),
+    "Holdfast.revive": _of_a_record(lambda hf: hf.revive),
     "Holdfast.add_document": _add_document,
     "Holdfast.remove_document": _remove_document,
     "Holdfast.note_turn": _note_turn,

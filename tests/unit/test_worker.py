@@ -299,3 +299,31 @@ def test_nothing_to_handle_starts_no_thread() -> None:
     assert working._thread is None
     assert working.run(until_idle=True) == 0
     working.stop()
+
+
+class Dated(Jobs):
+    """Every kind has one job, due at its time."""
+
+    def __init__(self, **due: datetime) -> None:
+        super().__init__()
+        self.due = due
+
+    def next_job(self, wanted: Any) -> datetime | None:
+        return min((self.due[kind] for kind, _ in wanted if kind in self.due), default=None)
+
+
+def test_no_thread_is_begun_or_kept_for_patient_work_that_is_not_due(clock: FakeClock) -> None:
+    """What is done daily must not keep a thread of every program awake."""
+    tomorrow = clock.now + timedelta(days=1)
+    working = worker(jobs := Dated(decay=tomorrow), None, clock)
+    working.register("decay", lambda claim: None, patient=True)
+    assert not working.is_wanted(working.wanted)
+    working.start()
+    thread = working._thread
+    assert thread is not None
+    thread.join(10)
+    assert not thread.is_alive()
+    jobs.due["decay"] = clock.now
+    assert working.is_wanted(working.wanted)
+    jobs.due = {"decay": tomorrow, "count": tomorrow}
+    assert working.is_wanted(working.wanted)

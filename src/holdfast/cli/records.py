@@ -1,4 +1,4 @@
-"""records: list, show, history, update, count."""
+"""records: list, show, history, update, count, promote, revive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.cli.verbs import given_text
 if TYPE_CHECKING:
     from holdfast import Record
 
-_LIST = ("user", "agent", "session", "layer", "type", "tag", "meta", "since", "until", "as_of")
+_LIST = ("user", "agent", "session", "layer", "type", "tag", "meta", "since", "until", "as_of", "archived")
 
 
 def add(commands: Any) -> None:
@@ -32,6 +32,11 @@ def add(commands: Any) -> None:
     history = command(verbs, "history", "show everything a record has said, the oldest first", show_history)
     history.add_argument("id", metavar="ID", help="the record")
     _add_update(verbs)
+    promote = command(verbs, "promote", "make lasting knowledge of what was learned in an episode", promote_record)
+    promote.add_argument("id", metavar="ID", help="the episodic record")
+    promote.add_argument("--scope", choices=("user", "global"), help="let more see it: the user's chats, or everybody")
+    revive = command(verbs, "revive", "bring back a record that has faded", revive_record)
+    revive.add_argument("id", metavar="ID", help="the archived record")
     count = command(verbs, "count", "count the records that are true now", count_records)
     _add_owner(count)
 
@@ -46,6 +51,7 @@ def _add_list_options(parser: Parser) -> None:
     _add_owner(parser)
     options.add_filters(parser)
     parser.add_argument("--history", action="store_true", help="also those that are no longer true")
+    parser.add_argument("--archived", action="store_true", help="those that have faded, and no others")
     parser.add_argument("--limit", metavar="N", type=int, help="how many at most; default: 50")
     parser.add_argument("--offset", metavar="N", type=int, help="how many to pass over; default: 0")
 
@@ -75,6 +81,7 @@ def list_records(args: Namespace) -> int:
             agent=args.agent,
             session=args.session,
             history=args.history,
+            archived=args.archived,
             limit=args.limit,
             offset=args.offset,
             **options.filters(args),
@@ -135,6 +142,7 @@ def _shown(record: Record) -> list[str]:
         ("true from", show.when(record.valid_from)),
         ("true until", show.when(record.valid_to) if record.valid_to else ""),
         ("expires", show.when(record.expires_at) if record.expires_at else ""),
+        ("archived", show.when(record.archived_at) if record.archived_at else ""),
     ]
     return [*show.fields(about), "", *show.visible(record.content).split("\n")]
 
@@ -171,6 +179,20 @@ def update_record(args: Namespace) -> int:
     with opened(args, needed=True) as hf:
         record = hf.update(args.id, **given)
     show.answer(args, shapes.record(record), [f"Now version {record.version}: {record.id}"])
+    return 0
+
+
+def promote_record(args: Namespace) -> int:
+    with opened(args, needed=True) as hf:
+        record = hf.promote(args.id, scope=args.scope)
+    show.answer(args, shapes.record(record), [f"Known by its {record.level}, {record.layer}: {record.id}"])
+    return 0
+
+
+def revive_record(args: Namespace) -> int:
+    with opened(args, needed=True) as hf:
+        record = hf.revive(args.id)
+    show.answer(args, shapes.record(record), [f"Recalled again: {record.id}"])
     return 0
 
 

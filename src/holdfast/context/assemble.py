@@ -138,6 +138,7 @@ class Desk:
             sections,
             tuple(entry.hit for entry in sheet.taken if entry.hit is not None),
             (*self._material.failed, *dropped),
+            tuple(dict.fromkeys(id for entry in sheet.taken if (id := entry.shows) is not None)),
         )
 
     def _older(self, summary: Summary | None, messages: Sequence[Message]) -> Iterator[Dropped]:

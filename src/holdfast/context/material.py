@@ -8,9 +8,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from holdfast.domain.chunk import Hit
+from holdfast.domain.chunk import Hit, SourceKind
 from holdfast.domain.context import Dropped
 from holdfast.domain.message import Message
+from holdfast.domain.profile import ProfileLine
 from holdfast.domain.record import Record
 from holdfast.domain.session import Summary
 
@@ -49,6 +50,7 @@ class Material:
     hits: tuple[Hit, ...] = ()
     working_memory: str = ""
     long_term: str = ""
+    profile: tuple[ProfileLine, ...] = ()
     today: str = ""
     recent: str = ""
     skill: str | None = None
@@ -67,6 +69,13 @@ class Entry(NamedTuple):
     hit: Hit | None = None
     record: str | None = None
     score: float = 0.0
+
+    @property
+    def shows(self) -> str | None:
+        """The id of the record it shows, in its section or as a hit."""
+        if self.hit is not None and self.hit.source.kind is SourceKind.RECORD:
+            return self.hit.source.id
+        return self.record
 
 
 class Choice(NamedTuple):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
 from holdfast.config import Context as Limits
 from holdfast.context.material import Choice, Entry, Material, Section, shown
 from holdfast.context.quote import inline, item, quoted_document
-from holdfast.context.score import coverage, score
+from holdfast.context.score import coverage
 from holdfast.domain.context import Dropped
+from holdfast.domain.profile import ProfileLine
 from holdfast.domain.record import Layer, Origin, Record
 from holdfast.domain.scope import Level
 from holdfast.domain.tokens import TokenCounter
+from holdfast.domain.worth import score
 from holdfast.storage.analysis import query_terms
 
 _SECTION = {
@@ -23,6 +25,7 @@ _SECTION = {
     Layer.EPISODIC: Section.EPISODIC,
 }
 _LONG_AGO = ""
+_PROFILE = " "  # after the lines of a file, before records
 
 
 def standing(material: Material, limits: Limits, count: TokenCounter) -> Choice:
@@ -43,12 +46,29 @@ def standing(material: Material, limits: Limits, count: TokenCounter) -> Choice:
     if limits.show_user_memories:
         _choose_stated(stated, worth, limits, count, chosen)
     _choose_scored(others, worth, material, limits, count, chosen)
+    if limits.show_profile:
+        _tell_more(material.profile, count, chosen)
     if limits.show_today:
         chosen.entries.extend(reversed(_lines(Section.TODAY, material.today, "today's notes", count)))
     if limits.show_recent:
         notes = _lines(Section.RECENT, material.recent, "the notes of the days before", count)
         chosen.entries.extend(reversed(notes))
     return chosen
+
+
+def _tell_more(profile: Sequence[ProfileLine], count: TokenCounter, chosen: Choice) -> None:
+    """The lines of the profile that say more than the memories chosen already, before all of them."""
+    there = {entry.record for entry in chosen.entries if entry.record is not None}
+    lines = [line for line in profile if not there >= set(line.sources)]
+    entries = []
+    for at, line in enumerate(lines):
+        text = item("", line.text)
+        what = partial(_what_line, "the profile", line.text)
+        entries.append(Entry(Section.LONG_TERM, text, count(f"{text}\n"), what, (_PROFILE, at)))
+    chosen.entries[:0] = entries
+    if said := len(profile) - len(lines):
+        lines_said = f"{said} line{'s' * (said != 1)} of the profile"
+        chosen.dropped.append(Dropped(lines_said, "said by the memories that are shown"))
 
 
 def _is_told(record: Record, session: str) -> bool:

@@ -24,7 +24,8 @@ class Context:
     """``text`` belongs before the conversation, ``messages`` are its newest part; ``tokens`` counts both.
 
     ``text`` is Markdown: what memory knows, as quoted data, then the summary when older messages were cut. ``sections``
-    maps each of its headings to what stands under it, ``hits`` are the recalled passages it quotes, the best first.
+    maps each of its headings to what stands under it, ``hits`` are the recalled passages it quotes, the best first;
+    ``records`` are the ids of all records it shows.
     """
 
     text: str
@@ -33,6 +34,7 @@ class Context:
     sections: Mapping[str, str]
     hits: tuple[Hit, ...]
     dropped: tuple[Dropped, ...]
+    records: tuple[str, ...] = ()
 
     def as_openai(self) -> list[dict[str, Any]]:
         """The ``messages`` of a chat completion: memory as the user's first message, then the conversation."""

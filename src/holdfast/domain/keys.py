@@ -12,7 +12,9 @@ MAX_RECORD_KEY = 64
 MAX_SESSION_KEY = 1024  # with tenant, user and agent it must fit one entry of a PostgreSQL index
 API_KEY_PREFIX = 8
 _RECORD_KEY = re.compile(r"[a-z][a-z0-9_]*")
-_RESERVED = ("system_", "internal_")
+_INTERNAL = "internal_"  # what the engine keeps for itself
+_RESERVED = ("system_", _INTERNAL)
+PROFILE = f"{_INTERNAL}profile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +78,8 @@ def checked_record_key(value: object) -> str:
     if value.startswith(_RESERVED):
         raise InvalidKey(f"keys beginning with {' or '.join(_RESERVED)} are reserved; not {value!r}")
     return value
+
+
+def is_internal(key: str | None) -> bool:
+    """Whether a record is the engine's own: neither listed nor recalled."""
+    return key is not None and key.startswith(_INTERNAL)

@@ -132,6 +132,7 @@ class RecordQuery:
     until: datetime | None = None
     as_of: datetime | None = None
     include_past: bool = False
+    archived: bool = False  # those that have faded, and no others
     limit: int | None = 50
     offset: int = 0
 
@@ -147,13 +148,23 @@ class RecordQuery:
             and (self.until is None or (created is not None and created < self.until))
         )
 
+    def admits(self, record: Record, moment: datetime) -> bool:
+        """Whether it is to be listed for what it was at the moment: true then, or faded, whichever is asked for."""
+        if self.archived:
+            return record.archived_at is not None
+        return self.include_past or (record.true_at(moment) and record.archived_at is None)
+
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was really removed: how many of each kind, and the ids of the records or documents."""
+    """What was really removed: how many of each kind, and the ids of the records or documents.
+
+    ``left`` names where a search still finds it: stated for itself, said elsewhere, or in a document.
+    """
 
     counts: Mapping[str, int]
     ids: tuple[str, ...]
+    left: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from holdfast.domain.chunk import Hit, Vector
 from holdfast.domain.scope import Space
+from holdfast.domain.text import optional_name
 from holdfast.domain.times import checked_time
 from holdfast.engine.face import Face
 from holdfast.errors import Unsupported
@@ -40,11 +41,13 @@ class Asking(Face):
         agent: str | None = None,
         scope: Literal["global"] | None = None,
         neighbours: int = 0,
+        skill: str | None = None,
     ) -> list[Hit]:
         """The chunks that answer the question best, of a user, one of the user's sessions, an agent, or the tenant.
 
         With ``neighbours`` each hit brings so many messages from before and after it. ``rerank`` looks at the best
-        hits once more and orders them anew.
+        hits once more and orders them anew. The recipe ``records`` weighs records by relevance, recency, salience,
+        confidence and type, and by whether they were learned with the ``skill`` that is active now.
         """
         text, count = search.checked_question(query), search.checked_count(self.config.search.k if k is None else k)
         chosen = recipes.named(self.config.search.recipe if recipe is None else recipe)
@@ -69,6 +72,7 @@ class Asking(Face):
             now,
             self._meaning(home.space, text, chosen),
             search.checked_neighbours(neighbours),
+            optional_name(skill, "skill"),
         )
         hits = self._read(lambda tx: search.search(tx, home.space, wanted))
         return hits if rerank is None or not hits else reranked(rerank, text, hits)[:count]

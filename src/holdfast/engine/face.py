@@ -31,7 +31,7 @@ class Face:
         return self._runtime.config
 
     def _scope(self, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
-        if agent is not None and self._is_elsewhere(agent):
+        if agent is not None and self._is_elsewhere(checked_name(agent, "agent")):
             raise InvalidInput(f"what agent {agent!r} knows is kept apart: ask hf.agent({agent!r})")
         return Scope.of(self._tenant, user=user, agent=agent, session=session)
 

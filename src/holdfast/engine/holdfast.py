@@ -14,6 +14,7 @@ from holdfast.domain.scope import DEFAULT_TENANT
 from holdfast.domain.text import checked_name, checked_path
 from holdfast.domain.times import Clock, checked_clock, system_clock
 from holdfast.domain.tokens import TokenCounter
+from holdfast.engine.ageing import Ageing
 from holdfast.engine.asking import Asking
 from holdfast.engine.documents import Documents
 from holdfast.engine.graphs import Graphs
@@ -28,7 +29,7 @@ from holdfast.providers.embedder import Embedder, checked_embedder
 from holdfast.providers.llm import Llm, checked_llm
 
 
-class Holdfast(Sessions, Asking, Records, Documents, Graphs, Notes, Jobs, Keeping):
+class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs, Keeping):
     """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
 
     @classmethod

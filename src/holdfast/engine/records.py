@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from holdfast import items
+from holdfast import forgetting
+from holdfast.ageing.asked import ask
 from holdfast.domain.ids import checked_id
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
-from holdfast.domain.scope import Scope
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_time
-from holdfast.domain.values import checked_label, checked_number, checked_page
+from holdfast.domain.values import checked_flag, checked_label, checked_number, checked_page
 from holdfast.engine.face import Face
 from holdfast.errors import InvalidInput, RecordNotFound
 from holdfast.recall import search
@@ -76,7 +76,14 @@ class Records(Face):
             valid_from=now,
         )
         cut = self._cut.with_vectors(self._runtime.store, self._runtime.embedding, changes.over(draft))
-        saved = self._write(lambda tx: memory.save(tx, draft, changes, cut, now))
+
+        def save(tx: Tx) -> Record:
+            saved = memory.save(tx, draft, changes, cut, now)
+            if saved.layer is Layer.EPISODIC:  # it may be worth promoting
+                ask(tx, home.space, self.config.learn, now)
+            return saved
+
+        saved = self._write(save)
         self._look_after(saved, cut)
         return saved
 
@@ -104,14 +111,19 @@ class Records(Face):
         *,
         agent: str | None = None,
         history: bool = False,
+        archived: bool = False,
     ) -> list[Record]:
-        """Records, the latest change first: those true now or at ``as_of``; with ``history`` also those that were."""
+        """Records, the latest change first: those true now or at ``as_of``; with ``history`` also those that were.
+
+        With ``archived`` those that have faded, and no others.
+        """
         query = RecordQuery(
             search.record_filter(layers, types, tags, metadata),
             since=None if since is None else checked_time(since, "since"),
             until=None if until is None else checked_time(until, "until"),
             as_of=None if as_of is None else checked_time(as_of, "as_of"),
             include_past=history,
+            archived=checked_flag(archived, "archived"),
             limit=checked_page(limit),
             offset=checked_number(offset, "offset"),
         )
@@ -169,7 +181,9 @@ class Records(Face):
     ) -> Forgotten:
         """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query.
 
-        With ``dry_run`` nothing is removed; the answer names what would be.
+        Every copy goes with it: promoted ones, their origins, twins, the turn's record, texts that were made of it, the
+        line in the daily notes, and the sentence it was learned from in its message. The answer says what was removed,
+        and where a search still finds it. With ``dry_run`` nothing is removed; the answer names what would be.
         """
         if [id, key, query].count(None) != 2:
             raise InvalidInput("forget takes exactly one of id, key and query")
@@ -180,14 +194,8 @@ class Records(Face):
             home = self._home(user, agent, session, scope)
             owner = home.scope
             choose = memory.by_words(home, query, self._now()) if query is not None else memory.by_key(home, key or "")
-        if dry_run:
-            return self._read(lambda tx: Forgotten({}, tuple(choose(tx))))
-        gone, users = self._write(lambda tx: self._forget(tx, owner, choose(tx)))
-        for user_ in sorted(users):
-            items.drop_lines(self._runtime, self._tenant, user_, gone.ids)
-        return gone
 
-    def _forget(self, tx: Tx, owner: Scope, ids: list[str]) -> tuple[Forgotten, set[str]]:
-        """What was removed, and whose it was: their files hold it too."""
-        found = [record for id in ids if (record := tx.records.get(owner, id)) is not None]
-        return memory.forget(tx, owner, ids), {record.user for record in found if record.user is not None}
+        if dry_run:
+            would_go = self._read(lambda tx: forgetting.chosen(tx, owner, choose))
+            return Forgotten({}, tuple(record.id for record in would_go))
+        return forgetting.forget(self._runtime, self._tenant, owner, choose, self._cut)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from holdfast.errors import StoreFull
 from holdfast.files import edited
 
 USER_CHARS, ASSISTANT_CHARS = 200, 300
+_CUT_AT_LEAST = 12  # characters of a sentence that a cut line shows, to be known by them
 _SHOWN_CHARS = 65_536  # of a day, in a context: its end
 # White space, controls, and what reverses the direction of text: none of it may end or turn a line.
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
@@ -35,6 +36,26 @@ def append_line(root: Path, folder: Path, day: date, line: str, most: int) -> No
 
     with edited.held(root, path):
         edited.rewrite(path, change)
+
+
+def redacted_lines(text: str, gone: Iterable[str], mark: str) -> tuple[str, int]:
+    """The notes with a mark in the place of these sentences, also where a line ends in their middle; and how many."""
+    wanted = [_plain(sentence) for sentence in gone]
+    before = text.splitlines(keepends=True)
+    after = [_redacted(line, wanted, mark) for line in before]
+    return "".join(after), sum(one != two for one, two in zip(before, after, strict=True))
+
+
+def _redacted(line: str, gone: Iterable[str], mark: str) -> str:
+    for sentence in gone:
+        if sentence in line:
+            line = line.replace(sentence, mark)
+            continue
+        for length in range(len(sentence) - 1, _CUT_AT_LEAST - 1, -1):
+            if f"{sentence[:length]}…" in line:
+                line = line.replace(f"{sentence[:length]}…", mark)
+                break
+    return line
 
 
 def read_day(root: Path, folder: Path, day: date, most: int) -> str:
@@ -66,6 +87,10 @@ def day_file(folder: Path, day: date) -> Path:
 
 
 def _clipped(text: str, most: int) -> str:
-    # The bar is what parts the two speakers; neither of them may write one.
-    plain = _SPACE.sub(" ", text).replace("|", "¦").strip()
+    plain = _plain(text)
     return plain if len(plain) <= most else f"{plain[: most - 1].rstrip()}…"
+
+
+def _plain(text: str) -> str:
+    # The bar is what parts the two speakers; neither of them may write one.
+    return _SPACE.sub(" ", text).replace("|", "¦").strip()

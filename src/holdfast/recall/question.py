@@ -23,6 +23,11 @@ october november december one two three four five six seven eight nine ten eleve
 _ASKS_WHEN = re.compile(
     r"\bwhen\b|\bwhat (?:date|day|month|year|time)\b|\bhow (?:long|many (?:days|weeks|months|years))\b", re.IGNORECASE
 )
+_ASKS_BACK = re.compile(
+    r"\b(?:first|original(?:ly)?|initial(?:ly)?|previous(?:ly)?|former(?:ly)?|earlier|before|back then|used to"
+    r"|at the time|in the beginning|changed?|ago|last (?:week|month|year|time))\b",
+    re.IGNORECASE,
+)
 _ABOUT_ASSISTANT = re.compile(
     r"\b(?:remind me|you (?:\w+ )?(?:said|told|suggested|recommended|gave|mentioned|provided|listed|wrote|described"
     r"|explained|shared|advised|helped|came up|showed|created|made)|(?:did|had|have|were) you"
@@ -44,6 +49,7 @@ class Question:
     text: str
     terms: tuple[int, ...]
     asks_when: bool
+    asks_back: bool  # for what was, not for what is
     about_assistant: bool
     requests: bool
     at: datetime | None
@@ -55,6 +61,7 @@ class Question:
             text,
             tuple(query_terms(text)),
             bool(_ASKS_WHEN.search(text)),
+            bool(_ASKS_BACK.search(text)),
             about_assistant,
             not about_assistant and bool(_REQUEST.search(text)),
             at,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from holdfast.domain.text import shown
+from holdfast.domain.worth import RECORDS as WORTH_OF_RECORDS
+from holdfast.domain.worth import RecordRecipe
 from holdfast.errors import InvalidInput
 
 
@@ -31,12 +33,14 @@ class Recipe:
     length: float = 0.0  # longer chunks, among named speakers
     when: float = 0.0  # a time word, for a question that asks when
     wish: float = 0.0  # a standing wish, for a question that requests
+    newer: float = 0.0  # the later of two among the best goes first from this share of common words on
     entity: float = 0.0  # names what the question names, under any of its names; less for what is related to it
     hop: float = 0.0  # how much less
     community: float = 0.0  # is about what usually comes up together with it
     linked: int = 0  # candidates for that reason alone
     floor: bool = False
     one_hit_a_message: bool = False
+    worth: RecordRecipe | None = None  # records are ordered by what they are worth, relevance being a part of it
 
 
 WORDS = Recipe("words", "words")
@@ -59,14 +63,16 @@ DEFAULT = Recipe(
     length=0.15,
     when=0.6,
     wish=0.5,
+    newer=0.3,
     floor=True,
     one_hit_a_message=True,
 )
+RECORDS = replace(DEFAULT, name="records", worth=WORTH_OF_RECORDS)
 # Walks from the names in the question to the passages they stand in, and to those of what is related to them.
 GRAPH = replace(DEFAULT, name="graph", entity=0.3, hop=0.3, linked=20)
 # And from the question to the group of names it belongs to.
 GRAPH_GLOBAL = replace(GRAPH, name="graph_global", community=0.3)
-RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED, GRAPH, GRAPH_GLOBAL)}
+RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED, RECORDS, GRAPH, GRAPH_GLOBAL)}
 
 
 def named(name: object) -> Recipe:

@@ -15,8 +15,10 @@ from holdfast.domain.scope import Scope, Space
 from holdfast.domain.text import checked_choice, checked_text, shown
 from holdfast.domain.times import checked_time, from_seconds
 from holdfast.domain.values import at_most, checked_label, checked_strings
+from holdfast.domain.worth import RecordRecipe, in_sight, parts
 from holdfast.errors import InvalidInput
 from holdfast.recall.linked import walk
+from holdfast.recall.newer import newer_first
 from holdfast.recall.question import Question
 from holdfast.recall.recipes import Recipe
 from holdfast.storage.base import Stored, Tx
@@ -46,6 +48,7 @@ class Search:
     now: datetime
     meaning: Vector | None = None
     neighbours: int = 0
+    skill: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +98,19 @@ def _chosen(tx: Tx, space: Space, looked: Looked | None, wanted: Search) -> list
         _allowed(tx, space, catalogue, wanted.query, wanted.now),
     )
     found = _current(tx, space, catalogue, ranked, wanted)
-    hits = _hits(list(islice(found, wanted.k)), ranked)
+    if wanted.recipe.worth is None:
+        hits = _as_of_now(_hits(list(islice(found, wanted.k)), ranked), wanted)
+    else:
+        hits = _by_worth(tx, space, _hits(list(found), ranked), wanted.recipe.worth, wanted)
     return [_beside(tx, space, hit, wanted.neighbours) for hit in hits] if wanted.neighbours else hits
+
+
+def _as_of_now(hits: list[Hit], wanted: Search) -> list[Hit]:
+    """A question that asks neither when nor what was means how things are now."""
+    question, alike = wanted.question, wanted.recipe.newer
+    if not alike or question.asks_when or question.asks_back or question.about_assistant:
+        return hits
+    return newer_first(hits, question.terms, alike)
 
 
 def _beside(tx: Tx, space: Space, hit: Hit, count: int) -> Hit:
@@ -202,6 +216,36 @@ def _ranks(values: Array, places: Sequence[int]) -> tuple[list[int], list[float]
 
     known, asked = np.sort(values[~np.isnan(values)]), values[places].astype(float)
     return (len(known) - np.searchsorted(known, asked, side="right") + 1).tolist(), asked.tolist()
+
+
+def _by_worth(tx: Tx, space: Space, hits: Sequence[Hit], recipe: RecordRecipe, wanted: Search) -> list[Hit]:
+    """Records by their worth, others by what relevance alone is worth. The parts of a score are among the signals."""
+    moment = wanted.query.as_of or wanted.now
+    ids = dict.fromkeys(hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD)
+    records = {record.id: record for record in tx.records.some(space, list(ids))}
+    weighed = []
+    for hit in hits:
+        record = records.get(hit.source.id) if hit.source.kind is SourceKind.RECORD else None
+        if record is None:
+            weighed.append((hit, {"relevance": recipe.relevance * hit.score}))
+        elif in_sight(record, moment, recipe):
+            weighed.append((hit, parts(record, hit.score, moment, wanted.skill, recipe)))
+    ranks = {
+        name: sorted((found[name] for _, found in weighed if name in found), reverse=True)
+        for name in {name for _, found in weighed for name in found}
+    }
+    scored = [
+        replace(
+            hit,
+            score=sum(found.values()),
+            signals={
+                **hit.signals,
+                **{name: Signal(ranks[name].index(value) + 1, value) for name, value in found.items()},
+            },
+        )
+        for hit, found in weighed
+    ]
+    return sorted(scored, key=lambda hit: -hit.score)[: wanted.k]
 
 
 def checked_question(value: object) -> str:

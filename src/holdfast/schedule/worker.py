@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from time import monotonic
 
@@ -37,6 +37,7 @@ class Worker:
         self._chance = chance
         self._lease = timedelta(seconds=config.lease_s)
         self._handlers: dict[Wanted, Handler] = {}
+        self._patient: set[Wanted] = set()
         self._order: list[Wanted] = []  # whose turn it is: the kind that was done last comes last
         self._turn = threading.Lock()  # one job at a time, whether by the thread or by a caller
         self._starting = threading.Lock()
@@ -46,14 +47,26 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._mend_at = 0.0
 
-    def register(self, kind: str, handler: Handler, detail: str = "") -> None:
-        """Do jobs of this kind, or only those with this detail. Kinds nobody registers are left to other processes."""
+    def register(self, kind: str, handler: Handler, detail: str = "", *, patient: bool = False) -> None:
+        """Do jobs of this kind, or only those with this detail. Kinds nobody registers are left to other processes.
+
+        ``patient`` ones are done whenever somebody works; the thread does not stay for one that is not due yet.
+        """
         self._handlers[kind, detail] = handler
+        if patient:
+            self._patient.add((kind, detail))
         self._order.append((kind, detail))
 
     @property
     def wanted(self) -> list[Wanted]:
         return list(self._order)
+
+    def is_wanted(self, kinds: Sequence[Wanted]) -> bool:
+        """Whether there is work of these kinds that a thread should be begun for."""
+        due = self._store.next_job([kind for kind in kinds if kind in self._patient])
+        if due is not None and due <= self._clock():
+            return True
+        return self._store.next_job([kind for kind in kinds if kind not in self._patient]) is not None
 
     def run(self, *, until_idle: bool, progress: Progress | None = None) -> int:
         """Do what is due now: one job, or all of them. Answers how many were begun."""
@@ -106,7 +119,7 @@ class Worker:
         """Seconds until there may be something to do; None when nothing is left and nobody wants it to stay."""
         if self._stays:
             return _LOOK_AGAIN_S
-        due = self._store.next_job(self.wanted)
+        due = self._store.next_job([kind for kind in self.wanted if kind not in self._patient])
         return None if due is None else min(_LOOK_AGAIN_S, max(0.05, (due - self._clock()).total_seconds()))
 
     def _leave(self) -> bool:

@@ -108,6 +108,9 @@ class Sessions(Protocol):
 
 class Messages(Protocol):
     def insert(self, scope: Scope, message: Message) -> None: ...
+    def replace(self, scope: Scope, message: Message) -> None:
+        """Other words in the place of a message's. Its chunks are the caller's to cut again."""
+
     def by_idempotency_key(self, scope: Scope, key: str) -> Message | None: ...
     def range(self, scope: Scope, after: int | None, before: int | None, limit: int | None) -> list[Message]: ...
     def recent(self, scope: Scope, count: int, before: int | None = None) -> list[Message]: ...
@@ -140,7 +143,7 @@ class Records(Protocol):
 
     def get(self, scope: Scope, record_id: str) -> Record | None: ...
     def lock(self, scope: Scope, record_id: str) -> Record | None: ...
-    def by_key(self, home: Home, key: str) -> Record | None: ...
+    def by_key(self, home: Home, key: str, *, lock: bool = True) -> Record | None: ...
     def find(self, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]: ...
     def standing(
         self, space: Space, session: str, keyed: int, each: int, ids: Sequence[str], now: datetime
@@ -149,6 +152,12 @@ class Records(Protocol):
 
         None of other sessions.
         """
+
+    def current(self, space: Space, now: datetime) -> list[Record]:
+        """All that are true now, the latest change first."""
+
+    def some(self, space: Space, ids: Sequence[str]) -> list[Record]:
+        """Those with these ids, ended and archived ones too."""
 
     def same(self, space: Space, fingerprint: str) -> list[Record]:
         """Those with this fingerprint, also ended and archived ones."""
@@ -159,8 +168,16 @@ class Records(Protocol):
     def made_from(self, space: Space, ids: Sequence[str]) -> list[Record]:
         """Those that have one of these among their inputs."""
 
-    def unused_since(self, space: Space, moment: datetime, limit: int) -> list[Record]:
-        """Those that may fade, the longest unchanged first: neither explicit nor pinned nor archived."""
+    def unused_since(
+        self, space: Space, moment: datetime, limit: int, after: tuple[datetime, str] | None = None
+    ) -> list[Record]:
+        """Those that may fade, the longest unchanged first: neither explicit nor pinned nor archived.
+
+        ``after`` is the last change and the id of the record the page before ended with.
+        """
+
+    def turns_of(self, space: Space, session: str) -> list[Record]:
+        """The records of a session's finished turns."""
 
     def archived_before(self, space: Space, moment: datetime, limit: int) -> list[Record]: ...
     def used(self, space: Space, ids: Sequence[str], now: datetime) -> None:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from holdfast.config import Chunks as ChunkConfig
 from holdfast.domain.chunk import ChunkDraft, ChunkSource, SourceKind
-from holdfast.domain.job import GRAPH
 from holdfast.domain.message import Message, Role
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.errors import SequenceConflict
@@ -16,8 +15,6 @@ from holdfast.providers.embedding import Embedding, Progress
 from holdfast.storage.base import Store, Tx
 from holdfast.write import embed
 from holdfast.write.chunk import message_drafts
-
-_ASK_AGAIN = 64  # messages
 
 
 class Entry(NamedTuple):
@@ -52,8 +49,8 @@ def embedded(
     return [Entry(entry.message, tuple(next(drafts) for _ in entry.chunks)) for entry in entries]
 
 
-def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime, *, for_graph: bool = True) -> list[Message]:
-    """Store the messages under the next sequence numbers; all of them or none. ``for_graph``: and have them read."""
+def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> list[Message]:
+    """Store the messages under the next sequence numbers; all of them or none."""
     head = tx.sessions.head(scope)
     last, count, active_at = head
     stored = []
@@ -73,19 +70,7 @@ def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime, *, for
         active_at = max(active_at, message.created_at or now)
     if count > head.message_count:
         tx.sessions.advance(scope, last, count, active_at)
-        if for_graph:
-            _have_read(tx, scope, head.last_sequence, last, now)
     return stored
-
-
-def _have_read(tx: Tx, scope: Scope, before: int, last: int, now: datetime) -> None:
-    """Whoever has not read all there was before is still to come, and reads these too.
-
-    Asked for now and then all the same: nobody comes where the graph was switched off, or the work was laid aside.
-    """
-    if tx.cursors.get(scope, GRAPH) >= before or before // _ASK_AGAIN != last // _ASK_AGAIN:
-        assert scope.session is not None
-        tx.jobs.ask(space_of(scope), GRAPH, scope.session, now)
 
 
 def _next_sequence(wanted: int, last: int) -> int:

@@ -11,7 +11,7 @@ from holdfast.config import Chunks as ChunkConfig
 from holdfast.domain.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from holdfast.domain.ids import checked_id
 from holdfast.domain.job import GRAPH_RECORD
-from holdfast.domain.keys import checked_record_key
+from holdfast.domain.keys import checked_record_key, is_internal
 from holdfast.domain.record import (
     Forgotten,
     Origin,
@@ -22,7 +22,7 @@ from holdfast.domain.record import (
     checked_type,
     fingerprint,
 )
-from holdfast.domain.scope import Home, Scope
+from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_time, checked_ttl, from_micros
 from holdfast.domain.values import at_most, checked_flag, checked_label, checked_strings
@@ -63,7 +63,8 @@ def text_of(record: Record) -> str:
 
 def searchable(record: Record) -> str:
     """What search finds of it: nothing of a faded one, nor of a turn, whose messages it finds already."""
-    return "" if record.archived_at is not None or record.origin is Origin.TURN else text_of(record)
+    silent = record.archived_at is not None or record.origin is Origin.TURN or is_internal(record.key)
+    return "" if silent else text_of(record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,17 +228,61 @@ def index(tx: Tx, record: Record, cut: Cutter) -> None:
     tx.chunks.add(record.home.space, source, cut.drafts(record))
 
 
-def forget(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> Forgotten:
-    """Remove records with every copy of them. Ids that are not there do not count."""
+def with_copies(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> list[Record]:
+    """These records with every copy of what they say: promoted ones and their origins, twins, what was made of them.
+
+    Ids that are not there do not count. What somebody stated for themselves is no copy of anything.
+    """
+    chosen = [record for id in record_ids if (record := tx.records.get(scope, id)) is not None]
+    # A day that is forgotten is so with all its turns; one that goes for the sake of one turn leaves the others.
+    waiting = [*chosen, *(turn for day in chosen if _is_condensed(day) for turn in _inputs(tx, day))]
+    found: dict[str, Record] = {}
+    while waiting:
+        record = waiting.pop(0)
+        if record.id not in found:
+            found[record.id] = record
+            waiting += _copies(tx, record)
+    return list(found.values())
+
+
+def _copies(tx: Tx, record: Record) -> list[Record]:
+    space = record.home.space
+    everybody = Space(space.tenant, Level.GLOBAL, "")
+    made = [other for each in {space, everybody} for other in tx.records.made_from(each, [record.id])]
+    copies = [other for other in made if other.origin in (Origin.PROMOTED, Origin.CONDENSED) or _took_in(other, record)]
+    if record.origin is Origin.CONDENSED:
+        return copies
+    twins = [twin for twin in tx.records.same(space, record.fingerprint) if twin.home == record.home]
+    copies += [twin for twin in twins if not twin.pinned and twin.origin is not Origin.EXPLICIT]
+    # Of any other it was merged with, only what gave way to it says the same.
+    promoted = record.origin is Origin.PROMOTED
+    return copies + [each for each in _inputs(tx, record) if promoted or each.superseded_by == record.id]
+
+
+def _took_in(record: Record, twin: Record) -> bool:
+    """Whether the twin was merged into the record, which nobody stated for themselves."""
+    return twin.superseded_by == record.id and not record.pinned and record.origin is not Origin.EXPLICIT
+
+
+def _inputs(tx: Tx, record: Record) -> list[Record]:
+    anywhere = Scope(record.home.scope.tenant)
+    return [each for id in record.inputs if (each := tx.records.get(anywhere, id)) is not None]
+
+
+def _is_condensed(record: Record) -> bool:
+    return record.origin is Origin.CONDENSED and not is_internal(record.key)
+
+
+def forget(tx: Tx, records: Sequence[Record], cut: Cutter, now: datetime) -> Forgotten:
+    """Remove records. What was condensed into one of them, and stays, comes back to be condensed again."""
     totals: dict[str, int] = {}
-    gone = []
-    for record_id in record_ids:
-        counts = tx.records.delete(scope, record_id)
-        if counts:
-            gone.append(record_id)
-        for kind, number in counts.items():
+    for record in records:
+        for kind, number in tx.records.delete(Scope(record.home.scope.tenant), record.id).items():
             totals[kind] = totals.get(kind, 0) + number
-    return Forgotten(totals, tuple(gone))
+    for left in (turn for day in records if _is_condensed(day) for turn in _inputs(tx, day)):
+        if left.archived_at is not None:
+            rewrite(tx, left, replace(left, archived_at=None), cut, now)
+    return Forgotten(totals, tuple(record.id for record in records))
 
 
 Choice = Callable[[Tx], list[str]]
@@ -258,7 +303,7 @@ def by_key(home: Home, key: str) -> Choice:
     checked = checked_record_key(key)
 
     def choose(tx: Tx) -> list[str]:
-        found = tx.records.by_key(home, checked)
+        found = tx.records.by_key(home, checked, lock=False)
         if found is None:
             raise RecordNotFound(f"no memory with the key {checked!r} here; nothing was forgotten")
         return [found.id]

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.files.transcript import parse
+from tests.learned import learn, of_user
 
 MISSING = "00000000-0000-7000-8000-000000000000"
 
@@ -236,3 +237,17 @@ def test_counting_records(run, dog, talk):
 def test_a_record_that_is_not_there(run, dog, verb, given, code):
     done = run("records", verb, given, "--json")
     assert (done.status, done.error["code"]) == (1, code)
+
+
+def test_records_are_promoted_and_had_back(run, data):
+    with Holdfast.open(data) as hf:
+        episode = hf.remember("The build needs node 20", user="ana", layer="episodic", type="fix").id
+        learned = learn(hf, "Ana saw a walrus", home=of_user("ana"), archived_at=hf._now())
+    promoted = run("records", "promote", episode, "--json").json
+    assert (promoted["layer"], promoted["origin"], promoted["level"]) == ("procedural", "promoted", "user")
+    assert run("records", "promote", episode, "--scope", "global").out.startswith("Known by its global")
+    assert [row["id"] for row in run("records", "list", "--archived", "--json").json] == [learned.id]
+    assert "archived" in run("records", "show", learned.id).out
+    assert learned.id in run("records", "revive", learned.id).out
+    assert run("records", "--archived", "--json").json == []
+    assert run("records", "promote", MISSING).status == 1

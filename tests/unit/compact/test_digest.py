@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Message, ToolCall
-from holdfast.compact.digest import digest, shortened
+from holdfast.compact.digest import digest
+from holdfast.domain.digest import shortened
 from holdfast.domain.tokens import estimate
 
 

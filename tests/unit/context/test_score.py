@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.context.score import coverage, score
+from holdfast.context.score import coverage
 from holdfast.domain.record import RecordType
+from holdfast.domain.worth import score
 from holdfast.storage.analysis import query_terms
 from tests.unit.context.parts import NOW, record
 

@@ -13,11 +13,13 @@ from holdfast.cli.options import UsageError, command
 from holdfast.cli.place import everywhere, location, opened, settings
 
 if TYPE_CHECKING:
-    from holdfast import Config
+    from holdfast import Config, Holdfast
+    from holdfast.cli.chat.screen import Screen
     from holdfast.providers.llm import Llm
 
 CHANNEL, CHAT = "tui", "local"
-_TOLD = ("holdfast.turn", "holdfast.context", "holdfast.notes")
+PATIENCE = 0.5  # seconds of closing before a word is said
+_TOLD = ("holdfast.turn", "holdfast.context", "holdfast.notes", "holdfast.jobs", "holdfast.learn")
 
 
 def add(commands: Any) -> None:
@@ -51,18 +53,35 @@ def run(args: Namespace) -> int:
     config = _config(args)
     agent = config.session.default_agent if args.agent is None else args.agent
     llm = _model(args, config.of_agent(agent))
-    with opened(args, creates=True, config=config, llm=llm) as hf:
-        screen = JsonScreen(sys.stdout) if args.json else Screen.of(sys.stdout)
+    screen = JsonScreen(sys.stdout) if args.json else Screen.of(sys.stdout)
+    with _quiet(args), _closed_with_a_word(opened(args, creates=True, config=config, llm=llm), screen) as hf:
         session = hf.session(CHANNEL, args.chat, user=args.user, agent=agent)
-        with _quiet(args), Stopper() as stopper:
+        with Stopper() as stopper:
             chat = Chat(hf, session, llm, (args.max_tokens, args.window), screen, Lines(sys.stdin, screen), stopper)
             chat.run(location(args))
     return 0
 
 
 @contextmanager
+def _closed_with_a_word(hf: Holdfast, screen: Screen) -> Iterator[Holdfast]:
+    """Closing waits for the job at hand, which may be asking the model: who waits is told, and may leave."""
+    from threading import Timer
+
+    try:
+        yield hf
+    finally:
+        word = Timer(PATIENCE, screen.note, ["Finishing what is being learned; Ctrl-C leaves it for the next time."])
+        word.daemon = True
+        word.start()
+        try:
+            hf.close()
+        finally:
+            word.cancel()
+
+
+@contextmanager
 def _quiet(args: Namespace) -> Iterator[None]:
-    """What a turn had to go without is said in the chat; the log need not say it once more."""
+    """What a turn had to go without is said in the chat, and jobs are tried again: neither belongs into a prompt."""
     import logging
 
     loggers = [] if args.verbose else [logging.getLogger(name) for name in _TOLD]

@@ -81,6 +81,9 @@ VALUES
     (:session, :sequence, :role, :content, :parts, :name, :tool_calls, :tool_call_id, :is_error, :metadata, :tokens, :created_at,
      :idempotency_key)
 
+-- name: messages.replace
+UPDATE messages SET content = :content, parts = :parts, tokens = :tokens WHERE session_id = :session AND sequence = :sequence
+
 -- name: messages.select
 SELECT m.sequence, m.role, m.content, m.parts, m.name, m.tool_calls, m.tool_call_id, m.is_error, m.metadata, m.tokens,
     m.created_at, m.idempotency_key

@@ -17,6 +17,8 @@ from holdfast.storage.sql.rows import micros, record_body, record_from, record_f
 
 _PAGE = 160  # of a user's newest records, looked at before any are ranked
 _IN_SPACE = "+r.space_id = :space_id"  # the plus: by another index than the space's
+# What the engine keeps for itself under a key of its own, such as a profile, is no memory that anybody saved.
+_LISTED = "(r.key IS NULL OR substr(r.key, 1, 9) <> 'internal_')"
 
 
 def in_scope(scope: Scope) -> tuple[list[str], dict[str, Any]]:
@@ -40,6 +42,7 @@ def current_at(now: datetime) -> tuple[list[str], dict[str, Any]]:
         "(r.expires_at IS NULL OR r.expires_at > :moment)",
         "r.superseded_by IS NULL",
         "r.archived_at IS NULL",
+        _LISTED,
     ]
     return clauses, {"moment": to_micros(now)}
 
@@ -94,10 +97,10 @@ class SqlRecords:
     def lock(self, scope: Scope, record_id: str) -> Record | None:
         return self._one(scope, "r.id = :id", {"id": record_id}, self._db.for_update)
 
-    def by_key(self, home: Home, key: str) -> Record | None:
+    def by_key(self, home: Home, key: str, *, lock: bool = True) -> Record | None:
         params = {"level": home.level.value, "owner": home.owner, "key": key}
         where = "r.level = :level AND r.owner = :owner AND r.key = :key"
-        return self._one(Scope(home.scope.tenant), where, params, self._db.for_update)
+        return self._one(Scope(home.scope.tenant), where, params, self._db.for_update if lock else "")
 
     def _one(self, scope: Scope, clause: str, params: dict[str, Any], order: str = "") -> Record | None:
         clauses, scoped = in_scope(scope)
@@ -157,11 +160,18 @@ class SqlRecords:
     def _as_of(self, scope: Scope, query: RecordQuery, as_of: datetime) -> list[Record]:
         """Every record as it read at that moment, if it was true then; judged by the version of that time."""
         clauses, params = in_scope(scope)
-        where = " AND ".join([*clauses, "r.created_at <= :as_of"])
+        where = " AND ".join([*clauses, _LISTED, "r.created_at <= :as_of"])
         rows = self._db.all("records.select", {**params, "as_of": to_micros(as_of)}, where=where)
         then = (self._at(record_from(row), as_of) for row in rows)
-        found = [record for record in then if query.accepts(record) and (query.include_past or record.true_at(as_of))]
+        found = [record for record in then if query.accepts(record) and query.admits(record, as_of)]
         return sorted(found, key=lambda record: (record.updated_at, record.id), reverse=True)
+
+    def current(self, space: Space, now: datetime) -> list[Record]:
+        clauses, params = current_at(now)
+        return self._of_space(space, " AND ".join(clauses), params)
+
+    def some(self, space: Space, ids: Sequence[str]) -> list[Record]:
+        return self._of_space(space, "r.id IN :ids[]", {"ids": self._db.texts(ids)}) if ids else []
 
     def same(self, space: Space, fingerprint: str) -> list[Record]:
         return self._of_space(space, "r.fingerprint = :fingerprint", {"fingerprint": fingerprint})
@@ -171,17 +181,25 @@ class SqlRecords:
         return self._of_space(space, clause, {"subject": subject, "attribute": attribute})
 
     def made_from(self, space: Space, ids: Sequence[str]) -> list[Record]:
-        params = {f"id_{at}": id_ for at, id_ in enumerate(ids)}
-        named = ", ".join(f":{name}" for name in params) or "''"
-        clause = f"r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.input_id IN ({named}))"
-        return self._of_space(space, clause, params)
+        clause = "r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.input_id IN :ids[])"
+        return self._of_space(space, clause, {"ids": self._db.texts(ids)}) if ids else []
 
-    def unused_since(self, space: Space, moment: datetime, limit: int) -> list[Record]:
+    def unused_since(
+        self, space: Space, moment: datetime, limit: int, after: tuple[datetime, str] | None = None
+    ) -> list[Record]:
         clause = (
             "r.archived_at IS NULL AND r.pinned = 0 AND r.origin <> 'explicit' AND r.updated_at < :moment"
-            " AND (r.last_used_at IS NULL OR r.last_used_at < :moment)"
+            f" AND (r.last_used_at IS NULL OR r.last_used_at < :moment) AND {_LISTED}"
         )
-        return self._of_space(space, clause, {"moment": to_micros(moment)}, limit)
+        params: dict[str, Any] = {"moment": to_micros(moment)}
+        if after is not None:
+            clause += " AND (r.updated_at > :last OR (r.updated_at = :last AND r.id > :last_id))"
+            params |= {"last": to_micros(after[0]), "last_id": after[1]}
+        return self._of_space(space, clause, params, limit)
+
+    def turns_of(self, space: Space, session: str) -> list[Record]:
+        # Of a turn's source the session comes first; an id has nothing in it that LIKE would take for more.
+        return self._of_space(space, "r.origin = 'turn' AND r.source LIKE :source", {"source": f'["{session}",%'})
 
     def archived_before(self, space: Space, moment: datetime, limit: int) -> list[Record]:
         return self._of_space(space, "r.archived_at < :moment", {"moment": to_micros(moment)}, limit)
@@ -254,7 +272,11 @@ class SqlRecords:
         if query.until is not None:
             clauses.append("r.created_at < :until")
             params["until"] = to_micros(query.until)
-        if not query.include_past:
+        if query.archived:
+            clauses += ["r.archived_at IS NOT NULL", _LISTED]
+        elif query.include_past:
+            clauses.append(_LISTED)
+        else:
             current, moment = current_at(now)
             clauses += current
             params |= moment

@@ -138,6 +138,10 @@ class SqlMessages:
         assert scope.session is not None
         self._db.run("messages.insert", message_params(scope.session, message))
 
+    def replace(self, scope: Scope, message: Message) -> None:
+        assert scope.session is not None
+        self._db.run("messages.replace", message_params(scope.session, message))
+
     def by_idempotency_key(self, scope: Scope, key: str) -> Message | None:
         where, params = in_scope(scope)
         where += " AND m.idempotency_key = :key"

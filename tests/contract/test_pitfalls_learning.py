@@ -1,0 +1,66 @@
+"""Faults of learning that cost somebody their memory, each with a test that fails where it is made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast import Config, Holdfast
+from tests.conftest import FakeClock
+from tests.learned import learn, of_session
+
+
+@pytest.fixture
+def patient(store_url: str, clock: FakeClock) -> Iterator[Holdfast]:
+    """A store that does its background work only when told to."""
+    config = Config.load(overrides={"jobs.worker": False})
+    with Holdfast.open(store_url, config=config, clock=clock) as opened:
+        yield opened
+
+
+def live_on(hf: Holdfast, clock: FakeClock, days: int, *, asking: str | None = None) -> None:
+    """Days in which the work that is due is done, and perhaps something is asked."""
+    for _ in range(days):
+        clock.advance(days=1)
+        if asking is not None:
+            with hf.session("test", "daily", user="alice").turn(asking) as turn:
+                turn.reply("Yes.")
+        hf.run_jobs()
+
+
+# With time
+
+
+def test_decay_deleted_the_users_stated_preferences_after_30_quiet_days_use_did_not_refresh(
+    patient: Holdfast, clock: FakeClock
+) -> None:
+    stated = patient.remember("I prefer tea", user="alice", type="preference", confidence=0.1, salience=0.0)
+    used = learn(patient, "Alice plays the harpsichord")
+    unused = learn(patient, "Alice once saw a walrus", layer="procedural", confidence=0.1, salience=0.1)
+    with patient.session("test", "1", user="alice").turn("Hello") as turn:
+        turn.reply("Hello.")
+    live_on(patient, clock, 100)
+    assert patient.record(stated.id).archived_at is None
+    assert patient.record(unused.id).archived_at is not None
+    assert [hit.source.id for hit in patient.recall("tea", user="alice")] == [stated.id]
+    assert patient.record(used.id).archived_at is not None
+    patient.revive(used.id)
+    live_on(patient, clock, 100, asking="Shall I play the harpsichord?")
+    assert patient.record(used.id).archived_at is None
+    live_on(patient, clock, 400)
+    assert patient.record(stated.id).archived_at is None
+
+
+def test_promotion_made_one_chats_content_visible_to_all_chats(patient: Holdfast, clock: FakeClock) -> None:
+    chat, other = (patient.session("test", key, user="alice") for key in ("1", "2"))
+    learn(patient, "The surprise party is on Friday", layer="episodic", confidence=0.99, home=of_session(chat))
+    with chat.turn("Hello") as turn:
+        turn.reply("Hello.")
+    live_on(patient, clock, 2)
+    [promoted] = [record for record in patient.records(user="alice") if record.origin == "promoted"]
+    assert promoted.session_id == chat.id
+    assert "Friday" in chat.context("When is the surprise party?").text
+    assert "Friday" not in other.context("When is the surprise party?").text
+    assert "Friday" not in patient.profile("alice").text
+    assert patient.recall("surprise party", user="alice", session=other.id) == []

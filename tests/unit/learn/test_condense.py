@@ -1,0 +1,141 @@
+"""Days of turns, and a profile: by rules and as a model tells them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from holdfast import Record
+from holdfast.domain.record import Layer, Origin, RecordSource
+from holdfast.domain.scope import Home, Level, Scope
+from holdfast.domain.tokens import estimate
+from holdfast.errors import ProviderError
+from holdfast.learn import profile, telling
+from holdfast.learn.condense import condensed, days, digest
+from holdfast.learn.grounding import grounded
+from holdfast.providers.fake_llm import FakeLlm
+from tests.learned import NOW, record
+
+DAY = timedelta(days=1)
+CHAT = Home(Scope("default", user="alice", session="01890000-0000-7000-8000-00000000000a"), Level.SESSION)
+
+
+def a_turn(text: str, hours: float = 0, **fields: Any) -> Record:
+    fields = {"type": "task_state", "layer": "episodic", "origin": "turn", **fields}
+    return record(text, at=NOW + timedelta(hours=hours), **fields)
+
+
+def test_turns_are_grouped_by_owner_and_local_day_once_the_day_is_long_over() -> None:
+    turns = [a_turn("noon"), a_turn("late", 11), a_turn("next", 13), a_turn("chat", 1, home=CHAT)]
+    found = days(turns, NOW + 9 * DAY, 7, UTC)
+    assert [(day.home.level, str(day.day), [turn.content for turn in day.turns]) for day in found] == [
+        (Level.SESSION, "2026-03-10", ["chat"]),
+        (Level.USER, "2026-03-10", ["noon", "late"]),
+        (Level.USER, "2026-03-11", ["next"]),
+    ]
+    east = days(turns[:2], NOW + 9 * DAY, 7, timezone(timedelta(hours=3)))
+    assert [str(day.day) for day in east] == ["2026-03-10", "2026-03-11"]
+    assert days(turns, NOW + 7 * DAY, 7, UTC) == []
+
+
+def test_what_is_no_turn_or_was_condensed_is_left_alone() -> None:
+    others = [a_turn("x", archived_at=NOW), a_turn("x", pinned=True), a_turn("x", origin="extracted")]
+    assert days(others, NOW + 90 * DAY, 7, UTC) == []
+
+
+def test_a_day_tells_every_turn_and_is_linked_to_them() -> None:
+    source = RecordSource("01890000-0000-7000-8000-00000000000a", (1, 2))
+    turns = [a_turn(f"asked: topic{at} | answered: thing{at}", at, tags=(f"t{at}",), source=source) for at in range(9)]
+    [day] = days(turns, NOW + 30 * DAY, 7, UTC)
+    text = digest(day, 300, estimate)
+    assert all(f"topic{at}" in text and f"thing{at}" in text for at in range(9))
+    assert estimate(digest(day, 60, estimate)) <= 60
+    made = condensed(day, text, "new", NOW + 30 * DAY)
+    assert (made.layer, made.origin, made.home) == (Layer.EPISODIC, Origin.CONDENSED, day.home)
+    assert made.inputs == tuple(turn.id for turn in day.turns)
+    assert (made.created_at, made.updated_at) == (NOW + timedelta(hours=8), NOW + 30 * DAY)
+    assert made.source == source
+    assert made.tags == tuple(f"t{at}" for at in range(9))
+
+
+# Profiles
+
+
+def test_a_profile_is_grouped_short_and_names_its_sources() -> None:
+    known = [
+        record("Alice must not eat nuts", type="constraint"),
+        record("Alice lives in Lisbon", subject="user", attribute="home"),
+        record("Alice is called Ali", subject="user", attribute="nickname"),
+        record("Alice hates rain", type="preference", polarity=False),
+        record("Her sister is Ana", subject="user/sister", attribute="name of sister"),
+    ]
+    lines = profile.by_rules(profile.inputs_of(known, NOW), 300, estimate)
+    assert [line.text.partition(":")[0] for line in lines] == ["Who", "Where", "People", "Must", "Dislikes"]
+    assert {source for line in lines for source in line.sources} == {each.id for each in known}
+    few = profile.by_rules(profile.inputs_of(known, NOW), 12, estimate)
+    assert [line.text for line in few] == ["Must: Alice must not eat nuts"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"home": CHAT},
+        {"layer": "episodic"},
+        {"type": "failure"},
+        {"archived_at": NOW},
+        {"superseded_by": "x"},
+        {"valid_to": NOW},
+        {"origin": "condensed"},
+        {"key": "internal_profile"},
+    ],
+)
+def test_what_does_not_belong_into_a_profile(fields: dict[str, Any]) -> None:
+    assert not profile.belongs(record(**fields), NOW)
+
+
+def test_a_kept_profile_is_true_only_while_its_sources_are() -> None:
+    one, two = record("Alice lives in Lisbon"), record("Alice likes oat milk", type="preference")
+    inputs = profile.inputs_of([one, two], NOW)
+    kept = profile.as_record(one.home, profile.by_rules(inputs, 300, estimate), inputs, "new", NOW)
+    assert profile.is_true(kept, [one, two], NOW)
+    assert profile.is_up_to_date(kept, [two, one])
+    assert not profile.is_up_to_date(kept, [one, two, record("Alice runs")])
+    assert not profile.is_true(kept, [one], NOW)
+    assert not profile.is_true(kept, [one, replace(two, version=2)], NOW)
+    assert not profile.is_true(kept, [one, replace(two, superseded_by="x")], NOW)
+    assert profile.as_profile(kept).sources == tuple(line.sources[0] for line in profile.as_profile(kept).lines)
+
+
+# A model's words
+
+
+def test_a_sentence_is_grounded_in_what_it_names() -> None:
+    texts = ["Alice moved to Lisbon in 2024", "She does not eat meat"]
+    assert grounded("The user moved to Lisbon in 2024.", texts[:1])
+    assert not grounded("The user moved to Lisbon in 2025.", texts[:1])
+    assert not grounded("The user never moved to Lisbon.", texts[:1])
+    assert not grounded("The user is a famous astronaut from Mars.", texts)
+    assert grounded("The user does not eat meat.", texts)
+    assert not grounded("", texts)
+    assert not grounded("The user moved to Lisbon", [])
+
+
+def test_only_grounded_sentences_with_sources_are_kept() -> None:
+    texts = ["asked: where is my flight | answered: it lands in Porto at 18:40", "asked: thanks | answered: welcome"]
+    answer = {
+        "sentences": [
+            {"text": "The flight lands in Porto at 18:40.", "from": [1]},
+            {"text": "The flight lands in Porto at 19:40.", "from": [1]},
+            {"text": "The flight lands in Porto.", "from": []},
+            {"text": "The flight lands in Porto.", "from": [7]},
+        ]
+    }
+    llm = FakeLlm(answer)
+    assert telling.ask(llm, "day", texts, 300, 5.0) == [telling.Told("The flight lands in Porto at 18:40.", (0,))]
+    [request] = llm.calls
+    assert "180 words" in request.messages[0].text
+    with pytest.raises(ProviderError):
+        telling.ask(FakeLlm("no JSON at all"), "profile", texts, 300, 5.0)

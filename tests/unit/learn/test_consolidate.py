@@ -1,0 +1,83 @@
+"""Which records are one statement, which of them stays, and what becomes of the others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Record
+from holdfast.domain.scope import Home, Level, Scope
+from holdfast.learn.consolidate import merges
+from tests.learned import NOW, record
+
+LATER = NOW + timedelta(days=1)
+
+
+def test_the_newest_words_stay_with_all_labels_and_counts() -> None:
+    old = record("The user really loves oat milk in coffee", tags=("a",), references=("x",), said=2, uses=3)
+    new = record("The user loves oat milk in coffee", tags=("b",), at=LATER, confidence=0.9)
+    [merge] = merges([old, new], LATER)
+    assert (merge.stays.id, merge.stays.content) == (new.id, new.content)
+    assert [twin.id for twin in merge.gone] == [old.id]
+    assert (merge.stays.tags, merge.stays.references) == (("b", "a"), ("x",))
+    assert (merge.stays.said, merge.stays.uses, merge.stays.confidence, merge.stays.inputs) == (3, 3, 0.9, (old.id,))
+
+
+@pytest.mark.parametrize("fields", [{"origin": "explicit"}, {"pinned": True}])
+def test_what_somebody_stated_stays_as_it_is(fields: dict[str, Any]) -> None:
+    stated = record("I enjoy oat milk", tags=("mine",), **fields)
+    learned = record("The user enjoys oat milk", tags=("theirs",), at=LATER)
+    [merge] = merges([stated, learned], LATER)
+    assert (merge.stays.content, merge.stays.tags, merge.stays.said) == ("I enjoy oat milk", ("mine",), 2)
+    assert merges([stated, record("I enjoy oat milk", **fields)], LATER) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"content": "The user loves oat milk not"},
+        {"content": "The user loves soy milk"},
+        {"type": "preference"},
+        {"layer": "episodic"},
+        {"polarity": False},
+        {"subject": "bob"},
+        {"attribute": "likes", "value": "soy"},
+        {"home": Home(Scope("default", user="alice", session="s"), Level.SESSION)},
+        {"archived_at": NOW},
+        {"valid_to": NOW},
+        {"origin": "turn"},
+    ],
+)
+def test_what_is_another_statement_or_anothers_stays_apart(fields: dict[str, Any]) -> None:
+    one = record("The user loves oat milk", subject="user", attribute="likes", value="oat milk")
+    other = record(**{"content": "The user loves oat milk", **fields})
+    assert merges([one, other], LATER) == []
+
+
+def test_near_vectors_merge_what_words_do_not_but_never_other_numbers() -> None:
+    one, other = record("The user adores cats"), record("The user is fond of felines", at=LATER)
+    assert merges([one, other], LATER) == []
+    near = {frozenset((one.id, other.id)): 0.98}
+    assert [merge.stays.id for merge in merges([one, other], LATER, near)] == [other.id]
+    three, four = record("The user has 3 cats"), record("The user keeps 4 felines")
+    assert merges([three, four], LATER, {frozenset((three.id, four.id)): 0.99}) == []
+
+
+words = st.lists(st.sampled_from("oat milk cats lisbon piano not 3 4 user loves".split()), min_size=1, max_size=6)
+
+
+@given(st.lists(words, max_size=12))
+def test_nothing_gives_way_twice_and_what_is_merged_stays_merged(texts: list[list[str]]) -> None:
+    records = [record(" ".join(text), at=NOW + timedelta(minutes=at)) for at, text in enumerate(texts)]
+    found = merges(records, LATER)
+    gone = [twin.id for merge in found for twin in merge.gone]
+    staying = [merge.stays.id for merge in found]
+    assert len(set(gone) | set(staying)) == len(gone) + len(staying)
+    assert sum(merge.stays.said for merge in found) == len(gone) + len(staying)
+    left: dict[str, Record] = {each.id: each for each in records if each.id not in gone}
+    left |= {merge.stays.id: merge.stays for merge in found}
+    assert sum(each.said for each in left.values()) == len(records)

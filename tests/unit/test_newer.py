@@ -1,0 +1,51 @@
+"""What has changed is found as it is now; what was asked of the past, or said by others, stays in its place."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from holdfast import Holdfast
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+OLD, NEW = (
+    "My marathon record is 25 minutes over five kilometres",
+    "My marathon record over five kilometres is 23 minutes",
+)
+
+
+def asked(question: str, role: str = "user", name: str | None = None) -> list[str]:
+    with Holdfast.open(":memory:") as hf:
+        for number, text in enumerate((NEW, "the weather was fine", "we talked about soup", OLD)):
+            at = START + timedelta(days=10 - number)
+            session = hf.session("test", str(number), user="alice")
+            session.append(role, text, created_at=at, name=name)
+        return [hit.text for hit in hf.recall(question, user="alice", k=3)]
+
+
+def test_of_two_that_say_the_like_the_later_comes_first() -> None:
+    assert asked("What is my marathon record over five kilometres?")[:2] == [NEW, OLD]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What was my first marathon record over five kilometres?", "When was my marathon record over five kilometres?"],
+)
+def test_a_question_about_the_past_is_left_as_it_is(question: str) -> None:
+    from holdfast.recall.question import Question
+
+    read = Question.read(question, None)
+    assert read.asks_back or read.asks_when
+
+
+def test_a_hit_that_overtakes_says_so_and_scores_stay_in_order() -> None:
+    with Holdfast.open(":memory:") as hf:
+        session = hf.session("test", "1", user="alice")
+        session.append("user", OLD + " and that is all", created_at=START)
+        session.append("assistant", "ok", created_at=START)
+        session.append("user", NEW + " after a long and hard year of training", created_at=START + timedelta(days=9))
+        hits = hf.recall("What is my marathon record over five kilometres?", user="alice")
+        assert hits[0].text.startswith(NEW)
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        assert "newer" in hits[0].signals
