@@ -17,7 +17,7 @@ from holdfast import items, learning
 from holdfast.compact.digest import digest
 from holdfast.domain.chunk import ChunkQuery, Source, SourceKind
 from holdfast.domain.job import GRAPH
-from holdfast.domain.message import Message, TextPart
+from holdfast.domain.message import Message, Part, TextPart
 from holdfast.domain.record import Forgotten, Record
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.sentences import sentences
@@ -160,16 +160,16 @@ def without(message: Message, gone: set[str], mask: Callable[[str], str]) -> Mes
                 text = f"{text[: sentence.start]}{MARK}{text[sentence.start + len(sentence.text) :]}"
         return text
 
+    def in_part(part: Part) -> Part:
+        return replace(part, text=scrubbed(part.text)) if isinstance(part, TextPart) else part
+
     content = message.content
     if isinstance(content, str):
-        wanted: str | tuple[object, ...] = scrubbed(content)
+        changed = replace(message, content=scrubbed(content))
     else:
-        wanted = tuple(
-            replace(part, text=scrubbed(part.text)) if isinstance(part, TextPart) else part for part in content
-        )
-    if wanted == content:
+        changed = replace(message, content=tuple(map(in_part, content)))
+    if changed == message:
         return message
-    changed = replace(message, content=wanted)
     return replace(changed, tokens=estimate(changed.searchable))
 
 

@@ -255,19 +255,24 @@ def test_doctor_finds_and_removes_what_has_no_source(hf: Holdfast) -> None:
 # The jobs
 
 
-def test_messages_are_read_by_a_job_once(hf: Holdfast) -> None:
-    session = say(hf, "Anna Kowalska lives in Porto.", "Anna called.")
-    assert [(job.kind, job.detail) for job in hf.jobs()] == [(GRAPH, session.id)]
-    assert rows(hf) == 0
-    hf.run_jobs()
-    before = every_row(hf)
-    assert hf.jobs() == []
-    assert hf.run_jobs() == 0
-    session.append("user", "Hello again.")
-    hf.run_jobs()
-    after = every_row(hf)
-    assert {name: after[name] for name in TABLES} == {name: before[name] for name in TABLES}
-    assert [(name, sequence) for _, name, sequence in after["cursors"]] == [(GRAPH, 3)]
+def test_messages_are_read_by_a_job_once(store_url: str) -> None:
+    """Those of a finished turn at once; what was only appended, with the next turn or when somebody looks."""
+    with Holdfast.open(store_url, config=Config.load(overrides={"jobs.worker": False, "learn.turns": False})) as hf:
+        session = say(hf, "Anna Kowalska lives in Porto.")
+        assert [job for job in hf.jobs() if job.kind == GRAPH] == []
+        with session.turn("Anna called.") as turn:
+            turn.reply("I see.")
+        assert [job.detail for job in hf.jobs() if job.kind == GRAPH] == [session.id]
+        assert rows(hf) == 0
+        hf.run_jobs()
+        before = every_row(hf)
+        assert {"anna kowalska", "porto"} <= names(hf.graph(user="alice"))
+        assert [job for job in hf.jobs() if job.kind == GRAPH] == []
+        session.append("user", "Hello again.")
+        hf.graph(user="alice", fresh=True)
+        after = every_row(hf)
+        assert {name: after[name] for name in TABLES} == {name: before[name] for name in TABLES}
+        assert [sequence for _, name, sequence in after["cursors"] if name == GRAPH] == [4]
 
 
 def test_a_session_longer_than_a_batch_is_read_to_its_end(store_url: str) -> None:
@@ -275,8 +280,7 @@ def test_a_session_longer_than_a_batch_is_read_to_its_end(store_url: str) -> Non
     with Holdfast.open(store_url, config=config) as hf:
         session = hf.session("chan", "1", user="alice")
         session.extend([Message.new("user", f"I visited Rome with Tom{n} today") for n in range(10)])
-        assert hf.run_jobs() >= 4
-        assert names(hf.graph(user="alice")) == {"user", "rome", *(f"tom{n}" for n in range(10))}
+        assert names(hf.graph(user="alice", fresh=True)) == {"user", "rome", *(f"tom{n}" for n in range(10))}
 
 
 def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +294,7 @@ def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Holdfast, mo
         return real(message, *rest)
 
     monkeypatch.setattr(reading, "by_message", slow)
-    hf.run_jobs()
+    hf.graph(user="alice", fresh=True)
     assert names(hf.graph(user="alice")) == {"anna", "tom"}
     assert hf.jobs() == []
 
@@ -402,7 +406,7 @@ def test_rules_read_where_a_model_fails(store_url: str, caplog: pytest.LogCaptur
 def test_recall_walks_from_a_name_to_the_passages_of_whom_it_means(hf: Holdfast) -> None:
     say(hf, "My sister Anna is a doctor.", *(f"Nothing of note happened on day {n}." for n in range(30)))
     say(hf, "My sister broke her arm while skiing.")
-    hf.run_jobs()
+    hf.graph(user="alice", fresh=True)
     hits = hf.recall("How is Anna?", user="alice", recipe="graph", k=3)
     assert "My sister broke her arm while skiing." in {hit.text for hit in hits}
     [skiing] = [hit for hit in hits if "skiing" in hit.text]
@@ -414,7 +418,7 @@ def test_recall_walks_from_a_name_to_the_passages_of_whom_it_means(hf: Holdfast)
 def test_recall_prefers_what_comes_up_together(hf: Holdfast) -> None:
     say(hf, "We saw Bach and Vivaldi with Clara.", "Vivaldi again, with Clara.", "Clara plays the cello.")
     say(hf, "I met Tom in Rome.", "Tom likes Rome.")
-    hf.run_jobs()
+    hf.graph(user="alice", fresh=True)
     hits = hf.recall("What do you know about Bach?", user="alice", recipe="graph_global", k=5)
     assert hits[0].signals["community"].score == 1.0
 
@@ -433,7 +437,7 @@ def test_recall_without_a_graph_is_as_ever(hf: Holdfast) -> None:
 def test_the_graph_is_copied_and_goes_on(hf: Holdfast, clock: FakeClock) -> None:
     say(hf, "My sister Anna Kowalska lives in Porto.")
     hf.remember("Tom lives in Rome.", user="alice")
-    hf.run_jobs()
+    hf.graph(user="alice", fresh=True)
     with Holdfast.open(":memory:", clock=clock) as other:
         copy_store(hf._runtime.store, other._runtime.store)  # type: ignore[arg-type]
         assert other.graph(user="alice") == hf.graph(user="alice")
@@ -443,7 +447,7 @@ def test_the_graph_is_copied_and_goes_on(hf: Holdfast, clock: FakeClock) -> None
 
 def test_names_are_found_by_their_first_word(hf: Holdfast) -> None:
     say(hf, "I met Anna Kowalska, Anna, Annabel and my sister.")
-    hf.run_jobs()
+    hf.graph(user="alice", fresh=True)
     space = Space("default", Level.USER, "alice")
     found: list[Node] = hf._read(lambda tx: tx.graph.nodes(space, ["anna", "user/sister"]))
     assert {node.id for node in found} == {"anna kowalska", "anna", "user/sister"}

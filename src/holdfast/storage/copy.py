@@ -18,6 +18,10 @@ from holdfast.storage.sql.tables import TABLES, Table
 from holdfast.storage.sql.tx import SqlTx
 
 _BATCH = 1000
+_NUMBERS = (  # tables that give out numbers go on behind those that were copied
+    *("copy.number_spaces", "copy.number_models", "copy.number_jobs"),
+    *("copy.number_entities", "copy.number_mentions", "copy.number_relations"),
+)
 
 
 def copy_store(source: SqlStore, target: SqlStore, progress: Progress | None = None) -> dict[str, int]:
@@ -35,10 +39,8 @@ def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, in
         raise InvalidInput(f"the target is not empty: it has rows in {', '.join(taken)}; copy into a new store")
     target.composed("DELETE FROM properties")
     copied = {table.name: _copy_table(source, target, table, progress) for table in TABLES}
-    target.run("copy.number_spaces", {})
-    target.run("copy.number_models", {})
-    for numbered in ("jobs", "entities", "mentions", "relations"):
-        target.run(f"copy.number_{numbered}", {})
+    for numbers in _NUMBERS:
+        target.run(numbers, {})
     return copied
 
 

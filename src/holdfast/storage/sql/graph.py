@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.domain.graph import EntityKind, GraphSource, Link, Node, RelationKind, Seen, Told, first_word
 from holdfast.domain.scope import Level, Scope, Space
@@ -16,6 +16,20 @@ from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.rows import moment
 
 _NAMES_AT_ONCE = 500
+
+
+class _Dropping(NamedTuple):
+    """The queries on what one kind of source says."""
+
+    names: str
+    relations: str
+    mentions: str
+
+
+_DROPPING = {
+    "session": _Dropping("mentions.of_session", "relations.drop_session", "mentions.drop_session"),
+    "record": _Dropping("mentions.of_record", "relations.drop_record", "mentions.drop_record"),
+}
 
 
 class SqlGraph:
@@ -64,12 +78,13 @@ class SqlGraph:
         if at is None:
             return 0
         params = {"space_id": at, kind: id_}
-        named = self._db.all(f"mentions.of_{kind}", params)
+        queries = _DROPPING[kind]
+        named = self._db.all(queries.names, params)
         if not named:
             return 0
         self._chunks.ensure_space(space)  # held, so that nobody mentions a name that is being removed
-        self._db.run(f"relations.drop_{kind}", params)
-        gone = self._db.run(f"mentions.drop_{kind}", params)
+        self._db.run(queries.relations, params)
+        gone = self._db.run(queries.mentions, params)
         self._db.many("entities.prune", [{"id": number, "space_id": at} for (number,) in named])
         return gone
 

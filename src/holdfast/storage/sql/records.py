@@ -244,10 +244,9 @@ class SqlRecords:
         if record is None:
             return {}
         space = record.home.space
-        counts = {
-            "chunks": self._chunks.drop_record(space, record_id),
-            "mentions": self._graph.drop_record(space, record_id),
-        }
+        counts = {"chunks": self._chunks.drop_record(space, record_id)}
+        if mentions := self._graph.drop_record(space, record_id):
+            counts["mentions"] = mentions
         self._drop_labels(record_id)
         counts["versions"] = self._db.run("records.delete_versions", {"id": record_id})
         counts["records"] = self._db.run("records.delete", {"id": record_id, "tenant": scope.tenant})
