@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from holdfast.domain.record import Record, RecordType
-from holdfast.storage.analysis import query_terms
+from holdfast.storage.analysis import shared_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +57,4 @@ def coverage(question: frozenset[int], record: Record) -> float:
     text = record.content
     if record.key or record.title:
         text = f"{(record.key or '').replace('_', ' ')} {record.title or ''} {text}"
-    return len(question.intersection(query_terms(text))) / len(question)
+    return shared_terms(question, text) / len(question)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -71,12 +71,20 @@ def query_terms(text: str) -> list[int]:
     return list(dict.fromkeys(_terms(text)))
 
 
+def shared_terms(question: frozenset[int], text: str) -> int:
+    """How many of a question's terms the text holds."""
+    return len(question.intersection(map(_term, _words(text))))
+
+
 def _terms(text: str) -> list[int]:
-    words = _ASCII_WORD.findall(text.lower()) if text.isascii() else _words(text)
-    return [term for word in words if (term := _term(word)) is not None]
+    return [term for word in _words(text) if (term := _term(word)) is not None]
 
 
-def _words(text: str) -> Iterator[str]:
+def _words(text: str) -> Iterable[str]:
+    return _ASCII_WORD.findall(text.lower()) if text.isascii() else _words_of_any_script(text)
+
+
+def _words_of_any_script(text: str) -> Iterator[str]:
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     for run, word in _patterns().findall(folded):
         if run:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from holdfast.storage.vectors import Nearness
 
 
+_MESSAGE = SourceKind.MESSAGE.value
+
+
 class SqlChunks:
     def __init__(self, db: Db, caches: Caches) -> None:
         self._db = db
@@ -272,16 +275,16 @@ def _is_current(chunk: Row, now: int) -> bool:
     return begun and not ended and superseded_by is None
 
 
-_KINDS = {kind.value: kind for kind in SourceKind}
-
-
 def _stored(chunk: Row) -> Stored:
     _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, about_record = chunk[:12]
+    if kind == _MESSAGE:
+        said = Source(SourceKind.MESSAGE, session_id, from_micros(created_at), session_id, first, last, role, name)
+        return Stored(text, said, {})
     *_, layer, type_, key, uri, title, about_document = chunk
-    of_document = kind == SourceKind.DOCUMENT.value
+    of_document = document_id is not None
     source = Source(
-        kind=_KINDS[kind],
-        id=record_id or document_id or session_id,
+        kind=SourceKind.DOCUMENT if of_document else SourceKind.RECORD,
+        id=document_id if of_document else record_id,
         created_at=from_micros(created_at),
         session_id=session_id,
         first_sequence=None if of_document else first,
@@ -292,10 +295,9 @@ def _stored(chunk: Row) -> Stored:
         offset=first if of_document else None,
         end_offset=last if of_document else None,
     )
-    about: dict[str, Any] = {}
     if of_document:
         about = {**json.loads(about_document), "uri": uri} | ({"title": title} if title else {})
-    elif kind == SourceKind.RECORD.value:
+    else:
         about = {**json.loads(about_record), "layer": layer, "type": type_} | ({"key": key} if key else {})
     return Stored(text, source, about)
 
