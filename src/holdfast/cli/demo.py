@@ -147,6 +147,6 @@ def _forget(hf: Holdfast) -> Step:
     left = hf.recall("regatta", user=sample.USER, kinds=["record"])
     again = f"$ holdfast recall regatta --user {sample.USER} --kind record"
     lines = [forgotten_line(gone.total), again, *([] if left else [verbs.NOTHING_FOUND])]
-    value = {**shapes.forgotten(gone.counts, list(gone.ids)), "left": len(left)}
+    value = {**shapes.forgotten(gone), "found again": len(left)}
     typed = f"holdfast forget --key {sample.KEY} --user {sample.USER} --yes"
     return Step("Forget means forget.", typed, lines, value)

@@ -12,6 +12,7 @@ from holdfast.cli import options, shapes, show
 from holdfast.cli.ask import at_terminal, confirm
 from holdfast.cli.options import UsageError, command
 from holdfast.cli.place import opened
+from holdfast.domain.record import Forgotten
 from holdfast.errors import RecordNotFound
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def forget(args: Namespace) -> int:
         found = _chosen(hf, args)
         if found and not args.yes:
             _ask(args, found)
-        totals, gone = _remove(hf, found)
-    show.answer(args, shapes.forgotten(totals, gone), [forgotten_line(len(gone))])
+        gone = _remove(hf, found)
+    show.answer(args, shapes.forgotten(gone), [forgotten_line(gone.total), *left_lines(gone)])
     return 0
 
 
@@ -56,16 +57,24 @@ def _by_id(hf: Holdfast, args: Namespace) -> Record:
     return record
 
 
-def _remove(hf: Holdfast, found: Sequence[Record]) -> tuple[dict[str, int], list[str]]:
+def _remove(hf: Holdfast, found: Sequence[Record]) -> Forgotten:
     """What was shown is what goes, also when somebody adds another match, or removes one, meanwhile."""
     totals: dict[str, int] = {}
-    gone: list[str] = []
+    ids: dict[str, None] = {}
+    left: dict[str, None] = {}
     for record in found:
         with suppress(RecordNotFound):
-            for kind, number in hf.forget(record.id).counts.items():
+            gone = hf.forget(record.id)
+            for kind, number in gone.counts.items():
                 totals[kind] = totals.get(kind, 0) + number
-            gone.append(record.id)
-    return totals, gone
+            ids |= dict.fromkeys(gone.ids)
+            left |= dict.fromkeys(gone.left)
+    return Forgotten(totals, tuple(ids), tuple(place for place in left if place.removeprefix("record ") not in ids))
+
+
+def left_lines(gone: Forgotten) -> list[str]:
+    """Where it is still said, for somebody who may want it gone there too."""
+    return [f"Still said in {place}." for place in gone.left]
 
 
 def forgotten_line(number: int) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast import Context, Document, Hit, JobInfo, Message, Record, SessionInfo, Source, Summary
+    from holdfast import Context, Document, Forgotten, Hit, JobInfo, Message, Record, SessionInfo, Source, Summary
     from holdfast.domain.session import Usage
     from holdfast.storage.base import Finding
 
@@ -200,8 +199,8 @@ def context(given: Context) -> Json:
     }
 
 
-def forgotten(counts: Mapping[str, int], ids: list[str]) -> Json:
-    return {"forgotten": len(ids), "ids": ids, "counts": dict(counts)}
+def forgotten(gone: Forgotten) -> Json:
+    return {"forgotten": gone.total, "ids": list(gone.ids), "counts": dict(gone.counts), "left": list(gone.left)}
 
 
 def status(finding: Finding) -> str:

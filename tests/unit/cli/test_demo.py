@@ -36,7 +36,7 @@ def test_the_demo_as_json(run):
     said = [version["content"] for version in story["history"]["versions"]]
     assert said == ["Regatta is on 13 June", "Regatta is on 20 June"]
     assert story["history"]["as_of"]["content"] == "Regatta is on 13 June"
-    assert story["forget"] == {**story["forget"], "forgotten": 1, "left": 0}
+    assert story["forget"] == {**story["forget"], "forgotten": 1, "left": [], "found again": 0}
     assert story["sessions"][0]["last_active_at"] == "2026-06-06T08:19:00+00:00"
 
 
