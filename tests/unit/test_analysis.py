@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.storage.analysis import ANALYSIS, analyse, query_terms
+from holdfast.storage.analysis import _ASCII_WORD, ANALYSIS, _words, analyse, query_terms, shared_terms
 from holdfast.storage.sql.words import pack_terms, unpack_terms
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
@@ -140,3 +140,15 @@ def test_terms_do_not_depend_on_the_hash_seed() -> None:
         for seed in ("1", "2")
     }
     assert answers == {f"{query_terms('running dogs 日本 café')}\n"}
+
+
+@given(st.text(st.characters(max_codepoint=0x7F)))
+def test_a_text_without_apostrophes_is_taken_apart_the_same(text: str) -> None:
+    assert list(_words(text)) == _ASCII_WORD.findall(text.lower())
+
+
+@given(anything, anything)
+def test_shared_terms_are_those_of_both(question: str, text: str) -> None:
+    assert shared_terms(frozenset(query_terms(question)), text) == len(
+        set(query_terms(question)) & set(query_terms(text))
+    )
