@@ -69,8 +69,9 @@ def read_session(
         if tx.cursors.get(scope, CURSOR) != done:
             return True  # somebody else was at it: look again what is left
         last = messages[-1].sequence if messages else head.last_sequence
-        there = {message.sequence for message in tx.messages.range(scope, done, last + 1, batch)}
-        tx.graph.add(space, [each for each in said if each.source.sequence in there])
+        if tx.messages.range(scope, done, last + 1, batch) != messages:
+            return True  # cleared or forgotten meanwhile: what was read of them must not stay
+        tx.graph.add(space, said)
         if last > done:
             tx.cursors.set(scope, CURSOR, last)
         if head.last_sequence > last:

@@ -255,24 +255,33 @@ def test_doctor_finds_and_removes_what_has_no_source(hf: Holdfast) -> None:
 # The jobs
 
 
-def test_messages_are_read_by_a_job_once(store_url: str) -> None:
-    """Those of a finished turn at once; what was only appended, with the next turn or when somebody looks."""
-    with Holdfast.open(store_url, config=Config.load(overrides={"jobs.worker": False, "learn.turns": False})) as hf:
-        session = say(hf, "Anna Kowalska lives in Porto.")
-        assert [job for job in hf.jobs() if job.kind == GRAPH] == []
-        with session.turn("Anna called.") as turn:
-            turn.reply("I see.")
-        assert [job.detail for job in hf.jobs() if job.kind == GRAPH] == [session.id]
+def read(hf: Holdfast, user: str = "alice") -> Graph:
+    return hf.graph(user=user, fresh=True)
+
+
+def test_a_turn_asks_for_its_reading(store_url: str) -> None:
+    quiet = Config.load(overrides={"embedding.model": "none", "jobs.worker": False, "learn.extractor": "none"})
+    with Holdfast.open(store_url, config=quiet) as hf:
+        session = hf.session("chan", "1", user="alice")
+        with session.turn("Anna Kowalska lives in Porto.") as turn:
+            turn.reply("Noted.")
+        assert [(job.kind, job.detail) for job in hf.jobs(kind=GRAPH)] == [(GRAPH, session.id)]
         assert rows(hf) == 0
         hf.run_jobs()
-        before = every_row(hf)
-        assert {"anna kowalska", "porto"} <= names(hf.graph(user="alice"))
-        assert [job for job in hf.jobs() if job.kind == GRAPH] == []
-        session.append("user", "Hello again.")
-        hf.graph(user="alice", fresh=True)
-        after = every_row(hf)
-        assert {name: after[name] for name in TABLES} == {name: before[name] for name in TABLES}
-        assert [sequence for _, name, sequence in after["cursors"] if name == GRAPH] == [4]
+        assert hf.jobs(kind=GRAPH) == []
+        assert names(hf.graph(user="alice")) == {"anna kowalska", "porto"}
+
+
+def test_messages_are_read_once(hf: Holdfast) -> None:
+    session = say(hf, "Anna Kowalska lives in Porto.", "Anna called.")
+    read(hf)
+    before = every_row(hf)
+    assert hf.jobs() == []
+    session.append("user", "Hello again.")
+    read(hf)
+    after = every_row(hf)
+    assert {name: after[name] for name in TABLES} == {name: before[name] for name in TABLES}
+    assert [(name, sequence) for _, name, sequence in after["cursors"]] == [(GRAPH, 3)]
 
 
 def test_a_session_longer_than_a_batch_is_read_to_its_end(store_url: str) -> None:
@@ -280,7 +289,7 @@ def test_a_session_longer_than_a_batch_is_read_to_its_end(store_url: str) -> Non
     with Holdfast.open(store_url, config=config) as hf:
         session = hf.session("chan", "1", user="alice")
         session.extend([Message.new("user", f"I visited Rome with Tom{n} today") for n in range(10)])
-        assert names(hf.graph(user="alice", fresh=True)) == {"user", "rome", *(f"tom{n}" for n in range(10))}
+        assert names(read(hf)) == {"user", "rome", *(f"tom{n}" for n in range(10))}
 
 
 def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,14 +303,35 @@ def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Holdfast, mo
         return real(message, *rest)
 
     monkeypatch.setattr(reading, "by_message", slow)
-    hf.graph(user="alice", fresh=True)
-    assert names(hf.graph(user="alice")) == {"anna", "tom"}
+    assert names(read(hf)) == {"anna", "tom"}
     assert hf.jobs() == []
+
+
+@pytest.mark.parametrize("change", ["clear", "delete", "forget"])
+def test_what_goes_while_it_is_read_is_not_kept(hf: Holdfast, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    from holdfast.learn.graph import told as reading
+
+    session, real = say(hf, "My brother Zygfryd lives in Porto.", "Hello."), reading.by_message
+    changed: list[str] = []
+    session.learn()
+    [record] = [record for record in hf.records(user="alice") if "Zygfryd" in record.content][:1]
+
+    def slow(message: Message, *rest: Any) -> Any:
+        if not changed:
+            changed.append(change)
+            hf.forget(record.id) if change == "forget" else getattr(session, change)()
+        return real(message, *rest)
+
+    monkeypatch.setattr(reading, "by_message", slow)
+    graph = read(hf)
+    assert changed
+    assert [mention for mention in graph.mentions if mention.source.session_id and "zygfryd" in mention.entity] == []
+    assert [each for each in graph.relations if "Zygfryd" in each.sentence and each.sources[0].session_id] == []
+    assert faults(hf) == []
 
 
 def test_what_was_said_before_there_was_a_graph_is_read_when_it_is_asked_for(hf: Holdfast) -> None:
     say(hf, "Anna called.")
-    sql(hf, "DELETE FROM jobs")
     assert names(hf.graph(user="alice", fresh=True)) == {"anna"}
 
 
@@ -343,8 +373,7 @@ def test_two_processes_read_the_same_as_one(durable_url: str) -> None:
         hf.remember("Tom lives in Rome.", user="alice")
     run_together(_READ, durable_url, count=2)
     with Holdfast.open(durable_url) as hf:
-        hf.run_jobs()
-        mine, theirs = hf.graph(user="alice"), hf.graph(user="bob", fresh=True)
+        mine, theirs = hf.graph(user="alice", fresh=True), hf.graph(user="bob", fresh=True)
         assert named(mine, "berlin").mentions == named(theirs, "berlin").mentions == 180
         assert told(theirs) < told(mine)
         assert faults(hf) == []
@@ -406,7 +435,7 @@ def test_rules_read_where_a_model_fails(store_url: str, caplog: pytest.LogCaptur
 def test_recall_walks_from_a_name_to_the_passages_of_whom_it_means(hf: Holdfast) -> None:
     say(hf, "My sister Anna is a doctor.", *(f"Nothing of note happened on day {n}." for n in range(30)))
     say(hf, "My sister broke her arm while skiing.")
-    hf.graph(user="alice", fresh=True)
+    read(hf)
     hits = hf.recall("How is Anna?", user="alice", recipe="graph", k=3)
     assert "My sister broke her arm while skiing." in {hit.text for hit in hits}
     [skiing] = [hit for hit in hits if "skiing" in hit.text]
@@ -418,7 +447,7 @@ def test_recall_walks_from_a_name_to_the_passages_of_whom_it_means(hf: Holdfast)
 def test_recall_prefers_what_comes_up_together(hf: Holdfast) -> None:
     say(hf, "We saw Bach and Vivaldi with Clara.", "Vivaldi again, with Clara.", "Clara plays the cello.")
     say(hf, "I met Tom in Rome.", "Tom likes Rome.")
-    hf.graph(user="alice", fresh=True)
+    read(hf)
     hits = hf.recall("What do you know about Bach?", user="alice", recipe="graph_global", k=5)
     assert hits[0].signals["community"].score == 1.0
 
@@ -437,7 +466,7 @@ def test_recall_without_a_graph_is_as_ever(hf: Holdfast) -> None:
 def test_the_graph_is_copied_and_goes_on(hf: Holdfast, clock: FakeClock) -> None:
     say(hf, "My sister Anna Kowalska lives in Porto.")
     hf.remember("Tom lives in Rome.", user="alice")
-    hf.graph(user="alice", fresh=True)
+    read(hf)
     with Holdfast.open(":memory:", clock=clock) as other:
         copy_store(hf._runtime.store, other._runtime.store)  # type: ignore[arg-type]
         assert other.graph(user="alice") == hf.graph(user="alice")
@@ -447,7 +476,7 @@ def test_the_graph_is_copied_and_goes_on(hf: Holdfast, clock: FakeClock) -> None
 
 def test_names_are_found_by_their_first_word(hf: Holdfast) -> None:
     say(hf, "I met Anna Kowalska, Anna, Annabel and my sister.")
-    hf.graph(user="alice", fresh=True)
+    read(hf)
     space = Space("default", Level.USER, "alice")
     found: list[Node] = hf._read(lambda tx: tx.graph.nodes(space, ["anna", "user/sister"]))
     assert {node.id for node in found} == {"anna kowalska", "anna", "user/sister"}

@@ -86,7 +86,7 @@ class Stored:
         self.seconds = perf_counter() - start
         wanted = recipes.named(recipe) if recipe else recipes.DEFAULT
         if wanted.entity or wanted.community:
-            self.hf.run_jobs()  # who and what is named is read in the background
+            self.hf.graph(user=conversation.id, fresh=True)  # read who and what is named
 
     def quoted(self, user: str, question: Question, max_tokens: int) -> frozenset[str]:
         """The turns a prompt of that size holds, asked in a chat that has just begun."""
