@@ -22,7 +22,7 @@ from holdfast import Config, Holdfast, Message
 from holdfast.bench.baseline import PlainBm25
 from holdfast.bench.datasets import SETS, Conversation, Question, Turn, load
 from holdfast.bench.remembered import RememberingEmbedder
-from holdfast.domain.chunk import Hit
+from holdfast.domain.chunk import Hit, SourceKind
 from holdfast.providers.choose import embedder_named
 from holdfast.providers.embedder import Embedder
 from holdfast.recall import recipes
@@ -61,6 +61,7 @@ class Report:
     ours: dict[str, Scores] = field(default_factory=lambda: defaultdict(Scores))
     plain: dict[str, Scores] = field(default_factory=lambda: defaultdict(Scores))
     silent: Scores = field(default_factory=Scores)
+    current: Scores = field(default_factory=Scores)  # of answers that changed: whether the latest comes first
     messages: int = 0
     ingest_seconds: float = 0.0
     recall_seconds: list[float] = field(default_factory=list)
@@ -69,7 +70,9 @@ class Report:
 class Stored:
     """A conversation in a store of its own, and the way from hits back to turns."""
 
-    def __init__(self, conversation: Conversation, embedder: Embedder | None, recipe: str | None) -> None:
+    def __init__(
+        self, conversation: Conversation, embedder: Embedder | None, recipe: str | None, *, learn: bool = False
+    ) -> None:
         self.hf = Holdfast.open(":memory:", config=WITHOUT_MODEL, embedder=embedder)
         self._recipe = recipe
         self._turns: dict[tuple[str, int], Turn] = {}
@@ -84,6 +87,9 @@ class Stored:
             for turn, message in zip(turns, stored, strict=True):
                 self._turns[session.id, message.sequence] = turn
         self.seconds = perf_counter() - start
+        self.order = {turn.id: (turn.at, place) for place, turn in enumerate(conversation.turns)}
+        for session_id in self.session_names if learn else ():
+            self.hf.load_session(session_id).learn()
         wanted = recipes.named(recipe) if recipe else recipes.DEFAULT
         if wanted.entity or wanted.community:
             self.hf.graph(user=conversation.id, fresh=True)  # read who and what is named
@@ -101,11 +107,20 @@ class Stored:
         turns, sessions = [], []
         for hit in hits:
             turns.append(frozenset(self._covered(hit)))
-            sessions.append(self.session_names[hit.source.session_id or ""])
+            sessions.append(self.session_names[self._session(hit)])
         return Found(turns, sessions)
+
+    def _session(self, hit: Hit) -> str:
+        if hit.source.kind is SourceKind.RECORD:
+            return self.hf.record(hit.source.id).source.session_id or ""
+        return hit.source.session_id or ""
 
     def _covered(self, hit: Hit) -> Iterator[str]:
         source = hit.source
+        if source.kind is SourceKind.RECORD:  # the message it was learned from
+            learned = self.hf.record(source.id).source
+            yield from (self._turns[learned.session_id or "", sequence].id for sequence in learned.sequences)
+            return
         for sequence in range(source.first_sequence or 0, (source.last_sequence or 0) + 1):
             turn = self._turns.get((source.session_id or "", sequence))
             if turn is not None and (source.first_sequence == source.last_sequence or hit.text in turn.text):
@@ -133,6 +148,16 @@ def score(question: Question, found: Found) -> dict[str, float]:
     return values
 
 
+def current_first(question: Question, found: Found, order: Mapping[str, Any]) -> float:
+    """Whether the latest of a question's evidence ranks above all that it outdates."""
+    *outdated, current = sorted(question.turns, key=lambda turn: order[turn])
+    ranks: dict[str, int] = {}
+    for rank, turns in enumerate(found.turns):
+        for turn in turns:
+            ranks.setdefault(turn, rank)
+    return float(ranks.get(current, DEPTH) < min(ranks.get(turn, DEPTH) for turn in outdated))
+
+
 def _ndcg(evidence: frozenset[str], ranked: Sequence[frozenset[str]]) -> float:
     seen: set[str] = set()
     gain = 0.0
@@ -153,6 +178,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--remember", type=Path, metavar="FILE", help="keep vectors in this file, so that a second run is quick"
     )
+    parser.add_argument("--learn", action="store_true", help="learn from the conversations by rules before asking")
     parser.add_argument("--recipe", help="the recipe to measure (default: the default one)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write what happened to each question, as JSON lines")
 
@@ -163,7 +189,10 @@ def main(args: argparse.Namespace) -> int:
     embedder = embedder_named(args.model)
     if embedder is not None and args.remember is not None:
         embedder = RememberingEmbedder(embedder, args.remember)
-    reports = {name: run(load(args.data / name), embedder, args.recipe, _note, lines.append) for name in chosen}
+    reports = {
+        name: run(load(args.data / name), embedder, args.recipe, _note, lines.append, learn=args.learn)
+        for name in chosen
+    }
     _note("")
     if args.out is not None:
         args.out.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -181,11 +210,13 @@ def run(
     recipe: str | None,
     note: Callable[[str], None],
     write: Callable[[dict[str, Any]], None],
+    *,
+    learn: bool = False,
 ) -> Report:
     report = Report()
     for number, conversation in enumerate(conversations, start=1):
         note(f"conversation {number} of {len(conversations)}: storing {len(conversation.turns):,} turns")
-        stored = Stored(conversation, embedder, recipe)
+        stored = Stored(conversation, embedder, recipe, learn=learn)
         report.messages += len(conversation.turns)
         report.ingest_seconds += stored.seconds
         plain = PlainBm25([turn.text for turn in conversation.turns])
@@ -205,7 +236,10 @@ def _ask(
     if not question.answerable:
         report.silent.add({"silent": float(not hits)})
         return line
-    ours = score(question, stored.covered(hits))
+    found = stored.covered(hits)
+    ours = score(question, found)
+    if question.category in CHANGING and len(question.turns) > 1:
+        report.current.add({"first": current_first(question, found, stored.order)})
     for size in CONTEXTS:
         quoted = stored.quoted(conversation.id, question, size)
         ours[f"in {size}"] = len(question.turns & quoted) / len(question.turns)
@@ -218,6 +252,7 @@ def _ask(
 
 
 CONTEXTS = (2000, 4000)  # tokens
+CHANGING = ("knowledge-update", "knowledge_update", "contradiction_resolution")
 COLUMNS = ("R@5", "R@10", "R@20", "NDCG@10", "any@5", "all@5", "any@10", "all@10")
 
 
@@ -237,6 +272,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "plain_bm25": means(report.plain),
         "rightly_silent": round(report.silent.mean("silent"), 4),
         "unanswerable": report.silent.count,
+        "current_first": round(report.current.mean("first"), 4),
+        "changed": report.current.count,
         "messages_per_second": round(report.messages / report.ingest_seconds),
         "recall_p50_ms": round(times[len(times) // 2] * 1e3, 2),
         "recall_p95_ms": round(times[int(len(times) * 0.95)] * 1e3, 2),
@@ -254,6 +291,9 @@ def table(name: str, report: Report) -> Iterator[str]:
         for label, scores in ((category, report.ours[category]), ("  plain BM25", report.plain[category])):
             shown = (*COLUMNS, *QUOTED) if label == category else COLUMNS
             yield f"{label:28}{scores.count:>6}" + "".join(f"{scores.mean(column):>9.3f}" for column in shown)
+    if facts["changed"]:
+        share, changed = facts["current_first"], facts["changed"]
+        yield f"current above outdated: {share:.3f} of {changed} questions whose answer changed"
     yield f"rightly silent: {facts['rightly_silent']:.3f} of {facts['unanswerable']} questions without an answer"
 
 
