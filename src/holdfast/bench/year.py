@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sqlite3
 import sys
 import tempfile
 from collections import Counter
@@ -32,8 +33,14 @@ SEED = 7
 _BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 _LEARNED = {Origin.EXTRACTED, Origin.PROMOTED}
 _USERS = ("alice", "boris", "chidi", "dunja", "emile", "farah", "goran", "hanna")
-# Nobody pulls the plug here: a commit need not wait for the disk.
-CONFIG = Config.load(overrides={"jobs.worker": False, "embedding.model": "none", "storage.synchronous": "normal"})
+CONFIG = Config.load(
+    overrides={
+        "jobs.worker": False,
+        "embedding.model": "none",
+        "notes.write_daily": False,  # what a context shows is from records and messages alone
+        "storage.synchronous": "normal",  # nobody pulls the plug here: a commit need not wait for the disk
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +161,7 @@ class Year:
             promoted=len(self._promoted),
             origins=dict(sorted(Counter(record.origin.value for record in everything).items())),
             layers=dict(sorted(Counter(record.layer.value for record in everything).items())),
-            bytes=sum(file.stat().st_size for file in self._folder.glob(f"{DATABASE}*")),
+            bytes=size(self._folder / DATABASE),
             tokens_most=self._most,
             explicit=len(self._stated),
             explicit_alive=sum(id in alive and alive[id].content == one.text for id, (_, one) in self._stated.items()),
@@ -170,6 +177,16 @@ class Year:
             context = session.context(each.question, max_tokens=BUDGET)
             self._most = max(self._most, counted(context))
             judged.asked(one.user, each.question, each.answer, found=within(each.answer, context.text))
+
+
+def size(database: Path) -> int:
+    """With what is still in the write-ahead log, without the log's own room, which is the same in every store."""
+    connection = sqlite3.connect(database)
+    try:
+        pages, page = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    finally:
+        connection.close()
+    return int(pages) * int(page)
 
 
 def counted(context: Context) -> int:
