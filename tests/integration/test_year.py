@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -78,7 +78,7 @@ def test_the_command_tells_it_as_a_table_as_json_and_as_a_picture(looks, monkeyp
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split()[:3] == ["day", "messages", "current"]
     assert [line.split()[0] for line in rows] == ["30", "60"]
-    drawn = ElementTree.fromstring(picture.read_text(encoding="utf-8"))
+    drawn = ET.fromstring(picture.read_text(encoding="utf-8"))
     assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 5
 
     args.json = True

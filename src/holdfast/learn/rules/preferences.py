@@ -61,8 +61,8 @@ _FAVOURITE = re.compile(
     re.IGNORECASE,
 )
 _IS_FAVOURITE = re.compile(
-    r"^(?:the )?(?P<v>[\w' -]{2,50}?) (?:is|are) (?P<whose>my|our) (?:all-time |absolute |current |new |latest )?favou?rite "
-    r"(?P<what>[\w -]{2,30}?)(?=$|[,.!;]| (?:and|but|because|so)\b)",
+    r"^(?:the )?(?P<v>[\w' -]{2,50}?) (?:is|are) (?P<whose>my|our) (?:all-time |absolute |current |new |latest )?"
+    r"favou?rite (?P<what>[\w -]{2,30}?)(?=$|[,.!;]| (?:and|but|because|so)\b)",
     re.IGNORECASE,
 )
 _SPELLINGS = {"color": "colour", "flavor": "flavour", "neighborhood": "neighbourhood", "movie": "film"}
