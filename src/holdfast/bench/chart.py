@@ -10,6 +10,7 @@ from html import escape
 _WIDTH, _HEIGHT = 860, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 60, 44, 78
 _TEXT = "#333333"
+_APART = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,9 @@ def _grid(xs: Sequence[float], tops: Sequence[float], axes: tuple[str, str], x_n
         yield f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" stroke="#dddddd"/>'
         yield _label(_LEFT - 8, y + 4, _number(tops[0] * step / 5), "end")
         yield _label(_WIDTH - _RIGHT + 8, y + 4, _number(tops[1] * step / 5))
-    for x in xs:
+    for at, x in enumerate(xs):
+        if at + 1 < len(xs) and _x(xs[at + 1], xs) - _x(x, xs) < _APART:
+            continue  # its neighbour's label would stand on it
         yield _label(_x(x, xs), _HEIGHT - _BOTTOM + 18, _number(x), "middle")
     yield _label(_WIDTH / 2, _HEIGHT - _BOTTOM + 36, x_name, "middle")
     yield _label(_LEFT - 8, _TOP - 10, axes[0], "end")
