@@ -12,6 +12,7 @@ BENCHES = {
     "extract": "how much of what a turn teaches the rules find, on labelled turns",
     "recall": "how often recall finds the evidence in public conversations",
     "speed": "how fast this store is on this machine",
+    "year": "what a simulated year of several users leaves in the store",
 }
 
 MODULES = {"extract": "extraction"}  # named after what it measures, where the command is a verb

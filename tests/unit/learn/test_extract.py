@@ -20,6 +20,21 @@ def test_many_wordings_are_one_attribute(text):
     assert candidate.content == candidate.sentence == text
 
 
+@pytest.mark.parametrize(
+    ("text", "attribute", "value"),
+    [
+        ("My new favourite dish is dumplings.", "favourite:dish", "dumplings"),
+        ("Dumplings are my new favourite dish.", "favourite:dish", "Dumplings"),
+        ("My new phone number is 555-0142.", "phone", "555-0142"),
+        ("My new email is bea@example.org.", "email", "bea@example.org"),
+        ("My current job title is team lead.", "role", "team lead"),
+    ],
+)
+def test_a_change_that_is_told_as_new_takes_the_place_of_the_old(text, attribute, value):
+    (found,) = learned(text)
+    assert (found.subject, found.attribute, found.value, found.exclusive) == ("user", attribute, value, True)
+
+
 def test_a_sister_is_not_the_user():
     (candidate,) = learned("My sister lives in Porto.")
     assert (candidate.subject, candidate.attribute, candidate.value) == ("user/sister", "home", "Porto")

@@ -56,13 +56,13 @@ RULES: tuple[Rule, ...] = (
     Rule("uses", pattern(r"(?:use|uses) (?P<v>.+)"), values.thing, _P, when="habit"),
 )
 _FAVOURITE = re.compile(
-    r"(?:all-time |absolute |current )?favou?rites? (?P<what>[\w -]{2,40}?)(?: of all time| ever)?"
+    r"(?:all-time |absolute |current |new |latest )?favou?rites? (?P<what>[\w -]{2,40}?)(?: of all time| ever)?"
     r"(?: (?:is|are|was) | ?[:=] ?)(?P<v>.+)",
     re.IGNORECASE,
 )
 _IS_FAVOURITE = re.compile(
-    r"^(?:the )?(?P<v>[\w' -]{2,50}?) (?:is|are) (?P<whose>my|our) (?:all-time |absolute )?favou?rite "
-    r"(?P<what>[\w -]{2,30}?)(?=$|[,.!;]| (?:and|but|because|so)\b)",
+    r"^(?:the )?(?P<v>[\w' -]{2,50}?) (?:is|are) (?P<whose>my|our) (?:all-time |absolute |current |new |latest )?"
+    r"favou?rite (?P<what>[\w -]{2,30}?)(?=$|[,.!;]| (?:and|but|because|so)\b)",
     re.IGNORECASE,
 )
 _SPELLINGS = {"color": "colour", "flavor": "flavour", "neighborhood": "neighbourhood", "movie": "film"}

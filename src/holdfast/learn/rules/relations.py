@@ -12,9 +12,10 @@ from holdfast.learn.rules.lexicon import COUNTS, DEMONYMS, PETS, RELATIONS, any_
 from holdfast.learn.rules.table import Finding
 
 _AIM = "(?:goal|dream|ambition|resolution)"
+_NEW = "(?i:(?:new |current )?)"  # a change is often told so
 # What somebody has, and what it is: "my birthday is …".
 _OWNED: tuple[tuple[re.Pattern[str], str, bool], ...] = tuple(
-    (re.compile(text), attribute, exclusive)
+    (re.compile(_NEW + text), attribute, exclusive)
     for text, attribute, exclusive in (
         (rf"(?i:(?:full |first |real |last )?name is )(?:(?:actually )?spelled )?(?P<v>{NAME})", "name", True),
         (rf"(?i:nickname is )(?P<v>{NAME})", "nickname", True),

@@ -1,0 +1,88 @@
+"""Two months of two users: what docs/why/a-year.md tells of a year holds for every change."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from holdfast.bench import year
+from holdfast.bench.lives import life
+from holdfast.bench.year import BUDGET, Look, Year
+
+DAYS, USERS = 60, 2
+
+
+@pytest.fixture(scope="module")
+def looks(tmp_path_factory: pytest.TempPathFactory) -> list[Look]:
+    return list(Year(tmp_path_factory.mktemp("year"), DAYS, USERS).looks())
+
+
+def test_what_was_stated_outright_is_all_alive(looks):
+    assert [look.explicit for look in looks] == [12, 14]
+    assert all(look.explicit_alive == look.explicit for look in looks)
+
+
+def test_no_context_is_over_its_budget_and_memory_is_used(looks):
+    assert BUDGET / 2 < looks[-1].tokens_most <= BUDGET
+
+
+def test_what_is_over_is_no_current_record(looks):
+    over = [fact for user in year._USERS[:USERS] for fact in life(user, DAYS, year.SEED).facts if fact.ended(DAYS - 1)]
+    assert over, "a life in which nothing changes shows nothing"
+    assert looks[-1].outdated == 0
+    assert looks[-1].superseded > 0
+
+
+def test_what_is_true_is_known_and_found(looks):
+    assert looks[-1].facts > 60
+    assert looks[-1].known >= 0.9
+    assert looks[-1].relevant >= 0.95, looks[-1].unanswered
+
+
+def test_little_of_what_was_learned_is_junk(looks):
+    for look in looks:
+        assert look.junk is not None
+        assert look.junk <= 0.2, look.junk_texts  # measured: 0.08 and 0.10
+
+
+def test_the_store_stays_bounded(looks):
+    """Turns are condensed: what is current grows far slower than what is said."""
+    first, last = looks
+    assert last.messages > 1.8 * first.messages
+    assert last.current < 1.7 * first.current
+    assert last.current < last.messages / 3
+    assert last.bytes < 4_000 * last.messages
+
+
+def test_the_same_seed_is_the_same_life():
+    assert life("alice", 90, 3) == life("alice", 90, 3)
+    assert life("alice", 90, 3).days != life("alice", 90, 4).days
+
+
+def test_the_command_tells_it_as_a_table_as_json_and_as_a_picture(looks, monkeypatch, tmp_path, capsys):
+    class Lived:
+        def __init__(self, folder: Path, days: int, users: int) -> None:
+            assert folder.is_dir()
+
+        def looks(self):
+            return iter(looks)
+
+    monkeypatch.setattr(year, "Year", Lived)
+    picture = tmp_path / "year.svg"
+    args = argparse.Namespace(days=DAYS, users=USERS, plot=picture, json=False, faults=False, folder=None)
+    assert year.main(args) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["day", "messages", "current"]
+    assert [line.split()[0] for line in rows] == ["30", "60"]
+    drawn = ET.fromstring(picture.read_text(encoding="utf-8"))
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 5
+
+    args.json = True
+    assert year.main(args) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [look["day"] for look in told["looks"]] == [30, 60]
+    assert told["budget"] == BUDGET
