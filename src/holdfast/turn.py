@@ -60,6 +60,7 @@ class Turn:
         self._reply: Message | None = None
         self._answering = _answering(message.idempotency_key)
         self._compacted: tuple[Compacted, ...] = ()
+        self._recalled: frozenset[str] = frozenset()
         self._kept = False
         self._open = False
         self._failed: list[Dropped] = []
@@ -97,6 +98,7 @@ class Turn:
             raise InvalidInput("a turn is used once; session.turn(…) makes the next")
         known = self._step("what memory knows", lambda: recollect(self._runtime, self._info, self._asked), Known())
         self._failed += [*known.texts.failed, *known.failed]
+        self._recalled = frozenset(known.relevance)
         self._message, self._kept = self._ask()
         self._compacted = self._step("condensing history", self._condense, ())
         self._context = self._lay_out(known)
@@ -227,7 +229,7 @@ class Turn:
         def beside(tx: Tx, new: Sequence[Message]) -> None:
             if spent is not None:
                 bill.add(tx, self._info.scope, spent)
-            used(self._runtime, tx, self._info, self.context.records)
+            used(self._runtime, tx, self._info, [id_ for id_ in self.context.records if id_ in self._recalled])
             learn_later(self._runtime, tx, self._info, [self._message, *new], self._asked)
 
         kept = keep(self._runtime, self._info.scope, messages, beside)
@@ -291,7 +293,7 @@ def learn_later(runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Mess
 
 
 def used(runtime: Runtime, tx: Tx, info: SessionInfo, shown: Sequence[str]) -> None:
-    """What an agent was shown has been used, which refreshes it."""
+    """What was recalled and shown has been used, which refreshes it; what stands in every context has not."""
     now = runtime.clock()
     for space in prompt.spaces(info.scope, info.agent) if shown else ():
         tx.records.used(space, shown, now)

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast import Context, Holdfast, Session
+from holdfast import Config, Context, Holdfast, Session
 from holdfast.domain.tokens import TokenCounter
 from holdfast.providers.fake_llm import FakeLlm
 from holdfast.providers.llm import Completion, Llm, LlmRequest
 
 TURNS = 300
+# What is learned is there before the next turn, so that two runs can be compared.
+QUIET = Config.load(overrides={"jobs.worker": False})
 WINDOW = 2000
 START = datetime(2026, 2, 2, 8, 0, tzinfo=UTC)
 
@@ -102,17 +104,18 @@ def talk(
 ) -> Iterator[tuple[Session, Context, Seen]]:
     """Every turn of the script; before some, the program is closed and started again."""
     clock = Clock()
-    hf = Holdfast.open(folder, clock=clock, counter=count, llm=llm)
+    hf = Holdfast.open(folder, clock=clock, counter=count, llm=llm, config=QUIET)
     try:
         for number, line in enumerate(script()):
             if number in restarts:
                 hf.close()
-                hf = Holdfast.open(folder, clock=clock, counter=count, llm=llm)
+                hf = Holdfast.open(folder, clock=clock, counter=count, llm=llm, config=QUIET)
             clock.now = START + timedelta(minutes=7 * number)
             session = hf.session("test", "1", user="alice")
             with session.turn(line.user, max_tokens=WINDOW) as turn:
                 assert turn.failed == ()
                 turn.reply(line.assistant)
+            hf.run_jobs()
             summary = session.summary()
             seen = Seen(
                 turn.context.text,

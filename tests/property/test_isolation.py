@@ -118,6 +118,7 @@ class World:
                 world._settle(world._new(tenant, user=user), user=user)
                 for agent in agents:
                     world._talk(world._new(tenant, user=user, agent=agent))
+            hf.tenant(tenant).run_jobs()
         return world
 
     def _new(self, tenant: str, **names: str) -> Owner:

@@ -12,11 +12,10 @@ from holdfast.cli import options, shapes, show
 from holdfast.cli.ask import at_terminal, confirm
 from holdfast.cli.options import UsageError, command
 from holdfast.cli.place import opened
-from holdfast.domain.record import Forgotten
 from holdfast.errors import RecordNotFound
 
 if TYPE_CHECKING:
-    from holdfast import Holdfast, Record
+    from holdfast import Forgotten, Holdfast, Record
 
 
 def add(commands: Any) -> None:
@@ -59,6 +58,8 @@ def _by_id(hf: Holdfast, args: Namespace) -> Record:
 
 def _remove(hf: Holdfast, found: Sequence[Record]) -> Forgotten:
     """What was shown is what goes, also when somebody adds another match, or removes one, meanwhile."""
+    from holdfast import Forgotten  # late: whoever only asks for help needs no record
+
     totals: dict[str, int] = {}
     ids: dict[str, None] = {}
     left: dict[str, None] = {}

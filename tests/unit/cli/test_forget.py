@@ -43,7 +43,7 @@ def test_by_id_of_another_owner(run, memories, data):
 
 def test_by_key_takes_the_owner_s_only(run, memories, data):
     done = run("forget", "--key", "dog", "--user", "ana", "--json")
-    assert done.json == {"forgotten": 1, "ids": [memories["dog"]], "counts": done.json["counts"]}
+    assert done.json == {"forgotten": 1, "ids": [memories["dog"]], "counts": done.json["counts"], "left": []}
     assert memories["ben"] in left(data)
     assert run("forget", "--key", "dog", "--user", "ana", "--json").error["code"] == "record_not_found"
 
