@@ -40,6 +40,8 @@ def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> None:
         view.remember("for all", scope="global", title="T", references=["r"], ttl=1000, pinned=True)
         record = view.remember("walrus one", user="user 1", key="k", tags=["a", "b.c"], metadata={"m.n": "é"})
         view.update(record.id, content="walrus two")
+        view.remember("My sister Anna lives in Porto", user="user 1")
+        hf.run_jobs()  # what is left over would be done by whoever opens a copy
         _fill_background(hf, Space(tenant, Level.USER, "user 1"))
 
 
