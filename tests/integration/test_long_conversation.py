@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from holdfast import Config, Context, Holdfast, Session
+from holdfast.domain.ids import uuid7
 from holdfast.domain.tokens import TokenCounter
 from holdfast.providers.fake_llm import FakeLlm
 from holdfast.providers.llm import Completion, Llm, LlmRequest
@@ -168,13 +170,19 @@ def test_no_planted_fact_is_out_of_reach(tmp_path: Path) -> None:
         assert lost == []
 
 
-def test_restarts_in_the_middle_change_nothing(tmp_path: Path) -> None:
+def test_restarts_in_the_middle_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of one moment stand in the order of their ids, which are given out in turn here and not by chance."""
     count = exact_counter()
-    chance = random.Random(3)
-    restarts = frozenset(chance.sample(range(1, TURNS), 25))
-    through = [seen for *_, seen in talk(tmp_path / "through", count, frozenset())]
-    restarted = [seen for *_, seen in talk(tmp_path / "restarted", count, restarts)]
-    assert restarted == through
+
+    def told(folder: str, restarts: frozenset[int]) -> list[Seen]:
+        ids = itertools.count()
+        monkeypatch.setattr("holdfast.runtime.uuid7", lambda now, _: uuid7(now, next(ids).to_bytes(10, "big")))
+        return [seen for *_, seen in talk(tmp_path / folder, count, restarts)]
+
+    restarts = frozenset(random.Random(3).sample(range(1, TURNS), 25))
+    through, restarted = told("through", frozenset()), told("restarted", restarts)
+    different = [at for at, pair in enumerate(zip(through, restarted, strict=True)) if pair[0] != pair[1]]
+    assert different == []
 
 
 def test_the_same_with_a_model_that_sometimes_fails(tmp_path: Path) -> None:
