@@ -89,24 +89,26 @@ def _chosen(tx: Tx, space: Space, looked: Looked | None, wanted: Search) -> list
 
     catalogue, signals = looked.catalogue, looked.signals
     first, last = from_seconds(float(catalogue.time.min())), from_seconds(float(catalogue.time.max()))
+    named = wanted.question.spans(first, last) if wanted.recipe.date else []
     ranked = rank(
         catalogue,
         wanted.question,
         signals,
         replace(wanted.recipe, candidates=max(wanted.recipe.candidates, wanted.k)),
-        wanted.question.spans(first, last) if wanted.recipe.date else [],
+        named,
         _allowed(tx, space, catalogue, wanted.query, wanted.now),
     )
     found = _current(tx, space, catalogue, ranked, wanted)
     if wanted.recipe.worth is None:
-        hits = _as_of_now(_hits(list(islice(found, wanted.k)), ranked), wanted)
+        hits = _hits(list(islice(found, wanted.k)), ranked)
+        hits = hits if named else _as_of_now(hits, wanted)
     else:
         hits = _by_worth(tx, space, _hits(list(found), ranked), wanted.recipe.worth, wanted)
     return [_beside(tx, space, hit, wanted.neighbours) for hit in hits] if wanted.neighbours else hits
 
 
 def _as_of_now(hits: list[Hit], wanted: Search) -> list[Hit]:
-    """A question that asks neither when nor what was means how things are now."""
+    """A question that names no time and asks neither when nor what was means how things are now."""
     question, alike = wanted.question, wanted.recipe.newer
     if not alike or question.asks_when or question.asks_back or question.about_assistant:
         return hits

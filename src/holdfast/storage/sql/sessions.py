@@ -114,10 +114,11 @@ class SqlSessions:
     def clear(self, scope: Scope) -> dict[str, int]:
         counts = {
             "chunks": self._chunks.drop_session(scope),
-            "mentions": self._graph.drop_session(scope),
             "messages": self._db.run("sessions.delete_messages", {"session": scope.session}),
             "summaries": self._db.run("sessions.delete_summary", {"session": scope.session}),
         }
+        if mentions := self._graph.drop_session(scope):
+            counts["mentions"] = mentions
         self._db.run("sessions.clear", _at(scope))
         return counts
 
