@@ -80,13 +80,22 @@ def ask_everywhere(db: Db, kind: str, detail: str, now: datetime) -> None:
     db.many("jobs.ask", [_asked(space, kind, detail, now, None) for space in spaces])
 
 
+def withdraw(db: Db, space: Space, kind: str, detail: str) -> None:
+    """What it was about is gone, and nobody has to do it."""
+    db.run("jobs.withdraw", {"kind": kind, "key": _key(space, detail)})
+
+
 def hurry(db: Db, kind: str) -> None:
     """Let those that are put off or laid aside be tried again now."""
     db.run("jobs.hurry", {"kind": kind})
 
 
+def _key(space: Space, detail: str) -> str:
+    return json.dumps([detail, space.tenant, space.level.value, space.owner], ensure_ascii=False)
+
+
 def _asked(space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
-    payload = json.dumps([detail, space.tenant, space.level.value, space.owner], ensure_ascii=False)
+    payload = _key(space, detail)
     times = {"run_at": to_micros(now if run_at is None else run_at), "now": to_micros(now)}
     return {"kind": kind, "key": payload, "tenant": space.tenant, "payload": payload, **times}
 

@@ -434,6 +434,9 @@ WHERE dead = 0 AND (leased_until > :ahead OR (leased_until = 0 AND attempts > 0 
 UPDATE jobs SET run_at = CASE WHEN run_at > created_at THEN :now + run_at - created_at ELSE :now END, created_at = :now
 WHERE dead = 0 AND leased_until = 0 AND attempts = 0 AND created_at > :ahead AND run_at > :now
 
+-- name: jobs.withdraw
+DELETE FROM jobs WHERE kind = :kind AND key = :key
+
 -- name: jobs.find
 SELECT id, kind, payload, run_at, attempts, leased_until, error, dead, created_at FROM jobs
 WHERE tenant = :tenant AND {where}

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from holdfast.domain.job import GRAPH_RECORD
 from holdfast.domain.record import Layer, Record, RecordQuery
 from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.times import to_micros
+from holdfast.storage.sql import jobs
 from holdfast.storage.sql.chunks import SqlChunks, space_params
 from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.filters import record_filters
@@ -247,6 +249,7 @@ class SqlRecords:
         counts = {"chunks": self._chunks.drop_record(space, record_id)}
         if mentions := self._graph.drop_record(space, record_id):
             counts["mentions"] = mentions
+        jobs.withdraw(self._db, space, GRAPH_RECORD, record_id)
         self._drop_labels(record_id)
         counts["versions"] = self._db.run("records.delete_versions", {"id": record_id})
         counts["records"] = self._db.run("records.delete", {"id": record_id, "tenant": scope.tenant})

@@ -8,12 +8,14 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
+from holdfast.domain.job import EXTRACT, GRAPH
 from holdfast.domain.message import Message
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.errors import SessionNotFound
 from holdfast.storage.base import Head
+from holdfast.storage.sql import jobs
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.graph import SqlGraph
@@ -126,6 +128,10 @@ class SqlSessions:
         counts = self.clear(scope)
         counts["kv"] = self._db.run("sessions.delete_kv", {"session": scope.session})
         counts["usage"] = self._db.run("sessions.delete_usage", {"session": scope.session})
+        assert scope.user is not None
+        assert scope.session is not None
+        for kind in (EXTRACT, GRAPH):
+            jobs.withdraw(self._db, Space(scope.tenant, Level.USER, scope.user), kind, scope.session)
         self._db.run("sessions.delete_cursors", {"session": scope.session})
         counts["sessions"] = self._db.run("sessions.delete", _at(scope))
         return counts
