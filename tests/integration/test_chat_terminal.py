@@ -222,7 +222,7 @@ def test_a_line_typed_ahead_answers_no_question(terminal, server):
 
 
 def test_leaving_while_something_is_learned(env, server):
-    server.plan += [says("Hello."), hangs]
+    server.plan += [says("Hello."), *[hangs] * 6]  # each for ten seconds: a busy machine takes its time
     arguments = ("--llm", f"openai:small@{server.url}")
     with at_terminal(*arguments, env=env | {"HOLDFAST_LEARN_ENABLED": "true"}) as terminal:
         terminal.until_prompt()
