@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import partial
 
-from holdfast import items, learning
+from holdfast import items
 from holdfast.compact.digest import digest
 from holdfast.domain.chunk import ChunkQuery, Source, SourceKind
 from holdfast.domain.job import GRAPH
@@ -28,7 +28,7 @@ from holdfast.notes import Notes
 from holdfast.recall import recipes
 from holdfast.recall.question import Question
 from holdfast.recall.search import Search, search
-from holdfast.runtime import Runtime
+from holdfast.runtime import Runtime, masking
 from holdfast.storage.base import Tx
 from holdfast.write import append, remember
 from holdfast.write.remember import Choice, Cutter
@@ -116,7 +116,7 @@ class _Scrub:
         if self.tx.sessions.get(self.scope) is None:
             return 0
         self.tx.sessions.lock(self.scope)
-        mask = learning.mask(self.runtime.config)
+        mask = masking(self.runtime.config)
         changed = 0
         for sequence, gone in sorted(said.items()):
             for message in self.tx.messages.range(self.scope, sequence - 1, sequence + 1, None):

@@ -18,7 +18,7 @@ from holdfast.domain.message import Message
 from holdfast.domain.scope import Scope, Space
 from holdfast.errors import ProviderError, SessionNotFound, StoreReadOnly
 from holdfast.learn.graph import ask, assemble, told
-from holdfast.runtime import Runtime
+from holdfast.runtime import Runtime, masking
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.schedule.worker import Worker
 from holdfast.storage.base import Tx
@@ -58,7 +58,7 @@ def read_session(
         return done, tx.messages.range(scope, done, None, batch)
 
     done, messages = runtime.store.read(look)
-    said = _told(runtime, session_id, [_masked(message, _mask(runtime)) for message in messages])
+    said = _told(runtime, session_id, [_masked(message, masking(runtime.config)) for message in messages])
 
     def keep(tx: Tx) -> bool:
         try:
@@ -85,7 +85,7 @@ def read_session(
 def read_record(runtime: Runtime, space: Space, record_id: str, finish: Callable[[Tx], None] = lambda _: None) -> None:
     """Put what a record says in the place of what it said before."""
 
-    most, mask = runtime.config.graph.message_names, _mask(runtime)
+    most, mask = runtime.config.graph.message_names, masking(runtime.config)
 
     def keep(tx: Tx) -> None:
         record = tx.records.lock(Scope(space.tenant), record_id)
@@ -96,15 +96,6 @@ def read_record(runtime: Runtime, space: Space, record_id: str, finish: Callable
         finish(tx)
 
     runtime.store.write(keep)
-
-
-def _mask(runtime: Runtime) -> Callable[[str], str]:
-    """Secrets stay where they were said, and go no further."""
-    if not runtime.config.learn.secrets:
-        return lambda text: text
-    from holdfast.policy.redact import redact  # late: it has many patterns
-
-    return lambda text: redact(text).text
 
 
 def _masked(message: Message, mask: Callable[[str], str]) -> Message:

@@ -28,7 +28,7 @@ from holdfast.providers.llm import Llm, TokenUsage
 from holdfast.recall import recipes
 from holdfast.recall.question import Question
 from holdfast.recall.search import Search, search
-from holdfast.runtime import Runtime
+from holdfast.runtime import Runtime, masking
 from holdfast.schedule.claim import Claim
 from holdfast.session import usage
 from holdfast.storage.base import Tx
@@ -42,15 +42,6 @@ _BATCH = 200  # messages learned from at a time
 _NEAR = 8  # records a candidate is compared with, beside those about the same thing
 _RECORDS = ChunkQuery(kinds=(SourceKind.RECORD,))
 _QUESTION = 600  # characters of a message by which records are looked for that it may repeat
-
-
-def mask(config: Config) -> Callable[[str], str]:
-    """Secrets stay where they were said, and go no further."""
-    if not config.learn.secrets:
-        return lambda text: text
-    from holdfast.policy.redact import redact  # late: it has many patterns
-
-    return lambda text: redact(text).text
 
 
 def job(runtime: Runtime) -> Callable[[Claim], datetime | None]:
@@ -121,7 +112,7 @@ class _Lesson:
             return None
         llm = _model(runtime, config, patient=patient)
         found = _find(runtime, info, config, turns, llm)
-        candidates = [_masked(candidate, mask(config)) for candidate in found.candidates]
+        candidates = [_masked(candidate, masking(config)) for candidate in found.candidates]
         near = [_near(runtime, info, candidate.content) for candidate in candidates]
         through = turns[-1][-1].sequence
         drafts = [_record(info, candidate, "draft", runtime.clock()) for candidate in candidates]

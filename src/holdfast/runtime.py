@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -111,6 +111,15 @@ def forgetting(config: Config, clock: Clock, count: TokenCounter, llm: Llm | Non
     store = Forgetful(open_store(":memory:", config, clock, Caches(0))[0])
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
     return Runtime(store, config, clock, None, worker, None, count, llm, store)
+
+
+def masking(config: Config) -> Callable[[str], str]:
+    """Secrets stay where they were said, and go no further."""
+    if not config.learn.secrets:
+        return lambda text: text
+    from holdfast.policy.redact import redact  # late: it has many patterns
+
+    return lambda text: redact(text).text
 
 
 def chosen_embedding(given: Embedder | None, config: Config) -> Embedding | None:

@@ -14,7 +14,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from holdfast import compaction, history, learning, notes, prompt
+from holdfast import compaction, history, notes, prompt
 from holdfast.ageing.asked import ask
 from holdfast.domain.context import Context, Dropped
 from holdfast.domain.job import EXTRACT, GRAPH
@@ -22,12 +22,13 @@ from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.session import Compacted, ModelUsage, SessionInfo
 from holdfast.domain.text import optional_name
+from holdfast.domain.worth import SKILL
 from holdfast.errors import InvalidInput, SessionNotFound, StorageError
 from holdfast.learn.candidate import QUOTED
 from holdfast.learn.echo import echoed
 from holdfast.learn.turn_event import turn_event
 from holdfast.prompt import Asked, Known, Said
-from holdfast.runtime import Runtime
+from holdfast.runtime import Runtime, masking
 from holdfast.session import usage as bill
 from holdfast.storage.base import Tx
 from holdfast.write import remember
@@ -35,8 +36,6 @@ from holdfast.write import remember
 log = logging.getLogger("holdfast.turn")
 
 T = TypeVar("T")
-
-SKILL = "skill"  # of a reply's metadata: the skill that was active
 
 
 class Kept(NamedTuple):
@@ -282,7 +281,7 @@ def learn_later(runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Mess
         whole = {message.sequence: message for message in turn if message.sequence}
         home = Home(Scope(info.tenant, user=info.user), Level.USER)
         skill = turn[-1].metadata.get(SKILL, asked.skill)
-        event = turn_event(runtime.new_id(), home, info.id, list(whole.values()), skill, learning.mask(config), now)
+        event = turn_event(runtime.new_id(), home, info.id, list(whole.values()), skill, masking(config), now)
         if event is not None:
             remember.insert(tx, event, remember.Cutter(config.chunks))
     if config.learn.extractor != "none":
@@ -305,7 +304,7 @@ def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) ->
     if runtime.folder is None or not (settings.enabled and settings.write_daily):
         return
     assert reply.created_at is not None
-    mask, owner = learning.mask(runtime.config), Space(info.tenant, Level.USER, info.user)
+    mask, owner = masking(runtime.config), Space(info.tenant, Level.USER, info.user)
     notes.Notes.of(runtime, owner).add(mask(asked.text), mask(reply.text), reply.created_at)
 
 
