@@ -16,7 +16,6 @@ from holdfast.domain.chunk import ChunkQuery, SourceKind
 from holdfast.domain.scope import Level, Space
 from holdfast.recall import recipes, search
 from holdfast.recall.question import Question
-from holdfast.storage.sql import records as sql_records
 from tests.conftest import FakeClock
 from tests.contract.meaning import Topics, open_with
 
@@ -67,10 +66,7 @@ def newest(records: list[Record], session: str, keyed: int, each: int, ids: list
 
 
 @pytest.mark.parametrize(("seed", "layers"), [(0, LAYERS), (1, LAYERS[:1]), (2, LAYERS[:2] + LAYERS[:1] * 6)])
-def test_standing_records_are_the_newest_of_each_kind(
-    store_url: str, monkeypatch: pytest.MonkeyPatch, seed: int, layers: tuple[str, ...]
-) -> None:
-    monkeypatch.setattr(sql_records, "_PAGE", 12)  # so that some layers are full with it and others are not
+def test_standing_records_are_the_newest_of_each_kind(store_url: str, seed: int, layers: tuple[str, ...]) -> None:
     chance, clock = random.Random(seed), FakeClock()
     with Holdfast.open(store_url, clock=clock) as hf:
         sessions = remembered(hf, clock, chance, layers)

@@ -163,17 +163,36 @@ SELECT r.id, r.tenant, r.level, r.user_id, r.agent, r.session_id, r.layer, r.typ
     r.subject, r.attribute, r.value, r.polarity, r.said, r.archived_at, r.inputs
 FROM records r WHERE {where} {order}
 
--- name: records.layers
-SELECT r.id, r.layer FROM records r WHERE {where} AND r.key IS NULL AND r.pinned = 0
-ORDER BY r.updated_at DESC, r.id DESC LIMIT :page
-
 -- name: records.newest
 -- Of those with a key, and of each layer, pinned ones apart.
-SELECT p.id FROM (
-    SELECT r.id, row_number() OVER (PARTITION BY r.pinned, CASE WHEN r.key IS NULL THEN r.layer ELSE '' END
-        ORDER BY r.updated_at DESC, r.id DESC) AS place, CASE WHEN r.key IS NULL THEN :each ELSE :keyed END AS most
-    FROM records r WHERE {where}) p
-WHERE p.place <= p.most
+SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
+    AND r.pinned = 0 AND r.key IS NOT NULL ORDER BY r.updated_at DESC, r.id DESC LIMIT :keyed) p
+UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
+    AND r.pinned = 1 AND r.key IS NOT NULL ORDER BY r.updated_at DESC, r.id DESC LIMIT :keyed) p
+UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
+    AND r.pinned = 0 AND r.layer = 'working' AND r.key IS NULL
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
+    AND r.pinned = 1 AND r.layer = 'working' AND r.key IS NULL
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
+    AND r.pinned = 0 AND r.layer = 'semantic' AND r.key IS NULL
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
+    AND r.pinned = 1 AND r.layer = 'semantic' AND r.key IS NULL
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
+    AND r.pinned = 0 AND r.layer = 'procedural' AND r.key IS NULL
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
+    AND r.pinned = 1 AND r.layer = 'procedural' AND r.key IS NULL
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
+    AND r.pinned = 0 AND r.layer = 'episodic' AND r.key IS NULL
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
+    AND r.pinned = 1 AND r.layer = 'episodic' AND r.key IS NULL
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
 
 -- name: records.count
 SELECT count(*) FROM records r WHERE {where}

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.domain.job import GRAPH_RECORD
-from holdfast.domain.record import Layer, Record, RecordQuery
-from holdfast.domain.scope import Home, Level, Scope, Space
+from holdfast.domain.record import Record, RecordQuery
+from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.times import to_micros
 from holdfast.storage.sql import jobs
 from holdfast.storage.sql.chunks import SqlChunks, space_params
@@ -17,7 +17,6 @@ from holdfast.storage.sql.filters import record_filters
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.rows import micros, record_body, record_from, record_from_body, record_params
 
-_PAGE = 160  # of a user's newest records, looked at before any are ranked
 _IN_SPACE = "+r.space_id = :space_id"  # the plus: by another index than the space's
 # What the engine keeps for itself under a key of its own, such as a profile, is no memory that anybody saved.
 _LISTED = "(r.key IS NULL OR substr(r.key, 1, 9) <> 'internal_')"
@@ -129,7 +128,7 @@ class SqlRecords:
         clauses, params = current_at(now)
         where = " AND ".join([*clauses, "(r.session_id IS NULL OR r.session_id = :session)"])
         params |= {"space_id": found[0], "session": session, "keyed": keyed, "each": each}
-        chosen = {*ids, *(self._newest(space, where, params, each) if keyed or each else ())}
+        chosen = {*ids, *(self._newest(where, params) if keyed or each else ())}
         rows = self._db.all(
             "records.select",
             {**params, "ids": self._db.texts(sorted(chosen))},
@@ -138,26 +137,11 @@ class SqlRecords:
         )
         return [record_from(row) for row in rows]
 
-    def _newest(self, space: Space, where: str, params: dict[str, Any], each: int) -> set[str]:
-        """Their ids. A layer that a user's newest records fill is done with those, and is not ranked."""
-        layers: dict[str, list[str]] = {layer.value: [] for layer in Layer}
-        done: dict[str, str] = {}
-        if space.level is Level.USER:
-            page = self._db.all(
-                "records.layers",
-                {**params, "tenant": space.tenant, "user": space.owner, "page": _PAGE},
-                where=f"{where} AND {_IN_SPACE} AND r.tenant = :tenant AND r.user_id = :user",
-            )
-            for id_, layer in page:
-                layers[layer].append(id_)
-            done = {f"done_{name}": name for name in layers if len(layers[name]) >= each or len(page) < _PAGE}
-        others = f"r.layer NOT IN ({', '.join(f':{name}' for name in done)})" if done else "TRUE"
-        ranked = self._db.all(
-            "records.newest",
-            params | done,
-            where=f"{where} AND r.space_id = :space_id AND (r.pinned = 1 OR r.key IS NOT NULL OR {others})",
-        )
-        return {id_ for (id_,) in ranked} | {id_ for layer in done.values() for id_ in layers[layer][:each]}
+    def _newest(self, where: str, params: dict[str, Any]) -> set[str]:
+        """Their ids, each group read from the end of its index."""
+        # The plus: an index of when records begin would find all of them, to be sorted.
+        current = where.replace("r.valid_from", "+r.valid_from")
+        return {id_ for (id_,) in self._db.all("records.newest", params, where=current)}
 
     def _as_of(self, scope: Scope, query: RecordQuery, as_of: datetime) -> list[Record]:
         """Every record as it read at that moment, if it was true then; judged by the version of that time."""
