@@ -13,12 +13,13 @@ from typing import NamedTuple, TypeVar
 from holdfast.config import Search as SearchConfig
 from holdfast.context.assemble import assemble, budget_of
 from holdfast.context.material import Material, Section
+from holdfast.context.standing import tops
 from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind, Vector
 from holdfast.domain.context import Context, Dropped
 from holdfast.domain.keys import PROFILE
 from holdfast.domain.message import Message
 from holdfast.domain.profile import ProfileLine
-from holdfast.domain.record import Record
+from holdfast.domain.record import Layer, Record
 from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.session import Summary
 from holdfast.domain.text import optional_name
@@ -38,7 +39,7 @@ log = logging.getLogger("holdfast.context")
 T = TypeVar("T")
 Recall = Callable[[Space, ChunkQuery, int], list[Hit]]
 
-_EACH = 24  # newest records of a layer among which the best are chosen, beside those that were recalled
+_OF_EACH = 3  # newest records of a layer for one that is shown: the best of them are, beside those that were recalled
 _RECORDS_ONLY = ChunkQuery(kinds=(SourceKind.RECORD,))
 
 
@@ -226,11 +227,12 @@ class _Reading:
         return sorted(found, key=lambda hit: -hit.score)[: limits.hits]
 
     def _records(self, relevance: dict[str, float], recall: Recall) -> list[Record]:
-        most = self.runtime.config.context.user_memories
+        limits = self.runtime.config.context
+        most, layers = limits.user_memories, {layer: _OF_EACH * top for layer, top in tops(limits).items()}
         found = [
             record
             for space in spaces(self.scope, self.agent)
-            for record in self._standing(space, most + 1, _EACH, relevance)
+            for record in self._standing(space, most + 1, layers, relevance)
         ]
         if sum(record.key is not None for record in found) <= most or not self.asked.query.strip():
             return found
@@ -239,11 +241,11 @@ class _Reading:
         hits = recall(mine, _RECORDS_ONLY, min(max(1, most), search.MAX_HITS))
         relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
         missing = relevance.keys() - {record.id for record in found}
-        return found + self._standing(mine, 0, 0, sorted(missing))
+        return found + self._standing(mine, 0, {}, sorted(missing))
 
-    def _standing(self, space: Space, keyed: int, each: int, ids: Iterable[str]) -> list[Record]:
+    def _standing(self, space: Space, keyed: int, layers: Mapping[Layer, int], ids: Iterable[str]) -> list[Record]:
         assert self.scope.session is not None
-        return self.tx.records.standing(space, self.scope.session, keyed, each, list(ids), self.asked.now)
+        return self.tx.records.standing(space, self.scope.session, keyed, layers, list(ids), self.asked.now)
 
     def _profile(self) -> tuple[ProfileLine, ...]:
         """Nothing of one that tells what has changed since, or was forgotten."""

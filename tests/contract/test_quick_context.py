@@ -13,6 +13,7 @@ import pytest
 
 from holdfast import Holdfast, Record
 from holdfast.domain.chunk import ChunkQuery, SourceKind
+from holdfast.domain.record import Layer
 from holdfast.domain.scope import Level, Space
 from holdfast.recall import recipes, search
 from holdfast.recall.question import Question
@@ -22,6 +23,7 @@ from tests.contract.meaning import Topics, open_with
 ALICE = Space("default", Level.USER, "alice")
 HELPER = Space("default", Level.AGENT, "assistant")
 EVERYBODY = Space("default", Level.GLOBAL, "")
+MIXED = {Layer.WORKING: 5, Layer.SEMANTIC: 1, Layer.EPISODIC: 2}
 LAYERS = ("semantic", "episodic", "procedural", "working")
 
 
@@ -54,14 +56,18 @@ def remembered(hf: Holdfast, clock: FakeClock, chance: random.Random, layers: tu
     return sessions
 
 
-def newest(records: list[Record], session: str, keyed: int, each: int, ids: list[str]) -> list[str]:
+def newest(records: list[Record], session: str, keyed: int, most: dict[Layer, int], ids: list[str]) -> list[str]:
     """What ``standing`` says of itself, spelled out."""
     mine = [record for record in records if record.session_id in (None, session)]
     mine.sort(key=lambda record: (record.updated_at, record.id), reverse=True)
     groups: defaultdict[tuple[bool, str], list[Record]] = defaultdict(list)
     for record in mine:
         groups[record.pinned, "" if record.key else record.layer].append(record)
-    first = {record.id for (_, layer), group in groups.items() for record in group[: each if layer else keyed]}
+    first = {
+        record.id
+        for (_, layer), group in groups.items()
+        for record in group[: most.get(Layer(layer), 0) if layer else keyed]
+    }
     return [record.id for record in mine if record.id in first or record.id in ids]
 
 
@@ -82,11 +88,11 @@ def test_standing_records_are_the_newest_of_each_kind(store_url: str, seed: int,
                 for record in hf.records(**whose, limit=1000)
                 if record.home.space == space and record.true_at(clock.now)
             ]
-            for keyed, each in ((4, 3), (0, 0), (1, 5), (100, 100)):
+            for keyed, most in ((4, dict.fromkeys(Layer, 3)), (0, {}), (1, MIXED), (100, dict.fromkeys(Layer, 100))):
                 ids = [record.id for record in chance.sample(everything, min(3, len(everything)))]
-                asked = (space, sessions[0], keyed, each, ids, clock.now)
+                asked = (space, sessions[0], keyed, most, ids, clock.now)
                 found = hf._runtime.store.read(lambda tx, asked=asked: tx.records.standing(*asked))  # type: ignore[misc]
-                assert [record.id for record in found] == newest(everything, sessions[0], keyed, each, ids)
+                assert [record.id for record in found] == newest(everything, sessions[0], keyed, most, ids)
                 assert all(record == hf.record(record.id) for record in found)
 
 

@@ -56,6 +56,17 @@ def standing(material: Material, limits: Limits, count: TokenCounter) -> Choice:
     return chosen
 
 
+def tops(limits: Limits) -> dict[Layer, int]:
+    """How many records of each layer that is shown."""
+    layers = {
+        Layer.WORKING: (limits.working_top, limits.show_working),
+        Layer.SEMANTIC: (limits.semantic_top, limits.show_semantic),
+        Layer.PROCEDURAL: (limits.procedural_top, limits.show_procedural),
+        Layer.EPISODIC: (limits.episodic_top, limits.show_episodic),
+    }
+    return {layer: top for layer, (top, show) in layers.items() if show}
+
+
 def _tell_more(profile: Sequence[ProfileLine], count: TokenCounter, chosen: Choice) -> None:
     """The lines of the profile that say more than the memories chosen already, before all of them."""
     there = {entry.record for entry in chosen.entries if entry.record is not None}
@@ -106,14 +117,7 @@ def _choose_scored(
     """The best of each layer, then the best of all of them that the pack has room for."""
     scores = {record.id: score(record, worth[record.id], material.now, material.skill) for record in records}
     best: list[Record] = []
-    for layer, top, show in (
-        (Layer.WORKING, limits.working_top, limits.show_working),
-        (Layer.SEMANTIC, limits.semantic_top, limits.show_semantic),
-        (Layer.PROCEDURAL, limits.procedural_top, limits.show_procedural),
-        (Layer.EPISODIC, limits.episodic_top, limits.show_episodic),
-    ):
-        if not show:
-            continue
+    for layer, top in tops(limits).items():
         ranked = _ranked((record for record in records if record.layer is layer), scores)
         if layer is Layer.EPISODIC:
             since = material.now - timedelta(days=limits.episodic_days)

@@ -15,7 +15,7 @@ from holdfast.domain.document import Document
 from holdfast.domain.graph import Link, Node, Seen, Told
 from holdfast.domain.job import Job, JobInfo, JobQuery
 from holdfast.domain.message import Message
-from holdfast.domain.record import Record, RecordQuery
+from holdfast.domain.record import Layer, Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
 from holdfast.storage.catalogue import Array, Catalogue
@@ -146,9 +146,9 @@ class Records(Protocol):
     def by_key(self, home: Home, key: str, *, lock: bool = True) -> Record | None: ...
     def find(self, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]: ...
     def standing(
-        self, space: Space, session: str, keyed: int, each: int, ids: Sequence[str], now: datetime
+        self, space: Space, session: str, keyed: int, layers: Mapping[Layer, int], ids: Sequence[str], now: datetime
     ) -> list[Record]:
-        """The newest of those with a key and of each layer, pinned ones apart, and those with these ids.
+        """The newest of those with a key and so many of each layer, pinned ones apart, and those with these ids.
 
         None of other sessions.
         """

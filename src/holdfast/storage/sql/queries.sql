@@ -171,28 +171,28 @@ UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_i
     AND r.pinned = 1 AND r.key IS NOT NULL ORDER BY r.updated_at DESC, r.id DESC LIMIT :keyed) p
 UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
     AND r.pinned = 0 AND r.layer = 'working' AND r.key IS NULL
-    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :working) p
 UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
     AND r.pinned = 1 AND r.layer = 'working' AND r.key IS NULL
-    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :working) p
 UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
     AND r.pinned = 0 AND r.layer = 'semantic' AND r.key IS NULL
-    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :semantic) p
 UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
     AND r.pinned = 1 AND r.layer = 'semantic' AND r.key IS NULL
-    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :semantic) p
 UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
     AND r.pinned = 0 AND r.layer = 'procedural' AND r.key IS NULL
-    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :procedural) p
 UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
     AND r.pinned = 1 AND r.layer = 'procedural' AND r.key IS NULL
-    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :procedural) p
 UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
     AND r.pinned = 0 AND r.layer = 'episodic' AND r.key IS NULL
-    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :episodic) p
 UNION ALL SELECT id FROM (SELECT r.id FROM records r WHERE r.space_id = :space_id AND {where}
     AND r.pinned = 1 AND r.layer = 'episodic' AND r.key IS NULL
-    ORDER BY r.updated_at DESC, r.id DESC LIMIT :each) p
+    ORDER BY r.updated_at DESC, r.id DESC LIMIT :episodic) p
 
 -- name: records.count
 SELECT count(*) FROM records r WHERE {where}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from holdfast.domain.job import GRAPH_RECORD
-from holdfast.domain.record import Record, RecordQuery
+from holdfast.domain.record import Layer, Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.times import to_micros
 from holdfast.storage.sql import jobs
@@ -120,15 +120,15 @@ class SqlRecords:
         return [record_from(row) for row in self._db.all("records.select", params, where=where, order=order)]
 
     def standing(
-        self, space: Space, session: str, keyed: int, each: int, ids: Sequence[str], now: datetime
+        self, space: Space, session: str, keyed: int, layers: Mapping[Layer, int], ids: Sequence[str], now: datetime
     ) -> list[Record]:
         found = self._db.one("spaces.number", space_params(space))
         if found is None:
             return []
         clauses, params = current_at(now)
         where = " AND ".join([*clauses, "(r.session_id IS NULL OR r.session_id = :session)"])
-        params |= {"space_id": found[0], "session": session, "keyed": keyed, "each": each}
-        chosen = {*ids, *(self._newest(where, params) if keyed or each else ())}
+        params |= {"space_id": found[0], "session": session, "keyed": keyed}
+        chosen = {*ids, *(self._newest(where, params, layers) if keyed or any(layers.values()) else ())}
         rows = self._db.all(
             "records.select",
             {**params, "ids": self._db.texts(sorted(chosen))},
@@ -137,11 +137,12 @@ class SqlRecords:
         )
         return [record_from(row) for row in rows]
 
-    def _newest(self, where: str, params: dict[str, Any]) -> set[str]:
+    def _newest(self, where: str, params: dict[str, Any], layers: Mapping[Layer, int]) -> set[str]:
         """Their ids, each group read from the end of its index."""
         # The plus: an index of when records begin would find all of them, to be sorted.
         current = where.replace("r.valid_from", "+r.valid_from")
-        return {id_ for (id_,) in self._db.all("records.newest", params, where=current)}
+        most = {layer.value: layers.get(layer, 0) for layer in Layer}
+        return {id_ for (id_,) in self._db.all("records.newest", params | most, where=current)}
 
     def _as_of(self, scope: Scope, query: RecordQuery, as_of: datetime) -> list[Record]:
         """Every record as it read at that moment, if it was true then; judged by the version of that time."""

@@ -173,7 +173,7 @@ def record_from(row: Row) -> Record:
     created = from_micros(created_at)
     return Record(
         id=id_,
-        home=Home(Scope(tenant, user, agent, session), _LEVELS[level]),
+        home=_home(tenant, user, agent, session, level),
         layer=_LAYERS[layer],
         type=_TYPES[type_],
         content=content,
@@ -208,7 +208,17 @@ def record_from(row: Row) -> Record:
 
 
 @lru_cache(maxsize=64)
+def _home(tenant: str, user: str | None, agent: str | None, session: str | None, level: str) -> Home:
+    return Home(Scope(tenant, user, agent, session), _LEVELS[level])
+
+
+_NO_SOURCE = "[null,[],null,null]"
+
+
 def _source_from(source: str) -> RecordSource:
+    """Nothing is remembered here: a sentence that is forgotten is nowhere."""
+    if source == _NO_SOURCE:
+        return RecordSource()
     session_id, sequences, speaker, sentence = json.loads(source)
     return RecordSource(session_id, tuple(sequences), speaker, sentence)
 
