@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast import graphing, learning
-from holdfast.domain.job import CONSOLIDATE, DECAY, EMBED, EXTRACT, GRAPH, GRAPH_RECORD
+from holdfast import compaction, graphing, learning
+from holdfast.domain.job import COMPACT, CONSOLIDATE, DECAY, EMBED, EXTRACT, GRAPH, GRAPH_RECORD
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.write.embed import PATIENCE, embed_missing
@@ -75,6 +75,7 @@ def consolidation(runtime: Runtime) -> Doing:
 
 KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {
     EMBED: embedding,
+    COMPACT: lambda runtime: Doing(compaction.job(runtime)),
     EXTRACT: extraction,
     DECAY: decay,
     CONSOLIDATE: consolidation,

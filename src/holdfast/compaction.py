@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from typing import NamedTuple
 
 from holdfast import prompt
@@ -10,11 +13,13 @@ from holdfast.compact.due import Load, Plan, Reason
 from holdfast.compact.roll import Roller
 from holdfast.compact.summarise import Summariser, Written
 from holdfast.domain.context import Context
+from holdfast.domain.job import COMPACT
 from holdfast.domain.message import Message
-from holdfast.domain.scope import Scope
-from holdfast.domain.session import Compacted
+from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.session import Compacted, SessionInfo
 from holdfast.prompt import Asked, Known
 from holdfast.runtime import Runtime
+from holdfast.schedule.claim import Claim
 from holdfast.session import summary, usage
 from holdfast.storage.base import Tx
 
@@ -29,6 +34,26 @@ def compact_if_due(runtime: Runtime, scope: Scope, window: int | None = None) ->
     limits = runtime.config.compact
     idle = Reason.NOT_DUE if limits.enabled else Reason.SWITCHED_OFF
     return _roller(runtime, scope, window).roll(lambda load: due.due(load, window, limits), idle)
+
+
+def job(runtime: Runtime) -> Callable[[Claim], datetime | None]:
+    """Condense a session where that is due. Where no model is at hand the next turn does it, as quickly."""
+
+    def run(claim: Claim) -> None:
+        space = claim.job.space
+        scope = Scope(space.tenant, user=space.owner, session=claim.job.detail)
+        info = runtime.store.read(lambda tx: tx.sessions.get(scope))
+        if info is not None and runtime.llm is not None:
+            compact_if_due(replace(runtime, config=runtime.config.of_agent(info.agent)), scope)
+
+    return run
+
+
+def ask(runtime: Runtime, tx: Tx, info: SessionInfo) -> None:
+    """In the transaction of a turn: only a model takes long enough to be worth a job."""
+    limits = runtime.config.compact
+    if limits.enabled and limits.background and runtime.llm is not None:
+        tx.jobs.ask(Space(info.tenant, Level.USER, info.user), COMPACT, info.id, runtime.clock())
 
 
 class Covering(NamedTuple):

@@ -150,6 +150,9 @@ class Compact(_Section):
     """Each limit stands well above what is kept when it is passed: else every further message would pass it again."""
 
     enabled: bool = setting(True, "history is condensed by itself when it is due; compact() always works")
+    background: bool = setting(
+        True, "where a model writes the summaries, a job condenses after a turn, so that the next need not wait for it"
+    )
     keep: int = setting(20, "newest messages kept by compact() and by the rules that name no other number", 0, 100_000)
     least_messages: int = setting(
         4, "messages without a summary before any rule fires, and condensed at least", 1, 100_000

@@ -229,10 +229,11 @@ class Turn:
             if spent is not None:
                 bill.add(tx, self._info.scope, spent)
             used(self._runtime, tx, self._info, [id_ for id_ in self.context.records if id_ in self._recalled])
+            compaction.ask(self._runtime, tx, self._info)
             learn_later(self._runtime, tx, self._info, [self._message, *new], self._asked)
 
         kept = keep(self._runtime, self._info.scope, messages, beside)
-        if self._runtime.config.learn.enabled:
+        if self._runtime.config.learn.enabled or self._runtime.llm is not None:
             self._runtime.wake_worker()
         return kept
 

@@ -278,3 +278,45 @@ def test_the_settings_choose_a_language_model(monkeypatch: pytest.MonkeyPatch) -
     not_a_model: Any = object()
     with pytest.raises(InvalidInput, match="language model"):
         Holdfast.open(":memory:", llm=not_a_model)
+
+
+# As a job
+
+
+def test_after_a_turn_a_job_condenses_so_that_the_next_need_not_wait(store_url: str) -> None:
+    llm = FakeLlm(["They counted to ten."])
+    settings = {"learn.enabled": False, "jobs.worker": False, "compact.messages": 8, "compact.keep": 4}
+    with Holdfast.open(store_url, config=Config.load(overrides=settings), llm=llm) as hf:
+        session = hf.session("t", "1", user="alice")
+        session.extend([Message.new("user", f"number {at}") for at in range(7)])
+        with session.turn("number 8") as turn:
+            turn.reply("number 9")
+        assert turn.compacted is None
+        assert [job.detail for job in hf.jobs(kind="compact")] == [session.id]
+        hf.run_jobs()
+        summary = session.summary()
+        assert summary is not None
+        assert (summary.text, hf.jobs(kind="compact")) == ("They counted to ten.", [])
+        with session.turn("and now?") as turn:
+            assert turn.compacted is None
+        assert len(llm.calls) == 1
+
+
+@pytest.mark.parametrize("settings", [{"compact.background": False}, {"compact.enabled": False}])
+def test_no_job_condenses_where_none_is_wanted(store_url: str, settings: dict[str, Any]) -> None:
+    config = Config.load(overrides={"learn.enabled": False, **settings})
+    with Holdfast.open(store_url, config=config, llm=FakeLlm(["Never."])) as hf:
+        with hf.session("t", "1", user="alice").turn("hello") as turn:
+            turn.reply("hi")
+        assert hf.jobs(kind="compact") == []
+
+
+def test_a_job_to_condense_goes_with_its_session(store_url: str) -> None:
+    settings = {"learn.enabled": False, "jobs.worker": False}
+    with Holdfast.open(store_url, config=Config.load(overrides=settings), llm=FakeLlm(["Never."])) as hf:
+        session = hf.session("t", "1", user="alice")
+        with session.turn("hello") as turn:
+            turn.reply("hi")
+        assert len(hf.jobs(kind="compact")) == 1
+        session.delete()
+        assert hf.jobs(kind="compact") == []

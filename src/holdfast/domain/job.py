@@ -9,6 +9,7 @@ from enum import StrEnum
 from holdfast.domain.scope import Level, Space
 
 EXTRACT = "extract"  # learn from a session's turns; the detail is the session
+COMPACT = "compact"  # condense a session's history where it is due; the detail is the session
 EMBED = "embed"  # make the vectors a space lacks; the detail is the model
 DECAY = "decay"  # archive what faded in a space, and delete what was archived long ago
 CONSOLIDATE = "consolidate"  # promote, merge and condense what a space has learned, and bring its profile up to date

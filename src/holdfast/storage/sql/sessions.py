@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from holdfast.domain.job import EXTRACT, GRAPH
+from holdfast.domain.job import COMPACT, EXTRACT, GRAPH
 from holdfast.domain.message import Message
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
@@ -130,7 +130,7 @@ class SqlSessions:
         counts["usage"] = self._db.run("sessions.delete_usage", {"session": scope.session})
         assert scope.user is not None
         assert scope.session is not None
-        for kind in (EXTRACT, GRAPH):
+        for kind in (COMPACT, EXTRACT, GRAPH):
             jobs.withdraw(self._db, Space(scope.tenant, Level.USER, scope.user), kind, scope.session)
         self._db.run("sessions.delete_cursors", {"session": scope.session})
         counts["sessions"] = self._db.run("sessions.delete", _at(scope))
