@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 _WORD = re.compile(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?")
@@ -19,6 +20,12 @@ _NEGATIONS = frozenset(
     detest avoid stop""".split()
 )
 _SUFFIXES = ("ations", "ation", "ingly", "edly", "ings", "ing", "ies", "ied", "ed", "es", "ly", "s")
+
+# Behind a number: it says how much of something, which in a taste is beside the point.
+_MEASURES = frozenset(
+    """second seconds minute minutes hour hours day days week weeks month months year years times people euros dollars
+    pounds kilometres miles metres pages percent degrees""".split()
+)
 
 
 class Gist(NamedTuple):
@@ -79,16 +86,24 @@ def alike(one: str, other: str) -> bool:
     return small <= large and len(small) >= _ENOUGH * len(large)
 
 
-def same_value(one: str | None, other: str | None) -> bool:
-    """Porto, and Porto in Portugal: the same place, told with more or less detail."""
+def same_value(one: str | None, other: str | None, *, amounts: bool = True) -> bool:
+    """Porto, and Porto in Portugal: the same place, told with more or less detail.
+
+    Without ``amounts`` it does not matter of how many minutes or euros they speak.
+    """
     if one is None or other is None:
         return one is other
-    mine, theirs = _value_words(one), _value_words(other)
+    mine, theirs = _value_words(one, amounts), _value_words(other, amounts)
     if not mine or not theirs:
         return folded(one) == folded(other)
     shorter = min(len(mine), len(theirs))
     return mine[:shorter] == theirs[:shorter]  # York is no part of New York
 
 
-def _value_words(value: str) -> list[str]:
-    return [stem(word) for word in words(value) if word not in _LIGHT]
+def _value_words(value: str, amounts: bool) -> list[str]:
+    found = words(value)
+    if not amounts:
+        found = [
+            word for word, after in zip_longest(found, found[1:]) if not word[0].isdigit() or after not in _MEASURES
+        ]
+    return [stem(word) for word in found if word not in _LIGHT]

@@ -119,7 +119,7 @@ def _decided(candidate: Candidate, records: Sequence[Known]) -> Decision:
     if candidate.attribute is None:
         return Add(at)
     about = [record for record in records if _same_attribute(candidate, record) and record.current(at)]
-    same = [record for record in about if same_value(candidate.value, record.value)]
+    same = [record for record in about if _same_value(candidate, record)]
     if not candidate.polarity:
         return _denied(candidate, same or (about if candidate.value is None else []), at)
     if opposite := [record for record in same if not record.polarity]:
@@ -136,7 +136,7 @@ def _told_late(candidate: Candidate, records: Sequence[Known]) -> Decision | Non
     at = candidate.said_at
     about = [record for record in records if _same_attribute(candidate, record)]
     if not candidate.exclusive:
-        about = [record for record in about if same_value(candidate.value, record.value)]
+        about = [record for record in about if _same_value(candidate, record)]
     ends = [record.valid_from for record in about if record.valid_from is not None and record.valid_from > at]
     ends += [
         record.valid_to
@@ -146,7 +146,7 @@ def _told_late(candidate: Candidate, records: Sequence[Known]) -> Decision | Non
     if not ends or any(record.valid_to is None and _began(record, at) for record in about):
         return None
     for record in about:
-        if same_value(candidate.value, record.value) and record.polarity == candidate.polarity and record.current(at):
+        if _same_value(candidate, record) and record.polarity == candidate.polarity and record.current(at):
             late = f"{record.id} says so for that time already"
             return _merged(record, candidate) if record.valid_to is None else Ignore(late)
     if not candidate.polarity and candidate.exclusive:
@@ -179,9 +179,14 @@ def _may_be_same(candidate: Candidate, record: Known) -> bool:
         return True
     return (
         candidate.attribute == record.attribute
-        and same_value(candidate.value, record.value)
+        and _same_value(candidate, record)
         and not _tells_more(candidate, record)
     )
+
+
+def _same_value(candidate: Candidate, record: Known) -> bool:
+    """Who hates to wait for ten minutes and then for twenty hates the same."""
+    return same_value(candidate.value, record.value, amounts=candidate.type is not RecordType.PREFERENCE)
 
 
 def _says_the_same(candidate: Candidate, record: Known) -> bool:

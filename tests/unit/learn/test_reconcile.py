@@ -60,6 +60,7 @@ def test_the_same_again_is_merged_and_surer():
         ("I live in Porto.", "I'm based in Porto."),
         ("I love hiking in the Alps.", "I really love hiking in the Alps!"),
         ("Never deploy on Fridays.", "never deploy on Fridays, please"),
+        ("I hate waiting 34 minutes for a table.", "I hate waiting 12 minutes for a table."),
     ],
 )
 def test_near_duplicates_are_merged(old, new):
@@ -72,6 +73,8 @@ def test_near_duplicates_are_merged(old, new):
         ("Never deploy on Fridays.", "Never deploy on Mondays."),
         ("Only use 3 workers in staging.", "Only use 5 workers in staging."),
         ("I love hiking.", "I love sailing."),
+        ("I like Formula 1.", "I like Formula 2."),
+        ("I hate waiting 12 minutes for a table.", "I hate waiting 12 minutes for the bus."),
         ("My sister lives in Porto.", "My brother lives in Porto."),
         ("We decided to use Go.", "We decided not to use Go."),
     ],
