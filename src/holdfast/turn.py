@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from holdfast import compaction, history, notes, prompt
 from holdfast.ageing.asked import ask
+from holdfast.domain.chunk import SourceKind
 from holdfast.domain.context import Context, Dropped
 from holdfast.domain.job import EXTRACT, GRAPH
 from holdfast.domain.message import Content, Message, ToolCall
@@ -97,7 +98,9 @@ class Turn:
             raise InvalidInput("a turn is used once; session.turn(…) makes the next")
         known = self._step("what memory knows", lambda: recollect(self._runtime, self._info, self._asked), Known())
         self._failed += [*known.texts.failed, *known.failed]
-        self._recalled = frozenset(known.relevance)
+        # Far down among the passages tried, most share a word with the question and no more.
+        best = known.hits[: self._runtime.config.search.k]
+        self._recalled = frozenset(hit.source.id for hit in best if hit.source.kind is SourceKind.RECORD)
         self._message, self._kept = self._ask()
         self._compacted = self._step("condensing history", self._condense, ())
         self._context = self._lay_out(known)
@@ -293,7 +296,7 @@ def learn_later(runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Mess
 
 
 def used(runtime: Runtime, tx: Tx, info: SessionInfo, shown: Sequence[str]) -> None:
-    """What was recalled and shown has been used, which refreshes it; what stands in every context has not."""
+    """What was among the best recalled and is shown has been used; what stands in every context has not."""
     now = runtime.clock()
     for space in prompt.spaces(info.scope, info.agent) if shown else ():
         tx.records.used(space, shown, now)
