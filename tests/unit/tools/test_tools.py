@@ -1,0 +1,159 @@
+"""Tools: defined once, cheap to show to a model, and forgiving in what they say to one that errs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Config, Holdfast
+from holdfast.errors import InvalidInput
+from holdfast.providers.schema import checked_schema, fault
+from holdfast.tools import TOOLS, Toolbox, named
+
+CONFIG = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
+
+
+@pytest.fixture
+def hf(tmp_path: Path) -> Iterator[Holdfast]:
+    with Holdfast.open(tmp_path / "data", config=CONFIG) as opened:
+        yield opened
+
+
+@pytest.fixture
+def box(hf: Holdfast) -> Toolbox:
+    return Toolbox(hf, "alice")
+
+
+def data(box: Toolbox, name: str, **arguments: Any) -> Any:
+    """What came of it, checked against the schema of its result."""
+    outcome = box.call(name, arguments)
+    assert not outcome.is_error, outcome.text
+    assert json.loads(outcome.text) == outcome.data
+    assert _fault(outcome.data, name) is None
+    return outcome.data
+
+
+def _fault(value: Any, name: str) -> str | None:
+    return fault(value, named(name).result)
+
+
+def test_all_tools_together_cost_less_than_1500_tokens(box: Toolbox) -> None:
+    count = pytest.importorskip("rs_bpe").openai.o200k_base()
+    for shapes in (box.openai(), box.anthropic()):
+        assert sum(len(count.encode(json.dumps(shape))) for shape in shapes) < 1500
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_schemas_are_schemas(name: str) -> None:
+    tool = named(name)
+    checked_schema({**tool.arguments, "properties": _without_defaults(tool.arguments["properties"])})
+    checked_schema(dict(tool.result))
+    assert tool.arguments["additionalProperties"] is False
+    assert not (tool.reads_only and tool.destroys)
+
+
+def _without_defaults(schemas: Any) -> Any:
+    return {
+        name: {word: value for word, value in schema.items() if word != "default"} for name, schema in schemas.items()
+    }
+
+
+def test_save_search_update_list_forget(box: Toolbox) -> None:
+    saved = data(box, "memory_save", content="Alice lives in Bern", key="home", tags=["place"])
+    assert (saved["key"], saved["tags"], saved["type"]) == ("home", ["place"], "fact")
+    [hit] = data(box, "memory_search", query="Where does Alice live?")["hits"]
+    assert (hit["id"], hit["kind"]) == (saved["id"], "record")
+    assert (
+        data(box, "memory_update", id=saved["id"], content="Alice lives in Basel")["content"] == "Alice lives in Basel"
+    )
+    data(box, "memory_save", content="Alice likes tea", type="preference")
+    first = data(box, "memory_list", limit=1)
+    assert (len(first["memories"]), first["next_offset"]) == (1, 1)
+    second = data(box, "memory_list", limit=1, offset=1)
+    assert (second["memories"][0]["key"], second["next_offset"]) == ("home", None)
+    assert [each["content"] for each in data(box, "memory_list", type="preference")["memories"]] == ["Alice likes tea"]
+    assert data(box, "memory_forget", key="home")["ids"] == [saved["id"]]
+    assert data(box, "memory_list", tag="place")["memories"] == []
+
+
+def test_what_happened_becomes_lasting(hf: Holdfast, box: Toolbox) -> None:
+    episode = hf.remember("We decided to use Go", user="alice", type="decision", layer="episodic")
+    promoted = data(box, "memory_promote", id=episode.id)
+    assert hf.record(promoted["id"]).layer == "semantic"
+
+
+def test_notes_are_read_appended_and_replaced(box: Toolbox) -> None:
+    assert data(box, "memory_notes", action="read") == {"text": ""}
+    data(box, "memory_notes", action="write", text="# Alice\n")
+    assert "Likes tea" in data(box, "memory_notes", action="append", text="Likes tea")["text"]
+    assert "# Alice" in data(box, "memory_notes", action="read")["text"]
+    assert box.call("memory_notes", {"action": "write"}).is_error
+
+
+def test_another_users_memory_is_out_of_reach(hf: Holdfast, box: Toolbox) -> None:
+    bobs = hf.remember("Bob's secret", user="bob", key="secret")
+    for name, arguments in (
+        ("memory_update", {"id": bobs.id, "content": "mine"}),
+        ("memory_promote", {"id": bobs.id}),
+        ("memory_forget", {"id": bobs.id}),
+    ):
+        outcome = box.call(name, arguments)
+        assert outcome.is_error or not outcome.data or outcome.data["forgotten"] == 0
+        assert "secret" not in outcome.text.replace("record_not_found", "")
+    assert data(box, "memory_search", query="Bob's secret") == {"hits": []}
+    assert hf.record(bobs.id).content == "Bob's secret"
+
+
+def test_a_model_that_saves_a_secret_saves_it_masked(hf: Holdfast, box: Toolbox) -> None:
+    token = "ghp_" + "A1b2C3d4E5" * 3 + "F6g7H8"
+    saved = data(box, "memory_save", content=f"The token is {token}")
+    assert token not in saved["content"]
+    assert token not in data(box, "memory_update", id=saved["id"], content=f"Now it is {token}")["content"]
+    assert token not in data(box, "memory_notes", action="write", text=f"token {token}")["text"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("memory_search", {}, "the argument query is missing"),
+        ("memory_search", {"qery": "x"}, "did you mean query?"),
+        ("memory_search", {"query": 3}, "query must be a string, not"),
+        ("memory_search", {"query": "x", "limit": 0}, "limit"),
+        ("memory_search", {"query": "x", "kind": "poem"}, "must be one of"),
+        ("memory_search", "{", "no JSON"),
+        ("memory_search", "[" * 100_000, "no JSON"),
+        ("memory_search", "[]", "must be a JSON object"),
+        ("memory_save", {"content": ""}, "content"),
+        ("memory_save", {"content": "x", "tags": [1]}, "tags[0] must be a string"),
+        ("memory_forget", {}, "one of id, key or query"),
+        ("memory_forget", {"id": "x", "key": "y"}, "one of id, key or query"),
+        ("memory_update", {"id": "0190"}, "nothing to change"),
+        ("memory_update", {"id": "nobody", "content": "x"}, "record"),
+        ("memory_list", {"type": "poem"}, "poem"),
+        ("purge_user", {}, "there is no tool purge_user"),
+    ],
+)
+def test_what_is_wrong_is_told_to_the_model(box: Toolbox, name: str, arguments: Any, said: str) -> None:
+    outcome = box.call(name, arguments)
+    assert outcome.is_error
+    assert said in outcome.text
+
+
+def test_null_is_as_good_as_left_out(box: Toolbox) -> None:
+    assert data(box, "memory_save", content="x y z", key=None, tags=None)["key"] is None
+
+
+def test_a_program_may_offer_only_some(hf: Holdfast) -> None:
+    box = Toolbox(hf, "alice", only=["memory_search"])
+    assert [tool["name"] for tool in box.anthropic()] == ["memory_search"]
+    assert box.call("memory_save", {"content": "x"}).is_error
+    with pytest.raises(InvalidInput, match="there is no tool"):
+        Toolbox(hf, "alice", only=["memory_serch"])
+
+
+def test_purge_is_no_tool() -> None:
+    assert not [name for name in TOOLS if "purge" in name]
