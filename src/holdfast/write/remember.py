@@ -34,6 +34,8 @@ from holdfast.write import embed
 from holdfast.write.chunk import text_drafts
 
 MAX_TAGS = 100
+# What happened, told once more: search finds its messages already.
+_TOLD = (Origin.TURN, Origin.CONDENSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,8 @@ def text_of(record: Record) -> str:
 
 
 def searchable(record: Record) -> str:
-    """What search finds of it: nothing of a faded one, nor of a turn, whose messages it finds already."""
-    silent = record.archived_at is not None or record.origin is Origin.TURN or is_internal(record.key)
+    """What search finds of it: nothing of a faded one, nor of what tells messages once more."""
+    silent = record.archived_at is not None or record.origin in _TOLD or is_internal(record.key)
     return "" if silent else text_of(record)
 
 
