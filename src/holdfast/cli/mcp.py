@@ -1,0 +1,35 @@
+"""mcp: the memory of one user for a program that speaks the Model Context Protocol over its standard streams."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from typing import Any
+
+from holdfast.cli.options import command
+from holdfast.cli.place import opened, settings
+from holdfast.errors import Unsupported
+
+USER = "HOLDFAST_USER"
+_NOBODY = "me"  # whoever runs the program: a store on one's own machine has one user
+
+
+def add(commands: Any) -> None:
+    parser = command(commands, "mcp", "serve a user's memory over MCP on the standard streams", serve)
+    parser.add_argument("--user", metavar="U", help=f"whose memory; default: ${USER}, then {_NOBODY!r}")
+    parser.add_argument("--agent", metavar="A", help="the agent that schedules run as; default: the setting's")
+
+
+def serve(args: Namespace) -> int:
+    try:
+        import anyio
+
+        from holdfast.adapters.mcp_server import over_stdio  # late: it takes a second
+    except ImportError as missing:
+        raise Unsupported(f"{missing.name} is not installed: pip install 'holdfast[mcp]'") from None
+    from holdfast.tools import Whose
+
+    user = args.user or os.environ.get(USER) or _NOBODY
+    with opened(args, creates=True, config=settings(args)) as hf:
+        anyio.run(over_stdio, Whose(hf, user, agent=args.agent))
+    return 0
