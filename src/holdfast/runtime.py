@@ -107,7 +107,7 @@ def running(
         with suppress(StoreReadOnly):  # whoever may not write may read: with the vectors that are there
             store.adopt(embedding.model, clock())
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
-    ledger = Ledger(store, config.audit, clock, lambda: uuid7(clock(), secrets.token_bytes(10)))
+    ledger = Ledger(store, config.audit, clock, lambda: secrets.token_bytes(10))
     return Runtime(store, config, clock, embedding, worker, folder, count, llm, ledger=ledger)
 
 

@@ -7,14 +7,14 @@ later, so that an append costs no second commit. A process that is killed takes 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import NamedTuple
 
 from holdfast.config import Audit as AuditConfig
 from holdfast.domain.audit import AuditEntry, Outcome
-from holdfast.domain.ids import IdFactory
+from holdfast.domain.ids import uuid7
 from holdfast.domain.scope import Scope
 from holdfast.domain.times import Clock
 from holdfast.errors import StorageError, StoreReadOnly
@@ -56,11 +56,11 @@ class _Counted:
 class Ledger:
     """Safe to share between threads."""
 
-    def __init__(self, store: Store, config: AuditConfig, clock: Clock, new_id: IdFactory) -> None:
+    def __init__(self, store: Store, config: AuditConfig, clock: Clock, noise: Callable[[], bytes]) -> None:
         self.config = config
         self._store = store
         self._clock = clock
-        self._new_id = new_id
+        self._noise = noise
         self._lock = Lock()
         self._counts: dict[Line, _Counted] = {}
         self._began: datetime | None = None  # when the first of them was
@@ -93,14 +93,18 @@ class Ledger:
     def row(self, line: Line) -> AuditEntry:
         """A line that is not counted, for a transaction of its own."""
         now = self._clock()
-        return _entry(self._new_id(), now, now, line)
+        return self._entry(line, now, now)
 
     def take(self) -> list[AuditEntry]:
         """What is counted, which is not counted any more."""
         with self._lock:
             counts, self._counts, self._began = self._counts, {}, None
             self.is_due = self.is_overdue = False
-        return [_entry(self._new_id(), each.first, each.last, line, each.calls) for line, each in counts.items()]
+        return [self._entry(line, each.first, each.last, each.calls) for line, each in counts.items()]
+
+    def _entry(self, line: Line, first: datetime, last: datetime, calls: int = 1) -> AuditEntry:
+        values = {**line._asdict(), "outcome": Outcome(line.outcome)}
+        return AuditEntry(id=uuid7(first, self._noise()), at=first, last_at=last, calls=calls, **values)
 
     def put_back(self, entries: Iterable[AuditEntry]) -> None:
         """What could not be written is counted again, and waits as long as the first time."""
@@ -119,14 +123,16 @@ class Ledger:
 
     def add(self, tx: Tx, entries: Sequence[AuditEntry]) -> None:
         """In a transaction; and once a day, what is older than it is to be kept goes."""
-        now = self._clock()
-        for tenant in {entry.tenant for entry in entries}:
-            scope = Scope(tenant)
-            tx.audit.add(scope, [entry for entry in entries if entry.tenant == tenant])
-            trimmed = self._trimmed.get(tenant)
-            if self.config.keep_days and (trimmed is None or now - trimmed >= _TRIM):
-                tx.audit.trim(scope, now - timedelta(days=self.config.keep_days))
-                self._trimmed[tenant] = now
+        for tenant in dict.fromkeys(entry.tenant for entry in entries):
+            scope, theirs = Scope(tenant), [entry for entry in entries if entry.tenant == tenant]
+            tx.audit.add(scope, theirs)
+            self._trim(tx, scope, max(entry.last_at for entry in theirs))
+
+    def _trim(self, tx: Tx, scope: Scope, now: datetime) -> None:
+        last = self._trimmed.get(scope.tenant)
+        if self.config.keep_days and (last is None or now - last >= _TRIM):
+            tx.audit.trim(scope, now - timedelta(days=self.config.keep_days))
+            self._trimmed[scope.tenant] = now
 
     def write(self, entries: Sequence[AuditEntry]) -> None:
         """In a transaction of their own. What the store refuses is counted for the next time."""
@@ -143,11 +149,6 @@ class Ledger:
     def flush(self) -> None:
         """Write all that is counted."""
         self.write(self.take())
-
-
-def _entry(entry_id: str, first: datetime, last: datetime, line: Line, calls: int = 1) -> AuditEntry:
-    values = {**line._asdict(), "outcome": Outcome(line.outcome)}
-    return AuditEntry(id=entry_id, at=first, last_at=last, calls=calls, **values)
 
 
 def line_of(entry: AuditEntry) -> Line:
