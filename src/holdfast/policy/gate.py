@@ -10,7 +10,7 @@ from holdfast.domain.access import Grant, Need, Principal, Reach, Right
 from holdfast.domain.audit import AuditEntry, Outcome
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.verb import Passage
-from holdfast.errors import PermissionDenied
+from holdfast.errors import HoldfastError, PermissionDenied
 from holdfast.policy.access import gives, missing
 from holdfast.policy.called import Call
 from holdfast.policy.ledger import Ledger, Line, tell
@@ -39,7 +39,7 @@ class Gate:
         if self._checks and not self._is_own(verb, subject):
             try:
                 self._admit(call)
-            except PermissionDenied as error:
+            except HoldfastError as error:
                 self._failed(call, error)
                 raise
         if ledger is None or verb.silent or not (verb.writes or ledger.config.reads):
@@ -128,15 +128,19 @@ class Gate:
         grave, line = call.verb.grave, self._line(call)
         counted: list[AuditEntry] = ledger.take() if ledger.config.enabled else []
         own = [ledger.row(line)] if grave and ledger.config.enabled else []
-        with self._store.beside(lambda tx: ledger.add(tx, [*counted, *own])) as written:
-            try:
-                answer = call.made()
-            except Exception as error:
-                if not written():
-                    ledger.put_back(counted)
+        done = False
+        try:
+            with self._store.beside(lambda tx: ledger.add(tx, [*counted, *own])) as written:
+                try:
+                    answer = call.made()
+                finally:
+                    done = written()
+        except BaseException as error:
+            if not done:
+                ledger.put_back(counted)
+            if isinstance(error, Exception):
                 self._failed(call, error)
-                raise
-            done = written()
+            raise
         if not done:
             ledger.write([*counted, *own])
         if not grave:

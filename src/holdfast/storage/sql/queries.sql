@@ -657,7 +657,7 @@ UPDATE audit SET user_id = :instead, session_id = NULL, record_id = NULL, missin
 WHERE tenant = :tenant AND user_id = :user
 
 -- name: audit.erase_sessions
-UPDATE audit SET session_id = NULL
+UPDATE audit SET session_id = NULL, missing = NULL
 WHERE tenant = :tenant AND session_id IN (SELECT id FROM sessions WHERE tenant = :tenant AND user_id = :user)
 
 -- name: audit.erase_principal
