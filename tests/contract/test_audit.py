@@ -364,3 +364,12 @@ def test_whoever_may_only_read_is_not_troubled(
     hf.recall("hello", user="alice")
     assert hf.audit() == []
     assert caplog.records == []
+
+
+def test_a_backup_and_a_copy_bring_grants_and_the_audit_along(hf: Holdfast, tmp_path: Path) -> None:
+    hf.grant("alice", "read:global")
+    hf.forget(query="x", user="alice")
+    hf.backup(tmp_path / "copy.db")
+    with Holdfast.open(tmp_path / "copy.db") as copy:
+        assert copy.grants() == hf.grants()
+        assert copy.audit(verb="forget") == hf.audit(verb="forget")

@@ -12,11 +12,6 @@ from tests.contract.processes import run_together
 from tests.contract.rows import every_row
 
 
-def rows(hf: Holdfast) -> dict[str, list[tuple[object, ...]]]:
-    """All but who tried what."""
-    return {name: found for name, found in every_row(hf).items() if name != "audit"}
-
-
 def test_a_user_has_all_of_their_own_without_a_grant(hf: Holdfast) -> None:
     alice = hf.acting("alice")
     chat = alice.session("telegram", "1")
@@ -42,7 +37,7 @@ def test_a_user_has_all_of_their_own_without_a_grant(hf: Holdfast) -> None:
 
 def test_a_call_that_is_refused_changes_nothing_and_says_which_grant_is_missing(hf: Holdfast) -> None:
     hf.remember("a secret", user="bob", key="k")
-    before, alice = rows(hf), hf.acting("alice")
+    before, alice = every_row(hf), hf.acting("alice")
     with pytest.raises(PermissionDenied) as caught:
         alice.remember("mine now", user="bob", key="k")
     assert caught.value.missing == "write:user:bob"
@@ -53,7 +48,7 @@ def test_a_call_that_is_refused_changes_nothing_and_says_which_grant_is_missing(
         alice.remember("for all", scope="global")
     with pytest.raises(PermissionDenied, match="read:store"):
         alice.stats()
-    assert rows(hf) == before
+    assert every_row(hf) == before
 
 
 def test_what_everybody_is_told_needs_a_grant_and_the_operator_sees_it(hf: Holdfast) -> None:
