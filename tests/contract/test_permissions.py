@@ -137,6 +137,10 @@ def test_a_chat_has_only_itself(hf: Holdfast) -> None:
             call()
     with pytest.raises(PermissionDenied, match="write:user:alice"):
         mine.new()
+    alone = hf.acting(session=one.id)  # the id is enough
+    assert [message.text for message in alone.load_session(one.id).messages()] == ["hello"]
+    with pytest.raises(PermissionDenied, match=f"read:session:{two.id}"):
+        alone.load_session(two.id)
     reading = hf.acting("alice", session=one.id, grants=["read:user"])
     assert "said elsewhere" in reading.load_session(one.id).context("elsewhere").text
     with reading.load_session(one.id).turn("what did I say elsewhere?") as turn:
@@ -194,6 +198,15 @@ def test_nobody_gives_more_than_they_have_nor_acts_for_others(hf: Holdfast) -> N
     assert [(each.user, each.by) for each in root.grants(user="root")] == [("root", "operator")]
     [given] = hf.grants(user="alice")
     assert (given.by, str(given.grant)) == ("root", "write:user:bob")
+
+
+def test_what_a_user_knows_becomes_everybodys_only_with_a_grant(hf: Holdfast) -> None:
+    alice = hf.acting("alice")
+    episode = alice.remember("The build needs Java 21", layer="episodic")
+    with pytest.raises(PermissionDenied, match="write:global"):
+        alice.promote(episode.id, scope="global")
+    hf.grant("alice", "write:global")
+    assert alice.promote(episode.id, scope="global").home.level == "global"
 
 
 def test_another_tenant_is_out_of_reach(hf: Holdfast) -> None:

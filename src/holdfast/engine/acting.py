@@ -46,16 +46,11 @@ class Acting(Face):
         from holdfast.engine.holdfast import Holdfast
 
         who, through = optional_name(user, "user"), optional_name(agent, "agent")
-        if name is None and who is None and through is None:
-            raise InvalidInput("say who acts: user=, agent= or, for somebody who owns nothing, name=")
-        principal = Principal(
-            checked_name(name if name is not None else who or through, "name"),
-            self._tenant,
-            who,
-            through,
-            None if session is None else checked_id(session, "session id"),
-            _grants(grants),
-        )
+        chat = None if session is None else checked_id(session, "session id")
+        known = name if name is not None else who or through or chat
+        if known is None:
+            raise InvalidInput("say who acts: user=, agent=, session= or, for somebody who owns nothing, name=")
+        principal = Principal(checked_name(known, "name"), self._tenant, who, through, chat, _grants(grants))
         return Holdfast(self._agents, self._tenant, through or self._agent, principal)
 
     def _elsewhere(self, tenant: str) -> Principal:

@@ -20,7 +20,7 @@ def missing(principal: Principal, need: Need, stored: Iterable[Grant] = ()) -> G
 def owns(principal: Principal, need: Need) -> bool:
     """What needs no grant: the session, all of the user, or the agent that acts."""
     if need.reach is Reach.SESSION and principal.session is not None:
-        return need.session == principal.session and need.user in (None, principal.user)
+        return need.session == principal.session and (principal.user is None or need.user in (None, principal.user))
     if need.reach in (Reach.SESSION, Reach.USER):
         return principal.session is None and principal.user is not None and need.user == principal.user
     if need.reach is Reach.AGENT:

@@ -51,7 +51,7 @@ class Call:
     @property
     def says_everybody(self) -> bool:
         """The whole tenant, or more, is meant, and not only fallen into."""
-        return self.verb.on is On.WHOLE or self.given("scope") == "global"
+        return self.verb.on is On.WHOLE or (self.given("scope") == "global" and not self._is_by_id)
 
     @property
     def reaches_far(self) -> bool:
