@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.aio import AsyncHoldfast, AsyncSession, AsyncTurn
     from holdfast.config import Config
+    from holdfast.domain.access import Grant, Granted
+    from holdfast.domain.audit import AuditEntry
     from holdfast.domain.chunk import Hit, Signal, Source
     from holdfast.domain.context import Context
     from holdfast.domain.document import Document
@@ -26,6 +28,7 @@ __all__ = [
     "AsyncHoldfast",
     "AsyncSession",
     "AsyncTurn",
+    "AuditEntry",
     "Compacted",
     "Config",
     "Context",
@@ -33,6 +36,8 @@ __all__ = [
     "Entity",
     "FilePart",
     "Forgotten",
+    "Grant",
+    "Granted",
     "Graph",
     "GraphSource",
     "Hit",
@@ -59,6 +64,8 @@ __all__ = [
 _HOMES = {
     "aio": "AsyncHoldfast AsyncSession AsyncTurn",
     "config": "Config",
+    "domain.access": "Grant Granted",
+    "domain.audit": "AuditEntry",
     "domain.chunk": "Hit Signal Source",
     "domain.context": "Context",
     "domain.document": "Document",

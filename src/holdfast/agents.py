@@ -77,6 +77,8 @@ class Agents:
             stores = {id(runtime.store): runtime for runtime in runtimes}
         for runtime in stores.values():
             runtime.worker.stop()
+            if runtime.ledger is not None:
+                runtime.ledger.flush()
             runtime.store.close()
 
     def _opened(self, name: str | None) -> Runtime:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial, wraps
 from os import PathLike
@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from holdfast.config import Config
+from holdfast.domain.access import Grant
 from holdfast.domain.scope import DEFAULT_TENANT
 from holdfast.domain.times import Clock
 from holdfast.domain.tokens import TokenCounter
@@ -277,8 +278,9 @@ class AsyncHoldfast:
         await asyncio.shield(closing)
 
     def _finish(self) -> None:
-        self._pool.shutdown()
-        self._sync.close()
+        if self._sync._is_operator:  # noqa: SLF001  # whoever acts for somebody shares the pool as they share the store
+            self._pool.shutdown()
+            self._sync.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -300,6 +302,19 @@ class AsyncHoldfast:
     async def agent(self, name: str) -> AsyncHoldfast:
         """Memory as this agent has it: with its settings, in its own store if it has one, or kept nowhere at all."""
         return AsyncHoldfast(await self._pool.run(partial(self._sync.agent, name)), self._pool)
+
+    def acting(
+        self,
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        session: str | None = None,
+        grants: Iterable[str | Grant] = (),
+        name: str | None = None,
+    ) -> AsyncHoldfast:
+        """The same store for somebody with fewer rights: a user, one session of a user, or only what is granted."""
+        theirs = self._sync.acting(user, agent=agent, session=session, grants=grants, name=name)
+        return AsyncHoldfast(theirs, self._pool)
 
     def long_term(self, user: str) -> AsyncLongTerm:
         """The user's MEMORY.md: ``await hf.long_term(user="alice").read()``."""
@@ -338,3 +353,7 @@ class AsyncHoldfast:
     doctor = hop(Holdfast.doctor)
     backup = hop(Holdfast.backup)
     stats = hop(Holdfast.stats)
+    grant = hop(Holdfast.grant)
+    revoke = hop(Holdfast.revoke)
+    grants = hop(Holdfast.grants)
+    audit = hop(Holdfast.audit)

@@ -283,15 +283,25 @@ class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
 
+@dataclass(frozen=True, slots=True)
+class Audit(_Section):
+    enabled: bool = setting(True, "who did what is kept in the table `audit`, without what was said")
+    reads: bool = setting(True, "calls that only read are counted, too")
+    log: bool = setting(True, "a line for each call in the log `holdfast.audit`, at level INFO")
+    keep_days: int = setting(365, "days an entry is kept; 0: for ever", 0, 36_500)
+    operator: str = setting("operator", "the name of whoever opens the store")
+
+
 _KINDS: tuple[Any, ...] = (
     *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
-    *(Embedding, Llm, Notes, Graph, Search, Jobs, Aio),
+    *(Embedding, Llm, Notes, Graph, Search, Jobs, Aio, Audit),
 )
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
 }
-_OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph")  # one for all agents that share it
+# One for all agents that share it.
+_OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit")
 _OF_A_PROCESS = ("aio",)
 _KEYS = [f"{section}.{key}" for section, settings in _SETTINGS.items() for key in settings]
 
@@ -313,6 +323,7 @@ class Config:
     search: Search = field(default_factory=Search)
     jobs: Jobs = field(default_factory=Jobs)
     aio: Aio = field(default_factory=Aio)
+    audit: Audit = field(default_factory=Audit)
     agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
 
     def __post_init__(self) -> None:

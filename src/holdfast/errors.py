@@ -75,6 +75,10 @@ class LeaseLost(HoldfastError):
 class PermissionDenied(HoldfastError):
     code = "permission_denied"
 
+    def __init__(self, message: str = "", missing: str | None = None) -> None:
+        super().__init__(message)
+        self.missing = missing  # the grant, such as read:global
+
 
 class Unsupported(HoldfastError):
     code = "unsupported"

@@ -17,7 +17,9 @@ from holdfast.domain.scope import Space
 from holdfast.domain.session import SessionInfo
 from holdfast.domain.times import Clock
 from holdfast.domain.tokens import TokenCounter, estimate
+from holdfast.domain.verb import OPEN, Gate
 from holdfast.errors import InvalidInput, StoreReadOnly
+from holdfast.policy.ledger import Ledger
 from holdfast.providers.choose import embedder_named, llm_key, llm_named
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.embedding import Embedding
@@ -43,6 +45,8 @@ class Runtime:
     count: TokenCounter = estimate
     llm: Llm | None = None
     forgetful: Forgetful | None = None  # the store, where memory is switched off
+    ledger: Ledger | None = None  # who did what; nobody did anything where nothing is kept
+    gate: Gate = OPEN  # what the calls of a handle come through; the program's own work has none
 
     def holding(self, info: SessionInfo) -> Runtime:
         """For a session's handle: where nothing is kept, the session is there as long as a call lasts."""
@@ -103,7 +107,8 @@ def running(
         with suppress(StoreReadOnly):  # whoever may not write may read: with the vectors that are there
             store.adopt(embedding.model, clock())
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
-    return Runtime(store, config, clock, embedding, worker, folder, count, llm)
+    ledger = Ledger(store, config.audit, clock, lambda: secrets.token_bytes(10))
+    return Runtime(store, config, clock, embedding, worker, folder, count, llm, ledger=ledger)
 
 
 def forgetting(config: Config, clock: Clock, count: TokenCounter, llm: Llm | None) -> Runtime:

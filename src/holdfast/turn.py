@@ -23,6 +23,7 @@ from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.session import Compacted, ModelUsage, SessionInfo
 from holdfast.domain.text import optional_name
+from holdfast.domain.verb import verb
 from holdfast.domain.worth import SKILL
 from holdfast.errors import InvalidInput, SessionNotFound, StorageError
 from holdfast.learn.candidate import QUOTED
@@ -51,6 +52,8 @@ class Turn:
 
     def __init__(self, runtime: Runtime, info: SessionInfo, message: Message, asked: Asked, window: int | None) -> None:
         self._runtime = runtime
+        self._gate = runtime.gate
+        self._scope = info.scope
         self._info = info
         self._asked = asked
         self._window = window
@@ -93,6 +96,7 @@ class Turn:
 
     # The user's side
 
+    @verb("session.turn")
     def __enter__(self) -> Self:
         if self._context is not None:
             raise InvalidInput("a turn is used once; session.turn(…) makes the next")
@@ -162,6 +166,7 @@ class Turn:
             )
         )
 
+    @verb("turn.reply")
     def reply(
         self,
         content: Content,

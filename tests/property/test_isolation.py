@@ -208,6 +208,7 @@ class World:
             lambda tx: {
                 table.name: sorted(map(_shown, tx.db.composed(f"SELECT {', '.join(table.columns)} FROM {table.name}")))
                 for table in TABLES
+                if table.name != "audit"  # what was tried is told there
             }
         )
 
@@ -463,6 +464,26 @@ def _profile(world: World, me: Owner) -> Seen:
     yield world.on(me).profile(user=f"{me.user}?"[-200:]), set()
 
 
+def _grants(world: World, me: Owner) -> Seen:
+    for owner in world.talkers():
+        world.on(owner).grant(owner.user or "", f"read:user:{owner.mark}")
+    yield world.on(me).grants(user=me.user), {owner.number for owner in _chats(world, me)}
+    yield world.on(me).grants(), {owner.number for owner in world.talkers() if owner.tenant == me.tenant}
+    for owner in world.talkers():
+        world.on(owner).revoke(owner.user or "", f"read:user:{owner.mark}")
+
+
+def _chats(world: World, me: Owner) -> list[Owner]:
+    return [owner for owner in world.talkers() if (owner.tenant, owner.user) == (me.tenant, me.user)]
+
+
+def _audit(world: World, me: Owner) -> Seen:
+    hf, ours = world.on(me), {owner.number for owner in world.owners if owner.tenant == me.tenant}
+    yield hf.audit(verb="remember", outcome="done", limit=1000), ours
+    yield hf.audit(verb="remember", outcome="done", user=me.user, limit=1000), world.of_user(me.tenant, me.user)
+    yield hf.audit(verb="session.append", user=f"{me.user}?"[-200:]), set()
+
+
 def _people(world: World) -> list[Owner]:
     """Each user once."""
     return [owner for owner in world.owners if owner.user and not owner.agent]
@@ -486,6 +507,8 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.long_term": _long_term,
     "Holdfast.daily_notes": _daily_notes,
     "Holdfast.export_items": _export_items,
+    "Holdfast.grants": _grants,
+    "Holdfast.audit": _audit,
     "Session.refresh": _own(lambda session: session.refresh()),
     "Session.recent": _own(lambda session: session.recent(50)),
     "Session.messages": _own(lambda session: session.messages()),
@@ -638,7 +661,21 @@ def _change_jobs(change: Callable[[Holdfast, list[int]], int]) -> Callable[[Worl
     return attempt
 
 
+def _grant(world: World, me: Owner) -> None:
+    """What is given here is given nowhere else."""
+    assert me.user
+    world.on(me).grant(me.user, "read:global")
+    for other in world.strangers(me):
+        assert other.user
+        if (other.tenant, other.user) != (me.tenant, me.user):
+            assert world.on(other).grants(user=other.user) == []
+            assert not world.on(other).revoke(other.user, "read:global")
+    assert world.on(me).revoke(me.user, "read:global")
+
+
 WRITES: dict[str, Callable[[World, Owner], None]] = {
+    "Holdfast.grant": _grant,
+    "Holdfast.revoke": _grant,
     "Holdfast.retry_jobs": _change_jobs(lambda hf, ids: hf.retry_jobs(ids)),
     "Holdfast.retry_jobs of a kind": _change_jobs(lambda hf, ids: hf.retry_jobs(ids, kind="watched")),
     "Holdfast.drop_jobs": _change_jobs(lambda hf, ids: hf.drop_jobs(ids)),
@@ -677,6 +714,7 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
 NEITHER = {
     **dict.fromkeys(("open", "close", "tenant", "agent", "config"), "the store as a whole"),
     **dict.fromkeys(("doctor", "backup", "stats"), "for whoever runs the store; the last counts and names nobody"),
+    "acting": "the same store through a gate: test_gate.py",
     **dict.fromkeys(("run_jobs", "start_worker"), "for whoever runs the store; each job has its own space"),
     "session": "finds or makes one's own: test_the_same_chat_is_another_session_for_everybody",
 }

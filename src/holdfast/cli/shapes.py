@@ -6,7 +6,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast import Context, Document, Forgotten, Hit, JobInfo, Message, Record, SessionInfo, Source, Summary
+    from holdfast import (
+        AuditEntry,
+        Context,
+        Document,
+        Forgotten,
+        Granted,
+        Hit,
+        JobInfo,
+        Message,
+        Record,
+        SessionInfo,
+        Source,
+        Summary,
+    )
     from holdfast.domain.session import Usage
     from holdfast.storage.base import Finding
 
@@ -211,3 +224,26 @@ def status(finding: Finding) -> str:
 
 def finding(given: Finding) -> Json:
     return {"check": given.check, "status": status(given), "detail": given.detail}
+
+
+def granted(given: Granted) -> Json:
+    return {"user": given.user, "grant": str(given.grant), "at": iso(given.at), "by": given.by}
+
+
+def audit_entry(given: AuditEntry) -> Json:
+    return {
+        "id": given.id,
+        "at": iso(given.at),
+        "last_at": iso(given.last_at),
+        "principal": given.principal,
+        "tenant": given.tenant,
+        "verb": given.verb,
+        "access": given.access,
+        "outcome": given.outcome.value,
+        "user": given.user,
+        "agent": given.agent,
+        "session": given.session,
+        "record": given.record,
+        "missing": given.missing,
+        "calls": given.calls,
+    }

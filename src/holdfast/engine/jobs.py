@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from holdfast.domain.job import JobInfo, JobQuery, JobState
 from holdfast.domain.text import checked_choice, optional_name, shown
 from holdfast.domain.values import MAX_PAGE, at_most, checked_flag, checked_number, checked_page, checked_progress
+from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.errors import InvalidInput
 from holdfast.storage.base import Progress
@@ -15,15 +16,18 @@ from holdfast.storage.base import Progress
 class Jobs(Face):
     """The verbs on background work."""
 
+    @verb("run_jobs")
     def run_jobs(self, until_idle: bool = True, progress: Progress | None = None) -> int:
         """Do background work that is due now, such as missing vectors. Answers how many jobs were begun."""
         report = checked_progress(progress)
         return self._runtime.worker.run(until_idle=checked_flag(until_idle, "until_idle"), progress=report)
 
+    @verb("start_worker")
     def start_worker(self) -> None:
         """Do background work in a thread from now on, until the store is closed."""
         self._runtime.worker.start(stay=True)
 
+    @verb("jobs")
     def jobs(
         self, state: str | None = None, kind: str | None = None, limit: int = 50, offset: int = 0
     ) -> list[JobInfo]:
@@ -37,6 +41,7 @@ class Jobs(Face):
         now = self._now()
         return self._read(lambda tx: tx.jobs.find(self._scope(), query, now))
 
+    @verb("retry_jobs")
     def retry_jobs(self, ids: Iterable[int] | None = None, kind: str | None = None) -> int:
         """Let jobs that were laid aside be tried anew: these, those of a kind, or all. Answers how many."""
         chosen, name, now = None if ids is None else _ids(ids), optional_name(kind, "kind"), self._now()
@@ -45,6 +50,7 @@ class Jobs(Face):
             self._runtime.wake_worker()
         return count
 
+    @verb("drop_jobs")
     def drop_jobs(self, ids: Iterable[int]) -> int:
         """Remove jobs that were laid aside; any other is left alone. Answers how many."""
         chosen = _ids(ids)

@@ -6,10 +6,13 @@ Every method takes whose memory it touches as its first argument. There is no ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from holdfast.domain.access import Grant, Granted
+from holdfast.domain.audit import AuditEntry, AuditQuery
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, Vector
 from holdfast.domain.document import Document
 from holdfast.domain.graph import Link, Node, Seen, Told
@@ -310,6 +313,33 @@ class Imports(Protocol):
     def note(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None: ...
 
 
+class Grants(Protocol):
+    """What users may beyond their own memory."""
+
+    def put(self, scope: Scope, granted: Granted) -> bool:
+        """False when the user has it already."""
+
+    def remove(self, scope: Scope, grant: Grant) -> bool: ...
+    def of(self, scope: Scope) -> tuple[Grant, ...]: ...
+    def find(self, scope: Scope) -> list[Granted]:
+        """A user's, or all of a tenant."""
+
+    def erase(self, scope: Scope, instead: str) -> int:
+        """Take away what the user has, and what others have on the user. ``instead`` stands where the user gave."""
+
+
+class Audit(Protocol):
+    def add(self, scope: Scope, entries: Sequence[AuditEntry]) -> None: ...
+    def find(self, scope: Scope, query: AuditQuery) -> list[AuditEntry]:
+        """A tenant's, the newest first."""
+
+    def erase(self, scope: Scope, instead: str) -> int:
+        """Put another name in the user's place everywhere, and nothing in that of sessions and records."""
+
+    def trim(self, scope: Scope, before: datetime) -> int:
+        """Remove what is older. Answers how many."""
+
+
 class Tx(Protocol):
     @property
     def sessions(self) -> Sessions: ...
@@ -335,6 +365,10 @@ class Tx(Protocol):
     def documents(self) -> Documents: ...
     @property
     def imports(self) -> Imports: ...
+    @property
+    def grants(self) -> Grants: ...
+    @property
+    def audit(self) -> Audit: ...
 
 
 Work = Callable[[Tx], T]
@@ -350,6 +384,12 @@ class Store(Protocol):
 
     def read(self, work: Work[T]) -> T:
         """Run the work on one consistent view of the store."""
+
+    def beside(self, work: Work[None]) -> AbstractContextManager[Callable[[], bool]]:
+        """What this thread writes next is preceded by this work, in the same transaction.
+
+        Inside the block; the function it gives tells whether that has happened.
+        """
 
     def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
         """Of the first of these kinds that has any due, the job that has waited longest; nobody else gets it meanwhile.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -49,6 +50,9 @@ class Forgetful:
 
     def read(self, work: Work[T]) -> T:
         return self._store.read(work) if self._held is None else self.write(work)
+
+    def beside(self, work: Work[None]) -> AbstractContextManager[Callable[[], bool]]:
+        return self._store.beside(work)
 
     def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
         return None

@@ -639,3 +639,51 @@ SELECT DISTINCT tenant FROM spaces ORDER BY tenant
 SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages), (SELECT count(*) FROM records),
     (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), (SELECT count(*) FROM vectors),
     (SELECT count(*) FROM spaces WHERE level = 'user')
+
+-- name: grants.put
+INSERT INTO grants (tenant, user_id, name, granted_at, granted_by)
+VALUES (:tenant, :user, :name, :granted_at, :granted_by)
+ON CONFLICT (tenant, user_id, name) DO NOTHING
+
+-- name: grants.remove
+DELETE FROM grants WHERE tenant = :tenant AND user_id = :user AND name = :name
+
+-- name: grants.of
+SELECT name FROM grants WHERE tenant = :tenant AND user_id = :user
+
+-- name: grants.list
+SELECT user_id, name, granted_at, granted_by FROM grants WHERE tenant = :tenant AND {where} ORDER BY user_id, name
+
+-- name: grants.erase
+DELETE FROM grants WHERE tenant = :tenant AND (user_id = :user OR name IN (:reading, :writing))
+
+-- name: grants.disown
+UPDATE grants SET granted_by = :instead WHERE tenant = :tenant AND granted_by = :user
+
+-- name: audit.add
+INSERT INTO audit
+    (id, tenant, at, last_at, principal, verb, access, outcome, user_id, agent, session_id, record_id, missing, calls)
+VALUES
+    (:id, :tenant, :at, :last_at, :principal, :verb, :access, :outcome, :user, :agent, :session, :record, :missing,
+     :calls)
+
+-- name: audit.find
+SELECT id, at, last_at, principal, tenant, verb, access, outcome, user_id, agent, session_id, record_id, missing, calls
+FROM audit WHERE tenant = :tenant AND {where} ORDER BY at DESC, id DESC LIMIT :limit OFFSET :offset
+
+-- name: audit.erase_target
+UPDATE audit SET user_id = :instead, session_id = NULL, record_id = NULL, missing = NULL
+WHERE tenant = :tenant AND user_id = :user
+
+-- name: audit.erase_sessions
+UPDATE audit SET session_id = NULL, missing = NULL
+WHERE tenant = :tenant AND session_id IN (SELECT id FROM sessions WHERE tenant = :tenant AND user_id = :user)
+
+-- name: audit.erase_principal
+UPDATE audit SET principal = :instead WHERE tenant = :tenant AND principal = :user
+
+-- name: audit.erase_grants
+UPDATE audit SET missing = NULL WHERE tenant = :tenant AND missing IN (:reading, :writing)
+
+-- name: audit.trim
+DELETE FROM audit WHERE tenant = :tenant AND last_at < :before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
@@ -33,10 +34,30 @@ class SqlStore:
         self._connection = connection
         self._writer = Writer(connection, group_size)
         self._readers = readers
+        self._waiting = threading.local()  # what a thread's next write has to bring along
 
     def write(self, work: Callable[[SqlTx], T]) -> T:
         self._refuse_fork()
-        return self._writer.write(work)
+        first: Callable[[SqlTx], None] | None = getattr(self._waiting, "work", None)
+        if first is None:
+            return self._writer.write(work)
+
+        def both(tx: SqlTx) -> T:
+            first(tx)
+            return work(tx)
+
+        done = self._writer.write(both)
+        self._waiting.work = None
+        return done
+
+    @contextmanager
+    def beside(self, work: Callable[[SqlTx], None]) -> Iterator[Callable[[], bool]]:
+        before = getattr(self._waiting, "work", None)
+        self._waiting.work = work
+        try:
+            yield lambda: getattr(self._waiting, "work", None) is not work
+        finally:
+            self._waiting.work = before
 
     def read(self, work: Callable[[SqlTx], T]) -> T:
         self._refuse_fork()

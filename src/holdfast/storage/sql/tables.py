@@ -65,4 +65,10 @@ TABLES = (
     ),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
     _table("properties", "name", "value"),
+    _table("grants", "tenant user_id name", "granted_at granted_by"),
+    _table(
+        "audit",
+        "id",
+        "tenant at last_at principal verb access outcome user_id agent session_id record_id missing calls",
+    ),
 )

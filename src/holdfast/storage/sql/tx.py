@@ -10,6 +10,7 @@ from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.jobs import SqlJobs
 from holdfast.storage.sql.records import SqlImports, SqlRecords
 from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
+from holdfast.storage.sql.trust import SqlAudit, SqlGrants
 
 
 class SqlTx:
@@ -28,3 +29,5 @@ class SqlTx:
         self.jobs = SqlJobs(db)
         self.documents = SqlDocuments(db, self.chunks)
         self.imports = SqlImports(db)
+        self.grants = SqlGrants(db)
+        self.audit = SqlAudit(db)
