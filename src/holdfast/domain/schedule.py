@@ -64,7 +64,10 @@ class Schedule:
     session: str | None = None
     next_run_at: datetime | None = None
     due_at: datetime | None = None
-    last_due_at: datetime | None = None  # the last firing that is over: none up to it comes again
+    last_due_at: datetime | None = None  # the latest firing that is over: none up to it comes again
+    # But for those between these two, which were passed over: they come, should the clock be put back before them.
+    skipped_from: datetime | None = None
+    skipped_to: datetime | None = None
     last_run_at: datetime | None = None
     last_status: RunStatus | None = None
     attempts: int = 0

@@ -147,6 +147,10 @@ class Schedules:
         given = {name: value for name, value in changes.items() if value is not None}
         runs = _checked_runs(max_runs)
         zone = None if timezone is None else _checked_zone(timezone)
+        if cadence is not None or zone is not None:
+            was = self.get(id, user=user)
+            timed = parsed(cadence or was.cadence, zone or was.timezone, self._runtime.clock())
+            decide.refuse_haste(timed, self._runtime.clock(), self._rules)
         anew = not (cadence is None and zone is None and max_runs is None and ends_at is None)
 
         def change(was: Schedule, now: datetime) -> Schedule:
@@ -168,8 +172,7 @@ class Schedules:
         """With its next firing worked out anew."""
         if again:
             found = parsed(edited.cadence, edited.timezone, now)
-            decide.refuse_haste(found, now, self._rules)
-            edited = replace(edited, cadence=found.text, anchor_at=now)
+            edited = replace(edited, cadence=found.text, anchor_at=now, skipped_from=None, skipped_to=None)
             if isinstance(found, Once) and found.at <= now:
                 raise InvalidInput(f"{found.text!r} lies in the past; give a time to come")
         on = decide.begun(edited, now)

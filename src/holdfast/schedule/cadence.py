@@ -88,8 +88,8 @@ class Cron:
     hourly: bool  # every hour of the day: the time that passes counts, not what clocks show
 
     def after(self, moment: datetime) -> datetime | None:
-        local = moment.astimezone(self.zone)
         try:
+            local = moment.astimezone(self.zone)
             return self._by_time(local) if self.hourly else self._by_clock(local.replace(tzinfo=None), moment)
         except (OverflowError, ValueError):  # past the year 9999
             return None

@@ -17,7 +17,9 @@ class Settled(NamedTuple):
     """The schedule after a run, and how many further firings that run stands for."""
 
     schedule: Schedule
-    missed: int
+    started_at: datetime
+    ended_at: datetime
+    missed: int = 0
 
 
 class Said(NamedTuple):
@@ -64,12 +66,20 @@ def begun(schedule: Schedule, now: datetime) -> Schedule:
 def _first(schedule: Schedule, cadence: Cadence, now: datetime) -> datetime | None:
     if isinstance(cadence, Once) and schedule.last_due_at is None and schedule.created_at < cadence.at:
         return cadence.at  # its time may have passed while it was paused: late is better than never
-    return cadence.after(_reached(schedule, now))
+    return next_firing(schedule, cadence, now)
 
 
-def _reached(schedule: Schedule, now: datetime) -> datetime:
-    """Nothing up to here fires again, whatever the clock says now."""
-    return now if schedule.last_due_at is None else max(now, schedule.last_due_at)
+def next_firing(schedule: Schedule, cadence: Cadence, after: datetime) -> datetime | None:
+    """The first one later than this that has not come about yet, whatever the clock said when others did."""
+    found, last = cadence.after(after), schedule.last_due_at
+    if found is None or last is None or found > last:
+        return found
+    begin, end = schedule.skipped_from, schedule.skipped_to
+    if begin is not None and end is not None:
+        found = cadence.after(max(after, begin))
+        if found is not None and found < end:
+            return found
+    return cadence.after(max(after, last))
 
 
 def _over(schedule: Schedule, due: datetime | None) -> str:
@@ -86,38 +96,61 @@ def after_run(was: Schedule, status: RunStatus, started: datetime, ended: dateti
     """The schedule once its firing has run: over, to be tried again, or at its end."""
     assert was.due_at is not None
     ok, failures = status is RunStatus.OK, 0 if status is RunStatus.OK else was.failures + 1
-    cadence, reached = cadence_of(was), max(_reached(was, ended), was.due_at)
-    following = cadence.after(reached)
-    ran = replace(was, failures=failures, last_run_at=started, last_status=status, updated_at=ended, settled_at=ended)
+    cadence, over = cadence_of(was), _with_firing_over(was)
+    reached = max(ended, was.due_at)
+    following = next_firing(over, cadence, reached)
     too_often = failures >= rules.disable_after
     again = ended + wait_after(was.attempts, rules)
+    ran: dict[str, Any] = {"failures": failures, "last_run_at": started, "last_status": status}
+    ran |= {"updated_at": ended, "settled_at": ended}
     if not ok and not too_often and was.attempts < rules.attempts and (following is None or again < following):
-        return Settled(replace(ran, next_run_at=again), 0)
-    over = replace(ran, attempts=0, run_count=was.run_count + 1)
-    missed = count_between(cadence, was.due_at, reached)
+        return Settled(replace(was, next_run_at=again, **ran), started, ended)
+    missed = _passed_over(was, cadence, reached)
+    over = replace(over, attempts=0, run_count=was.run_count + 1, **ran)
+    if missed:
+        over = _with_gap(was, over, following)
+    on = _going_on(over, following, ok=ok, too_often=too_often)
+    if on.state is ScheduleState.FAILED and isinstance(cadence, Once):
+        on = replace(on, last_due_at=was.last_due_at)  # it may be begun anew, so its time is not taken for done
+    return Settled(on, started, ended, missed)
+
+
+def _with_firing_over(was: Schedule) -> Schedule:
+    assert was.due_at is not None
+    return replace(was, last_due_at=was.due_at if was.last_due_at is None else max(was.last_due_at, was.due_at))
+
+
+def _is_late(was: Schedule) -> bool:
+    """Whether the firing at hand is one that was passed over before."""
+    return was.last_due_at is not None and was.due_at is not None and was.due_at < was.last_due_at
+
+
+def _passed_over(was: Schedule, cadence: Cadence, reached: datetime) -> int:
+    assert was.due_at is not None
+    if _is_late(was) and was.skipped_to is not None:
+        reached = min(reached, was.skipped_to - timedelta(microseconds=1))
+    return count_between(cadence, was.due_at, reached)
+
+
+def _with_gap(was: Schedule, over: Schedule, following: datetime | None) -> Schedule:
+    """Only the last gap is remembered: what was passed over before it has been counted as missed, and is past."""
+    if _is_late(was):
+        return replace(over, skipped_from=was.due_at)
+    return replace(over, skipped_from=was.due_at, skipped_to=following)
+
+
+def _going_on(over: Schedule, following: datetime | None, *, ok: bool, too_often: bool) -> Schedule:
     if _over(over, following):
         state = ScheduleState.COMPLETED if ok else ScheduleState.FAILED
-        # One that failed may be begun anew, so its time is not taken for done.
-        done = was.due_at if ok or not isinstance(cadence, Once) else was.last_due_at
-        return Settled(replace(over, state=state, due_at=None, next_run_at=None, last_due_at=done), missed)
-    over = replace(over, last_due_at=was.due_at)
+        return replace(over, state=state, due_at=None, next_run_at=None)
     if too_often:
-        return Settled(replace(over, state=ScheduleState.DISABLED, due_at=None, next_run_at=None), missed)
-    return Settled(replace(over, due_at=following, next_run_at=following), missed)
+        return replace(over, state=ScheduleState.DISABLED, due_at=None, next_run_at=None)
+    return replace(over, due_at=following, next_run_at=following)
 
 
 def wait_after(attempts: int, rules: Rules) -> timedelta:
     """Twice as long each time."""
     return timedelta(seconds=min(rules.first_wait_s * 2 ** min(max(0, attempts - 1), 32), rules.longest_wait_s))
-
-
-def skipped(schedule: Schedule, now: datetime) -> Schedule:
-    """The firing at hand is over already: on to the next."""
-    if schedule.due_at is None:
-        return replace(schedule, attempts=0)
-    following = cadence_of(schedule).after(max(_reached(schedule, now), schedule.due_at))
-    on = replace(schedule, attempts=0, last_due_at=schedule.due_at, due_at=following, next_run_at=following)
-    return replace(on, settled_at=now, state=ScheduleState.COMPLETED if following is None else schedule.state)
 
 
 _TIMING = ("state", "cadence", "timezone", "due_at", "max_runs", "ends_at")
@@ -130,13 +163,11 @@ def joined(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:
         told: dict[str, Any] = {name: getattr(now, name) for name in _TOLD}
         return replace(settled, **told)
     # Paused, edited or resumed while it ran: what was set stands, what the run counted is added.
-    done = settled.last_due_at
-    later = done is not None and (now.due_at is None or done < now.due_at)
     return replace(
         now,
         last_run_at=settled.last_run_at,
         last_status=settled.last_status,
-        last_due_at=done if later else now.last_due_at,
+        last_due_at=max(filter(None, (now.last_due_at, settled.last_due_at)), default=None),
         run_count=max(now.run_count, settled.run_count),
         attempts=0,
         settled_at=settled.settled_at,
@@ -144,19 +175,10 @@ def joined(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:
 
 
 def mended(schedule: Schedule, now: datetime) -> Schedule:
-    """Its next firing was worked out by a clock far ahead of this one: it is worked out anew.
-
-    Firings that are still to come may have come about already. The runs tell: each is looked up before it is run.
-    """
-    last = schedule.last_due_at
-    right = replace(
-        schedule,
-        anchor_at=min(schedule.anchor_at, now),
-        last_due_at=last if last is None else min(last, now),
-        settled_at=now,
-    )
+    """Its next firing was worked out by a clock far ahead of this one: it is worked out anew. What fired, has fired."""
+    right = replace(schedule, anchor_at=min(schedule.anchor_at, now), settled_at=now)
     cadence = cadence_of(right)
-    due = right.due_at if isinstance(cadence, Once) else cadence.after(now)
+    due = right.due_at if isinstance(cadence, Once) else next_firing(right, cadence, now)
     if due is None or (right.due_at is not None and due >= right.due_at):
         return replace(right, next_run_at=right.due_at)
     return replace(right, due_at=due, next_run_at=due, attempts=0)

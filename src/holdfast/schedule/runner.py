@@ -122,28 +122,7 @@ class Runner:
             log.warning("the schedule %s cannot be run here: %s", held.schedule.id, error)
             self._store.put_back_schedule(held, self._clock() + self._lease)
             return True
-        if self._skipped(held):
-            log.warning("a firing of %s is over already; the clock was put back", held.schedule.id)
-        else:
-            self._do(held, hands)
-        return True
-
-    def _skipped(self, held: Held) -> bool:
-        """Whether a clock that was ahead has brought this firing about already: then it goes on to the next."""
-        schedule = held.schedule
-        scope, due = schedule.scope, schedule.due_at
-        assert due is not None
-        if not self._store.read(lambda tx: tx.schedules.has_fired(scope, schedule.id, due)):
-            return False
-
-        def skip(tx: Tx) -> None:
-            current = tx.schedules.hold(scope, held)
-            tx.schedules.release(scope, held, decide.skipped(current, self._clock()))
-
-        try:
-            self._store.write(skip)
-        except LeaseLost as error:
-            log.warning("%s", error)
+        self._do(held, hands)
         return True
 
     def _do(self, held: Held, hands: Hands) -> None:
@@ -153,8 +132,10 @@ class Runner:
             ended = _Ended(RunStatus.FAILED, Outcome(turns=0), f"its runner ended before it did, {tries} times")
         else:
             ended = self._called(held, hands, started)
+        now = max(self._clock(), started)
+        settled = decide.after_run(held.schedule, ended.status, started, now, self._rules)
         try:
-            self._store.write(lambda tx: self._finish(tx, held, ended, started))
+            self._store.write(lambda tx: self._finish(tx, held, ended, settled))
         except LeaseLost as error:
             log.warning("%s", error)
             return
@@ -206,23 +187,21 @@ class Runner:
             done.set()
             thread.join()
 
-    def _finish(self, tx: Tx, held: Held, ended: _Ended, started: datetime) -> None:
+    def _finish(self, tx: Tx, held: Held, ended: _Ended, settled: decide.Settled) -> None:
         """The run, its history, and the schedule as it goes on."""
-        was, rules, now = held.schedule, self._rules, max(self._clock(), started)
+        was, rules = held.schedule, self._rules
         assert was.due_at is not None
-        current = tx.schedules.hold(was.scope, held)
-        settled, missed = decide.after_run(was, ended.status, started, now, rules)
-        after = decide.joined(was, current, settled)
+        after = decide.joined(was, tx.schedules.hold(was.scope, held), settled.schedule)
         said = decide.said_by(ended.outcome.text)
         run = Run(
             id=self._new_id(),
             schedule_id=was.id,
             due_at=was.due_at,
-            started_at=started,
-            ended_at=now,
+            started_at=settled.started_at,
+            ended_at=settled.ended_at,
             status=ended.status,
             attempt=was.attempts,
-            missed=missed,
+            missed=settled.missed,
             summary=cut_text(said.text, rules.summary_characters),
             turns=ended.outcome.turns,
             cost=ended.outcome.cost,

@@ -350,12 +350,6 @@ class Schedules(Protocol):
         ``keep``: how many runs of it, and how many of the user's schedules that have ended.
         """
 
-    def release(self, scope: Scope, held: Held, schedule: Schedule) -> None:
-        """The same without a run."""
-
-    def has_fired(self, scope: Scope, schedule_id: str, due_at: datetime) -> bool:
-        """Whether a run of this firing went well, as far as runs are kept."""
-
     def free(self, scope: Scope, schedule_id: str, now: datetime) -> None:
         """End a lease that a clock far ahead of this one has given."""
 

@@ -625,7 +625,7 @@ SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages), (SELECT
 SELECT s.id, s.tenant, s.user_id, s.agent, s.goal, s.cadence, s.timezone, s.state, s.notify, s.channel, s.chat, s.thread,
     s.session_id, s.next_run_at, s.due_at, s.last_due_at, s.last_run_at, s.last_status, s.attempts, s.failures,
     s.run_count, s.max_runs, s.ends_at, s.anchor_at, s.settled_at, s.leased_until, s.metadata, s.created_at,
-    s.updated_at, s.token
+    s.updated_at, s.token, s.skipped_from, s.skipped_to
 FROM schedules s WHERE {where} {order}
 
 -- name: schedules.count
@@ -633,16 +633,17 @@ SELECT count(*) FROM schedules s WHERE {where}
 
 -- name: schedules.insert
 INSERT INTO schedules (id, tenant, user_id, agent, goal, goal_folded, cadence, timezone, state, notify, channel, chat,
-    thread, session_id, next_run_at, due_at, last_due_at, last_run_at, last_status, attempts, failures, run_count,
-    max_runs, ends_at, anchor_at, settled_at, metadata, created_at, updated_at)
+    thread, session_id, next_run_at, due_at, last_due_at, skipped_from, skipped_to, last_run_at, last_status, attempts,
+    failures, run_count, max_runs, ends_at, anchor_at, settled_at, metadata, created_at, updated_at)
 VALUES (:id, :tenant, :user, :agent, :goal, :goal_folded, :cadence, :timezone, :state, :notify, :channel, :chat,
-    :thread, :session_id, :next_run_at, :due_at, :last_due_at, :last_run_at, :last_status, :attempts, :failures,
-    :run_count, :max_runs, :ends_at, :anchor_at, :settled_at, :metadata, :created_at, :updated_at)
+    :thread, :session_id, :next_run_at, :due_at, :last_due_at, :skipped_from, :skipped_to, :last_run_at,
+    :last_status, :attempts, :failures, :run_count, :max_runs, :ends_at, :anchor_at, :settled_at, :metadata, :created_at, :updated_at)
 
 -- name: schedules.update
 UPDATE schedules SET agent = :agent, goal = :goal, goal_folded = :goal_folded, cadence = :cadence,
     timezone = :timezone, state = :state, notify = :notify, channel = :channel, chat = :chat, thread = :thread,
     session_id = :session_id, next_run_at = :next_run_at, due_at = :due_at, last_due_at = :last_due_at,
+    skipped_from = :skipped_from, skipped_to = :skipped_to,
     last_run_at = :last_run_at, last_status = :last_status, attempts = :attempts, failures = :failures,
     run_count = :run_count, max_runs = :max_runs, ends_at = :ends_at, anchor_at = :anchor_at,
     settled_at = :settled_at, metadata = :metadata, updated_at = :updated_at

@@ -33,6 +33,7 @@ from holdfast.storage.sql.rows import micros, moment, to_json
 _NANO = 1_000_000_000
 # What clocks may differ by. What was settled further ahead was settled by a clock that was wrong.
 _CLOCKS_DIFFER = timedelta(hours=1)
+_LEASE, _TOKEN = 25, 29  # the columns of schedules.select that only leases are made of
 _DUE = "s.state = 'active' AND s.next_run_at <= :now AND s.leased_until <= :now"
 _FIRST = "ORDER BY s.next_run_at, s.id"
 
@@ -103,30 +104,23 @@ class SqlSchedules:
             where="s.id = :id AND s.tenant = :tenant",
             order=self._db.for_update,
         )
-        if row is None or row[29] != held.token or not row[25]:
-            raise LeaseLost(f"the firing of {held.schedule.id} took longer than its lease, and somebody else has it")
+        if row is None or row[_TOKEN] != held.token or not row[_LEASE]:
+            raise LeaseLost(
+                f"the firing of {held.schedule.id} took longer than its lease and is somebody else's, or it is gone"
+            )
         return _schedule(row)
 
     def finish(
         self, scope: Scope, held: Held, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
     ) -> None:
-        self.release(scope, held, schedule)
+        self.replace(scope, schedule)
+        self._db.run("schedules.release", _leased(held))
         notice = {"notice": int(run.to_notify), "notice_until": 0}
         self._db.run("schedules.insert_run", {**_run_params(run), "output": output, **notice})
         runs, ended = keep
         self._db.run("schedules.trim_runs", {"schedule_id": schedule.id, "keep": runs})
         if schedule.state not in LIVE:
             self._trim_ended(schedule.scope, ended)
-
-    def release(self, scope: Scope, held: Held, schedule: Schedule) -> None:
-        self.replace(scope, schedule)
-        self._db.run("schedules.release", _leased(held))
-
-    def has_fired(self, scope: Scope, schedule_id: str, due_at: datetime) -> bool:
-        where, params = _in_scope(scope)
-        where += " AND r.schedule_id = :id AND r.due_at = :due_at AND r.status = 'ok'"
-        params |= {"id": schedule_id, "due_at": to_micros(due_at)}
-        return self._db.one("schedules.runs", params, where=where) is not None
 
     def _trim_ended(self, scope: Scope, keep: int) -> None:
         params = {"tenant": scope.tenant, "user": scope.user, "keep": keep}
@@ -165,7 +159,7 @@ def take(db: Db, now: datetime, until: datetime) -> Held | None:
         return None
     db.run("schedules.lease", {"id": row[0], "until": to_micros(until)})
     found = _schedule(row)
-    return Held(replace(found, attempts=found.attempts + 1, running_until=until), row[29] + 1, until)
+    return Held(replace(found, attempts=found.attempts + 1, running_until=until), row[_TOKEN] + 1, until)
 
 
 def renew(db: Db, held: Held, until: datetime) -> bool:
@@ -250,6 +244,8 @@ def _params(schedule: Schedule) -> dict[str, Any]:
         "next_run_at": micros(schedule.next_run_at),
         "due_at": micros(schedule.due_at),
         "last_due_at": micros(schedule.last_due_at),
+        "skipped_from": micros(schedule.skipped_from),
+        "skipped_to": micros(schedule.skipped_to),
         "last_run_at": micros(schedule.last_run_at),
         "last_status": None if schedule.last_status is None else schedule.last_status.value,
         "attempts": schedule.attempts,
@@ -292,10 +288,12 @@ def _schedule(row: Row) -> Schedule:
         ends_at=moment(row[22]),
         anchor_at=from_micros(row[23]),
         settled_at=moment(row[24]),
-        running_until=from_micros(row[25]) if row[25] else None,
+        running_until=from_micros(row[_LEASE]) if row[_LEASE] else None,
         metadata=json.loads(row[26]),
         created_at=from_micros(row[27]),
         updated_at=from_micros(row[28]),
+        skipped_from=moment(row[30]),
+        skipped_to=moment(row[31]),
     )
 
 

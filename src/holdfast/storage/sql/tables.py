@@ -67,8 +67,8 @@ TABLES = (
         "schedules",
         "id",
         "tenant user_id agent goal goal_folded cadence timezone state notify channel chat thread session_id next_run_at"
-        " due_at last_due_at last_run_at last_status attempts failures run_count max_runs ends_at anchor_at settled_at"
-        " leased_until token metadata created_at updated_at",
+        " due_at last_due_at skipped_from skipped_to last_run_at last_status attempts failures run_count max_runs"
+        " ends_at anchor_at settled_at leased_until token metadata created_at updated_at",
     ),
     _table(
         "schedule_runs",

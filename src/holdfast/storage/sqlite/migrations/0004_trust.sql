@@ -22,6 +22,8 @@ CREATE TABLE schedules (
     next_run_at BIGINT,
     due_at BIGINT,
     last_due_at BIGINT,
+    skipped_from BIGINT,
+    skipped_to BIGINT,
     last_run_at BIGINT,
     last_status TEXT,
     attempts BIGINT NOT NULL DEFAULT 0,
