@@ -107,8 +107,7 @@ def after_run(was: Schedule, status: RunStatus, started: datetime, ended: dateti
         return Settled(replace(was, next_run_at=again, **ran), started, ended)
     missed = _passed_over(was, cadence, reached)
     over = replace(over, attempts=0, run_count=was.run_count + 1, **ran)
-    if missed:
-        over = _with_gap(was, over, following)
+    over = _with_gap(was, over, following if missed else None)
     on = _going_on(over, following, ok=ok, too_often=too_often)
     if on.state is ScheduleState.FAILED and isinstance(cadence, Once):
         on = replace(on, last_due_at=was.last_due_at)  # it may be begun anew, so its time is not taken for done
@@ -135,8 +134,8 @@ def _passed_over(was: Schedule, cadence: Cadence, reached: datetime) -> int:
 def _with_gap(was: Schedule, over: Schedule, following: datetime | None) -> Schedule:
     """Only the last gap is remembered: what was passed over before it has been counted as missed, and is past."""
     if _is_late(was):
-        return replace(over, skipped_from=was.due_at)
-    return replace(over, skipped_from=was.due_at, skipped_to=following)
+        return replace(over, skipped_from=max(filter(None, (was.skipped_from, was.due_at))))
+    return over if following is None else replace(over, skipped_from=was.due_at, skipped_to=following)
 
 
 def _going_on(over: Schedule, following: datetime | None, *, ok: bool, too_often: bool) -> Schedule:
@@ -162,8 +161,8 @@ def joined(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:
     if all(getattr(was, name) == getattr(now, name) for name in _TIMING):
         told: dict[str, Any] = {name: getattr(now, name) for name in _TOLD}
         return replace(settled, **told)
-    # Paused, edited or resumed while it ran: what was set stands, what the run counted is added.
-    return replace(
+    # Paused, edited, resumed or mended while it ran: what was set stands, what the run counted is added.
+    merged = replace(
         now,
         last_run_at=settled.last_run_at,
         last_status=settled.last_status,
@@ -172,13 +171,27 @@ def joined(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:
         attempts=0,
         settled_at=settled.settled_at,
     )
+    return _without(merged, was.due_at) if settled.due_at != was.due_at else merged
+
+
+def _without(merged: Schedule, done: datetime | None) -> Schedule:
+    """A firing that is over does not come again because somebody else had worked it out, too."""
+    assert done is not None
+    begin, end = merged.skipped_from, merged.skipped_to
+    if begin is not None and end is not None and begin < done < end:
+        merged = replace(merged, skipped_from=done)
+    if merged.due_at != done or merged.settled_at is None:
+        return merged
+    due = next_firing(merged, cadence_of(merged), max(done, merged.settled_at))
+    return _going_on(merged, due, ok=merged.last_status is RunStatus.OK, too_often=False)
 
 
 def mended(schedule: Schedule, now: datetime) -> Schedule:
     """Its next firing was worked out by a clock far ahead of this one: it is worked out anew. What fired, has fired."""
-    right = replace(schedule, anchor_at=min(schedule.anchor_at, now), settled_at=now)
+    right = replace(schedule, settled_at=now)
     cadence = cadence_of(right)
-    due = right.due_at if isinstance(cadence, Once) else next_firing(right, cadence, now)
+    # This clock may be the one that is wrong: it brings nothing about that was before the schedule.
+    due = right.due_at if isinstance(cadence, Once) else next_firing(right, cadence, max(now, right.anchor_at))
     if due is None or (right.due_at is not None and due >= right.due_at):
         return replace(right, next_run_at=right.due_at)
     return replace(right, due_at=due, next_run_at=due, attempts=0)

@@ -105,9 +105,7 @@ class SqlSchedules:
             order=self._db.for_update,
         )
         if row is None or row[_TOKEN] != held.token or not row[_LEASE]:
-            raise LeaseLost(
-                f"the firing of {held.schedule.id} took longer than its lease and is somebody else's, or it is gone"
-            )
+            raise LeaseLost(f"the firing of {held.schedule.id} is somebody else's by now, or the schedule is gone")
         return _schedule(row)
 
     def finish(
