@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,11 +15,11 @@ from holdfast import Config, Firing, Holdfast
 from holdfast.config import Embedding, Schedules
 from holdfast.domain.schedule import RunStatus, Schedule, ScheduleState
 from holdfast.schedule import decide
+from holdfast.schedule.runner import Hands, Runner
 from tests.conftest import FakeClock
 
 START = datetime(2026, 10, 24, 12, tzinfo=UTC)  # the night after it, clocks are put back in Lisbon
 CADENCES = ("cron: 0 * * * *", "cron: 30 1 * * *", "every: 40m", "cron: 15,45 0-5 * * *", "once: 2026-10-25T01:30")
-RULES = Schedules()
 
 
 def nominal(schedule: Schedule, until: datetime) -> list[datetime]:
@@ -29,43 +30,64 @@ def nominal(schedule: Schedule, until: datetime) -> list[datetime]:
     return found
 
 
-minutes = st.integers(-3 * 24 * 60, 5 * 24 * 60)
+# A look at the clock, which shows that many minutes since the beginning; what becomes of the firing that is taken then;
+# and what others do while it runs.
+minutes = st.one_of(st.integers(-3 * 24 * 60, 5 * 24 * 60), st.sampled_from((-300, 5, 65, 130, 190, 400, 650, 3000)))
+Look = tuple[int, str, list[Any]]
+looks: st.SearchStrategy[Look] = st.recursive(
+    st.tuples(minutes, st.sampled_from(("run", "run", "die")), st.just([])),
+    lambda inner: st.tuples(minutes, st.just("run"), st.lists(inner, max_size=3)),
+    max_leaves=4,
+)
 
 
-@settings(max_examples=150)
-@given(st.sampled_from(CADENCES), st.lists(minutes, min_size=1, max_size=30), st.booleans())
-def test_whatever_the_clock_does_each_firing_comes_about_once_at_most(
-    cadence: str, looks: list[int], mends_late: bool
-) -> None:
+class World:
+    """Runners that share a store; each look is another one's."""
+
+    def __init__(self, hf: Holdfast, clock: FakeClock) -> None:
+        self.hf, self.clock = hf, clock
+
+    def look(self, look: Look) -> None:
+        offset, end, meanwhile = look
+        self.clock.now = START + timedelta(minutes=offset)
+        runtime = self.hf._runtime
+        if end == "die":
+            runtime.store.take_schedule(self.clock.now, timedelta(minutes=5))
+            return
+
+        def callback(firing: Firing) -> str:
+            for other in meanwhile:
+                self.look(other)
+            return firing.key
+
+        runner = Runner(runtime.store, self.clock, RULES, runtime.new_id)
+        runner.run(Hands(callback, None, lambda schedule: None), until_idle=False)
+
+
+RULES = Schedules(history=1000, attempts=1000)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(CADENCES), st.lists(looks, min_size=1, max_size=20))
+def test_whatever_clocks_and_runners_do_each_firing_comes_about_once_at_most(cadence: str, row: list[Look]) -> None:
     clock = FakeClock(START)
-    config = Config(embedding=Embedding(model="none"), schedules=Schedules(history=1000))
-    fired: list[tuple[datetime, int]] = []
-
-    def callback(firing: Firing) -> str:
-        fired.append((firing.due_at, firing.missed))
-        return "done"
-
+    config = Config(embedding=Embedding(model="none"), schedules=RULES)
     with Holdfast.open(":memory:", clock=clock, config=config) as hf:
         made = hf.schedules.create("alice", "x", cadence, "Europe/Lisbon")
-        for look in looks:
-            clock.now = START + timedelta(minutes=look)
-            if not mends_late:
-                hf._runtime.runner._mend_at = 0.0  # as another runner would, whose clock was like this all along
-            hf.run_schedules(callback)
+        for look in row:
+            World(hf, clock).look(look)
         runs = hf.schedules.runs(made.id, limit=1000)
-    times = Counter(due for due, _ in fired)
-    assert set(times.values()) <= {1}
-    latest = START + timedelta(minutes=max(looks))
-    meant = nominal(made, latest)
+    times = Counter(run.due_at for run in runs)
+    assert set(times.values()) <= {1}, "twice"
+    meant = nominal(made, START + timedelta(days=8))
     assert set(times) <= set(meant)
     counted: set[int] = set()
     for run in runs:
         at = bisect_left(meant, run.due_at)
         counted |= set(range(at + 1, at + 1 + run.missed))
-    reached = max(times, default=None)
-    for at, due in enumerate(meant):
-        if due not in times and reached is not None and due < reached:
-            assert at in counted, f"{due} is lost"
+    reached = max(times, default=START)
+    lost = [due for at, due in enumerate(meant) if due not in times and due < reached and at not in counted]
+    assert lost == []
 
 
 @settings(max_examples=200)

@@ -97,7 +97,7 @@ def after_run(was: Schedule, status: RunStatus, started: datetime, ended: dateti
     assert was.due_at is not None
     ok, failures = status is RunStatus.OK, 0 if status is RunStatus.OK else was.failures + 1
     cadence, over = cadence_of(was), _with_firing_over(was)
-    reached = max(ended, was.due_at)
+    reached = _reached(was, ended)
     following = next_firing(over, cadence, reached)
     too_often = failures >= rules.disable_after
     again = ended + wait_after(was.attempts, rules)
@@ -105,7 +105,7 @@ def after_run(was: Schedule, status: RunStatus, started: datetime, ended: dateti
     ran |= {"updated_at": ended, "settled_at": ended}
     if not ok and not too_often and was.attempts < rules.attempts and (following is None or again < following):
         return Settled(replace(was, next_run_at=again, **ran), started, ended)
-    missed = _passed_over(was, cadence, reached)
+    missed = count_between(cadence, was.due_at, reached)
     over = replace(over, attempts=0, run_count=was.run_count + 1, **ran)
     over = _with_gap(was, over, following if missed else None)
     on = _going_on(over, following, ok=ok, too_often=too_often)
@@ -124,18 +124,23 @@ def _is_late(was: Schedule) -> bool:
     return was.last_due_at is not None and was.due_at is not None and was.due_at < was.last_due_at
 
 
-def _passed_over(was: Schedule, cadence: Cadence, reached: datetime) -> int:
+def _reached(was: Schedule, ended: datetime) -> datetime:
+    """Up to where this run stands for the firings after its own. One that is late does so to the end of its gap."""
     assert was.due_at is not None
-    if _is_late(was) and was.skipped_to is not None:
-        reached = min(reached, was.skipped_to - timedelta(microseconds=1))
-    return count_between(cadence, was.due_at, reached)
+    late = _is_late(was) and was.skipped_to is not None
+    return max(was.due_at, min(ended, was.skipped_to - timedelta(microseconds=1)) if late and was.skipped_to else ended)
 
 
 def _with_gap(was: Schedule, over: Schedule, following: datetime | None) -> Schedule:
-    """Only the last gap is remembered: what was passed over before it has been counted as missed, and is past."""
-    if _is_late(was):
-        return replace(over, skipped_from=max(filter(None, (was.skipped_from, was.due_at))))
-    return over if following is None else replace(over, skipped_from=was.due_at, skipped_to=following)
+    """What was passed over now. Nothing in the gap has come about, so it begins anew with each firing in it.
+
+    Only the last one is remembered: what was passed over before it was counted as missed, and is past.
+    """
+    begin, end, due = was.skipped_from, was.skipped_to, was.due_at
+    if following is not None and not _is_late(was):
+        return replace(over, skipped_from=due, skipped_to=following)
+    inside = begin is not None and end is not None and due is not None and begin < due < end
+    return replace(over, skipped_from=due) if inside else over
 
 
 def _going_on(over: Schedule, following: datetime | None, *, ok: bool, too_often: bool) -> Schedule:
