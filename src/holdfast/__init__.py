@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
     from holdfast.domain.profile import Profile
     from holdfast.domain.record import Forgotten, Record
+    from holdfast.domain.schedule import Notification, Outcome, Run, Schedule
     from holdfast.domain.session import Compacted, SessionInfo, Summary, Usage
     from holdfast.engine import Holdfast
     from holdfast.errors import HoldfastError
     from holdfast.handle import Session
+    from holdfast.schedule.firing import Firing
     from holdfast.turn import Turn
 
 __version__ = "0.1.0"
@@ -35,6 +37,7 @@ __all__ = [
     "Document",
     "Entity",
     "FilePart",
+    "Firing",
     "Forgotten",
     "Grant",
     "Granted",
@@ -47,9 +50,13 @@ __all__ = [
     "JobInfo",
     "Mention",
     "Message",
+    "Notification",
+    "Outcome",
     "Profile",
     "Record",
     "Relation",
+    "Run",
+    "Schedule",
     "Session",
     "SessionInfo",
     "Signal",
@@ -74,10 +81,12 @@ _HOMES = {
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
     "domain.profile": "Profile",
     "domain.record": "Forgotten Record",
+    "domain.schedule": "Notification Outcome Run Schedule",
     "domain.session": "Compacted SessionInfo Summary Usage",
     "engine": "Holdfast",
     "errors": "HoldfastError",
     "handle": "Session",
+    "schedule.firing": "Firing",
     "turn": "Turn",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

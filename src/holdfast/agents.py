@@ -76,6 +76,7 @@ class Agents:
             runtimes = [*self._apart.values(), *([self._shared] if self._shared else [])]
             stores = {id(runtime.store): runtime for runtime in runtimes}
         for runtime in stores.values():
+            runtime.runner.stop()
             runtime.worker.stop()
             if runtime.ledger is not None:
                 runtime.ledger.flush()

@@ -6,12 +6,12 @@ says where it stands, never a setting silently ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from os import PathLike
 from typing import Any, Literal
 
-from holdfast.domain.setting import Setting, setting
+from holdfast.domain.setting import Setting, setting, suggestion, toml_tree
 from holdfast.domain.text import checked_name
 from holdfast.domain.times import zone_named
 from holdfast.errors import ConfigError, InvalidInput, InvalidKey
@@ -28,6 +28,13 @@ class _Section:
         section = type(self).__name__.lower()
         for key, known in _SETTINGS[section].items():
             object.__setattr__(self, key, known.check(getattr(self, key), f"{section}.{key}"))
+
+
+def _check_zone(key: str, name: str) -> None:
+    try:
+        zone_named(name)
+    except InvalidInput as error:
+        raise ConfigError(f"{key}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +241,7 @@ class Notes(_Section):
 
     def __post_init__(self) -> None:
         _Section.__post_init__(self)
-        try:
-            zone_named(self.timezone)
-        except InvalidInput as error:
-            raise ConfigError(f"notes.timezone: {error}") from None
+        _check_zone("notes.timezone", self.timezone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +283,32 @@ class Jobs(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Schedules(_Section):
+    worker: bool = setting(False, "holdfast worker runs schedules, too; without it, holdfast worker --schedules does")
+    timezone: str = setting("UTC", "the zone of a schedule that names none, such as Europe/Lisbon")
+    per_user: int = setting(50, "schedules of a user at most, those that have ended apart", 1, 100_000)
+    keep_ended: int = setting(50, "schedules of a user that have ended and are kept at most", 0, 100_000)
+    smallest_gap_s: int = setting(60, "seconds between two firings of a schedule at least", 1, 31_536_000)
+    gap_firings: int = setting(500, "firings that are looked at for that", 2, 10_000)
+    goal_bytes: int = setting(16_384, "bytes of a goal at most", 1, 1_048_576)
+    history: int = setting(20, "runs kept of each schedule", 1, 100_000)
+    summary_characters: int = setting(500, "characters of what a run said that are its summary", 1, 100_000)
+    page_characters: int = setting(4000, "characters of a page of what a run said", 1, 1_000_000)
+    attempts: int = setting(3, "runs of one firing that fails, or whose runner dies, before it is given up", 1, 1000)
+    first_wait_s: int = setting(60, "seconds before a failed firing is tried again; twice as long each time", 1, 86_400)
+    longest_wait_s: int = setting(3600, "seconds of that wait at most", 1, 86_400)
+    notify_after: int = setting(3, "failed runs in a row after which somebody is told", 1, 10_000)
+    disable_after: int = setting(5, "failed runs in a row after which a schedule is switched off", 1, 10_000)
+    lease_s: int = setting(300, "seconds a runner that says nothing holds a firing before another takes it", 1, 3600)
+    longest_run_s: int = setting(3600, "seconds a run may take before its runner is taken for hung", 1, 604_800)
+    notice_hours: int = setting(24, "hours a notification is tried to be delivered", 1, 8760)
+
+    def __post_init__(self) -> None:
+        _Section.__post_init__(self)
+        _check_zone("schedules.timezone", self.timezone)
+
+
+@dataclass(frozen=True, slots=True)
 class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
@@ -294,14 +324,14 @@ class Audit(_Section):
 
 _KINDS: tuple[Any, ...] = (
     *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
-    *(Embedding, Llm, Notes, Graph, Search, Jobs, Aio, Audit),
+    *(Embedding, Llm, Notes, Graph, Search, Jobs, Aio, Audit, Schedules),
 )
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
 }
 # One for all agents that share it.
-_OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit")
+_OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit", "schedules")
 _OF_A_PROCESS = ("aio",)
 _KEYS = [f"{section}.{key}" for section, settings in _SETTINGS.items() for key in settings]
 
@@ -324,6 +354,7 @@ class Config:
     jobs: Jobs = field(default_factory=Jobs)
     aio: Aio = field(default_factory=Aio)
     audit: Audit = field(default_factory=Audit)
+    schedules: Schedules = field(default_factory=Schedules)
     agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
 
     def __post_init__(self) -> None:
@@ -358,7 +389,7 @@ class Config:
         for where, agent, section, key, value in (given for layer in layers for given in layer):
             known = _SETTINGS[section].get(key)
             if known is None:
-                raise ConfigError(f"{where}: {section}.{key} is not a setting{_suggestion(f'{section}.{key}', _KEYS)}")
+                raise ConfigError(f"{where}: {section}.{key} is not a setting{suggestion(f'{section}.{key}', _KEYS)}")
             own = chosen.setdefault(agent, {section: {} for section in _SETTINGS})
             own[section][key] = known.check(value, f"{where}: {f'agents.{agent}.' if agent else ''}{section}.{key}")
         general = chosen.pop(None)
@@ -400,7 +431,7 @@ def _from_file(path: str | PathLike[str]) -> _Given:
         content = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{where}: cannot be read: {error.strerror}") from None
-    tree = (_yaml if file.suffix in {".yaml", ".yml"} else _toml)(content, where)
+    tree = (_yaml if file.suffix in {".yaml", ".yml"} else toml_tree)(content, where)
     if not isinstance(tree, Mapping):
         raise ConfigError(f"{where}: holds {type(tree).__name__}, not sections with settings")
     agents = tree.get(AGENTS)
@@ -420,15 +451,6 @@ def _from_tree(tree: Mapping[Any, Any], where: str, agent: str | None = None) ->
         if not isinstance(settings, Mapping):
             raise ConfigError(f"{where}: {name} is a section that holds settings, not {table!r}")
         yield from ((where, agent, name, str(key), value) for key, value in settings.items())
-
-
-def _toml(content: bytes, where: str) -> object:
-    import tomllib
-
-    try:
-        return tomllib.loads(content.decode())
-    except ValueError as error:
-        raise ConfigError(f"{where}: is not TOML: {error}") from None
 
 
 def _yaml(content: bytes, where: str) -> object:
@@ -455,8 +477,8 @@ def _from_env(env: Mapping[str, str]) -> _Given:
         if name in variables:
             section, _, key = variables[name]
             yield name, None, section, key, _SETTINGS[section][key].parse(text)
-        elif name.startswith("HOLDFAST_") and (name.startswith(prefixes) or _suggestion(name, variables, 0.9)):
-            raise ConfigError(f"environment: {name} is not a setting{_suggestion(name, variables)}")
+        elif name.startswith("HOLDFAST_") and (name.startswith(prefixes) or suggestion(name, variables, 0.9)):
+            raise ConfigError(f"environment: {name} is not a setting{suggestion(name, variables)}")
 
 
 def _from_overrides(overrides: Mapping[str, Any]) -> _Given:
@@ -472,12 +494,5 @@ def _from_overrides(overrides: Mapping[str, Any]) -> _Given:
 
 def _known_section(section: object, where: str) -> str:
     if section not in _SETTINGS:
-        raise ConfigError(f"{where}: {section} is not a section{_suggestion(str(section), (*_SETTINGS, AGENTS))}")
+        raise ConfigError(f"{where}: {section} is not a section{suggestion(str(section), (*_SETTINGS, AGENTS))}")
     return str(section)
-
-
-def _suggestion(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
-    return f"; did you mean {close[0]}?" if close else ""

@@ -7,7 +7,8 @@ HoldfastError
 ├── NotFound
 │   ├── SessionNotFound
 │   ├── RecordNotFound
-│   └── DocumentNotFound
+│   ├── DocumentNotFound
+│   └── ScheduleNotFound        a schedule, or a run of one
 ├── SequenceConflict        a message number at or below the last one
 ├── LeaseLost               a job took longer than its lease, and somebody else has taken it
 ├── PermissionDenied        a grant is missing
@@ -62,6 +63,10 @@ class RecordNotFound(NotFound):
 
 class DocumentNotFound(NotFound):
     code = "document_not_found"
+
+
+class ScheduleNotFound(NotFound):
+    code = "schedule_not_found"
 
 
 class SequenceConflict(HoldfastError):

@@ -24,6 +24,7 @@ from holdfast.providers.choose import embedder_named, llm_key, llm_named
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.embedding import Embedding
 from holdfast.providers.llm import Llm
+from holdfast.schedule.runner import Runner
 from holdfast.schedule.worker import Worker
 from holdfast.storage.analysis import embedded_text
 from holdfast.storage.base import Store
@@ -41,6 +42,7 @@ class Runtime:
     clock: Clock
     embedding: Embedding | None
     worker: Worker
+    runner: Runner
     folder: Path | None
     count: TokenCounter = estimate
     llm: Llm | None = None
@@ -108,14 +110,19 @@ def running(
             store.adopt(embedding.model, clock())
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
     ledger = Ledger(store, config.audit, clock, lambda: secrets.token_bytes(10))
-    return Runtime(store, config, clock, embedding, worker, folder, count, llm, ledger=ledger)
+    runner = _runner(store, config, clock)
+    return Runtime(store, config, clock, embedding, worker, runner, folder, count, llm, ledger=ledger)
 
 
 def forgetting(config: Config, clock: Clock, count: TokenCounter, llm: Llm | None) -> Runtime:
     """Everything as ever, and nothing stays: memory that is switched off."""
     store = Forgetful(open_store(":memory:", config, clock, Caches(0))[0])
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
-    return Runtime(store, config, clock, None, worker, None, count, llm, store)
+    return Runtime(store, config, clock, None, worker, _runner(store, config, clock), None, count, llm, store)
+
+
+def _runner(store: Store, config: Config, clock: Clock) -> Runner:
+    return Runner(store, clock, config.schedules, lambda: uuid7(clock(), secrets.token_bytes(10)))
 
 
 def masking(config: Config) -> Callable[[str], str]:

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
         JobInfo,
         Message,
         Record,
+        Schedule,
         SessionInfo,
         Source,
         Summary,
     )
+    from holdfast import Run as ScheduleRun
     from holdfast.domain.session import Usage
     from holdfast.storage.base import Finding
 
@@ -246,4 +248,56 @@ def audit_entry(given: AuditEntry) -> Json:
         "record": given.record,
         "missing": given.missing,
         "calls": given.calls,
+    }
+
+
+def schedule(given: Schedule) -> Json:
+    return {
+        "id": given.id,
+        "tenant": given.tenant,
+        "user": given.user,
+        "agent": given.agent,
+        "goal": given.goal,
+        "cadence": given.cadence,
+        "timezone": given.timezone,
+        "state": given.state.value,
+        "notify": given.notify.value,
+        "channel": given.channel,
+        "chat": given.chat,
+        "thread": given.thread,
+        "session_id": given.session,
+        "next_run_at": iso(given.next_run_at),
+        "due_at": iso(given.due_at),
+        "last_due_at": iso(given.last_due_at),
+        "last_run_at": iso(given.last_run_at),
+        "last_status": None if given.last_status is None else given.last_status.value,
+        "attempts": given.attempts,
+        "failures": given.failures,
+        "run_count": given.run_count,
+        "max_runs": given.max_runs,
+        "ends_at": iso(given.ends_at),
+        "running_until": iso(given.running_until),
+        "metadata": dict(given.metadata),
+        "created_at": iso(given.created_at),
+        "updated_at": iso(given.updated_at),
+    }
+
+
+def run(given: ScheduleRun) -> Json:
+    return {
+        "id": given.id,
+        "schedule_id": given.schedule_id,
+        "due_at": iso(given.due_at),
+        "started_at": iso(given.started_at),
+        "ended_at": iso(given.ended_at),
+        "status": given.status.value,
+        "attempt": given.attempt,
+        "missed": given.missed,
+        "summary": given.summary,
+        "output_characters": given.output_characters,
+        "turns": given.turns,
+        "cost": given.cost,
+        "error": given.error,
+        "to_notify": given.to_notify,
+        "notified": given.notified,
     }

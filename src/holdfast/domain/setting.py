@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 from typing import Any, NamedTuple
 
@@ -52,3 +53,19 @@ class Setting(NamedTuple):
 
 def setting(default: Any, doc: str, least: float = 0, most: float = 0, choices: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"setting": Setting(default, doc, least, most, choices)})
+
+
+def toml_tree(content: bytes, where: str) -> object:
+    import tomllib
+
+    try:
+        return tomllib.loads(content.decode())
+    except ValueError as error:
+        raise ConfigError(f"{where}: is not TOML: {error}") from None
+
+
+def suggestion(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
+    return f"; did you mean {close[0]}?" if close else ""

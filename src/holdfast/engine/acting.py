@@ -51,7 +51,7 @@ class Acting(Face):
         if known is None:
             raise InvalidInput("say who acts: user=, agent=, session= or, for somebody who owns nothing, name=")
         principal = Principal(checked_name(known, "name"), self._tenant, who, through, chat, _grants(grants))
-        return Holdfast(self._agents, self._tenant, through or self._agent, principal)
+        return self._seen_as(Holdfast(self._agents, self._tenant, through or self._agent, principal))
 
     def _elsewhere(self, tenant: str) -> Principal:
         """Whoever may look into another tenant is nobody there, and has what reaches over all tenants."""

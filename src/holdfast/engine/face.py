@@ -20,9 +20,12 @@ from holdfast.storage.base import Tx
 from holdfast.write import remember as memory
 
 T = TypeVar("T")
+F = TypeVar("F", bound="Face")
 
 
 class Face:
+    _scheduled = False  # whether this memory was handed to a scheduled turn, which may not make schedules
+
     def __init__(
         self,
         agents: Agents,
@@ -39,6 +42,11 @@ class Face:
         self._gate = Gate(self._principal, runtime.store, runtime.ledger, self._stored_grants)
         self._runtime = replace(runtime, gate=self._gate)  # its handles come through the same gate
         self._cut = memory.Cutter(runtime.config.chunks, for_graph=runtime.config.graph.enabled)
+
+    def _seen_as(self, memory: F) -> F:
+        """Another view of the same memory is no way around that."""
+        memory._scheduled = self._scheduled  # noqa: SLF001 - one of ours
+        return memory
 
     @property
     def _is_operator(self) -> bool:

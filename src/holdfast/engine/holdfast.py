@@ -88,11 +88,11 @@ class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs
     @verb("tenant")
     def tenant(self, name: str) -> Holdfast:
         """The same store seen as another tenant, with nothing in common but the file."""
-        return Holdfast(self._agents, name, self._agent, self._elsewhere(name))
+        return self._seen_as(Holdfast(self._agents, name, self._agent, self._elsewhere(name)))
 
     def agent(self, name: str) -> Holdfast:
         """Memory as this agent has it: with its settings, in its own store if it has one, or kept nowhere at all.
 
         ``hf.session(agent=…)`` finds the right one by itself. All are closed together.
         """
-        return Holdfast(self._agents, self._tenant, checked_name(name, "agent"), self._principal)
+        return self._seen_as(Holdfast(self._agents, self._tenant, checked_name(name, "agent"), self._principal))

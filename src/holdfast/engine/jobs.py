@@ -8,12 +8,13 @@ from holdfast.domain.job import JobInfo, JobQuery, JobState
 from holdfast.domain.text import checked_choice, optional_name, shown
 from holdfast.domain.values import MAX_PAGE, at_most, checked_flag, checked_number, checked_page, checked_progress
 from holdfast.domain.verb import verb
-from holdfast.engine.face import Face
+from holdfast.engine.scheduling import Scheduling
 from holdfast.errors import InvalidInput
+from holdfast.schedule.firing import Callback, Notifier
 from holdfast.storage.base import Progress
 
 
-class Jobs(Face):
+class Jobs(Scheduling):
     """The verbs on background work."""
 
     @verb("run_jobs")
@@ -23,9 +24,17 @@ class Jobs(Face):
         return self._runtime.worker.run(until_idle=checked_flag(until_idle, "until_idle"), progress=report)
 
     @verb("start_worker")
-    def start_worker(self) -> None:
-        """Do background work in a thread from now on, until the store is closed."""
+    def start_worker(self, *, on_schedule: Callback | None = None, notify: Notifier | None = None) -> None:
+        """Do background work in a thread from now on, until the store is closed.
+
+        With ``on_schedule``, a second thread hands it what schedules bring, as ``run_schedules`` does.
+        """
+        if on_schedule is None and notify is not None:
+            raise InvalidInput("notify tells what schedules bring: give on_schedule, too")
+        hands = None if on_schedule is None else self._hands(on_schedule, notify)
         self._runtime.worker.start(stay=True)
+        if hands is not None:
+            self._runtime.runner.start(hands)
 
     @verb("jobs")
     def jobs(

@@ -112,6 +112,7 @@ HOLDFAST: Mapping[str, Verb] = {
     "drop_jobs": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
     "run_jobs": Verb(On.WHOLE, _WRITE_STORE),
     "start_worker": Verb(On.WHOLE, _WRITE_STORE),
+    "run_schedules": Verb(On.WHOLE, _WRITE_STORE),
     "file_sessions": Verb(On.WHOLE, (*_READ_STORE, *_WRITE_STORE)),
     "import_snapshot": Verb(On.WHOLE, (*_on(Reach.GLOBAL, Right.WRITE), *_READ_STORE), grave=True),
     "doctor": Verb(On.WHOLE, _READ_STORE, when=(When("repair", True, Needs(Right.WRITE, Reach.STORE)),)),
@@ -145,6 +146,13 @@ KV: Mapping[str, Verb] = {
     **dict.fromkeys(("get", "items"), _READ_SESSION),
     **dict.fromkeys(("set", "delete"), _WRITE_SESSION),
 }
+SCHEDULES: Mapping[str, Verb] = {
+    "create": _WRITE_USER,
+    **dict.fromkeys(("get", "runs", "run_output"), Verb(On.ID, (READ,))),
+    **dict.fromkeys(("edit", "pause", "resume"), Verb(On.ID, (READ, WRITE))),
+    "delete": Verb(On.ID, (WRITE,), grave=True),
+    **dict.fromkeys(("search", "count", "due"), Verb(On.FILTER, (READ,))),
+}
 TURN: Mapping[str, Verb] = {"reply": _WRITE_SESSION}
 LONG_TERM: Mapping[str, Verb] = {
     "read": Verb(On.HANDLE, _on(Reach.USER, Right.READ)),
@@ -157,6 +165,7 @@ FACES: Mapping[str, Mapping[str, Verb]] = {
     "session.kv": KV,
     "turn": TURN,
     "long_term": LONG_TERM,
+    "schedules": SCHEDULES,
 }
 # A verb of Holdfast under its own name, one of a handle with that before it: session.append.
 VERBS: Mapping[str, Verb] = {
@@ -169,6 +178,7 @@ FREE: Mapping[str, str] = {
     "agent": "the same caller with an agent's settings; what it is asked is checked as ever",
     "config": "settings, not memory",
     "long_term": "a handle; its reading and writing is checked",
+    "schedules": "a handle; its verbs are checked",
     "turn.add": "kept with the reply, which is checked",
     **dict.fromkeys(("turn.message", "turn.context", "turn.compacted", "turn.failed"), "what the turn has at hand"),
     **{

@@ -19,6 +19,7 @@ from holdfast.domain.graph import Link, Node, Seen, Told
 from holdfast.domain.job import Job, JobInfo, JobQuery
 from holdfast.domain.message import Message
 from holdfast.domain.record import Layer, Record, RecordQuery
+from holdfast.domain.schedule import Held, Run, Schedule, ScheduleQuery
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
 from holdfast.storage.catalogue import Array, Catalogue
@@ -86,6 +87,14 @@ class WordScores(NamedTuple):
     scores: Array
     covered: Array
     known: float
+
+
+class Notice(NamedTuple):
+    """A run that somebody is to be told of, with all it said."""
+
+    schedule: Schedule
+    run: Run
+    output: str
 
 
 class Sessions(Protocol):
@@ -340,6 +349,49 @@ class Audit(Protocol):
         """Remove what is older. Answers how many."""
 
 
+class Schedules(Protocol):
+    """Schedules of a tenant's users, and their runs."""
+
+    def count_live(self, scope: Scope) -> int:
+        """A user's that have not ended. Nobody else adds one until the transaction ends."""
+
+    def insert(self, scope: Scope, schedule: Schedule) -> None: ...
+    def get(self, scope: Scope, schedule_id: str) -> Schedule | None: ...
+    def lock(self, scope: Scope, schedule_id: str) -> Schedule | None: ...
+    def replace(self, scope: Scope, schedule: Schedule) -> None:
+        """All but its lease."""
+
+    def find(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
+        """The newest first."""
+
+    def due(self, scope: Scope, now: datetime, limit: int) -> list[Schedule]:
+        """Those that wait for a runner, the longest first."""
+
+    def count(self, scope: Scope, query: ScheduleQuery) -> int: ...
+    def delete(self, scope: Scope, schedule_id: str) -> Mapping[str, int]: ...
+    def hold(self, scope: Scope, held: Held) -> Schedule:
+        """As it is now, kept until the transaction ends. Raises LeaseLost when somebody else has it, or it is gone."""
+
+    def finish(
+        self, scope: Scope, held: Held, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
+    ) -> None:
+        """The run, the schedule as it goes on, and the end of the lease, after ``hold`` in the same transaction.
+
+        ``keep``: how many runs of it, and how many of the user's schedules that have ended.
+        """
+
+    def free(self, scope: Scope, schedule_id: str, now: datetime) -> None:
+        """End a lease that a clock far ahead of this one has given."""
+
+    def told(self, scope: Scope, run_id: str) -> None: ...
+    def runs(self, scope: Scope, schedule_id: str, limit: int, offset: int) -> list[Run]:
+        """The latest first."""
+
+    def run(self, scope: Scope, run_id: str) -> Run | None: ...
+    def output(self, scope: Scope, run_id: str, offset: int, limit: int) -> tuple[str, int] | None:
+        """A part of what a run said, and how many characters it all is."""
+
+
 class Tx(Protocol):
     @property
     def sessions(self) -> Sessions: ...
@@ -369,6 +421,8 @@ class Tx(Protocol):
     def grants(self) -> Grants: ...
     @property
     def audit(self) -> Audit: ...
+    @property
+    def schedules(self) -> Schedules: ...
 
 
 Work = Callable[[Tx], T]
@@ -411,6 +465,24 @@ class Store(Protocol):
         """When there will be something to take."""
 
     def count_jobs(self, wanted: Sequence[Wanted]) -> int: ...
+    def take_schedule(self, now: datetime, lease: timedelta) -> Held | None:
+        """Whichever of all has been due longest; nobody else gets it until the lease has ended."""
+
+    def renew_schedule(self, held: Held, until: datetime) -> bool:
+        """False when the lease was lost."""
+
+    def put_back_schedule(self, held: Held, until: datetime) -> bool:
+        """Not run after all; nobody takes it before then."""
+
+    def next_schedule(self) -> datetime | None:
+        """When there will be one to take."""
+
+    def astray_schedules(self, now: datetime) -> list[Schedule]:
+        """Those that were settled or leased by a clock far ahead of this one."""
+
+    def take_notice(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
+        """A run that somebody is to be told of; nobody else gets it until then."""
+
     def adopt(self, model: str, now: datetime) -> None:
         """Make this the model whose vectors are kept, and ask for them wherever they are missing."""
 

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from holdfast.domain.job import Job
+from holdfast.domain.schedule import Held, Schedule
 from holdfast.domain.session import SessionInfo
-from holdfast.storage.base import Features, Finding, Progress, Store, Tx, Wanted, Work
+from holdfast.storage.base import Features, Finding, Notice, Progress, Store, Tx, Wanted, Work
 
 T = TypeVar("T")
 
@@ -74,6 +75,24 @@ class Forgetful:
 
     def count_jobs(self, wanted: Sequence[Wanted]) -> int:
         return 0
+
+    def take_schedule(self, now: datetime, lease: timedelta) -> Held | None:
+        return None
+
+    def renew_schedule(self, held: Held, until: datetime) -> bool:
+        return False
+
+    def put_back_schedule(self, held: Held, until: datetime) -> bool:
+        return False
+
+    def next_schedule(self) -> datetime | None:
+        return None
+
+    def astray_schedules(self, now: datetime) -> list[Schedule]:
+        return []
+
+    def take_notice(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
+        return None
 
     def adopt(self, model: str, now: datetime) -> None:
         """Without chunks no model is needed."""

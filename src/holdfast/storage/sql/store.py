@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from holdfast.domain.job import EMBED, Job
+from holdfast.domain.schedule import Held, Schedule
 from holdfast.errors import StorageError, StoreUnavailable
-from holdfast.storage.base import Finding, Wanted
-from holdfast.storage.sql import doctor, jobs, migrate
+from holdfast.storage.base import Finding, Notice, Wanted
+from holdfast.storage.sql import doctor, jobs, migrate, schedules
 from holdfast.storage.sql.tx import SqlTx
 from holdfast.storage.sql.writer import Transactions, Writer
 
@@ -88,6 +89,24 @@ class SqlStore:
 
     def count_jobs(self, wanted: Sequence[Wanted]) -> int:
         return self.read(lambda tx: jobs.count(tx.db, wanted))
+
+    def take_schedule(self, now: datetime, lease: timedelta) -> Held | None:
+        return self.write(lambda tx: schedules.take(tx.db, now, now + lease))
+
+    def renew_schedule(self, held: Held, until: datetime) -> bool:
+        return self.write(lambda tx: schedules.renew(tx.db, held, until))
+
+    def put_back_schedule(self, held: Held, until: datetime) -> bool:
+        return self.write(lambda tx: schedules.put_back(tx.db, held, until))
+
+    def next_schedule(self) -> datetime | None:
+        return self.read(lambda tx: schedules.next_due(tx.db))
+
+    def astray_schedules(self, now: datetime) -> list[Schedule]:
+        return self.read(lambda tx: schedules.astray(tx.db, now))
+
+    def take_notice(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
+        return self.write(lambda tx: schedules.take_notice(tx.db, tx.schedules, now, oldest, until))
 
     def adopt(self, model: str, now: datetime) -> None:
         def change(tx: SqlTx) -> None:

@@ -63,6 +63,19 @@ TABLES = (
         "id",
         "space_id subject_id predicate object_id value kind polarity sentence session_id sequence record_id said_at",
     ),
+    _table(
+        "schedules",
+        "id",
+        "tenant user_id agent goal goal_folded cadence timezone state notify channel chat thread session_id next_run_at"
+        " due_at last_due_at skipped_from skipped_to last_run_at last_status attempts failures run_count max_runs"
+        " ends_at anchor_at settled_at leased_until token metadata created_at updated_at",
+    ),
+    _table(
+        "schedule_runs",
+        "id",
+        "schedule_id due_at started_at ended_at status attempt missed summary output turns cost_nanos error notice"
+        " notice_until",
+    ),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
     _table("properties", "name", "value"),
     _table("grants", "tenant user_id name", "granted_at granted_by"),

@@ -9,6 +9,7 @@ from holdfast.storage.sql.documents import SqlDocuments
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.jobs import SqlJobs
 from holdfast.storage.sql.records import SqlImports, SqlRecords
+from holdfast.storage.sql.schedules import SqlSchedules
 from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
 from holdfast.storage.sql.trust import SqlAudit, SqlGrants
 
@@ -31,3 +32,4 @@ class SqlTx:
         self.imports = SqlImports(db)
         self.grants = SqlGrants(db)
         self.audit = SqlAudit(db)
+        self.schedules = SqlSchedules(db, self.chunks)

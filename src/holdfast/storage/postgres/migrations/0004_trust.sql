@@ -30,3 +30,65 @@ CREATE TABLE audit (
     calls BIGINT NOT NULL
 );
 CREATE INDEX audit_by_time ON audit (tenant, at, id);
+
+-- Schedules: goals that come back. A row is leased to one runner at a time; each lease has a number of its own, and only
+-- whoever holds the last one may say how a run ended.
+CREATE TABLE schedules (
+    id TEXT PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    goal TEXT NOT NULL,
+    goal_folded TEXT NOT NULL,
+    cadence TEXT NOT NULL,
+    timezone TEXT NOT NULL,
+    state TEXT NOT NULL,
+    notify TEXT NOT NULL,
+    channel TEXT,
+    chat TEXT,
+    thread TEXT,
+    session_id TEXT,
+    next_run_at BIGINT,
+    due_at BIGINT,
+    last_due_at BIGINT,
+    skipped_from BIGINT,
+    skipped_to BIGINT,
+    last_run_at BIGINT,
+    last_status TEXT,
+    attempts BIGINT NOT NULL DEFAULT 0,
+    failures BIGINT NOT NULL DEFAULT 0,
+    run_count BIGINT NOT NULL DEFAULT 0,
+    max_runs BIGINT,
+    ends_at BIGINT,
+    anchor_at BIGINT NOT NULL,
+    settled_at BIGINT,
+    leased_until BIGINT NOT NULL DEFAULT 0,
+    token BIGINT NOT NULL DEFAULT 0,
+    metadata TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL
+);
+CREATE INDEX schedules_due ON schedules (state, next_run_at);
+CREATE INDEX schedules_of_user ON schedules (tenant, user_id, state);
+
+-- What came of them. The whole of what a run said is kept, and read by page.
+CREATE TABLE schedule_runs (
+    id TEXT PRIMARY KEY,
+    schedule_id TEXT NOT NULL REFERENCES schedules (id),
+    due_at BIGINT NOT NULL,
+    started_at BIGINT NOT NULL,
+    ended_at BIGINT NOT NULL,
+    status TEXT NOT NULL,
+    attempt BIGINT NOT NULL,
+    missed BIGINT NOT NULL,
+    summary TEXT NOT NULL,
+    output TEXT NOT NULL,
+    turns BIGINT NOT NULL,
+    cost_nanos BIGINT NOT NULL,
+    error TEXT,
+    -- 0 nobody is told, 1 somebody is to be, 2 somebody was. Until notice_until somebody is at it.
+    notice SMALLINT NOT NULL DEFAULT 0,
+    notice_until BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX schedule_runs_of ON schedule_runs (schedule_id, ended_at);
+CREATE INDEX schedule_runs_to_tell ON schedule_runs (notice_until) WHERE notice = 1;
