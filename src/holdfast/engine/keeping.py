@@ -11,12 +11,10 @@ from holdfast.domain.text import checked_path
 from holdfast.domain.values import checked_progress
 from holdfast.engine.face import Face
 from holdfast.errors import Unsupported
-from holdfast.runtime import SNAPSHOT
 from holdfast.storage.base import Finding, Progress
 
 if TYPE_CHECKING:
     from holdfast.files.sessions_index import FileSessions
-    from holdfast.snapshots import Imported
 
 
 class Keeping(Face):
@@ -40,19 +38,6 @@ class Keeping(Face):
             store_types=[name.strip() for name in self.config.memory.file_stores.split(",")],
             agent=self._agent or caps.default_agent,
         )
-
-    def import_snapshot(self, path: str | PathLike[str]) -> Imported:
-        """Take in a ``sessions.json``, all of it or nothing. The same content again is not taken in twice."""
-        from holdfast import snapshots  # late: few stores ever import
-
-        return snapshots.take_in(self._runtime, self._scope(), checked_path(path, "the snapshot's path"))
-
-    def _import_found(self) -> None:
-        folder = self._runtime.folder
-        if folder is not None and (folder / SNAPSHOT).is_file():
-            from holdfast import snapshots
-
-            snapshots.take_in_found(self._runtime, self._scope(), folder / SNAPSHOT)
 
     def doctor(self, *, repair: bool = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""

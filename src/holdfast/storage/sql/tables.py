@@ -64,5 +64,6 @@ TABLES = (
         "space_id subject_id predicate object_id value kind polarity sentence session_id sequence record_id said_at",
     ),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
+    _table("moves", "tenant digest", "user_id name state marked_at"),
     _table("properties", "name", "value"),
 )

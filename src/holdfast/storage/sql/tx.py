@@ -8,7 +8,8 @@ from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.documents import SqlDocuments
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.jobs import SqlJobs
-from holdfast.storage.sql.records import SqlImports, SqlRecords
+from holdfast.storage.sql.moving import SqlImports, SqlMoving
+from holdfast.storage.sql.records import SqlRecords
 from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
 
 
@@ -28,3 +29,4 @@ class SqlTx:
         self.jobs = SqlJobs(db)
         self.documents = SqlDocuments(db, self.chunks)
         self.imports = SqlImports(db)
+        self.moving = SqlMoving(db, self)
