@@ -207,7 +207,7 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.documents": lambda hf, s, place: hf.documents(user="u"),
     "AsyncHoldfast.graph": lambda hf, s, place: hf.graph(user="u", fresh=True),
     "AsyncHoldfast.remove_document": lambda hf, s, place: hf.remove_document("note:1", user="u"),
-    "AsyncHoldfast.import_snapshot": lambda hf, s, place: hf.import_snapshot(place / "told.json"),
+    "AsyncHoldfast.import_": lambda hf, s, place: hf.import_(place / "told.json"),
     "AsyncLongTerm.write": lambda hf, s, place: hf.long_term(user="u").write("# Me"),
     "AsyncLongTerm.append": lambda hf, s, place: hf.long_term(user="u").append("a dog"),
     "AsyncLongTerm.read": lambda hf, s, place: hf.long_term(user="u").read(),

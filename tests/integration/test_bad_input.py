@@ -195,7 +195,7 @@ MEMORY: dict[str, dict[str, Any]] = {
     "documents": {"user": "alice"},
     "graph": {"user": "alice"},
     "remove_document": {"uri": "note:unknown", "user": "alice"},
-    "import_snapshot": {"path": "missing.json"},
+    "import_": {"path": "missing.json"},
     "backup": {"path": "BACKUP"},
     "doctor": {},
     "tenant": {"name": "other"},

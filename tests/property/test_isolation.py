@@ -582,7 +582,7 @@ def _import_snapshot(world: World, me: Owner) -> None:
         json.dumps([{"id": other.session, "channel": "chan", "chat": "chat", "user": other.user} for other in others])
     )
     with suppress(HoldfastError):
-        world.on(me).import_snapshot(path)
+        world.on(me).import_(path)
     path.unlink()
 
 
@@ -651,7 +651,7 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Holdfast.remove_document": _remove_document,
     "Holdfast.note_turn": _note_turn,
     "Holdfast.import_items": _import_items,
-    "Holdfast.import_snapshot": _import_snapshot,
+    "Holdfast.import_": _import_snapshot,
     "Session.append": _handle(lambda session: session.append("user", "mine now")),
     "Session.extend": _handle(lambda session: session.extend([Message.new("user", "mine now")])),
     "Session.set_summary": _handle(lambda session: session.set_summary("mine now", 2)),
@@ -745,7 +745,7 @@ def test_no_write_reaches_what_belongs_to_another(hf: Holdfast) -> None:
             for verb, attempt in WRITES.items():
                 attempt(world, me)
                 after = world.rows()
-                if verb == "Holdfast.import_snapshot":
+                if verb == "Holdfast.import_":
                     after = {**after, "imports": before["imports"]}
                 if verb == "Holdfast.add_document":
                     before = {**before, "spaces": after["spaces"]}  # the newcomer's own

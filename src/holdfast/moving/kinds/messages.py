@@ -20,7 +20,7 @@ _FIELDS = {
     "session_id": "the session it belongs to",
     "sequence": "its number there",
     "role": "`system`, `user`, `assistant` or `tool`",
-    "content": "text, or a list of parts: `text`, `image` with `uri`, `media_type` and `alt`, `file` with `name` for `alt`",
+    "content": "text, or parts by `type`: `text`, or `image` and `file` with `uri`, `media_type`, `alt`, `name`",
     "name": "who speaks, if that was said",
     "tool_calls": "a list with `id`, `name` and `arguments` each",
     "tool_call_id": "which call a tool's answer is for",
