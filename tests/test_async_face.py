@@ -217,6 +217,7 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.doctor": lambda hf, s, place: hf.doctor(),
     "AsyncHoldfast.stats": lambda hf, s, place: hf.stats(),
     "AsyncHoldfast.backup": lambda hf, s, place: hf.backup(place / "backup.db"),
+    "AsyncHoldfast.export": lambda hf, s, place: hf.export(place / "export", user="u"),
     "AsyncSession.new": lambda hf, s, place: s.new(),
     "AsyncSession.clear": lambda hf, s, place: s.clear(),
     "AsyncSession.terminate": lambda hf, s, place: s.terminate(),

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,9 @@ FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck), deadlin
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+def folders(tmp_path: Path) -> Callable[[], Path]:
     """A new folder's name, as often as one is needed."""
-    yield lambda: tmp_path / f"export {next(_numbers)}"
+    return lambda: tmp_path / f"export {next(_numbers)}"
 
 
 Folders = Callable[[], Path]

@@ -105,10 +105,9 @@ def _do(
         case "document":
             hf.add_document(f"doc:{number}.md", f"# {filled}\n\n{two} " * 30, user=user, metadata=many)
         case "notes":
-            if hf._runtime.folder is None:
-                None
-            hf.note_turn(user, filled, two, moment)
-            hf.long_term(user=user).append(filled)
+            if hf._runtime.folder is not None:
+                hf.note_turn(user, filled, two, moment)
+                hf.long_term(user=user).append(filled)
         case "expire":
             session.expire_in(timedelta(days=number + 1))
         case _:
