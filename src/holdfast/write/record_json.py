@@ -24,12 +24,11 @@ EDITABLE = (
     *("layer", "type", "key", "title", "content", "tags", "metadata", "confidence", "salience", "references"),
     *("pinned", "valid_from", "valid_to", "expires_at"),
 )
-_TIMES = ("valid_from", "valid_to", "expires_at", "created_at", "updated_at", "last_used_at", "archived_at")
+TIMES = ("valid_from", "valid_to", "expires_at", "created_at", "updated_at", "last_used_at", "archived_at")
 _PLACE = ("id", "level", "session_id")
 _PAST = ("origin", "source", "created_at", "updated_at", "last_used_at", "uses", "superseded_by", "version")
 _LEARNED = ("subject", "attribute", "value", "polarity", "said", "archived_at", "inputs")
 _MAX_INPUTS = 10_000
-_MAX_VALUE = 4096
 _FIELDS = (*_PLACE, *EDITABLE, *_PAST, *_LEARNED)
 
 
@@ -37,7 +36,7 @@ def as_json(record: Record) -> dict[str, Any]:
     """Whose it is beside its level is not said: that is the place it is kept in."""
     source = record.source
     plain: dict[str, Any] = {name: getattr(record, name) for name in _FIELDS}
-    plain |= {name: _stamp(plain[name]) for name in _TIMES}
+    plain |= {name: _stamp(plain[name]) for name in TIMES}
     plain |= {name: str(plain[name]) for name in ("layer", "type", "origin")}
     plain |= {name: list(plain[name]) for name in ("tags", "references", "inputs")}
     plain["metadata"] = dict(sorted(record.metadata.items()))
@@ -57,7 +56,7 @@ def digest(record: Record) -> str:
 
 def gist(record: Record) -> str:
     """Equal for records that say the same, at whatever time."""
-    return _digest(record, tuple(name for name in EDITABLE if name not in _TIMES))
+    return _digest(record, tuple(name for name in EDITABLE if name not in TIMES))
 
 
 def _digest(record: Record, names: tuple[str, ...]) -> str:
@@ -72,7 +71,7 @@ def from_json(value: Mapping[str, Any], tenant: str, user: str, new_id: Callable
     if unknown := value.keys() - set(_FIELDS):
         raise InvalidInput(f"a record has no {', '.join(sorted(unknown))}")
     given = {name: found for name, found in value.items() if found is not None}
-    times = {name: _moment(given[name], name) for name in _TIMES if name in given}
+    times = {name: _moment(given[name], name) for name in TIMES if name in given}
     said = checked_changes({**_of(given, EDITABLE), **_of(times, EDITABLE)}, now)
     if said.content is None:
         raise InvalidInput("content is missing")
@@ -94,7 +93,11 @@ def from_json(value: Mapping[str, Any], tenant: str, user: str, new_id: Callable
         source=_source(given.get("source", {})),
         superseded_by=checked_id(given["superseded_by"], "superseded_by") if "superseded_by" in given else None,
         version=max(1, checked_number(given.get("version", 1), "version")),
-        **_learned(given),
+        subject=optional_name(given.get("subject"), "subject"),
+        attribute=optional_name(given.get("attribute"), "attribute"),
+        value=None if "value" not in given else checked_text(given["value"], "value", max_bytes=4096),
+        polarity=checked_flag(given.get("polarity", True), "polarity"),
+        said=max(1, checked_number(given.get("said", 1), "said")),
         archived_at=times.get("archived_at"),
         inputs=_inputs(given.get("inputs", [])),
     )
@@ -111,7 +114,7 @@ def as_stored(value: Mapping[str, Any], home: Home, renamed: Callable[[str], str
     given = {name: found for name, found in value.items() if found is not None}
     if missing := {"id", "content", "layer", "type", "created_at", "updated_at", "valid_from"} - given.keys():
         raise InvalidInput(f"{', '.join(sorted(missing))} is missing")
-    times = {name: _moment(given[name], name) for name in _TIMES if name in given}
+    times = {name: _moment(given[name], name) for name in TIMES if name in given}
     source = _source(given.get("source", {}))
     superseded_by, kind = given.get("superseded_by"), checked_choice(RecordType, given["type"], "type")
     content = checked_text(given["content"], "content")
@@ -122,7 +125,7 @@ def as_stored(value: Mapping[str, Any], home: Home, renamed: Callable[[str], str
         type=kind,
         content=content,
         key=_stored_key(given.get("key")),
-        title=None if "title" not in given else checked_text(given["title"], "title", max_bytes=4096),
+        title=_text(given, "title"),
         tags=_labels(given.get("tags", []), "tags"),
         metadata=checked_strings(given.get("metadata", {})),
         confidence=checked_share(given.get("confidence", 1.0), "confidence"),
@@ -141,20 +144,19 @@ def as_stored(value: Mapping[str, Any], home: Home, renamed: Callable[[str], str
         expires_at=times.get("expires_at"),
         pinned=checked_flag(given.get("pinned", False), "pinned"),
         version=checked_number(given.get("version", 1), "version"),
-        **_learned(given),
+        # What was learned keeps no rule of length that people are held to.
+        subject=_text(given, "subject"),
+        attribute=_text(given, "attribute"),
+        value=_text(given, "value"),
+        polarity=checked_flag(given.get("polarity", True), "polarity"),
+        said=checked_number(given.get("said", 1), "said"),
         archived_at=times.get("archived_at"),
         inputs=tuple(renamed(each) for each in _inputs(given.get("inputs", []))),
     )
 
 
-def _learned(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "subject": optional_name(given.get("subject"), "subject"),
-        "attribute": optional_name(given.get("attribute"), "attribute"),
-        "value": None if "value" not in given else checked_text(given["value"], "value", max_bytes=_MAX_VALUE),
-        "polarity": checked_flag(given.get("polarity", True), "polarity"),
-        "said": max(1, checked_number(given.get("said", 1), "said")),
-    }
+def _text(given: Mapping[str, Any], name: str) -> str | None:
+    return checked_text(given[name], name) if name in given else None
 
 
 def _stored_key(value: object) -> str | None:

@@ -28,7 +28,6 @@ from holdfast.moving.kinds.times import moment, stamp
 from holdfast.storage.base import Tx
 
 _MENTIONS = 2_000
-_LONGEST = 4_096
 _MOST = 10_000
 _FIELDS = {
     "session_id": "the session of the message it was read from",
@@ -106,7 +105,7 @@ def _source(value: dict[str, Any], into: Into) -> GraphSource:
 
 
 def _text(value: object, what: str) -> str:
-    text = checked_text(value, what, max_bytes=_LONGEST)
+    text = checked_text(value, what)
     if not text:
         raise InvalidInput(f"{what} is empty")
     return text
@@ -128,10 +127,10 @@ def _relation(value: dict[str, Any], named: set[str]) -> Stated:
         subject=value["subject"],
         predicate=_text(value.get("predicate"), "a relation's predicate"),
         object=object_,
-        value=None if said is None else checked_text(said, "a relation's value", max_bytes=_LONGEST),
+        value=None if said is None else checked_text(said, "a relation's value"),
         kind=checked_choice(RelationKind, value.get("kind"), "a relation's kind"),
         holds=checked_flag(value.get("holds", True), "holds"),
-        sentence=checked_text(value.get("sentence", ""), "a relation's sentence", max_bytes=_LONGEST),
+        sentence=checked_text(value.get("sentence", ""), "a relation's sentence"),
     )
 
 

@@ -13,7 +13,7 @@ from holdfast.domain.scope import Home, Level, Scope
 from holdfast.domain.text import checked_choice, checked_name
 from holdfast.errors import InvalidInput
 from holdfast.moving.kinds.kind import HERE, IDS, Into, Kind, Outcome, lean, listed, mapped, need, pages
-from holdfast.moving.kinds.times import moment, stamp
+from holdfast.moving.kinds.times import moment, stamp, stamp_or_none
 from holdfast.storage.base import Tx
 from holdfast.write import record_json, remember
 
@@ -78,6 +78,7 @@ def line_of(state: RecordState) -> dict[str, Any]:
 
 def _plain(record: Record) -> dict[str, Any]:
     line = record_json.as_json(record) | {"fingerprint": record.fingerprint, "metadata": dict(record.metadata)}
+    line |= {name: stamp_or_none(getattr(record, name)) for name in record_json.TIMES}
     line["source"] = lean(line["source"])
     return lean(line)
 
