@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -167,6 +168,13 @@ def test_the_same_import_twice_says_so(hf: Holdfast, folders: Folders) -> None:
     rows = every_row(hf)
     assert hf.import_(folder).already
     assert every_row(hf) == rows
+
+
+def test_an_export_of_nothing_brings_nothing(hf: Holdfast, folders: Folders) -> None:
+    folder = folders()
+    hf.export(folder, "nobody")
+    done = hf.import_(folder)
+    assert (done.already, done.left_out, done.sessions) == (False, 0, 0)
 
 
 def test_what_came_since_is_left_as_it_is(hf: Holdfast, folders: Folders) -> None:
@@ -397,6 +405,25 @@ def test_an_export_is_one_moment(store_url: str, folders: Folders) -> None:
             lines = export["data/messages.jsonl"].splitlines()
             assert len(lines) % 2 == 0
             assert json.loads(export["data/sessions.jsonl"])["last_sequence"] == len(lines)
+
+
+def test_memory_stays_flat_however_much_moves(tmp_path: Path) -> None:
+    """Four times the messages are moved with hardly more memory: what grows is less than the messages weigh."""
+    peaks = []
+    for messages in (1200, 4800):
+        folder = tmp_path / f"export {messages}"
+        with Holdfast.open(tmp_path / f"from {messages}") as source, Holdfast.open(tmp_path / f"to {messages}") as to:
+            many(source, messages)
+            tracemalloc.start()
+            source.export(folder, "alice")
+            exporting = tracemalloc.get_traced_memory()[1]
+            tracemalloc.reset_peak()
+            to.import_(folder)
+            peaks.append((exporting, tracemalloc.get_traced_memory()[1]))
+            tracemalloc.stop()
+    (small_out, small_in), (large_out, large_in) = peaks
+    assert large_out < 1.5 * small_out + 1_000_000
+    assert large_in < 1.5 * small_in + 1_000_000
 
 
 # What is refused

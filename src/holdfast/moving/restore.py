@@ -112,10 +112,11 @@ class Restoring:
             if step > mark.step:
                 mark = replace(mark, step=step, line=0, offset=0)
             mark = self._step(kind, into, mark)
-        files, notes = self._take_files(into)
+        files, known_files, notes = self._take_files(into)
         self.runtime.store.write(lambda tx: tx.imports.finish(into.scope, self.key))
         if mark.added and self.runtime.embedding is not None and self.runtime.config.embedding.background:
             self.runtime.wake_worker()
+        mark = replace(mark, here=_plus(mark.here, FILES, known_files))
         return _report(mark, files, notes, continued)
 
     def _lines_before(self, mark: Mark) -> int:
@@ -183,19 +184,19 @@ class Restoring:
 
         return work
 
-    def _take_files(self, into: Into) -> tuple[int, list[Skipped]]:
-        """No transaction has files in it: each is there whole or not at all, and one that is there stays."""
-        taken, notes = 0, []
+    def _take_files(self, into: Into) -> tuple[int, int, list[Skipped]]:
+        """How many were taken, and how many were here. No transaction has files in it: each is there whole or not at
+        all, and one that is there stays."""
+        taken, here, notes = 0, 0, []
         for file in self._files():
             try:
                 done = self._take_file(file, into)
             except HoldfastError as error:
                 done = str(error)
-            if done == "":
-                taken += 1
-            elif done != HERE:
+            taken, here = taken + (done == ""), here + (done == HERE)
+            if done not in ("", HERE):
                 notes.append(Skipped(file.path, done[:_REASON]))
-        return taken, notes
+        return taken, here, notes
 
     def _take_file(self, file: CopiedFile, into: Into) -> str:
         root, source = self.runtime.folder, copied.checked_copy(self.folder, file)
@@ -256,7 +257,7 @@ def _report(mark: Mark, files: int, notes: list[Skipped], continued: int) -> Imp
         records=mark.counts.get("records", 0),
         documents=mark.counts.get("documents", 0),
         files=files,
-        already=not mark.added and not files and not mark.left_out and not notes,
+        already=bool(mark.here) and not mark.added and not files and not mark.left_out and not notes,
         continued=continued,
         left_out=mark.left_out + len(notes) + sum(mark.here.values()),
         skipped=(*here, *told, *notes)[:SHOWN_SKIPS],

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.domain.document import DocumentKind, kind_of
+from holdfast.domain.text import shown
 from holdfast.errors import HoldfastError, Unsupported
 from holdfast.files.export_folder import FORMAT, is_export
 from holdfast.files.foreign import chat_api, chatgpt, claude, markdown, mcp_memory, mem0
@@ -22,11 +23,9 @@ _START = 65_536
 
 
 def checked_format(value: object) -> str:
-    if value not in (AUTO, *FORMATS):
-        raise Unsupported(
-            f"{str(value)[:80]!r} is no format this release knows; it knows {', '.join((AUTO, *FORMATS))}"
-        )
-    return str(value)
+    if not isinstance(value, str) or value not in (AUTO, *FORMATS):
+        raise Unsupported(f"{shown(value)} is no format this release knows; it knows {', '.join((AUTO, *FORMATS))}")
+    return value
 
 
 def detect(source: Source) -> str:
