@@ -66,6 +66,15 @@ def test_a_newer_export_adds_what_is_new(hf: Holdfast, tmp_path: Path) -> None:
     assert hf.recall("kiln shed", user="nadia")[0].source.session_id == info.id
 
 
+def test_what_breaks_off_in_the_middle_is_not_taken_in_by_half(hf: Holdfast, tmp_path: Path) -> None:
+    file = tmp_path / "conversations.json"
+    file.write_bytes((DATA / "chatgpt" / "conversations.json").read_bytes()[:-30])
+    rows = every_row(hf)
+    with pytest.raises(InvalidInput, match="not JSON"):
+        hf.import_(file, user="nadia")
+    assert every_row(hf) == rows
+
+
 def test_memories_keep_their_users_and_times(hf: Holdfast) -> None:
     hf.import_(DATA / "mem0.json")
     [omar] = hf.records(user="omar")

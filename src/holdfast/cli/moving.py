@@ -34,13 +34,8 @@ def add(commands: Any) -> None:
 
 
 def import_(args: Namespace) -> int:
-    from holdfast.files.foreign.detect import AUTO, detect
-    from holdfast.files.foreign.source import Source
-
-    if args.format == AUTO:
-        from pathlib import Path
-
-        detect(Source.of(Path(args.file).expanduser()))  # before a store is made for what nothing here can read
+    if args.format == "auto":
+        _refuse_unknown(args.file)
     progress = Progress()
     with place.opened(args, creates=True) as hf:
         try:
@@ -58,6 +53,19 @@ def import_(args: Namespace) -> int:
     }
     show.answer(args, value, _imported(args.file, done))
     return 0
+
+
+def _refuse_unknown(path: str) -> None:
+    """Before a store is made for what nothing here can read."""
+    from pathlib import Path
+
+    from holdfast.files.export_folder import is_export
+    from holdfast.files.foreign.detect import detect
+    from holdfast.files.foreign.source import Source
+
+    place = Path(path).expanduser()
+    if not is_export(place):
+        detect(Source.of(place))
 
 
 def _imported(path: str, done: Imported) -> list[str]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from holdfast.documents import Intake
 from holdfast.domain.document import MAX_URI_BYTES, DocumentStatus
@@ -21,7 +22,7 @@ from holdfast.domain.record import Layer, Origin, Record, RecordType, fingerprin
 from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.session import SessionInfo, State
 from holdfast.domain.times import from_micros
-from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.errors import InvalidInput
 from holdfast.files.foreign import mem0
 from holdfast.files.foreign.detect import read
 from holdfast.files.foreign.found import Found, FoundDocument, FoundRecord, FoundSession
@@ -64,14 +65,15 @@ class Taking:
             raise InvalidInput(f"a {self.format} export does not say whose memory it is here; name a user")
         taken = _Taken()
         limit = self.runtime.config.documents.max_file_bytes
+        total = 0
+        for total, _ in enumerate(read(source, self.format, limit), start=1):
+            progress(f"reading {self.format}", total, total)  # what breaks off in the middle is not taken in by half
         for number, found in enumerate(read(source, self.format, limit), start=1):
             try:
                 self._take(found, taken)
-            except HoldfastError as error:
-                if not isinstance(error, InvalidInput):
-                    raise
+            except InvalidInput as error:
                 taken.skip(Skipped(_place(found), str(error)))
-            progress(self.format, number, number)
+            progress(self.format, number, max(number, total))
         counts = taken.counts
         if counts.total() and not self.dry_run and self.runtime.embedding is not None:
             self.runtime.wake_worker()
@@ -130,7 +132,7 @@ class Taking:
         for start in range(0, len(found.messages), _MESSAGES):
             page = [_dated(message, info.created_at) for message in found.messages[start : start + _MESSAGES]]
             entries = append.prepare(page, config, self.now)
-            new, added = self.runtime.store.write(lambda tx, entries=entries: _store(tx, info, entries, self.now))  # type: ignore[misc]
+            new, added = self.runtime.store.write(partial(_store, info=info, entries=entries, now=self.now))
             taken.counts.update(sessions=new, messages=added)
             taken.here += len(page) - added
 

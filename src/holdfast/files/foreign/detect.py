@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.domain.document import DocumentKind, kind_of
 from holdfast.domain.text import shown
 from holdfast.errors import HoldfastError, Unsupported
-from holdfast.files.export_folder import FORMAT, is_export
+from holdfast.files.export_folder import FORMAT
 from holdfast.files.foreign import chat_api, chatgpt, claude, markdown, mcp_memory, mem0
 from holdfast.files.foreign.found import Found
 from holdfast.files.foreign.source import Source, values
@@ -30,8 +30,6 @@ def checked_format(value: object) -> str:
 
 def detect(source: Source) -> str:
     """InvalidInput for what is broken, Unsupported for what is nothing we know."""
-    if source.kind == "folder" and is_export(source.path):
-        return FORMAT
     found = _in_file(source, source.names[0]) if source.kind == "file" else _in_many(source)
     if found is None:
         name = readable(str(source.path))
