@@ -35,10 +35,8 @@ class Source:
         try:
             if path.is_dir():
                 return cls._folder(path)
-            if not path.is_file():
-                with open(path, "rb"):  # says why it cannot be read
-                    raise InvalidInput(f"{readable(str(path))} is no plain file")
-            if zipfile.is_zipfile(path):
+            os.stat(path)  # says why it cannot be read
+            if path.is_file() and zipfile.is_zipfile(path):
                 with zipfile.ZipFile(path) as archive:
                     return cls(path, tuple(info.filename for info in archive.infolist() if not info.is_dir()), "zip")
         except (OSError, zipfile.BadZipFile) as error:
