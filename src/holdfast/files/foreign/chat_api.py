@@ -78,7 +78,7 @@ def _conversation(place: str, id_: str, value: object) -> Iterator[Found]:
     messages: list[Message] = []
     for number, entry in enumerate(entries):
         where = f"{place}, messages[{number}]"
-        if not isinstance(entry, Mapping) or entry.get("role") not in _ROLES:
+        if not isinstance(entry, Mapping) or str(entry.get("role")) not in _ROLES:
             yield Skipped(where, "it has no role that is known")
             continue
         notes: list[str] = []
@@ -92,7 +92,7 @@ def _conversation(place: str, id_: str, value: object) -> Iterator[Found]:
 
 
 def _spoken(entry: Mapping[str, Any], notes: list[str]) -> list[Spoken]:
-    role, content = _ROLES[entry["role"]], entry.get("content")
+    role, content = _ROLES[str(entry["role"])], entry.get("content")
     found = list(spoken(role, content, notes))
     calls = calls_of(entry)
     if calls:

@@ -101,15 +101,15 @@ def _message(node: Mapping[str, Any]) -> tuple[Message | None, str]:
         return None, ""
     author, content = _object(message, "author"), _object(message, "content")
     about, kind = _object(message, "metadata"), str(content.get("content_type"))
-    role = author.get("role")
+    role = str(author.get("role"))
     if kind in _HIDDEN:
         return None, _HIDDEN[kind]
     if about.get("is_visually_hidden_from_conversation"):
         return None, "hidden by ChatGPT"
     if role not in _ROLES:
-        return None, f"of the unknown role {str(role)[:40]!r}"
+        return None, f"of the unknown role {role[:40]!r}"
     try:
-        return _read(message, str(role), author, content, about, kind)
+        return _read(message, role, author, content, about, kind)
     except InvalidInput as error:
         return None, f"it cannot be kept: {error}"[:200]
 
