@@ -7,7 +7,7 @@ import dataclasses
 import enum
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ from holdfast import errors
 from holdfast.cli import main as command_line
 from holdfast.cli.options import Parser
 from holdfast.config import Config
+from holdfast.files import copied
+from holdfast.files.export_folder import DATA, MANIFEST, VERSION
 from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues
+from holdfast.moving.kinds import KINDS
 from holdfast.policy import verbs as policy
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -201,7 +204,10 @@ def _errors() -> Iterator[type[errors.HoldfastError]]:
 def _class(kind: type) -> Iterator[str]:
     if doc := _doc(kind):
         yield doc
-    public = {name: member for name, member in vars(kind).items() if not name.startswith("_")}
+    groups = [base for base in kind.__mro__ if base.__module__.startswith("holdfast.")]  # verbs come in groups
+    found = [pair for base in groups for pair in vars(base).items()]
+    public = {name: member for name, member in reversed(found) if not name.startswith("_")}
+    public = {name: public[name] for name, _ in found if name in public}
     rows = [_property(name, member) for name, member in public.items() if isinstance(member, property)]
     if rows:
         yield "\n".join(["| attribute | is | |", "|---|---|---|", *rows])
@@ -284,11 +290,46 @@ def verbs() -> Iterator[str]:
     yield "\n".join(["| | |", "|---|---|", *free])
 
 
+def export_format() -> Iterator[str]:
+    yield "# The format of an export"
+    yield (
+        f"A folder, as [an export](../how-to/move-a-user.md) writes it: `{MANIFEST}`, a file of lines for each kind in "
+        f"`{DATA}/`, copied files in `files/`, and `readable/` and `README.md` for people. This is version {VERSION}."
+    )
+    yield (
+        "A line is one JSON object in UTF-8 and ends in a line feed. Fields that say nothing are left out. Times are "
+        "ISO 8601 in UTC with six digits of a second. Ids are UUIDs. Lines stand in the order of their ids, those of "
+        "messages, entries and pieces in the order of what they belong to. A field nobody knows is refused."
+    )
+    yield "## manifest.json"
+    rows = [
+        "| `format`, `version` | `holdfast-export`, and the version of this page |",
+        "| `user` | whose memory it is; `null` for a whole tenant's |",
+        "| `files` | of each file in `data/`: `path`, `lines`, `bytes` and `sha256` |",
+    ]
+    yield "\n".join(["| field | means |", "|---|---|", *rows])
+    for kind in KINDS:
+        yield f"## {DATA}/{kind.name}.jsonl"
+        yield f"{kind.about[0].upper()}{kind.about[1:]}."
+        yield _fields(kind.fields)
+    yield f"## {DATA}/files.jsonl"
+    yield (
+        "A file that was copied. It lies in `files/<level>/<owner>/<name>`, the owner written as in "
+        "[the store's folder](../how-to/files.md), or in `files/sessions/<session_id>/<name>`."
+    )
+    yield _fields(copied.FIELDS)
+
+
+def _fields(fields: Mapping[str, str]) -> str:
+    return "\n".join(["| field | means |", "|---|---|", *(f"| `{name}` | {means} |" for name, means in fields.items())])
+
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "configuration.md": configuration,
     "cli.md": cli,
     "python.md": python,
     "verbs.md": verbs,
+    "export-format.md": export_format,
 }
 
 

@@ -29,6 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("compaction", "graphing", "learning"),
     ("turn", "forgetting"),
     ("handle", "snapshots", "documents", "upkeep"),
+    ("moving",),
     ("background",),
     ("engine",),
     ("aio",),

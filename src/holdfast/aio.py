@@ -419,7 +419,6 @@ class AsyncHoldfast:
     export_items = hop(Holdfast.export_items)
     import_items = hop(Holdfast.import_items)
     file_sessions = hop(Holdfast.file_sessions)
-    import_snapshot = hop(Holdfast.import_snapshot)
     doctor = hop(Holdfast.doctor)
     backup = hop(Holdfast.backup)
     stats = hop(Holdfast.stats)
@@ -427,3 +426,5 @@ class AsyncHoldfast:
     revoke = hop(Holdfast.revoke)
     grants = hop(Holdfast.grants)
     audit = hop(Holdfast.audit)
+    export = hop(Holdfast.export)
+    import_ = hop(Holdfast.import_)

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Holdfast, Message
 from holdfast.domain.chunk import Vector
-from holdfast.domain.scope import Level, Space
+from holdfast.domain.scope import Level, Scope, Space
 from holdfast.errors import InvalidInput, StorageError
 from holdfast.storage.copy import copy_store
 from tests.contract.rows import every_row, faults
@@ -46,11 +46,13 @@ def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> None:
 
 
 def _fill_background(hf: Holdfast, space: Space) -> None:
-    """A vector that came late, and a job that nobody here does."""
+    """A vector that came late, a job that nobody here does, and an import under way."""
     late = {0: Vector(Embedder.name, tuple(Embedder().embed(["late"])[0]))}
     store, now = hf._runtime.store, hf._runtime.clock()
     store.write(lambda tx: tx.chunks.put_vectors(space, late))
     store.write(lambda tx: tx.jobs.ask(space, "for nobody here", "", now))
+    owner = Scope(space.tenant, user=space.owner)
+    store.write(lambda tx: tx.imports.mark(owner, "digest", "an import under way", "{}", now))
 
 
 @pytest.fixture

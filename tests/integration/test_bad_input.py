@@ -195,7 +195,7 @@ MEMORY: dict[str, dict[str, Any]] = {
     "documents": {"user": "alice"},
     "graph": {"user": "alice"},
     "remove_document": {"uri": "note:unknown", "user": "alice"},
-    "import_snapshot": {"path": "missing.json"},
+    "import_": {"path": "missing.json"},
     "backup": {"path": "BACKUP"},
     "doctor": {},
     "tenant": {"name": "other"},
@@ -217,6 +217,7 @@ MEMORY: dict[str, dict[str, Any]] = {
     "note_turn": {"user": "alice", "user_text": "hello", "assistant_text": "hi"},
     "export_items": {"user": "alice"},
     "import_items": {"user": "alice"},
+    "export": {"path": "EXPORT", "user": "alice"},
 }
 UPDATES = (
     "key title type layer tags metadata confidence salience references pinned valid_from valid_to ttl expires_at colour"
@@ -239,6 +240,7 @@ SESSION: dict[str, dict[str, Any]] = {
     "transcript": {},
     "add_usage": {"model": "m"},
 }
+TO_PATHS = ("Holdfast.backup", "Holdfast.export")
 FILES = {f"Holdfast.{name}" for name in ("long_term", "daily_notes", "note_turn", "export_items", "import_items")}
 LONG_TERM: dict[str, dict[str, Any]] = {"read": {}, "write": {"text": "x"}, "append": {"text": "x"}}
 BARE = set(
@@ -283,6 +285,8 @@ class Target:
                 made[name] = own[value]
             elif type(value) is str and value == "BACKUP":
                 made[name] = self.folder / f"backup{next(self.numbers)}.db"
+            elif type(value) is str and value == "EXPORT":
+                made[name] = self.folder / f"export{next(self.numbers)}"
             else:
                 made[name] = value
         return made
@@ -364,7 +368,7 @@ def test_every_argument_with_every_hostile_value(target: Target, part: str) -> N
     def only(name: str, argument: str) -> bool:
         if part in alone:
             return name == part
-        return name not in alone and (name.startswith("Session.") == (part == "Session")) and name != "Holdfast.backup"
+        return name not in alone and (name.startswith("Session.") == (part == "Session")) and name not in TO_PATHS
 
     assert run(target, HOSTILE, only) == []
 
@@ -386,7 +390,7 @@ def test_every_hostile_value_where_there_are_files(tmp_path: Path, monkeypatch: 
 @memory
 def test_a_backup_to_every_hostile_path(target: Target) -> None:
     """A few of them are good paths: those must be files that open."""
-    assert run(target, HOSTILE, lambda name, argument: name == "Holdfast.backup") == []
+    assert run(target, HOSTILE, lambda name, argument: name in TO_PATHS) == []
 
 
 @memory
@@ -395,6 +399,8 @@ def test_nothing_is_written_to_a_place_named_by_accident(target: Target, tmp_pat
     for path in wrong:
         with pytest.raises(HoldfastError):
             target.hf.backup(path)
+        with pytest.raises(HoldfastError):
+            target.hf.export(path)
     assert {path.name for path in tmp_path.iterdir()} <= {"backups"}
 
 
@@ -416,7 +422,7 @@ def test_texts_that_databases_dislike_on_postgres(
         *(["\ud800"], EARLY.replace(tzinfo=UTC), LATE.replace(tzinfo=UTC), b"x", math.nan, nested(500)),
     ]
     try:
-        assert run(made, values, lambda name, argument: name != "Holdfast.backup") == []
+        assert run(made, values, lambda name, argument: name not in TO_PATHS) == []
     finally:
         made.hf.close()
 
@@ -427,7 +433,7 @@ def test_ten_megabytes_in_every_text(target: Target) -> None:
     maps = "metadata changes value tool_calls messages content"
 
     def text(name: str, argument: str) -> bool:
-        return name not in ("Holdfast.backup", "Holdfast.doctor") and argument not in numbers.split()
+        return name not in (*TO_PATHS, "Holdfast.doctor") and argument not in numbers.split()
 
     assert run(target, [BIG], text) == []
     assert run(target, [{"a": BIG}, [BIG]], lambda name, argument: argument in maps.split()) == []

@@ -77,6 +77,10 @@ def _handle(call: Callable[[Session], object]) -> Callable[[Attack], list[Attemp
     return lambda a: [lambda: call(a.forged)]
 
 
+def _scheduled(call: Callable[[Any, str, str], object]) -> Callable[[Attack], list[Attempt]]:
+    return lambda a: [lambda: call(a.mine.schedules, a.victim.schedule, a.user)]
+
+
 def _turn(session: Session) -> object:
     with session.turn("secret") as turn:
         turn.reply("mine now")
@@ -132,7 +136,15 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "run_jobs": _whole(lambda a: a.mine.run_jobs()),
     "start_worker": _whole(lambda a: a.mine.start_worker()),
     "file_sessions": _whole(lambda a: a.mine.file_sessions()),
-    "import_snapshot": _whole(lambda a: a.mine.import_snapshot(a.folder / "theirs.txt")),
+    "export": lambda a: [
+        lambda: a.mine.export(a.folder / "stolen", user=a.user),
+        lambda: a.mine.export(a.folder / "stolen"),
+    ],
+    "import_": lambda a: [
+        lambda: a.mine.import_(a.folder / "theirs.txt", user=a.user),
+        lambda: a.mine.import_(a.folder / "theirs.txt"),
+    ],
+    "run_schedules": _whole(lambda a: a.mine.run_schedules(lambda _: None)),
     "doctor": lambda a: [a.mine.doctor, lambda: a.mine.doctor(repair=True)],
     "backup": _whole(lambda a: a.mine.backup(a.folder / "stolen.db")),
     "stats": _whole(lambda a: a.mine.stats()),
@@ -145,6 +157,17 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "audit": lambda a: [a.mine.audit, lambda: a.mine.audit(user=a.me.user)],
     "acting": lambda a: [lambda: a.mine.acting(a.user), lambda: a.mine.acting(name="x", grants=["read:store"])],
     "tenant": _whole(lambda a: a.mine.tenant("elsewhere")),
+    "schedules.create": _whole(lambda a: a.mine.schedules.create(a.user, "mine now", "every: 1h")),
+    "schedules.get": _scheduled(lambda s, id, user: s.get(id, user=user)),
+    "schedules.edit": _scheduled(lambda s, id, user: s.edit(id, user=user, goal="mine now")),
+    "schedules.pause": _scheduled(lambda s, id, user: s.pause(id, user=user)),
+    "schedules.resume": _scheduled(lambda s, id, user: s.resume(id, user=user)),
+    "schedules.delete": _scheduled(lambda s, id, user: s.delete(id, user=user)),
+    "schedules.runs": _scheduled(lambda s, id, user: s.runs(id, user=user)),
+    "schedules.run_output": _scheduled(lambda s, id, user: s.run_output(id, user=user)),
+    "schedules.search": _whole(lambda a: a.mine.schedules.search(user=a.user)),
+    "schedules.count": _whole(lambda a: a.mine.schedules.count(user=a.user)),
+    "schedules.due": _whole(lambda a: a.mine.schedules.due(user=a.user)),
     "session.refresh": _handle(lambda s: s.refresh()),
     "session.recent": _handle(lambda s: s.recent()),
     "session.messages": _handle(lambda s: s.messages()),
@@ -220,6 +243,14 @@ HIDDEN: dict[str, Callable[[Attack], list[Attempt]]] = {
     "revive": _whole(lambda a: a.mine.revive(a.victim.record)),
     "graph": _whole(lambda a: a.mine.graph(entity=a.victim.mark, depth=5)),
     "grants": _whole(lambda a: a.mine.grants()),
+    "schedules.get": _whole(lambda a: a.mine.schedules.get(a.victim.schedule)),
+    "schedules.edit": _whole(lambda a: a.mine.schedules.edit(a.victim.schedule, goal="mine now")),
+    "schedules.pause": _whole(lambda a: a.mine.schedules.pause(a.victim.schedule)),
+    "schedules.resume": _whole(lambda a: a.mine.schedules.resume(a.victim.schedule)),
+    "schedules.delete": _whole(lambda a: a.mine.schedules.delete(a.victim.schedule)),
+    "schedules.runs": _whole(lambda a: a.mine.schedules.runs(a.victim.schedule)),
+    "schedules.search": _whole(lambda a: a.mine.schedules.search(text="secret")),
+    "schedules.due": _whole(lambda a: a.mine.schedules.due()),
 }
 
 
@@ -258,6 +289,7 @@ def test_whoever_acts_reads_and_changes_nothing_of_another(hf: Holdfast, tmp_pat
                     _is_hidden(attack, verb, attempt)
             assert world.rows() == before, f"after all verbs by {attack.mine!r}"
         assert not (tmp_path / "stolen.db").exists()
+        assert not (tmp_path / "stolen").exists()
 
     _in_worlds(attack_all)(hf)
 
@@ -281,7 +313,7 @@ def _is_hidden(attack: Attack, verb: str, attempt: Attempt) -> None:
         shown = repr(attempt())
     except refusing as error:
         shown = str(error)
-    asked = (attack.session, attack.victim.record)  # an id that was asked for may be told back
+    asked = (attack.session, attack.victim.record, attack.victim.schedule)  # an id that was asked for may be told back
     for told in asked:
         shown = shown.replace(told, "")
     assert attack.world.seen_in(shown) <= attack.own, verb

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -91,6 +92,7 @@ class Owner:
     agent: str | None = None
     session: str | None = None
     record: str = ""
+    schedule: str = ""
 
     @property
     def mark(self) -> str:
@@ -157,6 +159,9 @@ class World:
             folder.mkdir(parents=True)
             (folder / f"{owner.mark}.txt").write_text(owner.mark)
         self._settle(owner, session=session.id)
+        schedule = self.on(owner).schedules.create(owner.user or "", f"secret #{owner.mark}", "every: 1h")
+        owner.schedule = schedule.id
+        self.ids[schedule.id] = owner.number
 
     def lay_jobs_aside(self) -> dict[int, Owner]:
         """A dead job of everybody who talks, by its id."""
@@ -489,6 +494,17 @@ def _people(world: World) -> list[Owner]:
     return [owner for owner in world.owners if owner.user and not owner.agent]
 
 
+def _export(world: World, me: Owner) -> Seen:
+    """Every byte of an export is the user's own, or the tenant's."""
+    with TemporaryDirectory() as place:
+        for name, user in (("user", me.user), ("tenant", None)):
+            world.on(me).export(Path(place) / name, user=user)
+            files = [file for file in (Path(place) / name).rglob("*") if file.is_file()]
+            written = [file.name + file.read_text(encoding="utf-8") for file in files]
+            tenant = {owner.number for owner in world.owners if owner.tenant == me.tenant}
+            yield written, world.of_user(me.tenant, user) if user is not None else tenant
+
+
 READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.sessions": _sessions,
     "Holdfast.jobs": _jobs,
@@ -509,6 +525,7 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.export_items": _export_items,
     "Holdfast.grants": _grants,
     "Holdfast.audit": _audit,
+    "Holdfast.export": _export,
     "Session.refresh": _own(lambda session: session.refresh()),
     "Session.recent": _own(lambda session: session.recent(50)),
     "Session.messages": _own(lambda session: session.messages()),
@@ -596,7 +613,7 @@ def _remove_document(world: World, me: Owner) -> None:
     refused(InvalidInput, hf.remove_document, "same:uri", user=me.user, agent=me.agent)
 
 
-def _import_snapshot(world: World, me: Owner) -> None:
+def _import(world: World, me: Owner) -> None:
     """A session that is somebody's already, told anew."""
     folder = Path(world.hf._runtime.folder or ".")
     path = folder / f"told-{me.tenant[-6:].replace('/', '_')}-{me.number}.json"
@@ -605,7 +622,7 @@ def _import_snapshot(world: World, me: Owner) -> None:
         json.dumps([{"id": other.session, "channel": "chan", "chat": "chat", "user": other.user} for other in others])
     )
     with suppress(HoldfastError):
-        world.on(me).import_snapshot(path)
+        world.on(me).import_(path)
     path.unlink()
 
 
@@ -688,7 +705,7 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Holdfast.remove_document": _remove_document,
     "Holdfast.note_turn": _note_turn,
     "Holdfast.import_items": _import_items,
-    "Holdfast.import_snapshot": _import_snapshot,
+    "Holdfast.import_": _import,
     "Session.append": _handle(lambda session: session.append("user", "mine now")),
     "Session.extend": _handle(lambda session: session.extend([Message.new("user", "mine now")])),
     "Session.set_summary": _handle(lambda session: session.set_summary("mine now", 2)),
@@ -783,7 +800,7 @@ def test_no_write_reaches_what_belongs_to_another(hf: Holdfast) -> None:
             for verb, attempt in WRITES.items():
                 attempt(world, me)
                 after = world.rows()
-                if verb == "Holdfast.import_snapshot":
+                if verb == "Holdfast.import_":
                     after = {**after, "imports": before["imports"]}
                 if verb == "Holdfast.add_document":
                     before = {**before, "spaces": after["spaces"]}  # the newcomer's own

@@ -17,6 +17,7 @@ from holdfast.cli import (
     forget,
     graph,
     jobs,
+    moving,
     notes,
     records,
     schedules,
@@ -42,20 +43,8 @@ def build_parser() -> Parser:
     add_globals(parser, top=True)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for group in (
-        chat,
-        verbs,
-        forget,
-        sessions,
-        records,
-        documents,
-        graph,
-        notes,
-        jobs,
-        schedules,
-        trust,
-        data,
-        demo,
-        bench,
+        *(chat, verbs, forget, sessions, records, documents, graph, notes, jobs, schedules),
+        *(trust, moving, data, demo, bench),
     ):
         group.add(commands)
     return parser

@@ -22,6 +22,7 @@ from holdfast.engine.documents import Documents
 from holdfast.engine.graphs import Graphs
 from holdfast.engine.jobs import Jobs
 from holdfast.engine.keeping import Keeping
+from holdfast.engine.moving import Moving
 from holdfast.engine.notes import Notes
 from holdfast.engine.records import Records
 from holdfast.engine.sessions import Sessions
@@ -31,7 +32,7 @@ from holdfast.providers.embedder import Embedder, checked_embedder
 from holdfast.providers.llm import Llm, checked_llm
 
 
-class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs, Keeping, Acting):
+class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs, Keeping, Moving, Acting):
     """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
 
     @classmethod

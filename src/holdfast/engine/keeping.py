@@ -12,12 +12,10 @@ from holdfast.domain.values import checked_progress
 from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.errors import Unsupported
-from holdfast.runtime import SNAPSHOT
 from holdfast.storage.base import Finding, Progress
 
 if TYPE_CHECKING:
     from holdfast.files.sessions_index import FileSessions
-    from holdfast.snapshots import Imported
 
 
 class Keeping(Face):
@@ -42,20 +40,6 @@ class Keeping(Face):
             store_types=[name.strip() for name in self.config.memory.file_stores.split(",")],
             agent=self._agent or caps.default_agent,
         )
-
-    @verb("import_snapshot")
-    def import_snapshot(self, path: str | PathLike[str]) -> Imported:
-        """Take in a ``sessions.json``, all of it or nothing. The same content again is not taken in twice."""
-        from holdfast import snapshots  # late: few stores ever import
-
-        return snapshots.take_in(self._runtime, self._scope(), checked_path(path, "the snapshot's path"))
-
-    def _import_found(self) -> None:
-        folder = self._runtime.folder
-        if folder is not None and (folder / SNAPSHOT).is_file():
-            from holdfast import snapshots
-
-            snapshots.take_in_found(self._runtime, self._scope(), folder / SNAPSHOT)
 
     @verb("doctor")
     def doctor(self, *, repair: bool = False) -> list[Finding]:

@@ -15,9 +15,10 @@ from holdfast.domain.access import Grant, Granted
 from holdfast.domain.audit import AuditEntry, AuditQuery
 from holdfast.domain.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, Vector
 from holdfast.domain.document import Document
-from holdfast.domain.graph import Link, Node, Seen, Told
+from holdfast.domain.graph import GraphSource, Link, Node, Seen, Told
 from holdfast.domain.job import Job, JobInfo, JobQuery
 from holdfast.domain.message import Message
+from holdfast.domain.moving import DocumentState, Piece, RecordState, SessionState
 from holdfast.domain.record import Layer, Record, RecordQuery
 from holdfast.domain.schedule import Held, Run, Schedule, ScheduleQuery
 from holdfast.domain.scope import Home, Scope, Space
@@ -318,8 +319,52 @@ class Documents(Protocol):
 
 
 class Imports(Protocol):
+    """What was taken in whole, by its digest; and how far what is taken in step by step has come."""
+
     def seen(self, scope: Scope, digest: str) -> bool: ...
     def note(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None: ...
+    def progress(self, scope: Scope, digest: str) -> str | None:
+        """What was last marked; None for one that was not begun, or is finished."""
+
+    def mark(self, scope: Scope, digest: str, name: str, state: str, now: datetime) -> None: ...
+    def finish(self, scope: Scope, digest: str) -> None: ...
+
+
+class Moving(Protocol):
+    """Everything there is in a scope, in the order of the ids; and the same put back as it was."""
+
+    def totals(self, scope: Scope) -> Mapping[str, int]:
+        """How many sessions, messages and records there are."""
+
+    def spaces(self, scope: Scope) -> list[Space]: ...
+
+    def session_ids(self, scope: Scope, after: str, limit: int) -> list[str]: ...
+    def session(self, scope: Scope) -> SessionState: ...
+    def put_session(self, scope: Scope, state: SessionState) -> bool:
+        """Without messages, and without what is said of them. False when its id or its key is taken."""
+
+    def settle_session(self, scope: Scope, state: SessionState) -> None:
+        """What is said of the messages, now that they are there. What the session has of it already stays."""
+
+    def has_message(self, scope: Scope, sequence: int) -> bool: ...
+    def record_ids(self, scope: Scope, after: str, limit: int) -> list[str]: ...
+    def records(self, scope: Scope, ids: Sequence[str]) -> list[RecordState]: ...
+    def put_record(self, home: Home, state: RecordState) -> None: ...
+    def documents(self, scope: Scope, after: str, limit: int) -> list[DocumentState]: ...
+    def document(self, scope: Scope, document_id: str) -> DocumentState | None: ...
+    def pieces(self, space: Space, document_id: str, after: int, limit: int) -> list[tuple[int, Piece]]:
+        """A document's text by numbers, of which ``after`` is the last that was read."""
+
+    def last_piece(self, space: Space, document_id: str) -> int:
+        """Where the last piece begins that is there, and -1 where none is."""
+
+    def told_by_session(self, scope: Scope, after: int, limit: int) -> list[Told]:
+        """What its messages after a sequence number say for the graph: at most about so many names."""
+
+    def told_by_record(self, space: Space, record_id: str) -> Told | None: ...
+    def has_told(self, space: Space, source: GraphSource) -> bool: ...
+    def taken(self, scope: Scope, kind: str, owners: Mapping[str, str]) -> list[str]:
+        """Of these ids of sessions, records or documents, those that belong to other owners than these."""
 
 
 class Grants(Protocol):
@@ -423,6 +468,8 @@ class Tx(Protocol):
     def audit(self) -> Audit: ...
     @property
     def schedules(self) -> Schedules: ...
+    @property
+    def moving(self) -> Moving: ...
 
 
 Work = Callable[[Tx], T]

@@ -778,3 +778,86 @@ UPDATE schedule_runs SET notice_until = :until WHERE id = :id AND notice = 1
 
 -- name: schedules.told
 UPDATE schedule_runs SET notice = 2 WHERE id = :id AND notice = 1
+
+-- name: imports.progress
+SELECT state FROM moves WHERE tenant = :tenant AND digest = :digest
+
+-- name: imports.mark
+INSERT INTO moves (tenant, digest, user_id, name, state, marked_at)
+VALUES (:tenant, :digest, :user, :name, :state, :now)
+ON CONFLICT (tenant, digest) DO UPDATE SET state = excluded.state, marked_at = excluded.marked_at
+
+-- name: imports.finish
+DELETE FROM moves WHERE tenant = :tenant AND digest = :digest
+
+-- name: moving.session_ids
+SELECT s.id FROM sessions s WHERE {where} AND s.id > :after ORDER BY s.id LIMIT :limit
+
+-- name: moving.put_session
+INSERT INTO sessions
+    (id, tenant, user_id, agent, space_id, key, channel, chat, thread, state, metadata, created_at, last_active_at, expires_at,
+     cleared_through)
+VALUES
+    (:id, :tenant, :user, :agent, :space_id, :key, :channel, :chat, :thread, :state, :metadata, :created_at, :last_active_at,
+     :expires_at, :cleared_through)
+ON CONFLICT DO NOTHING
+
+-- name: moving.settle_session
+UPDATE sessions SET last_sequence = CASE WHEN last_sequence < :last_sequence THEN :last_sequence ELSE last_sequence END,
+    summary_epoch = CASE WHEN summary_epoch = 0 THEN :epoch ELSE summary_epoch END
+WHERE id = :session AND tenant = :tenant
+
+-- name: moving.cursors
+SELECT c.name, c.sequence FROM cursors c JOIN sessions s ON s.id = c.session_id WHERE {where}
+
+-- name: moving.put_cursor
+INSERT INTO cursors (session_id, name, sequence) VALUES (:session, :name, :sequence) ON CONFLICT (session_id, name) DO NOTHING
+
+-- name: moving.waiting
+SELECT 1 FROM jobs WHERE kind = :kind AND key = :key AND dead = 0
+
+-- name: moving.has_message
+SELECT 1 FROM messages m JOIN sessions s ON s.id = m.session_id WHERE {where} AND m.sequence = :sequence
+
+-- name: moving.record_ids
+SELECT r.id FROM records r WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :limit
+
+-- name: moving.versions
+SELECT record_id, body, replaced_at FROM record_versions WHERE record_id IN :ids[] ORDER BY record_id, version
+
+-- name: moving.documents
+SELECT s.level, s.owner, d.id, d.uri, d.title, d.metadata, d.content_hash, d.created_at, d.updated_at
+FROM documents d JOIN spaces s ON s.id = d.space_id
+WHERE s.tenant = :tenant AND {where} ORDER BY d.id LIMIT :limit
+
+-- name: moving.pieces
+SELECT c.id, c.text, coalesce(c.first_sequence, 0) FROM chunks c
+WHERE c.document_id = :document AND c.space_id = :space_id AND c.id > :after ORDER BY c.id LIMIT :limit
+
+-- name: moving.last_piece
+SELECT coalesce(max(c.first_sequence), -1) FROM chunks c WHERE c.document_id = :document AND c.space_id = :space_id
+
+-- name: moving.mentions
+SELECT m.session_id, m.sequence, m.record_id, m.said_at, e.normal, e.name, m.kind
+FROM mentions m JOIN entities e ON e.id = m.entity_id
+WHERE m.space_id = :space_id AND {where} ORDER BY m.sequence, m.id LIMIT :limit
+
+-- name: moving.relations
+SELECT x.sequence, a.normal, x.predicate, b.normal, x.value, x.kind, x.polarity, x.sentence
+FROM relations x JOIN entities a ON a.id = x.subject_id LEFT JOIN entities b ON b.id = x.object_id
+WHERE x.space_id = :space_id AND {where} ORDER BY x.sequence, x.id
+
+-- name: moving.sessions_elsewhere
+SELECT id, tenant, user_id FROM sessions WHERE id IN :ids[]
+
+-- name: moving.records_elsewhere
+SELECT id, tenant, coalesce(user_id, '') FROM records WHERE id IN :ids[]
+
+-- name: moving.documents_elsewhere
+SELECT d.id, s.tenant, s.level || ':' || s.owner FROM documents d JOIN spaces s ON s.id = d.space_id WHERE d.id IN :ids[]
+
+-- name: moving.session_totals
+SELECT count(*), coalesce(sum(s.message_count), 0) FROM sessions s WHERE {where}
+
+-- name: moving.spaces
+SELECT level, owner FROM spaces WHERE tenant = :tenant

@@ -77,6 +77,7 @@ TABLES = (
         " notice_until",
     ),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
+    _table("moves", "tenant digest", "user_id name state marked_at"),
     _table("properties", "name", "value"),
     _table("grants", "tenant user_id name", "granted_at granted_by"),
     _table(

@@ -8,7 +8,8 @@ from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.documents import SqlDocuments
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.jobs import SqlJobs
-from holdfast.storage.sql.records import SqlImports, SqlRecords
+from holdfast.storage.sql.moving import SqlImports, SqlMoving
+from holdfast.storage.sql.records import SqlRecords
 from holdfast.storage.sql.schedules import SqlSchedules
 from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
 from holdfast.storage.sql.trust import SqlAudit, SqlGrants
@@ -33,3 +34,4 @@ class SqlTx:
         self.grants = SqlGrants(db)
         self.audit = SqlAudit(db)
         self.schedules = SqlSchedules(db, self.chunks)
+        self.moving = SqlMoving(db, self)

@@ -92,3 +92,16 @@ CREATE TABLE schedule_runs (
 );
 CREATE INDEX schedule_runs_of ON schedule_runs (schedule_id, ended_at);
 CREATE INDEX schedule_runs_to_tell ON schedule_runs (notice_until) WHERE notice = 1;
+
+-- Imports that are under way, by the digest of what is imported and for whom: how far each has come. Its row is written
+-- with what it tells of, and goes with the last of it.
+CREATE TABLE moves (
+    tenant TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    -- Whose memory it becomes; empty for a whole tenant's.
+    user_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL,
+    marked_at BIGINT NOT NULL,
+    PRIMARY KEY (tenant, digest)
+);
