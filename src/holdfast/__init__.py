@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from holdfast.domain.job import JobInfo
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
     from holdfast.domain.profile import Profile
+    from holdfast.domain.receipt import Receipt
     from holdfast.domain.record import Forgotten, Record
+    from holdfast.domain.retention import Retained
     from holdfast.domain.session import Compacted, SessionInfo, Summary, Usage
     from holdfast.engine import Holdfast
     from holdfast.errors import HoldfastError
@@ -43,8 +45,10 @@ __all__ = [
     "Mention",
     "Message",
     "Profile",
+    "Receipt",
     "Record",
     "Relation",
+    "Retained",
     "Session",
     "SessionInfo",
     "Signal",
@@ -66,7 +70,9 @@ _HOMES = {
     "domain.job": "JobInfo",
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
     "domain.profile": "Profile",
+    "domain.receipt": "Receipt",
     "domain.record": "Forgotten Record",
+    "domain.retention": "Retained",
     "domain.session": "Compacted SessionInfo Summary Usage",
     "engine": "Holdfast",
     "errors": "HoldfastError",

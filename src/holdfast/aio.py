@@ -338,3 +338,8 @@ class AsyncHoldfast:
     doctor = hop(Holdfast.doctor)
     backup = hop(Holdfast.backup)
     stats = hop(Holdfast.stats)
+    purge_session = hop(Holdfast.purge_session)
+    purge_user = hop(Holdfast.purge_user)
+    purge_older = hop(Holdfast.purge_older)
+    receipts = hop(Holdfast.receipts)
+    apply_retention = hop(Holdfast.apply_retention)

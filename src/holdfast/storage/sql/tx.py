@@ -8,7 +8,9 @@ from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.documents import SqlDocuments
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.jobs import SqlJobs
+from holdfast.storage.sql.purges import SqlPurges
 from holdfast.storage.sql.records import SqlImports, SqlRecords
+from holdfast.storage.sql.retention import SqlRetention
 from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
 
 
@@ -28,3 +30,5 @@ class SqlTx:
         self.jobs = SqlJobs(db)
         self.documents = SqlDocuments(db, self.chunks)
         self.imports = SqlImports(db)
+        self.purges = SqlPurges(db, self.chunks)
+        self.retention = SqlRetention(db)
