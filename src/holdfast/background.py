@@ -24,13 +24,12 @@ from holdfast.domain.job import (
     RETENTION,
     SCRUB,
 )
-from holdfast.domain.scope import DEFAULT_TENANT, Level, Space
+from holdfast.domain.scope import STORE
 from holdfast.errors import StoreBusy, StoreReadOnly
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.write.embed import PATIENCE, embed_missing
 
-STORE = Space(DEFAULT_TENANT, Level.GLOBAL, "")  # where jobs of the whole store are asked for
 _FIRST_RETENTION = timedelta(hours=1)
 _SLICE = 512  # chunks embedded by one run of a job, so that the spaces of others get their turn
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -298,7 +299,8 @@ def test_a_huge_user_goes_in_several_transactions(hf: Holdfast, monkeypatch: pyt
     fill(hf, "alice", MARK, messages=40)
     fill(hf, "bob", "other")
     expected = hf.purge_user("alice", dry_run=True).counts
-    monkeypatch.setattr(purging, "Removal", lambda *args: purging_rows.Removal(*args, limit=7))
+    small = partial(purging_rows.Removal, limit=7)
+    monkeypatch.setattr(purging, "Removal", small)
     assert hf.purge_user("alice").counts == expected
     assert tables_with(hf, MARK) == []
     assert faults(hf) == []
@@ -326,8 +328,8 @@ def test_a_purge_that_was_begun_is_finished(
         raise Killed
 
     with monkeypatch.context() as patch:
-        target = {"rows": "_remove_some", "finish": "_finish", "bytes": "_note_bytes"}.get(step)
-        patch.setattr(*((purging, target) if target else (purging.Places, "after_rows")), die)
+        target = {"rows": "purge._remove_some", "finish": "purge._finish", "bytes": "purge._note_bytes"}.get(step)
+        patch.setattr(f"holdfast.purging.{target or 'places.Places.after_rows'}", die)
         with pytest.raises(Killed):
             calls[what]()
     [receipt] = hf.receipts()

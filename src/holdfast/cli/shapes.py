@@ -6,7 +6,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast import Context, Document, Forgotten, Hit, JobInfo, Message, Record, SessionInfo, Source, Summary
+    from holdfast import (
+        Context,
+        Document,
+        Forgotten,
+        Hit,
+        JobInfo,
+        Message,
+        Receipt,
+        Record,
+        Retained,
+        SessionInfo,
+        Source,
+        Summary,
+    )
     from holdfast.domain.session import Usage
     from holdfast.storage.base import Finding
 
@@ -211,3 +224,23 @@ def status(finding: Finding) -> str:
 
 def finding(given: Finding) -> Json:
     return {"check": given.check, "status": status(given), "detail": given.detail}
+
+
+def receipt(given: Receipt) -> Json:
+    return {
+        "id": given.id or None,
+        "what": given.what.value,
+        "digest": given.digest,
+        "before": iso(given.before),
+        "asked_by": given.asked_by,
+        "asked_at": iso(given.asked_at),
+        "done_at": iso(given.done_at),
+        "counts": dict(given.counts),
+        "verified": given.verified,
+        "left": list(given.left),
+        "bytes": given.bytes.value,
+    }
+
+
+def retained(given: Retained) -> Json:
+    return {"tenant": given.tenant, "agent": given.agent, "days": dict(given.days), "counts": dict(given.counts)}

@@ -17,7 +17,7 @@ from functools import partial
 from holdfast.domain.chunk import ChunkQuery, Source, SourceKind
 from holdfast.domain.job import PURGE, SCRUB
 from holdfast.domain.receipt import Bytes, Receipt, What, digest_of
-from holdfast.domain.scope import DEFAULT_TENANT, Level, Scope, Space
+from holdfast.domain.scope import STORE, Level, Scope, Space
 from holdfast.purging.order import Order
 from holdfast.purging.places import Places
 from holdfast.purging.rows import Removal
@@ -30,7 +30,6 @@ from holdfast.storage.base import Tx
 
 log = logging.getLogger("holdfast.purge")
 
-STORE = Space(DEFAULT_TENANT, Level.GLOBAL, "")  # where jobs of the whole store are asked for
 # How long the job leaves it to whoever asked. A purge that takes longer is done by two, to the same end.
 _HEAD_START = timedelta(seconds=60)
 _LOOK_AGAIN = timedelta(seconds=10)
