@@ -77,7 +77,8 @@ def talk(hf: Holdfast, user: str, mark: str, chance: random.Random) -> None:
 
 
 @pytest.fixture
-def hf(tmp_path: Path, clock: FakeClock) -> Iterator[Holdfast]:
+def hf(tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Holdfast]:
+    monkeypatch.setattr(sqlite_store, "_AT_ONCE_BYTES", 1 << 30)
     with Holdfast.open(tmp_path, config=CONFIG, clock=clock, embedder=FakeEmbedder()) as opened:
         yield opened
 

@@ -205,7 +205,7 @@ def _unused(page: bytes, head: int, shape: _Shape) -> Iterator[tuple[int, int]]:
     if not dirty and not free:
         return
     pointers = struct.unpack_from(f">{cells}H", page, low - 2 * cells)
-    if any(not content <= pointer < shape.usable for pointer in pointers):
+    if pointers and not content <= min(pointers) <= max(pointers) < shape.usable:
         return
     if dirty:
         yield low, content

@@ -23,7 +23,7 @@ from holdfast.storage.sqlite.schema import SqliteSchema
 log = logging.getLogger("holdfast.storage")
 
 _BACKUP_PAGES = 1024
-_AT_ONCE_BYTES = 32 << 20  # a file up to this size is scrubbed while somebody waits for a purge
+_AT_ONCE_BYTES = 8 << 20  # a file up to this size is scrubbed while somebody waits for a purge
 
 
 class SqliteStore(SqlStore):
