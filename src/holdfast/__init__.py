@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from holdfast.domain.job import JobInfo
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
     from holdfast.domain.profile import Profile
+    from holdfast.domain.receipt import Receipt
     from holdfast.domain.record import Forgotten, Record
+    from holdfast.domain.retention import Retained
     from holdfast.domain.schedule import Notification, Outcome, Run, Schedule
     from holdfast.domain.session import Compacted, SessionInfo, Summary, Usage
     from holdfast.engine import Holdfast
@@ -53,8 +55,10 @@ __all__ = [
     "Notification",
     "Outcome",
     "Profile",
+    "Receipt",
     "Record",
     "Relation",
+    "Retained",
     "Run",
     "Schedule",
     "Session",
@@ -80,8 +84,10 @@ _HOMES = {
     "domain.job": "JobInfo",
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
     "domain.profile": "Profile",
+    "domain.receipt": "Receipt",
     "domain.record": "Forgotten Record",
     "domain.schedule": "Notification Outcome Run Schedule",
+    "domain.retention": "Retained",
     "domain.session": "Compacted SessionInfo Summary Usage",
     "engine": "Holdfast",
     "errors": "HoldfastError",

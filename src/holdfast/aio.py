@@ -428,3 +428,8 @@ class AsyncHoldfast:
     audit = hop(Holdfast.audit)
     export = hop(Holdfast.export)
     import_ = hop(Holdfast.import_)
+    purge_session = hop(Holdfast.purge_session)
+    purge_user = hop(Holdfast.purge_user)
+    purge_older = hop(Holdfast.purge_older)
+    receipts = hop(Holdfast.receipts)
+    apply_retention = hop(Holdfast.apply_retention)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from os import PathLike
 from typing import Any, Literal
 
+from holdfast.domain.retention import parsed
 from holdfast.domain.setting import Setting, setting, suggestion, toml_tree
 from holdfast.domain.text import checked_name
 from holdfast.domain.times import zone_named
@@ -309,6 +310,28 @@ class Schedules(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Retention(_Section):
+    """How long things are kept, other days for one agent: ``[agents.NAME.retention]``."""
+
+    enabled: bool = setting(True, "an hourly job removes what is older than this, and sessions whose time is over")
+    messages_days: int = setting(90, "days a message is kept; 0: for ever", 0, 100_000)
+    records_days: int = setting(
+        0, "days a learned record is kept that is neither changed nor used; 0: as long as it does not fade", 0, 100_000
+    )
+    documents_days: int = setting(0, "days a document is kept that is not changed; 0: for ever", 0, 100_000)
+    tenants: str = setting(
+        "none", "other days for single tenants, such as acme=30, acme.records=365, beta=0", most=65_536
+    )
+
+    def __post_init__(self) -> None:
+        _Section.__post_init__(self)
+        try:
+            parsed(self.tenants)
+        except InvalidInput as error:
+            raise ConfigError(f"retention.tenants: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
 class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
@@ -324,7 +347,7 @@ class Audit(_Section):
 
 _KINDS: tuple[Any, ...] = (
     *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
-    *(Embedding, Llm, Notes, Graph, Search, Jobs, Aio, Audit, Schedules),
+    *(Embedding, Llm, Notes, Graph, Search, Jobs, Retention, Aio, Audit, Schedules),
 )
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
@@ -352,6 +375,7 @@ class Config:
     graph: Graph = field(default_factory=Graph)
     search: Search = field(default_factory=Search)
     jobs: Jobs = field(default_factory=Jobs)
+    retention: Retention = field(default_factory=Retention)
     aio: Aio = field(default_factory=Aio)
     audit: Audit = field(default_factory=Audit)
     schedules: Schedules = field(default_factory=Schedules)

@@ -218,6 +218,11 @@ MEMORY: dict[str, dict[str, Any]] = {
     "export_items": {"user": "alice"},
     "import_items": {"user": "alice"},
     "export": {"path": "EXPORT", "user": "alice"},
+    "purge_session": {"id": UNKNOWN},
+    "purge_user": {"user": "nobody"},
+    "purge_older": {"user": "nobody", "days": 30},
+    "receipts": {},
+    "apply_retention": {},
 }
 UPDATES = (
     "key title type layer tags metadata confidence salience references pinned valid_from valid_to ttl expires_at colour"

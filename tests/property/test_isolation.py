@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Document, Holdfast, Message, Session, SessionInfo
+from holdfast import Document, Holdfast, Message, Receipt, Session, SessionInfo
 from holdfast.domain.scope import Level, Space
 from holdfast.domain.text import checked_name
 from holdfast.errors import DocumentNotFound, HoldfastError, InvalidInput, RecordNotFound, SessionNotFound, Unsupported
@@ -505,7 +505,17 @@ def _export(world: World, me: Owner) -> Seen:
             yield written, world.of_user(me.tenant, user) if user is not None else tenant
 
 
+def _receipts(world: World, me: Owner) -> Seen:
+    """Of one's own tenant, and they name nobody."""
+    assert me.user
+    world.on(me).purge_user(f"{me.user} x"[:256])
+    found = world.on(me).receipts(limit=1000)
+    assert all(receipt.tenant == me.tenant for receipt in found)
+    yield [replace(receipt, tenant="") for receipt in found], set()
+
+
 READS: dict[str, Callable[[World, Owner], Seen]] = {
+    "Holdfast.receipts": _receipts,
     "Holdfast.sessions": _sessions,
     "Holdfast.jobs": _jobs,
     "Holdfast.load_session": _load_session,
@@ -690,9 +700,38 @@ def _grant(world: World, me: Owner) -> None:
     assert world.on(me).revoke(me.user, "read:global")
 
 
+def _purge_session(world: World, me: Owner) -> None:
+    for other in world.talkers():
+        if other.tenant != me.tenant:
+            refused(SessionNotFound, world.on(me).purge_session, other.session)
+        if other.tenant != me.tenant or other.user != me.user:
+            refused(SessionNotFound, world.on(me).purge_session, other.session, user=me.user)
+
+
+def _purge_nobody(purge: Callable[[Holdfast, str], Receipt]) -> Callable[[World, Owner], None]:
+    """Names that are nearly somebody's are nobody's."""
+
+    def attempt(world: World, me: Owner) -> None:
+        assert me.user
+        taken = {owner.user for owner in world.owners}
+        for name in (f"{me.user}%"[:256], f"{me.user}x"[:256], f"' OR '{me.user}"[:256], "%", "_"):
+            if name not in taken:
+                assert purge(world.on(me), name).total == 0
+
+    return attempt
+
+
+def _apply_retention(world: World, me: Owner) -> None:
+    assert all(not each.counts for each in world.on(me).apply_retention())
+
+
 WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Holdfast.grant": _grant,
     "Holdfast.revoke": _grant,
+    "Holdfast.purge_session": _purge_session,
+    "Holdfast.purge_user": _purge_nobody(lambda hf, name: hf.purge_user(name)),
+    "Holdfast.purge_older": _purge_nobody(lambda hf, name: hf.purge_older(name, 0)),
+    "Holdfast.apply_retention": _apply_retention,
     "Holdfast.retry_jobs": _change_jobs(lambda hf, ids: hf.retry_jobs(ids)),
     "Holdfast.retry_jobs of a kind": _change_jobs(lambda hf, ids: hf.retry_jobs(ids, kind="watched")),
     "Holdfast.drop_jobs": _change_jobs(lambda hf, ids: hf.drop_jobs(ids)),
@@ -806,6 +845,8 @@ def test_no_write_reaches_what_belongs_to_another(hf: Holdfast) -> None:
                     before = {**before, "spaces": after["spaces"]}  # the newcomer's own
                 if verb == "Holdfast.import_items":
                     before = {**before, "imports": after["imports"]}  # the mark of one's own files
+                if verb.startswith("Holdfast.purge_"):  # of nobody: a receipt
+                    before = {**before, "receipts": after["receipts"], "properties": after["properties"]}
                 assert after == before, f"{verb} by {me}"
 
     _in_worlds(attack)(hf)
@@ -829,6 +870,23 @@ def test_what_one_removes_stays_with_all_others(hf: Holdfast) -> None:
         assert [finding for finding in world.hf.doctor() if not finding.ok] == []
 
     _in_worlds(remove)(hf)
+
+
+@pytest.mark.slow
+def test_what_one_purges_stays_with_all_others(hf: Holdfast) -> None:
+    def purge(world: World) -> None:
+        me = world.talkers()[0]
+        assert me.user
+        mine = world.of_user(me.tenant, me.user)
+        others = {owner.number for owner in world.owners} - mine
+        before = world.rows_of(others)
+        assert world.on(me).purge_older(me.user, 1).total == 0
+        assert world.on(me).purge_user(me.user).verified
+        assert world.rows_of(others) == before
+        assert world.rows_of(mine) == []
+        assert [finding for finding in world.hf.doctor() if not finding.ok] == []
+
+    _in_worlds(purge)(hf)
 
 
 def test_the_same_chat_is_another_session_for_everybody(hf: Holdfast) -> None:

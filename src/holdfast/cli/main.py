@@ -19,6 +19,7 @@ from holdfast.cli import (
     jobs,
     moving,
     notes,
+    purge,
     records,
     schedules,
     sessions,
@@ -44,7 +45,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for group in (
         *(chat, verbs, forget, sessions, records, documents, graph, notes, jobs, schedules),
-        *(trust, moving, data, demo, bench),
+        *(trust, moving, purge, data, demo, bench),
     ):
         group.add(commands)
     return parser

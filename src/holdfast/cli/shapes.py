@@ -15,7 +15,9 @@ if TYPE_CHECKING:
         Hit,
         JobInfo,
         Message,
+        Receipt,
         Record,
+        Retained,
         Schedule,
         SessionInfo,
         Source,
@@ -301,3 +303,23 @@ def run(given: ScheduleRun) -> Json:
         "to_notify": given.to_notify,
         "notified": given.notified,
     }
+
+
+def receipt(given: Receipt) -> Json:
+    return {
+        "id": given.id or None,
+        "what": given.what.value,
+        "digest": given.digest,
+        "before": iso(given.before),
+        "asked_by": given.asked_by,
+        "asked_at": iso(given.asked_at),
+        "done_at": iso(given.done_at),
+        "counts": dict(given.counts),
+        "verified": given.verified,
+        "left": list(given.left),
+        "bytes": given.bytes.value,
+    }
+
+
+def retained(given: Retained) -> Json:
+    return {"tenant": given.tenant, "agent": given.agent, "days": dict(given.days), "counts": dict(given.counts)}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from holdfast.domain.text import checked_name
+from holdfast.domain.text import MAX_NAME_BYTES, checked_name
 from holdfast.errors import ConfigError, InvalidKey
 
 _BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
@@ -37,7 +37,8 @@ class Setting(NamedTuple):
         if not right or (self.choices and value not in self.choices):
             raise ConfigError(f"{what} must be {self.allowed}, not {value!r}")
         try:
-            return checked_name(value, what) if kind is str else kind(value)
+            most = int(self.most) or MAX_NAME_BYTES  # of a text, in bytes
+            return checked_name(value, what, max_bytes=most) if kind is str else kind(value)
         except InvalidKey as error:
             raise ConfigError(str(error)) from None
 

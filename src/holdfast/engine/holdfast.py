@@ -24,6 +24,7 @@ from holdfast.engine.jobs import Jobs
 from holdfast.engine.keeping import Keeping
 from holdfast.engine.moving import Moving
 from holdfast.engine.notes import Notes
+from holdfast.engine.purging import Purging
 from holdfast.engine.records import Records
 from holdfast.engine.sessions import Sessions
 from holdfast.errors import ConfigError
@@ -32,7 +33,7 @@ from holdfast.providers.embedder import Embedder, checked_embedder
 from holdfast.providers.llm import Llm, checked_llm
 
 
-class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs, Keeping, Moving, Acting):
+class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs, Keeping, Moving, Purging, Acting):
     """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
 
     @classmethod

@@ -19,6 +19,7 @@ from holdfast.domain.graph import GraphSource, Link, Node, Seen, Told
 from holdfast.domain.job import Job, JobInfo, JobQuery
 from holdfast.domain.message import Message
 from holdfast.domain.moving import DocumentState, Piece, RecordState, SessionState
+from holdfast.domain.receipt import Bytes, Receipt, What
 from holdfast.domain.record import Layer, Record, RecordQuery
 from holdfast.domain.schedule import Held, Run, Schedule, ScheduleQuery
 from holdfast.domain.scope import Home, Scope, Space
@@ -114,7 +115,11 @@ class Sessions(Protocol):
     def set_state(self, scope: Scope, state: State) -> None: ...
     def set_metadata(self, scope: Scope, metadata: Mapping[str, Any]) -> None: ...
     def set_expiry(self, scope: Scope, expires_at: datetime | None) -> None: ...
-    def advance(self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime) -> None: ...
+    def advance(
+        self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime, oldest_at: datetime
+    ) -> None:
+        """After messages were added, the oldest of which was said at ``oldest_at``."""
+
     def clear(self, scope: Scope) -> Mapping[str, int]: ...
     def delete(self, scope: Scope) -> Mapping[str, int]: ...
 
@@ -437,6 +442,82 @@ class Schedules(Protocol):
         """A part of what a run said, and how many characters it all is."""
 
 
+class Purges(Protocol):
+    """Removing without a trace, and the receipts of it. A space here is a user's: nothing removes everybody's."""
+
+    def drop_space(self, space: Space, limit: int) -> tuple[Mapping[str, int], bool]:
+        """So many rows of a user, the space's name last: how many of each kind, and whether all are gone."""
+
+    def count_space(self, space: Space) -> Mapping[str, int]:
+        """The rows there are, by table; none for a user who was purged."""
+
+    def learned_elsewhere(self, space: Space) -> list[str]:
+        """Records of other spaces that were made from this one's."""
+
+    def sessions(self, space: Space) -> list[str]: ...
+    def sessions_before(self, space: Space, moment: datetime) -> list[str]:
+        """Those that were not active since, or have messages from before."""
+
+    def learned_from(self, space: Space, session: str) -> list[str]:
+        """The records of a session, and those that were learned from it."""
+
+    def records_before(self, space: Space, moment: datetime, limit: int) -> list[str]:
+        """Those that were not changed since, whatever they are."""
+
+    def sample(self, space: Space, limit: int, session: str | None, before: datetime | None) -> list[str]:
+        """Some of the texts."""
+
+    def older_messages(self, scope: Scope, moment: datetime, limit: int) -> list[int]: ...
+    def drop_messages(
+        self, scope: Scope, sequences: Sequence[int]
+    ) -> tuple[Mapping[str, int], Mapping[bytes, tuple[int, int]]]:
+        """With what is made of them. Chunks that other messages may have said too are named by their hash, with the
+        first and the last sequence: messages there that stay are the caller's to index again."""
+
+    def drop_summary(self, scope: Scope) -> int: ...
+    def drop_versions(self, record_id: str) -> int: ...
+    def drop_versions_of(self, space: Space, session: str) -> int:
+        """What records said before, where it came from this session."""
+
+    def drop_small(self, space: Space, moment: datetime) -> Mapping[str, int]:
+        """Key-value entries and earlier versions of records from before a moment."""
+
+    def documents_before(self, space: Space, moment: datetime, limit: int) -> list[str]: ...
+    def open_receipt(self, receipt: Receipt) -> None: ...
+    def write_receipt(self, receipt: Receipt) -> None: ...
+    def receipt(self, scope: Scope, receipt_id: str) -> Receipt | None: ...
+    def unfinished(self, scope: Scope, what: What, digest: str) -> Receipt | None: ...
+    def receipts(self, scope: Scope, limit: int, offset: int) -> list[Receipt]: ...
+    def erased(self, moment: datetime) -> int:
+        """The bytes of everything that was purged until then are gone."""
+
+    def withdraw(self, space: Space, kind: str, detail: str) -> None: ...
+
+
+class Owned(NamedTuple):
+    """Something that is due, and whose it is."""
+
+    id: str
+    space: Space
+
+
+class Retention(Protocol):
+    """What is older than somebody wants to keep it, a page at a time."""
+
+    def agents(self, scope: Scope) -> list[str]:
+        """Those that have messages."""
+
+    def sessions_before(self, scope: Scope, moment: datetime, limit: int) -> list[Scope]:
+        """Sessions of the scope's agent with messages from before the moment."""
+
+    def expired(self, scope: Scope, now: datetime, limit: int) -> list[Scope]: ...
+    def count_messages(self, scope: Scope, moment: datetime) -> int: ...
+    def records_before(self, scope: Scope, moment: datetime, after: str, limit: int) -> list[str]:
+        """Neither changed nor used since; no explicit and no pinned ones."""
+
+    def documents_before(self, scope: Scope, moment: datetime, after: str, limit: int) -> list[Owned]: ...
+
+
 class Tx(Protocol):
     @property
     def sessions(self) -> Sessions: ...
@@ -470,6 +551,10 @@ class Tx(Protocol):
     def schedules(self) -> Schedules: ...
     @property
     def moving(self) -> Moving: ...
+    @property
+    def purges(self) -> Purges: ...
+    @property
+    def retention(self) -> Retention: ...
 
 
 Work = Callable[[Tx], T]
@@ -535,6 +620,12 @@ class Store(Protocol):
 
     def counts(self) -> Mapping[str, int]: ...
     def tenants(self) -> list[str]: ...
+    def erase(self, *, whole: bool, vacuum: bool = False) -> Bytes:
+        """After something was purged: remove what the database still holds of it in unused places of its files.
+
+        Without ``whole`` a large file is left to a job. With ``vacuum`` the files are made anew, however large.
+        """
+
     def doctor(self, *, repair: bool) -> Iterable[Finding]: ...
     def backup(self, path: str, progress: Progress | None = None) -> None: ...
     def close(self) -> None: ...

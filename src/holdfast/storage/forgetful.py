@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from holdfast.domain.job import Job
+from holdfast.domain.receipt import Bytes
 from holdfast.domain.schedule import Held, Schedule
 from holdfast.domain.session import SessionInfo
 from holdfast.storage.base import Features, Finding, Notice, Progress, Store, Tx, Wanted, Work
@@ -102,6 +103,9 @@ class Forgetful:
 
     def tenants(self) -> list[str]:
         return self._store.tenants()
+
+    def erase(self, *, whole: bool, vacuum: bool = False) -> Bytes:
+        return Bytes.GONE  # nothing was ever kept
 
     def doctor(self, *, repair: bool) -> Iterable[Finding]:
         return self._store.doctor(repair=repair)

@@ -125,7 +125,8 @@ def _put_some(tx: Tx, into: Into, session_id: str, entries: Sequence[append.Entr
         outcomes.append(Outcome(True))
     added = sum(outcome.added for outcome in outcomes)
     if added:
-        tx.sessions.advance(info.scope, last, head.message_count + added, head.last_active_at)
+        oldest = min(entry.message.created_at or head.last_active_at for entry in entries)
+        tx.sessions.advance(info.scope, last, head.message_count + added, head.last_active_at, oldest)
     return outcomes
 
 

@@ -94,10 +94,16 @@ def key_of(space: Space, detail: str) -> str:
     return json.dumps([detail, space.tenant, space.level.value, space.owner], ensure_ascii=False)
 
 
+def owner_of(space: Space) -> str:
+    """As the column says it."""
+    return f"{space.level.value}/{space.owner}"
+
+
 def _asked(space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
     payload = key_of(space, detail)
     times = {"run_at": to_micros(now if run_at is None else run_at), "now": to_micros(now)}
-    return {"kind": kind, "key": payload, "tenant": space.tenant, "payload": payload, **times}
+    names = {"tenant": space.tenant, "owner": owner_of(space)}
+    return {"kind": kind, "key": payload, "payload": payload, **names, **times}
 
 
 def take(db: Db, wanted: Sequence[tuple[str, str]], now: datetime, leased_until: datetime) -> Job | None:

@@ -9,7 +9,7 @@ ON CONFLICT (tenant, level, owner) DO NOTHING
 -- With the newest chunk's id (4294967296 is 2 to the 32), since an append does not write here, and the store's model.
 SELECT s.id, s.next_ordinal, s.merged_ordinal, s.chunk_count, s.word_count, s.removals,
     (SELECT max(c.id) FROM chunks c WHERE c.id >= s.id * 4294967296 AND c.id < (s.id + 1) * 4294967296),
-    (SELECT value FROM properties WHERE name = 'model')
+    (SELECT value FROM properties WHERE name = 'model'), (SELECT value FROM properties WHERE name = 'purges')
 FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner {order}
 
 -- name: spaces.number
@@ -40,7 +40,8 @@ SELECT last_sequence, message_count, last_active_at FROM sessions s WHERE {where
 
 -- name: sessions.advance
 UPDATE sessions SET last_sequence = :last_sequence, message_count = :message_count,
-    last_active_at = CASE WHEN last_active_at > :active_at THEN last_active_at ELSE :active_at END
+    last_active_at = CASE WHEN last_active_at > :active_at THEN last_active_at ELSE :active_at END,
+    oldest_at = CASE WHEN oldest_at <= :oldest_at THEN oldest_at ELSE :oldest_at END
 WHERE id = :session AND tenant = :tenant
 
 -- name: sessions.set_state
@@ -53,7 +54,7 @@ UPDATE sessions SET metadata = :metadata WHERE id = :session AND tenant = :tenan
 UPDATE sessions SET expires_at = :expires_at WHERE id = :session AND tenant = :tenant
 
 -- name: sessions.clear
-UPDATE sessions SET message_count = 0, cleared_through = last_sequence WHERE id = :session AND tenant = :tenant
+UPDATE sessions SET message_count = 0, oldest_at = NULL, cleared_through = last_sequence WHERE id = :session AND tenant = :tenant
 
 -- name: summaries.past
 SELECT cleared_through, summary_epoch FROM sessions WHERE id = :session AND tenant = :tenant
@@ -387,8 +388,8 @@ DELETE FROM vectors WHERE chunk_id = :id
 -- name: jobs.ask
 -- One that is put off after a failure stays so: whoever asks during an outage must not make it hurry. One laid aside is
 -- revived. Any other runs at the earliest time that somebody asked for.
-INSERT INTO jobs (kind, key, tenant, payload, run_at, created_at)
-VALUES (:kind, :key, :tenant, :payload, :run_at, :now)
+INSERT INTO jobs (kind, key, tenant, payload, owner, run_at, created_at)
+VALUES (:kind, :key, :tenant, :payload, :owner, :run_at, :now)
 ON CONFLICT (kind, key) DO UPDATE SET asked = jobs.asked + 1,
     attempts = CASE WHEN jobs.dead = 1 THEN 0 ELSE jobs.attempts END, dead = 0,
     run_at = CASE WHEN jobs.dead = 1 THEN excluded.run_at
@@ -469,7 +470,8 @@ WHERE dead = 1 AND tenant = :tenant AND (:any_id = 1 OR id IN :ids[]) AND (:any_
 DELETE FROM jobs WHERE dead = 1 AND tenant = :tenant AND id IN :ids[]
 
 -- name: spaces.list
-SELECT tenant, level, owner FROM spaces ORDER BY id
+-- A name never begins with a space; the row of a user who was purged does, and is nobody's.
+SELECT tenant, level, owner FROM spaces WHERE substr(owner, 1, 1) <> ' ' ORDER BY id
 
 -- name: entities.add
 INSERT INTO entities (space_id, normal, first_word, name) VALUES (:space_id, :normal, :first_word, :name)
@@ -861,3 +863,111 @@ SELECT count(*), coalesce(sum(s.message_count), 0) FROM sessions s WHERE {where}
 
 -- name: moving.spaces
 SELECT level, owner FROM spaces WHERE tenant = :tenant
+
+    (SELECT count(*) FROM spaces WHERE level = 'user' AND substr(owner, 1, 1) <> ' ')
+
+-- name: purge.hide_space
+-- The row stays, since its number must not be given out again; the name goes.
+UPDATE spaces SET owner = ' ' || id, next_ordinal = 0, merged_ordinal = 0, chunk_count = 0, word_count = 0, removals = 0
+WHERE id = :id
+
+-- name: purge.hidden
+SELECT id FROM spaces WHERE substr(owner, 1, 1) = ' ' AND id IN :ids[]
+
+-- name: purge.count
+INSERT INTO properties (name, value) VALUES ('purges', '1')
+ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(properties.value AS INTEGER) + 1 AS TEXT)
+
+-- name: purge.learned_elsewhere
+-- Records of other spaces that were made from a space's records, each with the input.
+SELECT DISTINCT o.id FROM records r JOIN record_inputs i ON i.input_id = r.id JOIN records o ON o.id = i.record_id
+WHERE r.space_id = :space_id AND o.space_id <> :space_id ORDER BY o.id
+
+-- name: purge.sessions
+SELECT id FROM sessions WHERE space_id = :space_id ORDER BY id
+
+-- name: purge.sample
+SELECT text FROM chunks WHERE id >= :low AND id < :high AND {where} ORDER BY id DESC LIMIT :limit
+
+-- name: purge.older_messages
+SELECT m.sequence FROM messages m WHERE m.session_id = :session AND m.created_at < :moment ORDER BY m.sequence {order}
+
+-- name: purge.chunks
+SELECT id, word_count, terms, hash, first_sequence, last_sequence FROM chunks
+WHERE session_id = :session AND space_id = :space_id ORDER BY id
+
+-- name: purge.mentioned
+SELECT DISTINCT entity_id FROM mentions
+WHERE session_id = :session AND space_id = :space_id AND sequence IN :sequences[] ORDER BY entity_id
+
+-- name: purge.relations
+DELETE FROM relations WHERE session_id = :session AND space_id = :space_id AND sequence IN :sequences[]
+
+-- name: purge.mentions
+DELETE FROM mentions WHERE session_id = :session AND space_id = :space_id AND sequence IN :sequences[]
+
+-- name: purge.messages
+DELETE FROM messages WHERE session_id = :session AND sequence IN :sequences[]
+
+-- name: purge.recount
+UPDATE sessions SET message_count = (SELECT count(*) FROM messages m WHERE m.session_id = sessions.id),
+    oldest_at = (SELECT min(m.created_at) FROM messages m WHERE m.session_id = sessions.id)
+WHERE id = :session AND tenant = :tenant
+
+-- name: purge.sessions_before
+SELECT id FROM sessions WHERE space_id = :space_id AND (oldest_at < :moment OR last_active_at < :moment) ORDER BY id
+
+-- name: purge.learned_from
+-- Of a source the session comes first; an id has nothing in it that LIKE would take for more.
+SELECT id FROM records WHERE space_id = :space_id AND (session_id = :session OR source LIKE :source) ORDER BY id
+
+-- name: purge.versions_of
+DELETE FROM record_versions WHERE body LIKE :named
+    AND record_id IN (SELECT r.id FROM records r WHERE r.space_id = :space_id)
+
+-- name: purge.records_before
+SELECT id FROM records WHERE space_id = :space_id AND updated_at < :moment ORDER BY id LIMIT :limit
+
+-- name: purge.kv_before
+DELETE FROM kv WHERE updated_at < :moment AND session_id IN (SELECT s.id FROM sessions s WHERE s.space_id = :space_id)
+
+-- name: purge.versions_before
+DELETE FROM record_versions WHERE updated_at < :moment
+    AND record_id IN (SELECT r.id FROM records r WHERE r.space_id = :space_id)
+
+-- name: purge.documents_before
+SELECT d.id FROM documents d JOIN spaces s ON s.id = d.space_id
+WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner AND d.updated_at < :moment ORDER BY d.id {order}
+
+-- name: retention.sessions
+SELECT id, user_id, agent FROM sessions WHERE tenant = :tenant AND {where} ORDER BY id LIMIT :limit
+
+-- name: retention.agents
+SELECT DISTINCT agent FROM sessions WHERE tenant = :tenant AND oldest_at IS NOT NULL ORDER BY agent
+
+-- name: retention.records
+SELECT id FROM records WHERE tenant = :tenant AND updated_at < :moment AND (last_used_at IS NULL OR last_used_at < :moment)
+    AND pinned = 0 AND origin <> 'explicit' AND id > :after ORDER BY id LIMIT :limit
+
+-- name: retention.documents
+SELECT d.id, s.level, s.owner FROM spaces s JOIN documents d ON d.space_id = s.id
+WHERE s.tenant = :tenant AND d.updated_at < :moment AND d.id > :after ORDER BY d.id LIMIT :limit
+
+-- name: retention.count_messages
+SELECT count(*) FROM messages m JOIN sessions s ON s.id = m.session_id
+WHERE s.tenant = :tenant AND s.agent = :agent AND s.oldest_at < :moment AND m.created_at < :moment
+
+-- name: receipts.add
+INSERT INTO receipts (id, tenant, what, digest, before_at, asked_by, asked_at, counts, remaining, bytes)
+VALUES (:id, :tenant, :what, :digest, :before_at, :asked_by, :asked_at, :counts, :remaining, :bytes)
+
+-- name: receipts.update
+UPDATE receipts SET done_at = :done_at, counts = :counts, verified = :verified, remaining = :remaining, bytes = :bytes
+WHERE id = :id AND tenant = :tenant
+
+-- name: receipts.erased
+UPDATE receipts SET bytes = 'gone' WHERE bytes = 'waiting' AND done_at IS NOT NULL AND done_at <= :moment
+
+-- name: receipts.select
+SELECT id, what, digest, before_at, asked_by, asked_at, done_at, counts, verified, remaining, bytes FROM receipts
+WHERE tenant = :tenant AND {where} {order}

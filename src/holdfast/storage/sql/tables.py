@@ -22,7 +22,7 @@ TABLES = (
         "sessions",
         "id",
         "tenant user_id agent space_id key channel chat thread state metadata created_at last_active_at expires_at"
-        " last_sequence message_count cleared_through summary_epoch",
+        " last_sequence message_count cleared_through summary_epoch oldest_at",
     ),
     _table(
         "messages",
@@ -55,7 +55,7 @@ TABLES = (
     _table("models", "id", "name dimension"),
     _table("vectors", "model_id chunk_id", "vector"),
     _table("late_vectors", "space_id number", "low high"),
-    _table("jobs", "id", "kind key tenant payload asked run_at attempts leased_until error dead created_at"),
+    _table("jobs", "id", "kind key tenant payload asked run_at attempts leased_until error dead created_at owner"),
     _table("entities", "id", "space_id normal first_word name"),
     _table("mentions", "id", "entity_id space_id kind session_id sequence record_id said_at"),
     _table(
@@ -84,5 +84,10 @@ TABLES = (
         "audit",
         "id",
         "tenant at last_at principal verb access outcome user_id agent session_id record_id missing calls",
+    ),
+    _table(
+        "receipts",
+        "id",
+        "tenant what digest before_at asked_by asked_at done_at counts verified remaining bytes",
     ),
 )

@@ -9,7 +9,9 @@ from holdfast.storage.sql.documents import SqlDocuments
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.jobs import SqlJobs
 from holdfast.storage.sql.moving import SqlImports, SqlMoving
+from holdfast.storage.sql.purges import SqlPurges
 from holdfast.storage.sql.records import SqlRecords
+from holdfast.storage.sql.retention import SqlRetention
 from holdfast.storage.sql.schedules import SqlSchedules
 from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
 from holdfast.storage.sql.trust import SqlAudit, SqlGrants
@@ -35,3 +37,5 @@ class SqlTx:
         self.audit = SqlAudit(db)
         self.schedules = SqlSchedules(db, self.chunks)
         self.moving = SqlMoving(db, self)
+        self.purges = SqlPurges(db, self.chunks)
+        self.retention = SqlRetention(db)

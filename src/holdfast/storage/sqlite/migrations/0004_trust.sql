@@ -30,6 +30,11 @@ CREATE TABLE audit (
     calls BIGINT NOT NULL
 );
 CREATE INDEX audit_by_time ON audit (tenant, at, id);
+-- A purge takes a name out of the few rows that have it, however many others there are.
+CREATE INDEX audit_by_user ON audit (tenant, user_id);
+CREATE INDEX audit_by_principal ON audit (tenant, principal);
+CREATE INDEX audit_by_session ON audit (session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX audit_by_missing ON audit (tenant, missing) WHERE missing IS NOT NULL;
 
 -- Schedules: goals that come back. A row is leased to one runner at a time; each lease has a number of its own, and only
 -- whoever holds the last one may say how a run ended.
@@ -105,3 +110,32 @@ CREATE TABLE moves (
     marked_at BIGINT NOT NULL,
     PRIMARY KEY (tenant, digest)
 );
+
+-- Purge and retention.
+-- What was purged, counted; without content, and without a name: whoever knows the name can tell its digest.
+CREATE TABLE receipts (
+    id TEXT PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    what TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    before_at BIGINT,
+    asked_by TEXT,
+    asked_at BIGINT NOT NULL,
+    done_at BIGINT,
+    counts TEXT NOT NULL,
+    verified SMALLINT NOT NULL DEFAULT 0,
+    remaining TEXT NOT NULL,
+    -- What became of the bytes: gone, waiting for a job, or for somebody to vacuum.
+    bytes TEXT NOT NULL
+);
+CREATE INDEX receipts_by_time ON receipts (tenant, asked_at, id);
+-- Whose memory a job works on, as level/name: what is purged is found without looking through everybody's jobs.
+ALTER TABLE jobs ADD COLUMN owner TEXT;
+UPDATE jobs SET owner = json_extract(key, '$[2]') || '/' || json_extract(key, '$[3]');
+CREATE INDEX jobs_by_owner ON jobs (tenant, owner);
+-- When a session's oldest message was said: retention looks nowhere else. It changes with the first message, not with the next.
+ALTER TABLE sessions ADD COLUMN oldest_at BIGINT;
+UPDATE sessions SET oldest_at = (SELECT min(m.created_at) FROM messages m WHERE m.session_id = sessions.id);
+CREATE INDEX sessions_by_oldest ON sessions (tenant, agent, oldest_at) WHERE oldest_at IS NOT NULL;
+CREATE INDEX sessions_that_expire ON sessions (tenant, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX documents_by_change ON documents (space_id, updated_at);
