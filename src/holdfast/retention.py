@@ -25,7 +25,8 @@ from holdfast.purging.rows import Removal
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.session import lifecycle
-from holdfast.storage.base import Owned, Tx
+from holdfast.storage.base import Tx
+from holdfast.storage.beside import Owned
 
 log = logging.getLogger("holdfast.retention")
 

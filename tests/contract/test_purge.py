@@ -17,7 +17,7 @@ from holdfast.errors import InvalidInput, InvalidKey, SessionNotFound
 from holdfast.providers.fake import FakeEmbedder
 from holdfast.purging import purge as purging
 from holdfast.purging import rows as purging_rows
-from holdfast.storage.sql.purges import OF_A_USER, OF_NOBODY
+from holdfast.storage.sql.purges import OF_A_USER, OF_NOBODY, UNNAMED
 from holdfast.storage.sql.tables import TABLES
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults
@@ -65,11 +65,21 @@ def tables_with(hf: Holdfast, *marks: str) -> list[str]:
 
 
 def test_every_table_that_says_whose_it_is_is_purged() -> None:
-    whose = {"space_id", "session_id", "record_id", "user_id", "chunk_id", "document_id", "entity_id", "owner"}
-    told = {table.name for table in TABLES if whose & set(table.columns)} - {"spaces"}
+    whose = {
+        "space_id",
+        "session_id",
+        "record_id",
+        "user_id",
+        "chunk_id",
+        "document_id",
+        "entity_id",
+        "schedule_id",
+        "owner",
+    }
+    told = {table.name for table in TABLES if whose & set(table.columns)} - {"spaces", *UNNAMED}
     purged = {rows.table for rows in OF_A_USER}
     assert told == purged, "a table that belongs to a user is in OF_A_USER"
-    assert {table.name for table in TABLES} == purged | set(OF_NOBODY), "say of a new table whose it is"
+    assert {table.name for table in TABLES} == purged | {*OF_NOBODY, *UNNAMED}, "say of a new table whose it is"
 
 
 def test_a_user_is_gone_everywhere_and_starts_clean(hf: Holdfast) -> None:

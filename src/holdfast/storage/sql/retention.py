@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import to_micros
-from holdfast.storage.base import Owned
+from holdfast.storage.beside import Owned
 from holdfast.storage.sql.db import Db
 
 
