@@ -7,7 +7,7 @@ says where it stands, never a setting silently ignored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
