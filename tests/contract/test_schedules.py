@@ -402,6 +402,10 @@ def test_what_is_changed_while_it_runs_stands(bench: Bench) -> None:
     after = bench.go_to_next(made)
     assert (after.state, after.next_run_at, after.run_count) == ("paused", None, 2)
 
+    once = bench.make("once: 2026-03-11T13:00")
+    bench.answer = lambda firing: bench.schedules.pause(once.id).id
+    assert bench.go_to_next(once).state == "completed"
+
     def remove(_: Firing) -> None:
         bench.schedules.delete(made.id)
 
