@@ -16,6 +16,7 @@ from holdfast import errors
 from holdfast.cli import main as command_line
 from holdfast.cli.options import Parser
 from holdfast.config import Config
+from holdfast.engine.schedules import Schedules
 from holdfast.files import copied
 from holdfast.files.export_folder import DATA, MANIFEST, VERSION
 from holdfast.files.long_term import LongTerm
@@ -173,6 +174,8 @@ def python() -> Iterator[str]:
         yield from _class(getattr(holdfast, name))
     yield "## Session.kv"
     yield from _class(KeyValues)
+    yield "## Holdfast.schedules"
+    yield from _class(Schedules)
     yield "## Holdfast.long_term"
     yield from _class(LongTerm)
     yield "## AsyncHoldfast, AsyncSession and AsyncTurn"

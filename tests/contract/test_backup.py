@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from holdfast import Holdfast, Message
 from holdfast.domain.chunk import Vector
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.errors import InvalidInput, StorageError
+from holdfast.schedule.runner import Hands, Runner
 from holdfast.storage.copy import copy_store
 from tests.contract.rows import every_row, faults
 
@@ -43,6 +45,16 @@ def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> None:
         view.remember("My sister Anna lives in Porto", user="user 1")
         hf.run_jobs()  # what is left over would be done by whoever opens a copy
         _fill_background(hf, Space(tenant, Level.USER, "user 1"))
+        view.schedules.create("user 1", "water the walrus é", "every: 1h", "Europe/Lisbon", metadata={"a": [1]})
+    _run_schedules(hf)
+
+
+def _run_schedules(hf: Holdfast) -> None:
+    """As in two hours."""
+    runtime = hf._runtime
+    later = runtime.clock() + timedelta(hours=2)
+    runner = Runner(runtime.store, lambda: later, hf.config.schedules, runtime.new_id)
+    assert runner.run(Hands(lambda firing: "watered 日本", None, lambda schedule: None), until_idle=True) == 2
 
 
 def _fill_background(hf: Holdfast, space: Space) -> None:

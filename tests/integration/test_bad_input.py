@@ -17,6 +17,7 @@ import pytest
 
 from holdfast import Config, Holdfast, ImagePart, Message, Session, TextPart, ToolCall
 from holdfast.domain.message import Role
+from holdfast.engine.schedules import Schedules
 from holdfast.errors import HoldfastError
 from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues
@@ -223,6 +224,20 @@ MEMORY: dict[str, dict[str, Any]] = {
     "purge_older": {"user": "nobody", "days": 30},
     "receipts": {},
     "apply_retention": {},
+    "run_schedules": {"callback": lambda firing: "done"},
+}
+SCHEDULES: dict[str, dict[str, Any]] = {
+    "create": {"user": "alice", "goal": "water the plants", "cadence": "every: 1h"},
+    "get": {"id": "SCHEDULE"},
+    "edit": {"id": "SCHEDULE", "goal": "water them well"},
+    "delete": {"id": UNKNOWN},
+    "pause": {"id": "SCHEDULE"},
+    "resume": {"id": "SCHEDULE"},
+    "search": {},
+    "count": {},
+    "due": {},
+    "runs": {"id": "SCHEDULE"},
+    "run_output": {"run_id": UNKNOWN},
 }
 UPDATES = (
     "key title type layer tags metadata confidence salience references pinned valid_from valid_to ttl expires_at colour"
@@ -267,6 +282,7 @@ def test_every_public_method_is_here() -> None:
     assert names(Session) == set(SESSION) | BARE
     assert names(KeyValues) == set(KV)
     assert names(LongTerm) == set(LONG_TERM)
+    assert names(Schedules) == set(SCHEDULES)
 
 
 class Target:
@@ -279,11 +295,12 @@ class Target:
         kept = self.hf.session("t", "kept", user="alice")
         kept.append("user", "a walrus")
         self.session = kept
+        self.schedule = self.hf.schedules.create("alice", "kept", "every: 1h")
         self.record = self.hf.remember("a walrus record", user="alice", key="kept", metadata={"k": "v"})
 
     def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with our own values at their places."""
-        own = {"SESSION": self.session.id, "RECORD": self.record.id}
+        own = {"SESSION": self.session.id, "RECORD": self.record.id, "SCHEDULE": self.schedule.id}
         made: dict[str, Any] = {}
         for name, value in arguments.items():
             if type(value) is str and value in own:
@@ -304,6 +321,8 @@ def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, A
         yield f"Session.{name}", getattr(target.session, name), base
     for name, base in KV.items():
         yield f"KeyValues.{name}", getattr(target.session.kv, name), base
+    for name, base in SCHEDULES.items():
+        yield f"Schedules.{name}", getattr(target.hf.schedules, name), base
     if target.hf._runtime.folder is not None:
         memory = target.hf.long_term(user="alice")
         for name, base in LONG_TERM.items():
@@ -337,7 +356,7 @@ def run(target: Target, values: list[Any], only: Callable[[str, str], bool]) -> 
             if not only(name, argument):
                 continue
             for at, value in enumerate(values):
-                if argument == "progress" and callable(value):
+                if argument in {"progress", "callback", "notify", "on_schedule"} and callable(value):
                     continue  # what a function raises that somebody gave is theirs
                 before = target.hf.stats()
                 error = attempt(call, name, target.filled({**base, argument: value}))

@@ -43,6 +43,10 @@ class Attack:
         return self.victim.session
 
     @property
+    def schedule(self) -> str:
+        return self.world.plan(self.victim)[0]
+
+    @property
     def forged(self) -> Session:
         """The victim's handle, as if it had got into my hands."""
         info = self.world.on(self.victim).load_session(self.session).info
@@ -78,7 +82,7 @@ def _handle(call: Callable[[Session], object]) -> Callable[[Attack], list[Attemp
 
 
 def _scheduled(call: Callable[[Any, str, str], object]) -> Callable[[Attack], list[Attempt]]:
-    return lambda a: [lambda: call(a.mine.schedules, a.victim.schedule, a.user)]
+    return lambda a: [lambda: call(a.mine.schedules, a.schedule, a.user)]
 
 
 def _turn(session: Session) -> object:
@@ -249,12 +253,12 @@ HIDDEN: dict[str, Callable[[Attack], list[Attempt]]] = {
     "graph": _whole(lambda a: a.mine.graph(entity=a.victim.mark, depth=5)),
     "grants": _whole(lambda a: a.mine.grants()),
     "purge_session": _whole(lambda a: a.mine.purge_session(a.session)),
-    "schedules.get": _whole(lambda a: a.mine.schedules.get(a.victim.schedule)),
-    "schedules.edit": _whole(lambda a: a.mine.schedules.edit(a.victim.schedule, goal="mine now")),
-    "schedules.pause": _whole(lambda a: a.mine.schedules.pause(a.victim.schedule)),
-    "schedules.resume": _whole(lambda a: a.mine.schedules.resume(a.victim.schedule)),
-    "schedules.delete": _whole(lambda a: a.mine.schedules.delete(a.victim.schedule)),
-    "schedules.runs": _whole(lambda a: a.mine.schedules.runs(a.victim.schedule)),
+    "schedules.get": _whole(lambda a: a.mine.schedules.get(a.schedule)),
+    "schedules.edit": _whole(lambda a: a.mine.schedules.edit(a.schedule, goal="mine now")),
+    "schedules.pause": _whole(lambda a: a.mine.schedules.pause(a.schedule)),
+    "schedules.resume": _whole(lambda a: a.mine.schedules.resume(a.schedule)),
+    "schedules.delete": _whole(lambda a: a.mine.schedules.delete(a.schedule)),
+    "schedules.runs": _whole(lambda a: a.mine.schedules.runs(a.schedule)),
     "schedules.search": _whole(lambda a: a.mine.schedules.search(text="secret")),
     "schedules.due": _whole(lambda a: a.mine.schedules.due()),
 }
@@ -285,6 +289,7 @@ def test_whoever_acts_reads_and_changes_nothing_of_another(hf: Holdfast, tmp_pat
     def attack_all(world: World) -> None:
         for owner in world.talkers():  # what is read for the first time is read for the graph, too
             world.on(owner).graph(user=owner.user, fresh=True)
+            world.plan(owner)
         world.hf.run_jobs()
         before = world.rows()
         for attack in _attacks(world, tmp_path):
@@ -319,7 +324,7 @@ def _is_hidden(attack: Attack, verb: str, attempt: Attempt) -> None:
         shown = repr(attempt())
     except refusing as error:
         shown = str(error)
-    asked = (attack.session, attack.victim.record, attack.victim.schedule)  # an id that was asked for may be told back
+    asked = (attack.session, attack.victim.record, attack.schedule)  # an id that was asked for may be told back
     for told in asked:
         shown = shown.replace(told, "")
     assert attack.world.seen_in(shown) <= attack.own, verb

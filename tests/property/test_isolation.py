@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,8 +26,18 @@ from hypothesis import strategies as st
 from holdfast import Document, Holdfast, Message, Receipt, Session, SessionInfo
 from holdfast.domain.scope import Level, Space
 from holdfast.domain.text import checked_name
-from holdfast.errors import DocumentNotFound, HoldfastError, InvalidInput, RecordNotFound, SessionNotFound, Unsupported
+from holdfast.engine.schedules import Schedules
+from holdfast.errors import (
+    DocumentNotFound,
+    HoldfastError,
+    InvalidInput,
+    RecordNotFound,
+    ScheduleNotFound,
+    SessionNotFound,
+    Unsupported,
+)
 from holdfast.handle import KeyValues
+from holdfast.schedule.runner import Hands, Runner
 from holdfast.storage.sql.tables import TABLES
 
 HOSTILE = (
@@ -92,7 +104,6 @@ class Owner:
     agent: str | None = None
     session: str | None = None
     record: str = ""
-    schedule: str = ""
 
     @property
     def mark(self) -> str:
@@ -142,6 +153,25 @@ class World:
             assert isinstance(document, Document)
             self.ids[document.id] = owner.number
 
+    def plan(self, owner: Owner) -> tuple[str, str]:
+        """A schedule of one who talks, and a run of it."""
+        schedules = self.on(owner).schedules
+        found = schedules.search(user=owner.user, agent=owner.agent)
+        if not found:
+            made = schedules.create(
+                str(owner.user), f"secret {owner.mark}", "every: 1h", agent=owner.agent, chat="same"
+            )
+            self.ids[made.id] = owner.number
+            runtime = self.hf._runtime
+            later = runtime.clock() + timedelta(hours=2)
+            Runner(runtime.store, lambda: later, runtime.config.schedules, runtime.new_id).run(
+                Hands(lambda firing: firing.goal, None, lambda schedule: None), until_idle=True
+            )
+            found = [made]
+        [run] = schedules.runs(found[0].id)
+        self.ids[run.id] = owner.number
+        return found[0].id, run.id
+
     def _talk(self, owner: Owner) -> None:
         session = self.on(owner).session(
             "chan", "chat", user=owner.user, agent=owner.agent, metadata={"is": owner.mark}
@@ -159,9 +189,6 @@ class World:
             folder.mkdir(parents=True)
             (folder / f"{owner.mark}.txt").write_text(owner.mark)
         self._settle(owner, session=session.id)
-        schedule = self.on(owner).schedules.create(owner.user or "", f"secret #{owner.mark}", "every: 1h")
-        owner.schedule = schedule.id
-        self.ids[schedule.id] = owner.number
 
     def lay_jobs_aside(self) -> dict[int, Owner]:
         """A dead job of everybody who talks, by its id."""
@@ -196,6 +223,9 @@ class World:
             for owner in self.owners
             if owner.tenant == tenant and all(getattr(owner, name) == value for name, value in names.items())
         }
+
+    def in_tenant(self, tenant: str) -> set[int]:
+        return {owner.number for owner in self.owners if owner.tenant == tenant}
 
     def of_user(self, tenant: str, user: str | None) -> set[int]:
         return self.among(tenant, user=user)
@@ -489,6 +519,42 @@ def _audit(world: World, me: Owner) -> Seen:
     yield hf.audit(verb="session.append", user=f"{me.user}?"[-200:]), set()
 
 
+def _schedule_search(world: World, me: Owner) -> Seen:
+    for owner in world.talkers():
+        world.plan(owner)
+    schedules, mine = world.on(me).schedules, {owner.number for owner in world.talkers()}
+    yield schedules.search(user=me.user), mine & world.of_user(me.tenant, me.user)
+    yield schedules.search(user=me.user, agent=me.agent, text="secret", state="active"), {me.number}
+    yield schedules.search(limit=1000), {number for number in mine if number in world.in_tenant(me.tenant)}
+    assert schedules.count(user=me.user) == len(mine & world.of_user(me.tenant, me.user))
+    for other in world.strangers(me):
+        if other.user != me.user or other.tenant != me.tenant:
+            yield schedules.search(user=me.user, text=other.mark), set()
+    yield schedules.due(user=me.user), set()
+
+
+def _of_a_schedule(verb: Callable[[Schedules], Callable[..., object]]) -> Callable[[World, Owner], Seen]:
+    def probe(world: World, me: Owner) -> Seen:
+        call = verb(world.on(me).schedules)
+        yield call(world.plan(me)[0]), {me.number}
+        yield call(world.plan(me)[0], user=me.user), {me.number}
+        for other in world.strangers(me):
+            if other.tenant != me.tenant:
+                yield refused(ScheduleNotFound, call, world.plan(other)[0]), set()
+            if other.tenant != me.tenant or other.user != me.user:
+                yield refused(ScheduleNotFound, call, world.plan(other)[0], user=me.user), set()
+
+    return probe
+
+
+def _run_output(world: World, me: Owner) -> Seen:
+    call = world.on(me).schedules.run_output
+    yield call(world.plan(me)[1], user=me.user), {me.number}
+    for other in world.strangers(me):
+        if other.tenant != me.tenant or other.user != me.user:
+            yield refused(ScheduleNotFound, call, world.plan(other)[1], user=me.user), set()
+
+
 def _people(world: World) -> list[Owner]:
     """Each user once."""
     return [owner for owner in world.owners if owner.user and not owner.agent]
@@ -551,6 +617,12 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Session.usage": _own(lambda session: session.usage()),
     "KeyValues.get": _own(lambda session: session.kv.get("same")),
     "KeyValues.items": _own(lambda session: session.kv.items()),
+    "Schedules.search": _schedule_search,
+    "Schedules.count": _schedule_search,
+    "Schedules.due": _schedule_search,
+    "Schedules.get": _of_a_schedule(lambda schedules: schedules.get),
+    "Schedules.runs": _of_a_schedule(lambda schedules: schedules.runs),
+    "Schedules.run_output": _run_output,
 }
 
 
@@ -721,8 +793,27 @@ def _purge_nobody(purge: Callable[[Holdfast, str], Receipt]) -> Callable[[World,
     return attempt
 
 
+def _change_schedule(change: Callable[[Schedules], Callable[..., object]]) -> Callable[[World, Owner], None]:
+    def attempt(world: World, me: Owner) -> None:
+        for other in world.strangers(me):
+            if other.tenant != me.tenant:
+                refused(ScheduleNotFound, change(world.on(me).schedules), world.plan(other)[0])
+            if other.tenant != me.tenant or other.user != me.user:
+                refused(ScheduleNotFound, change(world.on(me).schedules), world.plan(other)[0], user=me.user)
+
+    return attempt
+
+
 def _apply_retention(world: World, me: Owner) -> None:
     assert all(not each.counts for each in world.on(me).apply_retention())
+
+
+def _create_schedule(world: World, me: Owner) -> None:
+    """Asked for in somebody else's session."""
+    for other in world.strangers(me):
+        if other.tenant != me.tenant or other.user != me.user:
+            create = world.on(me).schedules.create
+            refused(SessionNotFound, create, me.user, "mine now", "every: 1h", session=other.session)
 
 
 WRITES: dict[str, Callable[[World, Owner], None]] = {
@@ -732,6 +823,11 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Holdfast.purge_user": _purge_nobody(lambda hf, name: hf.purge_user(name)),
     "Holdfast.purge_older": _purge_nobody(lambda hf, name: hf.purge_older(name, 0)),
     "Holdfast.apply_retention": _apply_retention,
+    "Schedules.create": _create_schedule,
+    "Schedules.edit": _change_schedule(lambda schedules: partial(schedules.edit, goal="mine now")),
+    "Schedules.delete": _change_schedule(lambda schedules: schedules.delete),
+    "Schedules.pause": _change_schedule(lambda schedules: schedules.pause),
+    "Schedules.resume": _change_schedule(lambda schedules: schedules.resume),
     "Holdfast.retry_jobs": _change_jobs(lambda hf, ids: hf.retry_jobs(ids)),
     "Holdfast.retry_jobs of a kind": _change_jobs(lambda hf, ids: hf.retry_jobs(ids, kind="watched")),
     "Holdfast.drop_jobs": _change_jobs(lambda hf, ids: hf.drop_jobs(ids)),
@@ -771,7 +867,10 @@ NEITHER = {
     **dict.fromkeys(("open", "close", "tenant", "agent", "config"), "the store as a whole"),
     **dict.fromkeys(("doctor", "backup", "stats"), "for whoever runs the store; the last counts and names nobody"),
     "acting": "the same store through a gate: test_gate.py",
-    **dict.fromkeys(("run_jobs", "start_worker"), "for whoever runs the store; each job has its own space"),
+    **dict.fromkeys(
+        ("run_jobs", "start_worker", "run_schedules"), "for whoever runs the store; each job has its own space"
+    ),
+    "schedules": "its verbs are below: Schedules.…",
     "session": "finds or makes one's own: test_the_same_chat_is_another_session_for_everybody",
 }
 HANDLE = set(
@@ -790,6 +889,7 @@ def test_every_public_verb_is_watched() -> None:
     verbs = {f"Holdfast.{name}" for name in _public(Holdfast) - NEITHER.keys()}
     verbs |= {f"Session.{name}" for name in _public(Session) - HANDLE}
     verbs |= {f"KeyValues.{name}" for name in _public(KeyValues)}
+    verbs |= {f"Schedules.{name}" for name in _public(Schedules)}
     assert verbs - READS.keys() - WRITES.keys() == set(), "a new verb: show here that it leaks nothing"
     assert {verb for verb in READS.keys() | WRITES.keys() if " " not in verb} - verbs == set(), "gone: remove its entry"
 
@@ -834,6 +934,8 @@ def test_no_read_shows_what_belongs_to_another(hf: Holdfast) -> None:
 @pytest.mark.slow
 def test_no_write_reaches_what_belongs_to_another(hf: Holdfast) -> None:
     def attack(world: World) -> None:
+        for owner in world.talkers():
+            world.plan(owner)
         before = world.rows()
         for me in world.talkers()[:: max(1, len(world.talkers()) // 4)]:
             for verb, attempt in WRITES.items():

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, AsyncSession, AsyncTurn, Holdfast, Session, Turn
-from holdfast.aio import AsyncKeyValues, AsyncLongTerm
+from holdfast.aio import AsyncKeyValues, AsyncLongTerm, AsyncSchedules
+from holdfast.engine.schedules import Schedules
 from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues
 
@@ -18,6 +19,7 @@ FACES = [
     (Turn, AsyncTurn),
     (KeyValues, AsyncKeyValues),
     (LongTerm, AsyncLongTerm),
+    (Schedules, AsyncSchedules),
 ]
 
 

@@ -89,29 +89,54 @@ class Cron:
 
     def after(self, moment: datetime) -> datetime | None:
         try:
-            local = moment.astimezone(self.zone)
-            return self._by_time(local) if self.hourly else self._by_clock(local.replace(tzinfo=None), moment)
+            return self._by_time(moment) if self.hourly else self._by_clock(moment)
         except (OverflowError, ValueError):  # past the year 9999
             return None
 
-    def _by_clock(self, local: datetime, moment: datetime) -> datetime | None:
-        """Given times without a zone, the library knows no gaps and no doubled hours: those are ours to settle."""
-        for found in _cronsim(self.expression, local):
+    # The library is given times without a zone: gaps and doubled hours are ours to settle.
+
+    def _by_clock(self, moment: datetime) -> datetime | None:
+        for found in _cronsim(self.expression, _shown(moment, self.zone)):
             at = instant(found, self.zone)
             if at > moment:
                 return at
         return None
 
-    def _by_time(self, local: datetime) -> datetime | None:
-        found = next(_cronsim(self.expression, local), None)
-        if found is None:
-            return None
-        at = found.astimezone(UTC)
-        if at.astimezone(self.zone).replace(tzinfo=None) == found.replace(tzinfo=None):
-            return at
-        # It looked for a day and came to its midnight, which the clock skips: go on from when it has.
-        before = instant(found.replace(tzinfo=None), self.zone) - timedelta(seconds=1)
-        return self._by_time(before.astimezone(self.zone))
+    def _by_time(self, moment: datetime) -> datetime | None:
+        """As if the clock were never changed; where it was, once more from there."""
+        begin, local = moment, _shown(moment, self.zone)
+        while True:
+            offset = _offset(begin, self.zone)
+            found = next(_cronsim(self.expression, local), None)
+            if found is None:
+                return None
+            at = (found - offset).replace(tzinfo=UTC)
+            if _offset(at, self.zone) == offset:
+                first = instant(found, self.zone)
+                return first if moment < first < at else at
+            begin = _change_between(begin, at, self.zone)
+            local = _shown(begin, self.zone) - timedelta(seconds=1)
+
+
+def _shown(moment: datetime, zone: tzinfo) -> datetime:
+    """What a clock in the zone shows."""
+    return moment.astimezone(zone).replace(tzinfo=None)
+
+
+def _offset(moment: datetime, zone: tzinfo) -> timedelta:
+    return moment.astimezone(zone).utcoffset() or timedelta(0)
+
+
+def _change_between(early: datetime, late: datetime, zone: tzinfo) -> datetime:
+    """The first moment of another offset than the early one has. The late one has another."""
+    before = _offset(early, zone)
+    while late - early > timedelta(seconds=1):
+        middle = early + (late - early) // 2
+        if _offset(middle, zone) == before:
+            early = middle
+        else:
+            late = middle
+    return late.replace(microsecond=0)
 
 
 def parsed(text: object, timezone: str, anchor: datetime) -> Cadence:
@@ -187,14 +212,7 @@ def instant(local: datetime, zone: tzinfo) -> datetime:
         raise InvalidInput(f"{local} is outside the years 1 to 9999 in UTC") from None
     if early >= late:
         return late  # a time that there is, or that there is twice
-    before = early.astimezone(zone).utcoffset()
-    while late - early > timedelta(seconds=1):  # the clock is changed between the two
-        middle = early + (late - early) // 2
-        if middle.astimezone(zone).utcoffset() == before:
-            early = middle
-        else:
-            late = middle
-    return late.replace(microsecond=0)
+    return _change_between(early, late, zone)
 
 
 def smallest_gap(cadence: Cadence, after: datetime, firings: int) -> timedelta | None:

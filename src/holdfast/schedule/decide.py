@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from holdfast.config import Schedules as Rules
-from holdfast.domain.schedule import MARK, Notify, RunStatus, Schedule, ScheduleState
+from holdfast.domain.schedule import LIVE, MARK, Notify, RunStatus, Schedule, ScheduleState
 from holdfast.domain.text import cut_text
 from holdfast.errors import InvalidInput
 from holdfast.schedule.cadence import Cadence, Once, count_between, parsed, smallest_gap
@@ -64,8 +64,9 @@ def begun(schedule: Schedule, now: datetime) -> Schedule:
 
 
 def _first(schedule: Schedule, cadence: Cadence, now: datetime) -> datetime | None:
-    if isinstance(cadence, Once) and schedule.last_due_at is None and schedule.created_at < cadence.at:
-        return cadence.at  # its time may have passed while it was paused: late is better than never
+    if isinstance(cadence, Once) and schedule.anchor_at < cadence.at:
+        done = schedule.last_due_at is not None and schedule.last_due_at >= cadence.at
+        return None if done else cadence.at  # its time may have passed while it was paused: better late than never
     return next_firing(schedule, cadence, now)
 
 
@@ -163,7 +164,9 @@ _TOLD = ("goal", "notify", "agent", "metadata", "channel", "chat", "thread")
 
 def joined(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:
     """What a run made of the schedule it was given, with what somebody else has made of it meanwhile."""
-    if all(getattr(was, name) == getattr(now, name) for name in _TIMING):
+    changed = {name for name in _TIMING if getattr(was, name) != getattr(now, name)}
+    rested = now.state is ScheduleState.PAUSED and changed <= {"state", "due_at"}
+    if not changed or (rested and settled.state not in LIVE):  # one that has ended has, paused or not
         told: dict[str, Any] = {name: getattr(now, name) for name in _TOLD}
         return replace(settled, **told)
     # Paused, edited, resumed or mended while it ran: what was set stands, what the run counted is added.

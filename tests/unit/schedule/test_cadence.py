@@ -69,6 +69,7 @@ def test_a_time_of_day_fires_once_on_a_night_when_clocks_are_changed(
         ("Europe/Lisbon", "cron: 0 * * * *", "03-29T00:30", ["03-29 01:00", "03-29 02:00"]),
         # 01:30 in summer time, 01:30 half an hour later, 02:00.
         ("Australia/Lord_Howe", "cron: */30 * * * *", "04-04T14:00", ["04-04 14:30", "04-04 15:00", "04-04 15:30"]),
+        ("Australia/Lord_Howe", "cron: 30 * * * *", "04-04T14:00", ["04-04 14:30", "04-04 15:00", "04-04 16:00"]),
         # The clock shows 02:00 never: it is 02:30 at once.
         ("Australia/Lord_Howe", "cron: 0 * * * *", "10-03T14:00", ["10-03 14:30", "10-03 16:00", "10-03 17:00"]),
     ],
