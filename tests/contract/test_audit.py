@@ -373,3 +373,11 @@ def test_a_backup_and_a_copy_bring_grants_and_the_audit_along(hf: Holdfast, tmp_
     with Holdfast.open(tmp_path / "copy.db") as copy:
         assert copy.grants() == hf.grants()
         assert copy.audit(verb="forget") == hf.audit(verb="forget")
+
+
+def test_a_copy_is_told_also_where_reads_are_not(tmp_path: Path) -> None:
+    config = Config.load(overrides={"audit.reads": False, "embedding.model": "none"})
+    with Holdfast.open(":memory:", config=config) as hf:
+        hf.backup(tmp_path / "copy.db")
+        hf.stats()
+        assert told(hf) == [("operator", "backup", "done", 1)]

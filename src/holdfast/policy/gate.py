@@ -42,7 +42,7 @@ class Gate:
             except HoldfastError as error:
                 self._failed(call, error)
                 raise
-        if ledger is None or verb.silent or not (verb.writes or ledger.config.reads):
+        if ledger is None or verb.silent or not (verb.writes or verb.grave or ledger.config.reads):
             return call.made()
         if verb.grave or (verb.writes and ledger.is_due):
             return self._written(ledger, call)
