@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from holdfast.background import have_retention
 from holdfast.domain.job import JobInfo, JobQuery, JobState
 from holdfast.domain.text import checked_choice, optional_name, shown
 from holdfast.domain.values import MAX_PAGE, at_most, checked_flag, checked_number, checked_page, checked_progress
@@ -22,6 +23,7 @@ class Jobs(Face):
 
     def start_worker(self) -> None:
         """Do background work in a thread from now on, until the store is closed."""
+        have_retention(self._runtime, stays=True)
         self._runtime.worker.start(stay=True)
 
     def jobs(

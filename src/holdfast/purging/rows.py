@@ -202,7 +202,7 @@ class Removal:
     def _rewrite(self, record: Record, changed: Record) -> None:
         """Its history says what it said before, and goes."""
         remember.rewrite(self.tx, record, changed, self._cutter(), self.now)
-        self.counts["versions"] += self.tx.purges.drop_versions(record.id)
+        self.counts["versions"] += self.tx.purges.drop_versions(Scope(self.order.space.tenant), record.id)
 
     def _cutter(self) -> remember.Cutter:
         config = self.runtime.config
