@@ -135,16 +135,18 @@ def begin(runtime: Runtime) -> None:
         doing = make(runtime)
         if doing is not None:
             runtime.worker.register(kind, doing.handler, doing.detail, patient=doing.patient)
-    _have_retention(runtime)
+    have_retention(runtime)
     settings, wanted = runtime.config, runtime.worker.wanted
     wanted = [each for each in wanted if each[0] != EMBED or settings.embedding.background]
     if settings.jobs.worker and runtime.worker.is_wanted(wanted):
         runtime.worker.start()
 
 
-def _have_retention(runtime: Runtime) -> None:
-    """The first time a store is opened; from then on the job asks for itself."""
+def have_retention(runtime: Runtime, *, stays: bool = False) -> None:
+    """Once, when a store with something in it is opened or a worker stays; from then on the job asks for itself."""
     if not runtime.config.retention.enabled or runtime.store.count_jobs([(RETENTION, "")]):
+        return
+    if not stays and not runtime.store.tenants():
         return
     now = runtime.clock()
     with suppress(StoreReadOnly, StoreBusy):  # whoever may not write now leaves it to the next

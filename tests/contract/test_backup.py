@@ -39,6 +39,7 @@ def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> None:
             session.kv.set("k", {"deep": [1, None]})
             session.add_usage("model", input_tokens=5, cost=0.25)
         view.session("t", "chat:0", "thread", user="user 0").clear()
+        view.purge_user("nobody")
         view.remember("for all", scope="global", title="T", references=["r"], ttl=1000, pinned=True)
         record = view.remember("walrus one", user="user 1", key="k", tags=["a", "b.c"], metadata={"m.n": "é"})
         view.update(record.id, content="walrus two")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Config, Holdfast
+from holdfast.background import have_retention
 from holdfast.config import Retention
 from holdfast.errors import ConfigError, SessionNotFound
 from tests.conftest import FakeClock
@@ -25,6 +26,7 @@ def opening(store_url: str, clock: FakeClock) -> Iterator[Open]:
     def open_(**overrides: Any) -> Holdfast:
         settings = {"jobs.worker": False, **{name.replace("__", "."): value for name, value in overrides.items()}}
         opened.append(Holdfast.open(store_url, config=Config.load(overrides=settings), clock=clock))
+        have_retention(opened[-1]._runtime, stays=True)  # as a worker that stays does
         return opened[-1]
 
     yield open_
@@ -195,3 +197,15 @@ def test_a_summary_stays_as_long_as_it_was_told_since(opening: Open, clock: Fake
 def test_days_nobody_can_read_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"retention\.tenants"):
         Retention(tenants=text)
+
+
+def test_a_store_with_something_in_it_has_the_job_from_its_next_opening_on(tmp_path: Path, clock: FakeClock) -> None:
+    config = Config.load(overrides={"jobs.worker": False})
+    for expected in (0, 1, 1):
+        with Holdfast.open(tmp_path, config=config, clock=clock) as hf:
+            assert hf._runtime.store.count_jobs([("retention", "")]) == expected
+            say(hf, clock, 100)
+    clock.advance(hours=2)
+    with Holdfast.open(tmp_path, config=config, clock=clock) as hf:
+        hf.run_jobs()
+        assert hf.sessions(user="alice")[0].message_count == 0

@@ -25,6 +25,7 @@ from holdfast.storage.sql import words
 from holdfast.storage.sqlite import store as sqlite_store
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
+KEPT = Config.load(env=os.environ, overrides={"retention.enabled": False})  # a job at the start is none of the verb's
 QUIET = Config.load(overrides={"jobs.worker": False, "retention.enabled": False})
 TAIL = 24  # chunks before the word index is merged: so few that a small store has both parts of it
 
@@ -59,7 +60,7 @@ def run(job: str, at: int, store: str, target: str = "", count: str = "") -> Non
     if job in OTHERS:
         OTHERS[job](fuse, store, target)
     else:
-        with Holdfast.open(store, clock=lambda: NOW + timedelta(seconds=1)) as hf:
+        with Holdfast.open(store, config=KEPT, clock=lambda: NOW + timedelta(seconds=1)) as hf:
             fuse.lit = True
             VERBS[job](hf)
             fuse.lit = False

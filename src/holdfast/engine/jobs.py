@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from holdfast.background import have_retention
 from holdfast.domain.job import JobInfo, JobQuery, JobState
 from holdfast.domain.text import checked_choice, optional_name, shown
 from holdfast.domain.values import MAX_PAGE, at_most, checked_flag, checked_number, checked_page, checked_progress
@@ -32,6 +33,7 @@ class Jobs(Scheduling):
         if on_schedule is None and notify is not None:
             raise InvalidInput("notify tells what schedules bring: give on_schedule, too")
         hands = None if on_schedule is None else self._hands(on_schedule, notify)
+        have_retention(self._runtime, stays=True)
         self._runtime.worker.start(stay=True)
         if hands is not None:
             self._runtime.runner.start(hands)

@@ -99,7 +99,7 @@ def _begin(tx: Tx, *, order: Order, asked_by: str | None, now: datetime) -> tupl
     if old is not None:
         return replace(order, receipt=old.id, before=old.before), True
     tx.purges.open_receipt(
-        Receipt(order.receipt, order.what, _digest(order), now, tenant, order.before, asked_by=asked_by)
+        Scope(tenant), Receipt(order.receipt, order.what, _digest(order), now, tenant, order.before, asked_by=asked_by)
     )
     tx.jobs.ask(order.space, PURGE, order.detail(), now, now + _HEAD_START)
     return order, False
@@ -152,7 +152,7 @@ def _remove_some(tx: Tx, *, runtime: Runtime, order: Order, known: _Progress) ->
     assert receipt is not None
     counts = Counter(receipt.counts)
     counts.update(removal.counts)
-    tx.purges.write_receipt(replace(receipt, counts=_counted(counts)))
+    tx.purges.write_receipt(Scope(order.space.tenant), replace(receipt, counts=_counted(counts)))
     known.records += [id for id in removal.records if id not in known.records]
     return done
 
@@ -186,7 +186,7 @@ def _finish(tx: Tx, *, runtime: Runtime, order: Order, files: int, left: list[st
         left=tuple([*left, *said][:_NAMED]),
     )
     _unname(tx, order)
-    tx.purges.write_receipt(done)
+    tx.purges.write_receipt(Scope(order.space.tenant), done)
     tx.purges.withdraw(order.space, PURGE, order.detail())
     tx.jobs.ask(STORE, SCRUB, "", now, now + _HEAD_START)
     return done
@@ -198,8 +198,8 @@ def _note_bytes(tx: Tx, *, receipt: Receipt, erased: Bytes, began: datetime) -> 
         return
     tx.purges.withdraw(STORE, SCRUB, "")
     if erased is Bytes.GONE:
-        tx.purges.erased(began)
-    tx.purges.write_receipt(replace(receipt, bytes=erased))
+        tx.purges.erased(STORE, began)
+    tx.purges.write_receipt(Scope(receipt.tenant), replace(receipt, bytes=erased))
 
 
 # What is left
@@ -268,7 +268,7 @@ def scrub_job(runtime: Runtime) -> Handler:
         if erased is Bytes.WAITING:
             return began + _LOOK_AGAIN
         if erased is Bytes.GONE:
-            runtime.store.write(lambda tx: tx.purges.erased(began))
+            runtime.store.write(lambda tx: tx.purges.erased(STORE, began))
         return None
 
     return run

@@ -37,7 +37,6 @@ class Removal:
 
     def run(self) -> bool:
         """Whether all rows are gone now."""
-        # Whoever writes down who did what calls what takes a user's name out of it here: all three ways lead through.
         if self.order.what is What.USER:
             return self._user()
         if self.order.what is What.SESSION:
@@ -202,7 +201,7 @@ class Removal:
     def _rewrite(self, record: Record, changed: Record) -> None:
         """Its history says what it said before, and goes."""
         remember.rewrite(self.tx, record, changed, self._cutter(), self.now)
-        self.counts["versions"] += self.tx.purges.drop_versions(record.id)
+        self.counts["versions"] += self.tx.purges.drop_versions(Scope(self.order.space.tenant), record.id)
 
     def _cutter(self) -> remember.Cutter:
         config = self.runtime.config

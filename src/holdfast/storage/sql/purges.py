@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from holdfast.domain.job import PURGE
 from holdfast.domain.receipt import Bytes, Receipt, What
-from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.scope import STORE, Level, Scope, Space
 from holdfast.domain.times import to_micros
 from holdfast.storage.sql import jobs
 from holdfast.storage.sql.chunks import SqlChunks, space_params
@@ -66,7 +66,7 @@ OF_NOBODY = ("spaces", "models", "properties", "imports", "receipts")
 UNNAMED = ("grants", "audit")
 # What a receipt counts; the other rows are how these are kept.
 _COUNTED = {"record_versions": "versions"}
-_UNCOUNTED = ("late_vectors", "postings", "record_tags", "record_metadata", "record_inputs", "cursors")
+_UNCOUNTED = ("jobs", "late_vectors", "postings", "record_tags", "record_metadata", "record_inputs", "cursors")
 
 
 class SqlPurges:
@@ -178,8 +178,8 @@ class SqlPurges:
     def drop_summary(self, scope: Scope) -> int:
         return self._db.run("sessions.delete_summary", {"session": scope.session})
 
-    def drop_versions(self, record_id: str) -> int:
-        return self._db.run("records.delete_versions", {"id": record_id})
+    def drop_versions(self, scope: Scope, record_id: str) -> int:
+        return self._db.run("purge.versions", {"id": record_id, "tenant": scope.tenant})
 
     def drop_versions_of(self, space: Space, session: str) -> int:
         at = self._at(space)
@@ -204,10 +204,10 @@ class SqlPurges:
 
     # Receipts
 
-    def open_receipt(self, receipt: Receipt) -> None:
+    def open_receipt(self, scope: Scope, receipt: Receipt) -> None:
         params = {
             "id": receipt.id,
-            "tenant": receipt.tenant,
+            "tenant": scope.tenant,
             "what": receipt.what.value,
             "digest": receipt.digest,
             "before_at": micros(receipt.before),
@@ -217,10 +217,10 @@ class SqlPurges:
         }
         self._db.run("receipts.add", params)
 
-    def write_receipt(self, receipt: Receipt) -> None:
+    def write_receipt(self, scope: Scope, receipt: Receipt) -> None:
         params = {
             "id": receipt.id,
-            "tenant": receipt.tenant,
+            "tenant": scope.tenant,
             "done_at": micros(receipt.done_at),
             "verified": int(receipt.verified),
             **_outcome(receipt),
@@ -245,7 +245,8 @@ class SqlPurges:
         order = "ORDER BY asked_at DESC, id DESC LIMIT :limit OFFSET :offset"
         return [_receipt(scope.tenant, row) for row in self._db.all("receipts.select", params, order=order)]
 
-    def erased(self, moment: datetime) -> int:
+    def erased(self, store: Space, moment: datetime) -> int:
+        assert store == STORE
         return self._db.run("receipts.erased", {"moment": to_micros(moment)})
 
     def withdraw(self, space: Space, kind: str, detail: str) -> None:

@@ -921,6 +921,9 @@ SELECT id FROM sessions WHERE space_id = :space_id AND (oldest_at < :moment OR l
 -- Of a source the session comes first; an id has nothing in it that LIKE would take for more.
 SELECT id FROM records WHERE space_id = :space_id AND (session_id = :session OR source LIKE :source) ORDER BY id
 
+-- name: purge.versions
+DELETE FROM record_versions WHERE record_id IN (SELECT r.id FROM records r WHERE r.id = :id AND r.tenant = :tenant)
+
 -- name: purge.versions_of
 DELETE FROM record_versions WHERE body LIKE :named
     AND record_id IN (SELECT r.id FROM records r WHERE r.space_id = :space_id)
