@@ -23,9 +23,10 @@ from typing import Any, NoReturn
 import pytest
 
 from holdfast import AsyncHoldfast, AsyncSession, Config, Holdfast, Message
-from holdfast.aio import AsyncKeyValues, AsyncLongTerm
+from holdfast.aio import AsyncKeyValues, AsyncLongTerm, AsyncSchedules
 from holdfast.config import Aio
 from holdfast.errors import SequenceConflict, StoreUnavailable
+from holdfast.schedule.runner import Hands, Runner
 
 TASKS = 200
 
@@ -132,7 +133,7 @@ class _Waited:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
-        return _Waited(found) if name == "kv" else found
+        return _Waited(found) if name in ("kv", "schedules") else found
 
 
 def _plain(answer: Any) -> str:
@@ -198,6 +199,18 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.export_items": lambda hf, s, place: hf.export_items(user="u"),
     "AsyncHoldfast.import_items": lambda hf, s, place: hf.import_items(user="u"),
     "AsyncHoldfast.forget": lambda hf, s, place: hf.forget(key="dog", user="u"),
+    "AsyncSchedules.create": lambda hf, s, place: hf.schedules.create("u", "water the plants", "every: 1h"),
+    "AsyncSchedules.search": lambda hf, s, place: hf.schedules.search(user="u"),
+    "AsyncSchedules.count": lambda hf, s, place: hf.schedules.count(user="u"),
+    "AsyncSchedules.due": lambda hf, s, place: hf.schedules.due(),
+    "AsyncSchedules.get": lambda hf, s, place: hf.schedules.get(_made(hf)),
+    "AsyncSchedules.edit": lambda hf, s, place: hf.schedules.edit(_made(hf), goal="water the roses"),
+    "AsyncSchedules.pause": lambda hf, s, place: hf.schedules.pause(_made(hf)),
+    "AsyncSchedules.resume": lambda hf, s, place: hf.schedules.resume(_made(hf)),
+    "AsyncHoldfast.run_schedules": lambda hf, s, place: hf.run_schedules(lambda firing: "done"),
+    "AsyncSchedules.runs": lambda hf, s, place: hf.schedules.runs(_made(hf)),
+    "AsyncSchedules.run_output": lambda hf, s, place: hf.schedules.run_output(_ran(hf)),
+    "AsyncSchedules.delete": lambda hf, s, place: hf.schedules.delete(_made(hf)),
     "AsyncHoldfast.run_jobs": lambda hf, s, place: hf.run_jobs(),
     "AsyncHoldfast.start_worker": lambda hf, s, place: hf.start_worker(),
     "AsyncHoldfast.jobs": lambda hf, s, place: hf.jobs(state="dead"),
@@ -207,7 +220,7 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.documents": lambda hf, s, place: hf.documents(user="u"),
     "AsyncHoldfast.graph": lambda hf, s, place: hf.graph(user="u", fresh=True),
     "AsyncHoldfast.remove_document": lambda hf, s, place: hf.remove_document("note:1", user="u"),
-    "AsyncHoldfast.import_snapshot": lambda hf, s, place: hf.import_snapshot(place / "told.json"),
+    "AsyncHoldfast.import_": lambda hf, s, place: hf.import_(place / "told.json"),
     "AsyncLongTerm.write": lambda hf, s, place: hf.long_term(user="u").write("# Me"),
     "AsyncLongTerm.append": lambda hf, s, place: hf.long_term(user="u").append("a dog"),
     "AsyncLongTerm.read": lambda hf, s, place: hf.long_term(user="u").read(),
@@ -216,17 +229,45 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.file_sessions": lambda hf, s, place: hf.file_sessions(),
     "AsyncHoldfast.doctor": lambda hf, s, place: hf.doctor(),
     "AsyncHoldfast.stats": lambda hf, s, place: hf.stats(),
+    "AsyncHoldfast.grant": lambda hf, s, place: hf.grant("u", "read:global"),
+    "AsyncHoldfast.grants": lambda hf, s, place: hf.grants(),
+    "AsyncHoldfast.revoke": lambda hf, s, place: hf.revoke("u", "read:global"),
+    "AsyncHoldfast.audit": lambda hf, s, place: hf.audit(verb="grant"),
     "AsyncHoldfast.backup": lambda hf, s, place: hf.backup(place / "backup.db"),
+    "AsyncHoldfast.export": lambda hf, s, place: hf.export(place / "export", user="u"),
     "AsyncSession.new": lambda hf, s, place: s.new(),
     "AsyncSession.clear": lambda hf, s, place: s.clear(),
     "AsyncSession.terminate": lambda hf, s, place: s.terminate(),
     "AsyncSession.delete": lambda hf, s, place: s.delete(),
 }
+
+
+def _blocking(hf: Any) -> Holdfast:
+    found: Holdfast = hf._sync if isinstance(hf, AsyncHoldfast) else hf._real
+    return found
+
+
+def _made(hf: Any) -> str:
+    """The schedule that was made above."""
+    return _blocking(hf).schedules.search(user="u")[0].id
+
+
+def _ran(hf: Any) -> str:
+    """A run of it."""
+    face = _blocking(hf)
+    made = _made(hf)
+    later = face._now() + timedelta(hours=2)
+    Runner(face._runtime.store, lambda: later, face.config.schedules, face._runtime.new_id).run(
+        Hands(lambda firing: "done", None, lambda schedule: None), until_idle=True
+    )
+    return face.schedules.runs(made)[0].id
+
+
 RECORD = "01890000-0000-7000-8000-000000000001"
 
 
 def test_no_method_is_left_out_above() -> None:
-    kinds = (AsyncHoldfast, AsyncSession, AsyncKeyValues, AsyncLongTerm)
+    kinds = (AsyncHoldfast, AsyncSession, AsyncKeyValues, AsyncLongTerm, AsyncSchedules)
     awaited = {
         f"{kind.__name__}.{name}"
         for kind in kinds

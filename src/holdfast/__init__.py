@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.aio import AsyncHoldfast, AsyncSession, AsyncTurn
     from holdfast.config import Config
+    from holdfast.domain.access import Grant, Granted
+    from holdfast.domain.audit import AuditEntry
     from holdfast.domain.chunk import Hit, Signal, Source
     from holdfast.domain.context import Context
     from holdfast.domain.document import Document
@@ -13,11 +15,15 @@ if TYPE_CHECKING:
     from holdfast.domain.job import JobInfo
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
     from holdfast.domain.profile import Profile
+    from holdfast.domain.receipt import Receipt
     from holdfast.domain.record import Forgotten, Record
+    from holdfast.domain.retention import Retained
+    from holdfast.domain.schedule import Notification, Outcome, Run, Schedule
     from holdfast.domain.session import Compacted, SessionInfo, Summary, Usage
     from holdfast.engine import Holdfast
     from holdfast.errors import HoldfastError
     from holdfast.handle import Session
+    from holdfast.schedule.firing import Firing
     from holdfast.turn import Turn
 
 __version__ = "0.1.0"
@@ -26,13 +32,17 @@ __all__ = [
     "AsyncHoldfast",
     "AsyncSession",
     "AsyncTurn",
+    "AuditEntry",
     "Compacted",
     "Config",
     "Context",
     "Document",
     "Entity",
     "FilePart",
+    "Firing",
     "Forgotten",
+    "Grant",
+    "Granted",
     "Graph",
     "GraphSource",
     "Hit",
@@ -42,9 +52,15 @@ __all__ = [
     "JobInfo",
     "Mention",
     "Message",
+    "Notification",
+    "Outcome",
     "Profile",
+    "Receipt",
     "Record",
     "Relation",
+    "Retained",
+    "Run",
+    "Schedule",
     "Session",
     "SessionInfo",
     "Signal",
@@ -59,6 +75,8 @@ __all__ = [
 _HOMES = {
     "aio": "AsyncHoldfast AsyncSession AsyncTurn",
     "config": "Config",
+    "domain.access": "Grant Granted",
+    "domain.audit": "AuditEntry",
     "domain.chunk": "Hit Signal Source",
     "domain.context": "Context",
     "domain.document": "Document",
@@ -66,11 +84,15 @@ _HOMES = {
     "domain.job": "JobInfo",
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
     "domain.profile": "Profile",
+    "domain.receipt": "Receipt",
     "domain.record": "Forgotten Record",
+    "domain.schedule": "Notification Outcome Run Schedule",
+    "domain.retention": "Retained",
     "domain.session": "Compacted SessionInfo Summary Usage",
     "engine": "Holdfast",
     "errors": "HoldfastError",
     "handle": "Session",
+    "schedule.firing": "Firing",
     "turn": "Turn",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -76,7 +76,10 @@ class Agents:
             runtimes = [*self._apart.values(), *([self._shared] if self._shared else [])]
             stores = {id(runtime.store): runtime for runtime in runtimes}
         for runtime in stores.values():
+            runtime.runner.stop()
             runtime.worker.stop()
+            if runtime.ledger is not None:
+                runtime.ledger.flush()
             runtime.store.close()
 
     def _opened(self, name: str | None) -> Runtime:

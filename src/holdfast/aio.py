@@ -9,23 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import replace
 from functools import partial, wraps
 from os import PathLike
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from holdfast.config import Config
+from holdfast.domain.access import Grant
+from holdfast.domain.schedule import Notification, Outcome
 from holdfast.domain.scope import DEFAULT_TENANT
 from holdfast.domain.times import Clock
 from holdfast.domain.tokens import TokenCounter
 from holdfast.engine import Holdfast
+from holdfast.engine.schedules import Schedules
 from holdfast.errors import StoreUnavailable
 from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues, Session
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.llm import Llm
+from holdfast.schedule.firing import Firing
 from holdfast.turn import Turn
 
 P = ParamSpec("P")
@@ -42,7 +48,8 @@ class Pool:
 
     async def run(self, call: Callable[[], R]) -> R:
         try:
-            future = asyncio.get_running_loop().run_in_executor(self._executor, call)
+            # What surrounds the caller goes along: a scheduled turn stays one on another thread.
+            future = asyncio.get_running_loop().run_in_executor(self._executor, copy_context().run, call)
         except RuntimeError as error:
             raise StoreUnavailable("this store is closed; open it again") from error
         future.add_done_callback(_retrieve)
@@ -140,6 +147,29 @@ class AsyncLongTerm:
     read = hop(LongTerm.read)
     write = hop(LongTerm.write)
     append = hop(LongTerm.append)
+
+
+class AsyncSchedules:
+    def __init__(self, sync: Schedules, pool: Pool) -> None:
+        self._sync = sync
+        self._pool = pool
+
+    create = hop(Schedules.create)
+    get = hop(Schedules.get)
+    edit = hop(Schedules.edit)
+    delete = hop(Schedules.delete)
+    pause = hop(Schedules.pause)
+    resume = hop(Schedules.resume)
+    search = hop(Schedules.search)
+    count = hop(Schedules.count)
+    due = hop(Schedules.due)
+    runs = hop(Schedules.runs)
+    run_output = hop(Schedules.run_output)
+
+
+# A callback may be a coroutine function: it runs in the loop of whoever gave it, with an AsyncHoldfast in its firing.
+Callback = Callable[[Firing], Awaitable[Outcome | str | None] | Outcome | str | None]
+Notifier = Callable[[Notification], Awaitable[object] | object]
 
 
 class AsyncTurn:
@@ -277,8 +307,9 @@ class AsyncHoldfast:
         await asyncio.shield(closing)
 
     def _finish(self) -> None:
-        self._pool.shutdown()
-        self._sync.close()
+        if self._sync._is_operator:  # noqa: SLF001  # whoever acts for somebody shares the pool as they share the store
+            self._pool.shutdown()
+            self._sync.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -301,9 +332,64 @@ class AsyncHoldfast:
         """Memory as this agent has it: with its settings, in its own store if it has one, or kept nowhere at all."""
         return AsyncHoldfast(await self._pool.run(partial(self._sync.agent, name)), self._pool)
 
+    def acting(
+        self,
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        session: str | None = None,
+        grants: Iterable[str | Grant] = (),
+        name: str | None = None,
+    ) -> AsyncHoldfast:
+        """The same store for somebody with fewer rights: a user, one session of a user, or only what is granted."""
+        theirs = self._sync.acting(user, agent=agent, session=session, grants=grants, name=name)
+        return AsyncHoldfast(theirs, self._pool)
+
     def long_term(self, user: str) -> AsyncLongTerm:
         """The user's MEMORY.md: ``await hf.long_term(user="alice").read()``."""
         return AsyncLongTerm(self._sync.long_term(user), self._pool)
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """Goals that come back: ``await hf.schedules.create(user=…, goal=…, cadence="every: 1h")``."""
+        return AsyncSchedules(self._sync.schedules, self._pool)
+
+    async def run_schedules(
+        self, callback: Callback, notify: Notifier | None = None, *, until_idle: bool = True
+    ) -> int:
+        """Run what is due now, of every tenant. Both functions may be coroutine functions."""
+        called, told = self._calling(callback), self._calling(notify)
+        running = partial(self._sync.run_schedules, called, told, until_idle=until_idle)
+        # A thread of its own: the pool's are for what the callbacks ask of us.
+        own = Pool(1)
+        try:
+            return await own.run(running)
+        finally:
+            own.shutdown(wait=False)
+
+    async def start_worker(self, *, on_schedule: Callback | None = None, notify: Notifier | None = None) -> None:
+        """Do background work in a thread from now on, until the store is closed; also what schedules bring."""
+        called, told = self._calling(on_schedule), self._calling(notify)
+        await self._pool.run(partial(self._sync.start_worker, on_schedule=called, notify=told))
+
+    def _calling(self, function: Any) -> Any:
+        """A coroutine function as one that a thread can call; anything else as it is."""
+        if not asyncio.iscoroutinefunction(function):
+            return function
+        loop = asyncio.get_running_loop()
+
+        def call(given: Any) -> Any:
+            if isinstance(given, Firing):
+                given = replace(given, hf=AsyncHoldfast(given.hf, self._pool))
+            context = copy_context()
+
+            async def inside() -> Any:
+                # The task has the context of the thread that called: it is a scheduled turn as that is.
+                return await loop.create_task(function(given), context=context)
+
+            return asyncio.run_coroutine_threadsafe(inside(), loop).result()
+
+        return call
 
     session = hop_to_session(Holdfast.session)
     load_session = hop_to_session(Holdfast.load_session)
@@ -321,7 +407,6 @@ class AsyncHoldfast:
     revive = hop(Holdfast.revive)
     profile = hop(Holdfast.profile)
     run_jobs = hop(Holdfast.run_jobs)
-    start_worker = hop(Holdfast.start_worker)
     jobs = hop(Holdfast.jobs)
     retry_jobs = hop(Holdfast.retry_jobs)
     drop_jobs = hop(Holdfast.drop_jobs)
@@ -334,7 +419,17 @@ class AsyncHoldfast:
     export_items = hop(Holdfast.export_items)
     import_items = hop(Holdfast.import_items)
     file_sessions = hop(Holdfast.file_sessions)
-    import_snapshot = hop(Holdfast.import_snapshot)
     doctor = hop(Holdfast.doctor)
     backup = hop(Holdfast.backup)
     stats = hop(Holdfast.stats)
+    grant = hop(Holdfast.grant)
+    revoke = hop(Holdfast.revoke)
+    grants = hop(Holdfast.grants)
+    audit = hop(Holdfast.audit)
+    export = hop(Holdfast.export)
+    import_ = hop(Holdfast.import_)
+    purge_session = hop(Holdfast.purge_session)
+    purge_user = hop(Holdfast.purge_user)
+    purge_older = hop(Holdfast.purge_older)
+    receipts = hop(Holdfast.receipts)
+    apply_retention = hop(Holdfast.apply_retention)

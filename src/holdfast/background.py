@@ -8,15 +8,30 @@ transaction that makes it necessary: ``tx.jobs.ask(space, KIND, detail, now)``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from holdfast import compaction, graphing, learning
-from holdfast.domain.job import COMPACT, CONSOLIDATE, DECAY, EMBED, EXTRACT, GRAPH, GRAPH_RECORD
+from holdfast.domain.job import (
+    COMPACT,
+    CONSOLIDATE,
+    DECAY,
+    EMBED,
+    EXTRACT,
+    GRAPH,
+    GRAPH_RECORD,
+    PURGE,
+    RETENTION,
+    SCRUB,
+)
+from holdfast.domain.scope import STORE
+from holdfast.errors import StoreBusy, StoreReadOnly
 from holdfast.runtime import Runtime
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.write.embed import PATIENCE, embed_missing
 
+_FIRST_RETENTION = timedelta(hours=1)
 _SLICE = 512  # chunks embedded by one run of a job, so that the spaces of others get their turn
 
 
@@ -73,6 +88,33 @@ def consolidation(runtime: Runtime) -> Doing:
     return Doing(run, patient=True)
 
 
+def purging(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from holdfast.purging.purge import job  # late: few purges are interrupted
+
+        return job(runtime)(claim)
+
+    return Doing(run)
+
+
+def scrubbing(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from holdfast.purging.purge import scrub_job
+
+        return scrub_job(runtime)(claim)
+
+    return Doing(run)
+
+
+def retaining(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from holdfast.retention import job
+
+        return job(runtime)(claim)
+
+    return Doing(run, patient=True)
+
+
 KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {
     EMBED: embedding,
     COMPACT: lambda runtime: Doing(compaction.job(runtime)),
@@ -81,6 +123,9 @@ KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {
     CONSOLIDATE: consolidation,
     GRAPH: lambda runtime: Doing(graphing.session_job(runtime), patient=True),
     GRAPH_RECORD: lambda runtime: Doing(graphing.record_job(runtime), patient=True),
+    PURGE: purging,
+    SCRUB: scrubbing,
+    RETENTION: retaining,
 }
 
 
@@ -90,7 +135,19 @@ def begin(runtime: Runtime) -> None:
         doing = make(runtime)
         if doing is not None:
             runtime.worker.register(kind, doing.handler, doing.detail, patient=doing.patient)
+    have_retention(runtime)
     settings, wanted = runtime.config, runtime.worker.wanted
     wanted = [each for each in wanted if each[0] != EMBED or settings.embedding.background]
     if settings.jobs.worker and runtime.worker.is_wanted(wanted):
         runtime.worker.start()
+
+
+def have_retention(runtime: Runtime, *, stays: bool = False) -> None:
+    """Once, when a store with something in it is opened or a worker stays; from then on the job asks for itself."""
+    if not runtime.config.retention.enabled or runtime.store.count_jobs([(RETENTION, "")]):
+        return
+    if not stays and not runtime.store.tenants():
+        return
+    now = runtime.clock()
+    with suppress(StoreReadOnly, StoreBusy):  # whoever may not write now leaves it to the next
+        runtime.store.write(lambda tx: tx.jobs.ask(STORE, RETENTION, "", now, now + _FIRST_RETENTION))

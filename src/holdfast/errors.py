@@ -7,7 +7,8 @@ HoldfastError
 ├── NotFound
 │   ├── SessionNotFound
 │   ├── RecordNotFound
-│   └── DocumentNotFound
+│   ├── DocumentNotFound
+│   └── ScheduleNotFound        a schedule, or a run of one
 ├── SequenceConflict        a message number at or below the last one
 ├── LeaseLost               a job took longer than its lease, and somebody else has taken it
 ├── PermissionDenied        a grant is missing
@@ -64,6 +65,10 @@ class DocumentNotFound(NotFound):
     code = "document_not_found"
 
 
+class ScheduleNotFound(NotFound):
+    code = "schedule_not_found"
+
+
 class SequenceConflict(HoldfastError):
     code = "sequence_conflict"
 
@@ -74,6 +79,10 @@ class LeaseLost(HoldfastError):
 
 class PermissionDenied(HoldfastError):
     code = "permission_denied"
+
+    def __init__(self, message: str = "", missing: str | None = None) -> None:
+        super().__init__(message)
+        self.missing = missing  # the grant, such as read:global
 
 
 class Unsupported(HoldfastError):

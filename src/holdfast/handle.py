@@ -15,6 +15,7 @@ from holdfast.domain.session import Compacted, FileInfo, Learned, SessionInfo, S
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_ttl
 from holdfast.domain.values import checked_flag, checked_number, checked_progress
+from holdfast.domain.verb import verb
 from holdfast.errors import InvalidInput, SessionNotFound
 from holdfast.files.listing import list_folder
 from holdfast.files.transcript import TranscriptEntry, render
@@ -32,24 +33,34 @@ class KeyValues:
 
     def __init__(self, runtime: Runtime, scope: Scope) -> None:
         self._runtime = runtime
+        self._gate = runtime.gate
         self._scope = scope
         self._cap = runtime.config.session.kv_cap
 
+    @verb("session.kv.get")
     def get(self, key: str) -> Any:
         """The value, or None."""
-        checked = kv.checked_key(key)
-        return self._runtime.store.read(lambda tx: kv.get(tx, self._scope, checked, self._cap))
+        return self._get(kv.checked_key(key))
 
+    def _get(self, key: str) -> Any:
+        return self._runtime.store.read(lambda tx: kv.get(tx, self._scope, key, self._cap))
+
+    @verb("session.kv.set")
     def set(self, key: str, value: Any) -> None:
         """Any JSON value. An existing key moves to the end."""
-        checked, text, now = kv.checked_key(key), kv.checked_value(value), self._runtime.clock()
-        self._runtime.store.write(lambda tx: kv.put(tx, self._scope, checked, text, now, self._cap))
+        self._set(kv.checked_key(key), value)
 
+    def _set(self, key: str, value: Any) -> None:
+        text, now = kv.checked_value(value), self._runtime.clock()
+        self._runtime.store.write(lambda tx: kv.put(tx, self._scope, key, text, now, self._cap))
+
+    @verb("session.kv.delete")
     def delete(self, key: str) -> bool:
         """False when there was no such key."""
         checked = kv.checked_key(key)
         return self._runtime.store.write(lambda tx: kv.remove(tx, self._scope, checked, self._cap))
 
+    @verb("session.kv.items")
     def items(self) -> dict[str, Any]:
         """All entries, the oldest first."""
         return self._runtime.store.read(lambda tx: kv.items(tx, self._scope, self._cap))
@@ -58,6 +69,7 @@ class KeyValues:
 class Session:
     def __init__(self, runtime: Runtime, info: SessionInfo) -> None:
         self._runtime = runtime.holding(info)
+        self._gate = runtime.gate
         self._info = info
         self._scope = info.scope
         self.kv = KeyValues(self._runtime, info.scope)
@@ -118,13 +130,18 @@ class Session:
     def expires_at(self) -> datetime | None:
         return self._info.expires_at
 
+    @verb("session.refresh")
     def refresh(self) -> SessionInfo:
         """Read the session again. Raises SessionNotFound when it was deleted."""
+        return self._look_again()
+
+    def _look_again(self) -> SessionInfo:
         self._info = self._read(self._found)
         return self._info
 
     # Messages
 
+    @verb("session.append")
     def append(
         self,
         role: str,
@@ -154,6 +171,7 @@ class Session:
         )
         return history.extend(self._runtime, self._scope, [message])[0]
 
+    @verb("session.extend")
     def extend(self, messages: Iterable[Message], progress: Progress | None = None) -> list[Message]:
         """Store several messages in one transaction: all of them or none."""
         if not isinstance(messages, Iterable):
@@ -161,24 +179,31 @@ class Session:
         given = [Message.checked(message) for message in messages]
         return history.extend(self._runtime, self._scope, given, checked_progress(progress))
 
+    @verb("session.recent")
     def recent(self, count: int = 20) -> list[Message]:
         """The newest messages, in order."""
-        limit = checked_number(count, "count")
-        return self._read(lambda tx: tx.messages.recent(self._scope, limit))
+        return self._newest(checked_number(count, "count"))
 
+    def _newest(self, count: int) -> list[Message]:
+        return self._read(lambda tx: tx.messages.recent(self._scope, count))
+
+    @verb("session.messages")
     def messages(self, after: int | None = None, before: int | None = None, limit: int | None = None) -> list[Message]:
         """The messages with sequences strictly between ``after`` and ``before``, in order; all of them by default."""
         bounds = [None if value is None else checked_number(value, "a bound") for value in (after, before, limit)]
         return self._read(lambda tx: tx.messages.range(self._scope, *bounds))
 
+    @verb("session.count")
     def count(self) -> int:
         return self._read(lambda tx: self._found(tx).message_count)
 
+    @verb("session.restore")
     def restore(self, max_tokens: int = 4000) -> list[Message]:
         """The newest messages that fit, cut at a turn; the latest user message is always there."""
         budget = checked_number(max_tokens, "max_tokens")
         return self._read(lambda tx: restore(tx, self._scope, budget, cost=self._runtime.cost))
 
+    @verb("session.context")
     def context(
         self,
         query: str = "",
@@ -229,13 +254,16 @@ class Session:
 
     # Summary
 
+    @verb("session.summary")
     def summary(self) -> Summary | None:
         return self._read(lambda tx: tx.summaries.get(self._scope))
 
+    @verb("session.set_summary")
     def set_summary(self, text: str, upper_sequence: int) -> bool:
         """Replace the summary whatever its epoch. False when it would cover less than the current one."""
         return self._swap(text, upper_sequence, None)
 
+    @verb("session.swap_summary")
     def swap_summary(self, text: str, upper_sequence: int, expected_epoch: int) -> bool:
         """Replace the summary if its epoch is still the expected one (0 for the first). False changes nothing."""
         return self._swap(text, upper_sequence, checked_number(expected_epoch, "expected_epoch"))
@@ -244,22 +272,26 @@ class Session:
         upper, now = checked_number(upper_sequence, "upper_sequence"), self._runtime.clock()
         return self._runtime.store.write(lambda tx: summary.swap(tx, self._scope, text, upper, expected_epoch, now))
 
+    @verb("session.compact")
     def compact(self, keep: int | None = None) -> Compacted:
         """Sum up all but the newest ``keep`` messages (20, or ``compact.keep``). None is removed from the session."""
         kept = self._runtime.config.compact.keep if keep is None else checked_number(keep, "keep")
         return compaction.compact(self._runtime, self._scope, kept)
 
+    @verb("session.compact_if_due")
     def compact_if_due(self, model_window: int | None = None) -> Compacted:
         """The same as far as the settings want it: before a model's window, or a limit of its own, is full."""
         window = None if model_window is None else checked_number(model_window, "model_window")
         return compaction.compact_if_due(self._runtime, self._scope, window)
 
+    @verb("session.learn")
     def learn(self) -> Learned:
         """Learn from what was said since the last time, now. After a turn this happens by itself, in the background."""
-        return learning.learn(self._runtime, self.refresh())
+        return learning.learn(self._runtime, self._look_again())
 
     # Life
 
+    @verb("session.new")
     def new(self) -> Session:
         """End this session and begin another under the same key. The old one stays, searchable."""
         now = self._runtime.clock()
@@ -268,16 +300,20 @@ class Session:
         )
         return Session(self._runtime, fresh)
 
+    @verb("session.clear")
     def clear(self) -> None:
         """Remove the messages, their chunks and the summary. Sequence numbers go on where they were."""
         self._info = self._runtime.store.write(lambda tx: lifecycle.clear(tx, self._scope))
 
+    @verb("session.pause")
     def pause(self) -> None:
         self._set_state(State.PAUSED)
 
+    @verb("session.resume")
     def resume(self) -> None:
         self._set_state(State.ACTIVE)
 
+    @verb("session.terminate")
     def terminate(self) -> None:
         self._set_state(State.TERMINATED)
 
@@ -286,6 +322,7 @@ class Session:
         if self._info.state is not state:
             raise InvalidInput(f"session {self.id} is terminated; hf.session(…) gives its successor")
 
+    @verb("session.delete")
     def delete(self) -> Mapping[str, int]:
         """Remove the session with everything under it. Answers how many rows of each kind went."""
         now = self._runtime.clock()
@@ -299,11 +336,13 @@ class Session:
         found = tx.records.find(mine, RecordQuery(include_past=True, limit=None), now)
         return lifecycle.delete(tx, self._scope, now), [record.id for record in found]
 
+    @verb("session.update_metadata")
     def update_metadata(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         """Merge into the metadata; a value of None removes its key."""
         self._info = self._runtime.store.write(lambda tx: lifecycle.update_metadata(tx, self._scope, changes))
         return self._info.metadata
 
+    @verb("session.expire_in")
     def expire_in(self, ttl: timedelta | None) -> None:
         """Let the session be swept after that time; None keeps it."""
         expires_at = None if ttl is None else self._runtime.clock() + checked_ttl(ttl)
@@ -312,32 +351,40 @@ class Session:
     # Working memory, transcript, files, usage
 
     @property
+    @verb("session.working_memory")
     def working_memory(self) -> str:
-        return kv.as_text(self.kv.get(kv.WORKING_MEMORY))
+        return kv.as_text(self.kv._get(kv.WORKING_MEMORY))  # noqa: SLF001  # one call, one passage through the gate
 
+    @verb("session.set_working_memory")
     def set_working_memory(self, text: str) -> None:
         checked_text(text, "working memory")
-        self.kv.set(kv.WORKING_MEMORY, text)
+        self.kv._set(kv.WORKING_MEMORY, text)  # noqa: SLF001
 
+    @verb("session.transcript")
     def transcript(self, last: int | None = None) -> list[TranscriptEntry]:
         """The newest messages as plain entries: ``last`` of them, and never more than the transcript's cap."""
         cap = self._runtime.config.session.transcript_cap
-        messages = self.recent(cap if last is None else min(checked_number(last, "last"), cap))
+        messages = self._newest(cap if last is None else min(checked_number(last, "last"), cap))
         return [_entry(message) for message in messages]
 
+    @verb("session.export_transcript")
     def export_transcript(self) -> str:
         """The whole session as Markdown that parses back."""
-        return render([_entry(message) for message in self.messages()])
+        messages = self._read(lambda tx: tx.messages.range(self._scope, None, None, None))
+        return render([_entry(message) for message in messages])
 
+    @verb("session.list_files")
     def list_files(self) -> list[FileInfo]:
         """The files of the session's folder; none for a store without a folder."""
         self._read(self._found)  # whose files these are is known by the session only
         folder = self._runtime.session_folder(self.id)
         return [] if folder is None else list_folder(folder)
 
+    @verb("session.usage")
     def usage(self) -> Usage:
         return self._read(lambda tx: usage.read(tx, self._scope))
 
+    @verb("session.add_usage")
     def add_usage(
         self, model: str, *, input_tokens: int = 0, output_tokens: int = 0, cached_tokens: int = 0, cost: float = 0.0
     ) -> None:

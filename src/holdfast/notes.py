@@ -9,9 +9,10 @@ from datetime import date, datetime
 from pathlib import Path
 
 from holdfast.domain.context import Dropped
-from holdfast.domain.scope import Space
+from holdfast.domain.scope import Scope, Space
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import zone_named
+from holdfast.domain.verb import OPEN, Gate
 from holdfast.errors import InvalidInput, Unsupported
 from holdfast.files.daily_notes import append_line, dated, days_before, end_of_day, line_of, read_day
 from holdfast.files.layout import owner_folder
@@ -29,15 +30,17 @@ class Notes:
     runtime: Runtime
     root: Path
     folder: Path
+    owner: Space
 
     @classmethod
     def of(cls, runtime: Runtime, space: Space) -> Notes:
         if runtime.folder is None:
             raise Unsupported("this store has no folder to keep notes in; open a folder")
-        return cls(runtime, runtime.folder, owner_folder(runtime.folder, space))
+        return cls(runtime, runtime.folder, owner_folder(runtime.folder, space), space)
 
-    def long_term(self) -> LongTerm:
-        return LongTerm(self.root, self.folder, self.runtime.config.notes.max_memory_bytes)
+    def long_term(self, gate: Gate = OPEN) -> LongTerm:
+        whose = Scope(self.owner.tenant, user=self.owner.owner)
+        return LongTerm(self.root, self.folder, self.runtime.config.notes.max_memory_bytes, gate, whose)
 
     def local(self, moment: datetime) -> datetime:
         try:

@@ -111,18 +111,20 @@ class Said(NamedTuple):
 
 def context(runtime: Runtime, scope: Scope, agent: str, asked: Asked, texts: Texts = NO_TEXTS) -> Context:
     """From one view of the store: what was said and what is known fit together."""
-    recalling = Recalling.about(runtime, asked, spaces(scope, agent))
+    seen = runtime.gate.visible(spaces(scope, agent))
+    recalling = Recalling.about(runtime, asked, seen)
 
     def read(tx: Tx) -> tuple[Said, Known]:
         said = conversation(runtime, tx, scope, asked)
-        return said, _Reading(runtime, scope, agent, asked, texts, tx).known(recalling.within(tx))
+        return said, _Reading(runtime, scope, seen, asked, texts, tx).known(recalling.within(tx))
 
     return lay_out(runtime, asked, *runtime.store.read(read))
 
 
 def known(runtime: Runtime, scope: Scope, agent: str, asked: Asked, texts: Texts = NO_TEXTS) -> Known:
-    recalling = Recalling.about(runtime, asked, spaces(scope, agent))
-    return runtime.store.read(lambda tx: _Reading(runtime, scope, agent, asked, texts, tx).known(recalling.within(tx)))
+    seen = runtime.gate.visible(spaces(scope, agent))
+    recalling = Recalling.about(runtime, asked, seen)
+    return runtime.store.read(lambda tx: _Reading(runtime, scope, seen, asked, texts, tx).known(recalling.within(tx)))
 
 
 def said(runtime: Runtime, scope: Scope, asked: Asked) -> Said:
@@ -196,7 +198,7 @@ class Recalling:
 class _Reading:
     runtime: Runtime
     scope: Scope
-    agent: str
+    spaces: Sequence[Space]  # the user's own first
     asked: Asked
     texts: Texts
     tx: Tx
@@ -223,21 +225,17 @@ class _Reading:
         limits = self.runtime.config.context
         if not self.asked.query.strip() or not limits.hits or not limits.show_relevant:
             return []
-        found = [hit for space in spaces(self.scope, self.agent) for hit in recall(space, ChunkQuery(), limits.hits)]
+        found = [hit for space in self.spaces for hit in recall(space, ChunkQuery(), limits.hits)]
         return sorted(found, key=lambda hit: -hit.score)[: limits.hits]
 
     def _records(self, relevance: dict[str, float], recall: Recall) -> list[Record]:
         limits = self.runtime.config.context
         most, layers = limits.user_memories, {layer: _OF_EACH * top for layer, top in tops(limits).items()}
-        found = [
-            record
-            for space in spaces(self.scope, self.agent)
-            for record in self._standing(space, most + 1, layers, relevance)
-        ]
+        found = [record for space in self.spaces for record in self._standing(space, most + 1, layers, relevance)]
         if sum(record.key is not None for record in found) <= most or not self.asked.query.strip():
             return found
         # There may be more than the newest: let recall look among the records alone for those that matter.
-        mine = spaces(self.scope, self.agent)[0]
+        mine = self.spaces[0]
         hits = recall(mine, _RECORDS_ONLY, min(max(1, most), search.MAX_HITS))
         relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
         missing = relevance.keys() - {record.id for record in found}

@@ -17,11 +17,14 @@ from holdfast.domain.scope import Space
 from holdfast.domain.session import SessionInfo
 from holdfast.domain.times import Clock
 from holdfast.domain.tokens import TokenCounter, estimate
+from holdfast.domain.verb import OPEN, Gate
 from holdfast.errors import InvalidInput, StoreReadOnly
+from holdfast.policy.ledger import Ledger
 from holdfast.providers.choose import embedder_named, llm_key, llm_named
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.embedding import Embedding
 from holdfast.providers.llm import Llm
+from holdfast.schedule.runner import Runner
 from holdfast.schedule.worker import Worker
 from holdfast.storage.analysis import embedded_text
 from holdfast.storage.base import Store
@@ -39,10 +42,13 @@ class Runtime:
     clock: Clock
     embedding: Embedding | None
     worker: Worker
+    runner: Runner
     folder: Path | None
     count: TokenCounter = estimate
     llm: Llm | None = None
     forgetful: Forgetful | None = None  # the store, where memory is switched off
+    ledger: Ledger | None = None  # who did what; nobody did anything where nothing is kept
+    gate: Gate = OPEN  # what the calls of a handle come through; the program's own work has none
 
     def holding(self, info: SessionInfo) -> Runtime:
         """For a session's handle: where nothing is kept, the session is there as long as a call lasts."""
@@ -103,14 +109,20 @@ def running(
         with suppress(StoreReadOnly):  # whoever may not write may read: with the vectors that are there
             store.adopt(embedding.model, clock())
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
-    return Runtime(store, config, clock, embedding, worker, folder, count, llm)
+    ledger = Ledger(store, config.audit, clock, lambda: secrets.token_bytes(10))
+    runner = _runner(store, config, clock)
+    return Runtime(store, config, clock, embedding, worker, runner, folder, count, llm, ledger=ledger)
 
 
 def forgetting(config: Config, clock: Clock, count: TokenCounter, llm: Llm | None) -> Runtime:
     """Everything as ever, and nothing stays: memory that is switched off."""
     store = Forgetful(open_store(":memory:", config, clock, Caches(0))[0])
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
-    return Runtime(store, config, clock, None, worker, None, count, llm, store)
+    return Runtime(store, config, clock, None, worker, _runner(store, config, clock), None, count, llm, store)
+
+
+def _runner(store: Store, config: Config, clock: Clock) -> Runner:
+    return Runner(store, clock, config.schedules, lambda: uuid7(clock(), secrets.token_bytes(10)))
 
 
 def masking(config: Config) -> Callable[[str], str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
 
 from holdfast.domain.ids import IdFactory, checked_id
 from holdfast.domain.message import Message
+from holdfast.domain.moving import Imported, Skipped
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import SessionInfo, State
 from holdfast.errors import HoldfastError, InvalidInput, InvalidKey, StorageError
@@ -26,12 +28,7 @@ DONE = ".migrated"
 IMPORTED_ID = "imported_id"
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    sessions: int
-    messages: int
-    skipped: tuple[str, ...] = ()
-    already: bool = False
+FORMAT = "sessions.json"
 
 
 def take_in_found(runtime: Runtime, scope: Scope, path: Path) -> Imported | None:
@@ -46,13 +43,19 @@ def take_in_found(runtime: Runtime, scope: Scope, path: Path) -> Imported | None
     return done
 
 
-def take_in(runtime: Runtime, scope: Scope, path: str | PathLike[str]) -> Imported:
+def take_in(runtime: Runtime, scope: Scope, path: str | PathLike[str], *, dry_run: bool = False) -> Imported:
+    """Of the users it tells of, unless the scope names one."""
     now = runtime.clock()
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
     snapshot = parse_snapshot(data, now=now)
+    if scope.user is not None:
+        snapshot = replace(snapshot, sessions=tuple(replace(one, user=scope.user) for one in snapshot.sessions))
+    if dry_run:
+        messages = sum(len(session.messages) for session in snapshot.sessions)
+        return _report(str(path), len(snapshot.sessions), messages, snapshot.skipped, dry_run=True)
     prepared = [(session, _entries(runtime, session)) for session in snapshot.sessions]
     imported = runtime.store.write(lambda tx: _store(tx, scope, runtime, snapshot, prepared, str(path), now))
     runtime.look_after(chunk for _, entries in prepared for entry in entries for chunk in entry.chunks)
@@ -82,7 +85,7 @@ def _store(
     now: datetime,
 ) -> Imported:
     if tx.imports.seen(scope, snapshot.digest):
-        return Imported(0, 0, already=True)
+        return Imported(FORMAT, already=True)
     skipped = list(snapshot.skipped)
     sessions = messages = 0
     for session, entries in prepared:
@@ -98,7 +101,12 @@ def _store(
         sessions += 1
         messages += len(stored)
     tx.imports.note(scope, snapshot.digest, name, sessions, messages, now)
-    return Imported(sessions, messages, tuple(skipped))
+    return _report(name, sessions, messages, skipped)
+
+
+def _report(name: str, sessions: int, messages: int, skipped: Sequence[str], *, dry_run: bool = False) -> Imported:
+    told = tuple(Skipped(Path(name).name, note) for note in skipped)
+    return Imported(FORMAT, sessions=sessions, messages=messages, left_out=len(told), skipped=told, dry_run=dry_run)
 
 
 def _info(tx: Tx, scope: Scope, session: SnapshotSession, default_agent: str, new_id: IdFactory) -> SessionInfo:

@@ -23,6 +23,7 @@ from holdfast.domain.message import Content, Message, ToolCall
 from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.session import Compacted, ModelUsage, SessionInfo
 from holdfast.domain.text import optional_name
+from holdfast.domain.verb import verb
 from holdfast.domain.worth import SKILL
 from holdfast.errors import InvalidInput, SessionNotFound, StorageError
 from holdfast.learn.candidate import QUOTED
@@ -51,6 +52,8 @@ class Turn:
 
     def __init__(self, runtime: Runtime, info: SessionInfo, message: Message, asked: Asked, window: int | None) -> None:
         self._runtime = runtime
+        self._gate = runtime.gate
+        self._scope = info.scope
         self._info = info
         self._asked = asked
         self._window = window
@@ -93,14 +96,13 @@ class Turn:
 
     # The user's side
 
+    @verb("session.turn")
     def __enter__(self) -> Self:
         if self._context is not None:
             raise InvalidInput("a turn is used once; session.turn(…) makes the next")
         known = self._step("what memory knows", lambda: recollect(self._runtime, self._info, self._asked), Known())
         self._failed += [*known.texts.failed, *known.failed]
-        # Far down among the passages tried, most share a word with the question and no more.
-        best = known.hits[: self._runtime.config.search.k]
-        self._recalled = frozenset(hit.source.id for hit in best if hit.source.kind is SourceKind.RECORD)
+        self._recalled = in_use(known, self._runtime.config.search.k)
         self._message, self._kept = self._ask()
         self._compacted = self._step("condensing history", self._condense, ())
         self._context = self._lay_out(known)
@@ -164,6 +166,7 @@ class Turn:
             )
         )
 
+    @verb("turn.reply")
     def reply(
         self,
         content: Content,
@@ -231,7 +234,7 @@ class Turn:
         def beside(tx: Tx, new: Sequence[Message]) -> None:
             if spent is not None:
                 bill.add(tx, self._info.scope, spent)
-            used(self._runtime, tx, self._info, [id_ for id_ in self.context.records if id_ in self._recalled])
+            used(self._runtime, tx, self._info, sorted(self._recalled))
             compaction.ask(self._runtime, tx, self._info)
             learn_later(self._runtime, tx, self._info, [self._message, *new], self._asked)
 
@@ -255,6 +258,27 @@ def recollect(runtime: Runtime, info: SessionInfo, asked: Asked) -> Known:
     """Before the turn is written: what memory knows about the question, and what the user's files say."""
     files = notes.texts(runtime, Space(info.tenant, Level.USER, info.user), asked.now)
     return prompt.known(runtime, info.scope, info.agent, asked, files)
+
+
+def in_use(known: Known, best: int) -> frozenset[str]:
+    """The records among the best recalled, and those learned from a message that is among them.
+
+    Far down among the passages tried, most share a word with the question and no more.
+    """
+    sources = [hit.source for hit in known.hits[:best]]
+    said = {
+        (source.session_id, sequence)
+        for source in sources
+        if source.kind is SourceKind.MESSAGE
+        for sequence in (source.first_sequence, source.last_sequence)
+    }
+    learned = (
+        record.id
+        for record in known.records
+        if record.id in known.relevance
+        and any((record.source.session_id, sequence) in said for sequence in record.source.sequences)
+    )
+    return frozenset((*(source.id for source in sources if source.kind is SourceKind.RECORD), *learned))
 
 
 def keep(runtime: Runtime, scope: Scope, messages: Sequence[Message], finish: history.Beside) -> Kept:
@@ -295,11 +319,11 @@ def learn_later(runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Mess
     ask(tx, space, config.learn, now)
 
 
-def used(runtime: Runtime, tx: Tx, info: SessionInfo, shown: Sequence[str]) -> None:
-    """What was among the best recalled and is shown has been used; what stands in every context has not."""
+def used(runtime: Runtime, tx: Tx, info: SessionInfo, recalled: Sequence[str]) -> None:
+    """Which refreshes it. What stands in every context, whatever is asked, is not used by that."""
     now = runtime.clock()
-    for space in prompt.spaces(info.scope, info.agent) if shown else ():
-        tx.records.used(space, shown, now)
+    for space in prompt.spaces(info.scope, info.agent) if recalled else ():
+        tx.records.used(space, recalled, now)
 
 
 def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) -> None:

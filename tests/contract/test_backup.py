@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 
 from holdfast import Holdfast, Message
 from holdfast.domain.chunk import Vector
-from holdfast.domain.scope import Level, Space
+from holdfast.domain.scope import Level, Scope, Space
 from holdfast.errors import InvalidInput, StorageError
+from holdfast.schedule.runner import Hands, Runner
 from holdfast.storage.copy import copy_store
 from tests.contract.rows import every_row, faults
 
@@ -37,20 +39,33 @@ def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> None:
             session.kv.set("k", {"deep": [1, None]})
             session.add_usage("model", input_tokens=5, cost=0.25)
         view.session("t", "chat:0", "thread", user="user 0").clear()
+        view.purge_user("nobody")
         view.remember("for all", scope="global", title="T", references=["r"], ttl=1000, pinned=True)
         record = view.remember("walrus one", user="user 1", key="k", tags=["a", "b.c"], metadata={"m.n": "é"})
         view.update(record.id, content="walrus two")
         view.remember("My sister Anna lives in Porto", user="user 1")
         hf.run_jobs()  # what is left over would be done by whoever opens a copy
         _fill_background(hf, Space(tenant, Level.USER, "user 1"))
+        view.schedules.create("user 1", "water the walrus é", "every: 1h", "Europe/Lisbon", metadata={"a": [1]})
+    _run_schedules(hf)
+
+
+def _run_schedules(hf: Holdfast) -> None:
+    """As in two hours."""
+    runtime = hf._runtime
+    later = runtime.clock() + timedelta(hours=2)
+    runner = Runner(runtime.store, lambda: later, hf.config.schedules, runtime.new_id)
+    assert runner.run(Hands(lambda firing: "watered 日本", None, lambda schedule: None), until_idle=True) == 2
 
 
 def _fill_background(hf: Holdfast, space: Space) -> None:
-    """A vector that came late, and a job that nobody here does."""
+    """A vector that came late, a job that nobody here does, and an import under way."""
     late = {0: Vector(Embedder.name, tuple(Embedder().embed(["late"])[0]))}
     store, now = hf._runtime.store, hf._runtime.clock()
     store.write(lambda tx: tx.chunks.put_vectors(space, late))
     store.write(lambda tx: tx.jobs.ask(space, "for nobody here", "", now))
+    owner = Scope(space.tenant, user=space.owner)
+    store.write(lambda tx: tx.imports.mark(owner, "digest", "an import under way", "{}", now))
 
 
 @pytest.fixture

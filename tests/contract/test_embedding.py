@@ -47,7 +47,7 @@ def finding(hf: Holdfast, *, repair: bool = False) -> Any:
 
 
 def jobs(hf: Holdfast) -> list[tuple[Any, ...]]:
-    return sql(hf, "SELECT attempts, dead, error FROM jobs ORDER BY id")
+    return sql(hf, "SELECT attempts, dead, error FROM jobs WHERE tenant <> ' ' ORDER BY id")
 
 
 # Faults of an embedder

@@ -199,18 +199,18 @@ def test_the_message_numbers_of_a_snapshot_are_kept(folder: Path) -> None:
 def test_any_store_can_be_asked_to_take_one_in(hf: Holdfast, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text(json.dumps(SESSIONS))
-    done = hf.import_snapshot(path)
+    done = hf.import_(path)
     assert (done.sessions, done.messages, done.already) == (2, 3, False)
-    assert hf.import_snapshot(str(path)).already
+    assert hf.import_(str(path)).already
     assert hf.stats()["messages"] == 3
     assert path.exists()
     path.write_text("{")
     with pytest.raises(InvalidInput):
-        hf.import_snapshot(path)
+        hf.import_(path)
     with pytest.raises(InvalidInput):
-        hf.import_snapshot(tmp_path / "missing.json")
+        hf.import_(tmp_path / "missing.json")
     with pytest.raises(InvalidInput):
-        hf.import_snapshot(tmp_path)
+        hf.import_(tmp_path)
     assert hf.stats()["messages"] == 3
     assert faults(hf) == []
 
@@ -219,12 +219,12 @@ def test_an_import_that_fails_half_way_leaves_nothing(hf: Holdfast, tmp_path: Pa
     taken = hf.tenant("other")
     path = tmp_path / "one.json"
     path.write_text(json.dumps([SESSIONS[0]]))
-    taken.import_snapshot(path)
+    taken.import_(path)
     before = every_row(hf)
     clash = tmp_path / "clash.json"
     clash.write_text(json.dumps([SESSIONS[1], {**SESSIONS[0], "metadata": {"not": "the same bytes"}}]))
     try:
-        hf.import_snapshot(clash)
+        hf.import_(clash)
     except Exception:  # why: refusing is fine; what must not be is a half of it
         assert every_row(hf) == before
     else:

@@ -25,6 +25,8 @@ from holdfast.storage.sql import words
 from holdfast.storage.sqlite import store as sqlite_store
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
+KEPT = Config.load(env=os.environ, overrides={"retention.enabled": False})  # a job at the start is none of the verb's
+QUIET = Config.load(overrides={"jobs.worker": False, "retention.enabled": False})
 TAIL = 24  # chunks before the word index is merged: so few that a small store has both parts of it
 
 
@@ -58,7 +60,7 @@ def run(job: str, at: int, store: str, target: str = "", count: str = "") -> Non
     if job in OTHERS:
         OTHERS[job](fuse, store, target)
     else:
-        with Holdfast.open(store, clock=lambda: NOW + timedelta(seconds=1)) as hf:
+        with Holdfast.open(store, config=KEPT, clock=lambda: NOW + timedelta(seconds=1)) as hf:
             fuse.lit = True
             VERBS[job](hf)
             fuse.lit = False
@@ -160,9 +162,17 @@ def _copy(fuse: Fuse, store: str, target: str) -> None:
     into.close()
 
 
+def _purge(fuse: Fuse, store: str, target: str) -> None:
+    with Holdfast.open(store, config=QUIET, clock=lambda: NOW + timedelta(seconds=1)) as hf:
+        fuse.lit = True
+        hf.purge_user("alice")
+        fuse.lit = False
+
+
 OTHERS: dict[str, Callable[[Fuse, str, str], None]] = {
     "open new": _open_new,
     "import": _open_new,  # of a folder with a sessions.json in it
     "backup": _backup,
     "copy": _copy,
+    "purge": _purge,
 }

@@ -1,12 +1,14 @@
 """Kill writers without mercy, and count what is missing.
 
-    python -m tests.crash.torture [--short] [--kills N] [--jobs N] [--backend sqlite|postgres|both] [--seed S]
+    python -m tests.crash.torture [--short] [--kills N] [--jobs N] [--weeks N] [--seed S]
+                                  [--backend sqlite|postgres|both]
 
 Writers in several processes, each with several threads, write to one store and note every call before it and after
 its answer. They are killed with SIGKILL at random moments and replaced at once. Against PostgreSQL their connections
 are cut and the server process behind one is killed, too, which makes the whole server start again. After each round
 the store is compared with the notes. Then two workers share the jobs of a store, and are struck the same way until all
-are done. Exit status 1 when anything acknowledged is missing, there twice, or unsound, or a job was not done once.
+are done; and two runners share its schedules through simulated weeks in which their clocks jump. Exit status 1 when
+anything acknowledged is missing, there twice, or unsound, a job was not done once, or a firing came twice or was lost.
 """
 
 from __future__ import annotations
@@ -25,15 +27,17 @@ from pathlib import Path
 from random import Random
 
 from holdfast import Holdfast
-from tests.crash import labour
+from tests.crash import labour, week
 from tests.crash.check import Findings, check, check_file
 from tests.crash.labour import Gang
 from tests.crash.nursery import Nursery
 from tests.crash.siege import Fleet, besiege
+from tests.crash.week import Crew
 from tests.postgres_server import PostgresMissing, PostgresServer
 
 SHORT = {"sqlite": 200, "postgres": 200}
 LONG = {"sqlite": 2000, "postgres": 1000}
+WEEKS = {True: 1, False: 10}
 JOBS = {True: 1000, False: 10_000}  # in the short form, and in the long one
 ROUND = 40  # kills on one store before it is looked at: it stays small, and its words are merged all the same
 SHOWN = 10
@@ -55,7 +59,10 @@ def main(arguments: list[str] | None = None) -> int:
                 _report(backend, findings, time.monotonic() - started)
                 jobs = JOBS[options.short] if options.jobs is None else options.jobs
                 kept = _labour(backend, siege, nursery, folder, jobs, Random(f"{seed}/{backend}/jobs"))
-            promises = [*findings.faults().values(), *kept.values()]
+                weeks = WEEKS[options.short] if options.weeks is None else options.weeks
+                chance = Random(f"{seed}/{backend}/weeks")
+                lived = [_week(backend, siege, nursery, folder, chance, short=options.short) for _ in range(weeks)]
+            promises = [*findings.faults().values(), *kept.values(), *(each for one in lived for each in one.values())]
             broken = sum(map(bool, promises))
             passed, failed = passed + len(promises) - broken, failed + broken
     if failed:
@@ -73,6 +80,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="the form for every day: about two minutes")
     parser.add_argument("--kills", type=int, help="how many writers on each backend")
     parser.add_argument("--jobs", type=int, help="how many on each backend")
+    parser.add_argument("--weeks", type=int, help="simulated weeks of schedules on each backend")
     parser.add_argument("--backend", choices=("sqlite", "postgres", "both"), default="both")
     parser.add_argument("--seed", type=int, help="repeat the choices of a run, though never its timing")
     return parser.parse_args(arguments)
@@ -91,7 +99,7 @@ class Sqlite:
         self._rounds += 1
         return str(self._folder / f"sqlite-{self._rounds}")
 
-    def strike(self, fleet: Fleet | Gang) -> None:
+    def strike(self, fleet: Fleet | Gang | Crew) -> None:
         fleet.kill_one()
 
     def settle(self, store: str) -> None:
@@ -112,7 +120,7 @@ class Postgres:
     def new_store(self) -> str:
         return self._server.create_database()
 
-    def strike(self, fleet: Fleet | Gang) -> None:
+    def strike(self, fleet: Fleet | Gang | Crew) -> None:
         kind = fleet.chance.choices(("writer", "connection", "server"), (50, 40, 10))[0]
         if kind == "writer":
             fleet.kill_one()
@@ -121,12 +129,12 @@ class Postgres:
         else:
             self.kill_server(fleet)
 
-    def cut_connection(self, fleet: Fleet | Gang) -> None:
+    def cut_connection(self, fleet: Fleet | Gang | Crew) -> None:
         if pids := self._backends():
             self._run(f"SELECT pg_terminate_backend({fleet.chance.choice(pids)})")
             fleet.kills += 1
 
-    def kill_server(self, fleet: Fleet | Gang) -> None:
+    def kill_server(self, fleet: Fleet | Gang | Crew) -> None:
         """One of the processes behind the connections: the server cuts all the others and recovers."""
         if pids := self._backends():
             # The connection may have been closed since.
@@ -214,6 +222,28 @@ def _labour(
     print(f"  runs begun     {gang.begun:>7}")
     _print_faults(found)
     return found
+
+
+def _week(
+    backend: str, siege: Sqlite | Postgres, nursery: Nursery, folder: Path, chance: Random, *, short: bool
+) -> dict[str, list[str]]:
+    """Two runners through a simulated week, struck while their clocks jump."""
+    started, store = time.monotonic(), siege.new_store()
+    week.fill(store, chance, short=short)
+    crew = week.Crew(nursery, store, Path(tempfile.mkdtemp(prefix="week-", dir=folder)), chance)
+    with week.open_patiently(store, crew.time) as hf:
+        week.live(crew, hf, siege.strike)
+    crew.stop()
+    siege.settle(store)
+    with week.catch_up(store) as hf:
+        found = week.Found(hf)
+        faults = week.check(hf, crew, found)
+    faults["the file is whole"] = siege.look_into(store)
+    took = time.monotonic() - started
+    print(f"{backend}: a week of {found.meant} firings, {crew.kills} kills, in {took:.0f} s")
+    print(f"  came about     {found.fired:>7}   (the others were counted as missed; runs begun: {crew.begun})")
+    _print_faults(faults)
+    return faults
 
 
 def _report(backend: str, findings: Findings, seconds: float) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from holdfast import Config, Holdfast, ImagePart, Message, Session, TextPart, ToolCall
 from holdfast.domain.message import Role
+from holdfast.engine.schedules import Schedules
 from holdfast.errors import HoldfastError
 from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues
@@ -195,12 +196,17 @@ MEMORY: dict[str, dict[str, Any]] = {
     "documents": {"user": "alice"},
     "graph": {"user": "alice"},
     "remove_document": {"uri": "note:unknown", "user": "alice"},
-    "import_snapshot": {"path": "missing.json"},
+    "import_": {"path": "missing.json"},
     "backup": {"path": "BACKUP"},
     "doctor": {},
     "tenant": {"name": "other"},
     "agent": {"name": "other"},
     "stats": {},
+    "acting": {"user": "alice"},
+    "grant": {"user": "alice", "grant": "read:global"},
+    "revoke": {"user": "alice", "grant": "read:global"},
+    "grants": {},
+    "audit": {},
     "run_jobs": {},
     "start_worker": {},
     "jobs": {},
@@ -212,6 +218,26 @@ MEMORY: dict[str, dict[str, Any]] = {
     "note_turn": {"user": "alice", "user_text": "hello", "assistant_text": "hi"},
     "export_items": {"user": "alice"},
     "import_items": {"user": "alice"},
+    "export": {"path": "EXPORT", "user": "alice"},
+    "purge_session": {"id": UNKNOWN},
+    "purge_user": {"user": "nobody"},
+    "purge_older": {"user": "nobody", "days": 30},
+    "receipts": {},
+    "apply_retention": {},
+    "run_schedules": {"callback": lambda firing: "done"},
+}
+SCHEDULES: dict[str, dict[str, Any]] = {
+    "create": {"user": "alice", "goal": "water the plants", "cadence": "every: 1h"},
+    "get": {"id": "SCHEDULE"},
+    "edit": {"id": "SCHEDULE", "goal": "water them well"},
+    "delete": {"id": UNKNOWN},
+    "pause": {"id": "SCHEDULE"},
+    "resume": {"id": "SCHEDULE"},
+    "search": {},
+    "count": {},
+    "due": {},
+    "runs": {"id": "SCHEDULE"},
+    "run_output": {"run_id": UNKNOWN},
 }
 UPDATES = (
     "key title type layer tags metadata confidence salience references pinned valid_from valid_to ttl expires_at colour"
@@ -234,6 +260,7 @@ SESSION: dict[str, dict[str, Any]] = {
     "transcript": {},
     "add_usage": {"model": "m"},
 }
+TO_PATHS = ("Holdfast.backup", "Holdfast.export")
 FILES = {f"Holdfast.{name}" for name in ("long_term", "daily_notes", "note_turn", "export_items", "import_items")}
 LONG_TERM: dict[str, dict[str, Any]] = {"read": {}, "write": {"text": "x"}, "append": {"text": "x"}}
 BARE = set(
@@ -255,6 +282,7 @@ def test_every_public_method_is_here() -> None:
     assert names(Session) == set(SESSION) | BARE
     assert names(KeyValues) == set(KV)
     assert names(LongTerm) == set(LONG_TERM)
+    assert names(Schedules) == set(SCHEDULES)
 
 
 class Target:
@@ -267,17 +295,20 @@ class Target:
         kept = self.hf.session("t", "kept", user="alice")
         kept.append("user", "a walrus")
         self.session = kept
+        self.schedule = self.hf.schedules.create("alice", "kept", "every: 1h")
         self.record = self.hf.remember("a walrus record", user="alice", key="kept", metadata={"k": "v"})
 
     def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with our own values at their places."""
-        own = {"SESSION": self.session.id, "RECORD": self.record.id}
+        own = {"SESSION": self.session.id, "RECORD": self.record.id, "SCHEDULE": self.schedule.id}
         made: dict[str, Any] = {}
         for name, value in arguments.items():
             if type(value) is str and value in own:
                 made[name] = own[value]
             elif type(value) is str and value == "BACKUP":
                 made[name] = self.folder / f"backup{next(self.numbers)}.db"
+            elif type(value) is str and value == "EXPORT":
+                made[name] = self.folder / f"export{next(self.numbers)}"
             else:
                 made[name] = value
         return made
@@ -290,6 +321,8 @@ def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, A
         yield f"Session.{name}", getattr(target.session, name), base
     for name, base in KV.items():
         yield f"KeyValues.{name}", getattr(target.session.kv, name), base
+    for name, base in SCHEDULES.items():
+        yield f"Schedules.{name}", getattr(target.hf.schedules, name), base
     if target.hf._runtime.folder is not None:
         memory = target.hf.long_term(user="alice")
         for name, base in LONG_TERM.items():
@@ -323,7 +356,7 @@ def run(target: Target, values: list[Any], only: Callable[[str, str], bool]) -> 
             if not only(name, argument):
                 continue
             for at, value in enumerate(values):
-                if argument == "progress" and callable(value):
+                if argument in {"progress", "callback", "notify", "on_schedule"} and callable(value):
                     continue  # what a function raises that somebody gave is theirs
                 before = target.hf.stats()
                 error = attempt(call, name, target.filled({**base, argument: value}))
@@ -359,7 +392,7 @@ def test_every_argument_with_every_hostile_value(target: Target, part: str) -> N
     def only(name: str, argument: str) -> bool:
         if part in alone:
             return name == part
-        return name not in alone and (name.startswith("Session.") == (part == "Session")) and name != "Holdfast.backup"
+        return name not in alone and (name.startswith("Session.") == (part == "Session")) and name not in TO_PATHS
 
     assert run(target, HOSTILE, only) == []
 
@@ -381,7 +414,7 @@ def test_every_hostile_value_where_there_are_files(tmp_path: Path, monkeypatch: 
 @memory
 def test_a_backup_to_every_hostile_path(target: Target) -> None:
     """A few of them are good paths: those must be files that open."""
-    assert run(target, HOSTILE, lambda name, argument: name == "Holdfast.backup") == []
+    assert run(target, HOSTILE, lambda name, argument: name in TO_PATHS) == []
 
 
 @memory
@@ -390,6 +423,8 @@ def test_nothing_is_written_to_a_place_named_by_accident(target: Target, tmp_pat
     for path in wrong:
         with pytest.raises(HoldfastError):
             target.hf.backup(path)
+        with pytest.raises(HoldfastError):
+            target.hf.export(path)
     assert {path.name for path in tmp_path.iterdir()} <= {"backups"}
 
 
@@ -411,7 +446,7 @@ def test_texts_that_databases_dislike_on_postgres(
         *(["\ud800"], EARLY.replace(tzinfo=UTC), LATE.replace(tzinfo=UTC), b"x", math.nan, nested(500)),
     ]
     try:
-        assert run(made, values, lambda name, argument: name != "Holdfast.backup") == []
+        assert run(made, values, lambda name, argument: name not in TO_PATHS) == []
     finally:
         made.hf.close()
 
@@ -422,7 +457,7 @@ def test_ten_megabytes_in_every_text(target: Target) -> None:
     maps = "metadata changes value tool_calls messages content"
 
     def text(name: str, argument: str) -> bool:
-        return name not in ("Holdfast.backup", "Holdfast.doctor") and argument not in numbers.split()
+        return name not in (*TO_PATHS, "Holdfast.doctor") and argument not in numbers.split()
 
     assert run(target, [BIG], text) == []
     assert run(target, [{"a": BIG}, [BIG]], lambda name, argument: argument in maps.split()) == []

@@ -131,13 +131,19 @@ def test_status_shows_what_was_spent(chat, data, server, spec):
 def test_a_purge_is_asked_for_and_says_truthfully_what_it_did(chat, data, command, answer):
     chat("/remember tea=Assam", "Hello")
     lines = [command] if answer is None else [command, answer, "/status"]
-    out = chat(*lines)
-    assert ("not available in this version yet; nothing was removed" in out) == (answer in {"y", "YES"})
-    assert ("Nothing was removed." in out) == (answer not in {"y", "YES"})
+    out, purged = chat(*lines), answer in {"y", "YES"}
+    assert ("Looked again: nothing of it is left." in out) == purged
+    assert ("Nothing was removed." in out) != purged
+    older = command.startswith("/purge_older")
+    assert ("New session" in out) == (purged and not older)
     with Holdfast.open(data) as hf:
-        assert hf.count_records(user=USER) == 1
+        assert len(hf.receipts()) == int(purged)
+        assert hf.count_records(user=USER) == (0 if purged and command == "/purge_user" else 1)
         messages = hf.session("tui", "local").count()
-    assert messages == (2 if answer == "maybe" else 1)  # what is no answer is the next message
+    if purged and not older:
+        assert messages == 0
+    else:
+        assert messages == (2 if answer == "maybe" else 1)  # what is no answer is the next message
 
 
 def test_quit_ends_it(chat, server, spec):

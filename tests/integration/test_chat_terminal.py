@@ -187,8 +187,8 @@ def test_ctrl_c_while_memory_works_waits_for_it_and_a_second_one_leaves(env, dat
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("y\r", "purging is not available in this version yet; nothing was removed"),
-        ("Yes\r", "purging is not available in this version yet; nothing was removed"),
+        ("y\r", "Looked again: nothing of it is left."),
+        ("Yes\r", "Looked again: nothing of it is left."),
         ("n\r", "Nothing was removed."),
         ("\r", "Nothing was removed."),
         ("yep\r", "Nothing was removed."),

@@ -97,9 +97,9 @@ def test_resources_and_prompts(tmp_path: Path) -> None:
         recalled = await client.get_prompt("recall", {"question": "Where did I move?"})
         assert "I moved to Lisbon" in recalled.messages[0].content.text
         assert (await client.get_prompt("profile")).messages[0].content.text == "You know nothing about me yet."
-        for name, given in (("recall", {}), ("poem", {})):
+        for name in ("recall", "poem"):
             with pytest.raises(MCPError):
-                await client.get_prompt(name, given)
+                await client.get_prompt(name)
 
     talked(tmp_path, talk, "--user", "alice")
 

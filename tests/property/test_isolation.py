@@ -13,18 +13,31 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Document, Holdfast, Message, Session, SessionInfo
+from holdfast import Document, Holdfast, Message, Receipt, Session, SessionInfo
 from holdfast.domain.scope import Level, Space
 from holdfast.domain.text import checked_name
-from holdfast.errors import DocumentNotFound, HoldfastError, InvalidInput, RecordNotFound, SessionNotFound, Unsupported
+from holdfast.engine.schedules import Schedules
+from holdfast.errors import (
+    DocumentNotFound,
+    HoldfastError,
+    InvalidInput,
+    RecordNotFound,
+    ScheduleNotFound,
+    SessionNotFound,
+    Unsupported,
+)
 from holdfast.handle import KeyValues
+from holdfast.schedule.runner import Hands, Runner
 from holdfast.storage.sql.tables import TABLES
 
 HOSTILE = (
@@ -140,6 +153,25 @@ class World:
             assert isinstance(document, Document)
             self.ids[document.id] = owner.number
 
+    def plan(self, owner: Owner) -> tuple[str, str]:
+        """A schedule of one who talks, and a run of it."""
+        schedules = self.on(owner).schedules
+        found = schedules.search(user=owner.user, agent=owner.agent)
+        if not found:
+            made = schedules.create(
+                str(owner.user), f"secret {owner.mark}", "every: 1h", agent=owner.agent, chat="same"
+            )
+            self.ids[made.id] = owner.number
+            runtime = self.hf._runtime
+            later = runtime.clock() + timedelta(hours=2)
+            Runner(runtime.store, lambda: later, runtime.config.schedules, runtime.new_id).run(
+                Hands(lambda firing: firing.goal, None, lambda schedule: None), until_idle=True
+            )
+            found = [made]
+        [run] = schedules.runs(found[0].id)
+        self.ids[run.id] = owner.number
+        return found[0].id, run.id
+
     def _talk(self, owner: Owner) -> None:
         session = self.on(owner).session(
             "chan", "chat", user=owner.user, agent=owner.agent, metadata={"is": owner.mark}
@@ -192,6 +224,9 @@ class World:
             if owner.tenant == tenant and all(getattr(owner, name) == value for name, value in names.items())
         }
 
+    def in_tenant(self, tenant: str) -> set[int]:
+        return {owner.number for owner in self.owners if owner.tenant == tenant}
+
     def of_user(self, tenant: str, user: str | None) -> set[int]:
         return self.among(tenant, user=user)
 
@@ -208,6 +243,7 @@ class World:
             lambda tx: {
                 table.name: sorted(map(_shown, tx.db.composed(f"SELECT {', '.join(table.columns)} FROM {table.name}")))
                 for table in TABLES
+                if table.name != "audit"  # what was tried is told there
             }
         )
 
@@ -463,12 +499,89 @@ def _profile(world: World, me: Owner) -> Seen:
     yield world.on(me).profile(user=f"{me.user}?"[-200:]), set()
 
 
+def _grants(world: World, me: Owner) -> Seen:
+    for owner in world.talkers():
+        world.on(owner).grant(owner.user or "", f"read:user:{owner.mark}")
+    yield world.on(me).grants(user=me.user), {owner.number for owner in _chats(world, me)}
+    yield world.on(me).grants(), {owner.number for owner in world.talkers() if owner.tenant == me.tenant}
+    for owner in world.talkers():
+        world.on(owner).revoke(owner.user or "", f"read:user:{owner.mark}")
+
+
+def _chats(world: World, me: Owner) -> list[Owner]:
+    return [owner for owner in world.talkers() if (owner.tenant, owner.user) == (me.tenant, me.user)]
+
+
+def _audit(world: World, me: Owner) -> Seen:
+    hf, ours = world.on(me), {owner.number for owner in world.owners if owner.tenant == me.tenant}
+    yield hf.audit(verb="remember", outcome="done", limit=1000), ours
+    yield hf.audit(verb="remember", outcome="done", user=me.user, limit=1000), world.of_user(me.tenant, me.user)
+    yield hf.audit(verb="session.append", user=f"{me.user}?"[-200:]), set()
+
+
+def _schedule_search(world: World, me: Owner) -> Seen:
+    for owner in world.talkers():
+        world.plan(owner)
+    schedules, mine = world.on(me).schedules, {owner.number for owner in world.talkers()}
+    yield schedules.search(user=me.user), mine & world.of_user(me.tenant, me.user)
+    yield schedules.search(user=me.user, agent=me.agent, text="secret", state="active"), {me.number}
+    yield schedules.search(limit=1000), {number for number in mine if number in world.in_tenant(me.tenant)}
+    assert schedules.count(user=me.user) == len(mine & world.of_user(me.tenant, me.user))
+    for other in world.strangers(me):
+        if other.user != me.user or other.tenant != me.tenant:
+            yield schedules.search(user=me.user, text=other.mark), set()
+    yield schedules.due(user=me.user), set()
+
+
+def _of_a_schedule(verb: Callable[[Schedules], Callable[..., object]]) -> Callable[[World, Owner], Seen]:
+    def probe(world: World, me: Owner) -> Seen:
+        call = verb(world.on(me).schedules)
+        yield call(world.plan(me)[0]), {me.number}
+        yield call(world.plan(me)[0], user=me.user), {me.number}
+        for other in world.strangers(me):
+            if other.tenant != me.tenant:
+                yield refused(ScheduleNotFound, call, world.plan(other)[0]), set()
+            if other.tenant != me.tenant or other.user != me.user:
+                yield refused(ScheduleNotFound, call, world.plan(other)[0], user=me.user), set()
+
+    return probe
+
+
+def _run_output(world: World, me: Owner) -> Seen:
+    call = world.on(me).schedules.run_output
+    yield call(world.plan(me)[1], user=me.user), {me.number}
+    for other in world.strangers(me):
+        if other.tenant != me.tenant or other.user != me.user:
+            yield refused(ScheduleNotFound, call, world.plan(other)[1], user=me.user), set()
+
+
 def _people(world: World) -> list[Owner]:
     """Each user once."""
     return [owner for owner in world.owners if owner.user and not owner.agent]
 
 
+def _export(world: World, me: Owner) -> Seen:
+    """Every byte of an export is the user's own, or the tenant's."""
+    with TemporaryDirectory() as place:
+        for name, user in (("user", me.user), ("tenant", None)):
+            world.on(me).export(Path(place) / name, user=user)
+            files = [file for file in (Path(place) / name).rglob("*") if file.is_file()]
+            written = [file.name + file.read_text(encoding="utf-8") for file in files]
+            tenant = {owner.number for owner in world.owners if owner.tenant == me.tenant}
+            yield written, world.of_user(me.tenant, user) if user is not None else tenant
+
+
+def _receipts(world: World, me: Owner) -> Seen:
+    """Of one's own tenant, and they name nobody."""
+    assert me.user
+    world.on(me).purge_user(f"{me.user} x"[:256])
+    found = world.on(me).receipts(limit=1000)
+    assert all(receipt.tenant == me.tenant for receipt in found)
+    yield [replace(receipt, tenant="") for receipt in found], set()
+
+
 READS: dict[str, Callable[[World, Owner], Seen]] = {
+    "Holdfast.receipts": _receipts,
     "Holdfast.sessions": _sessions,
     "Holdfast.jobs": _jobs,
     "Holdfast.load_session": _load_session,
@@ -486,6 +599,9 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.long_term": _long_term,
     "Holdfast.daily_notes": _daily_notes,
     "Holdfast.export_items": _export_items,
+    "Holdfast.grants": _grants,
+    "Holdfast.audit": _audit,
+    "Holdfast.export": _export,
     "Session.refresh": _own(lambda session: session.refresh()),
     "Session.recent": _own(lambda session: session.recent(50)),
     "Session.messages": _own(lambda session: session.messages()),
@@ -501,6 +617,12 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Session.usage": _own(lambda session: session.usage()),
     "KeyValues.get": _own(lambda session: session.kv.get("same")),
     "KeyValues.items": _own(lambda session: session.kv.items()),
+    "Schedules.search": _schedule_search,
+    "Schedules.count": _schedule_search,
+    "Schedules.due": _schedule_search,
+    "Schedules.get": _of_a_schedule(lambda schedules: schedules.get),
+    "Schedules.runs": _of_a_schedule(lambda schedules: schedules.runs),
+    "Schedules.run_output": _run_output,
 }
 
 
@@ -573,7 +695,7 @@ def _remove_document(world: World, me: Owner) -> None:
     refused(InvalidInput, hf.remove_document, "same:uri", user=me.user, agent=me.agent)
 
 
-def _import_snapshot(world: World, me: Owner) -> None:
+def _import(world: World, me: Owner) -> None:
     """A session that is somebody's already, told anew."""
     folder = Path(world.hf._runtime.folder or ".")
     path = folder / f"told-{me.tenant[-6:].replace('/', '_')}-{me.number}.json"
@@ -582,7 +704,7 @@ def _import_snapshot(world: World, me: Owner) -> None:
         json.dumps([{"id": other.session, "channel": "chan", "chat": "chat", "user": other.user} for other in others])
     )
     with suppress(HoldfastError):
-        world.on(me).import_snapshot(path)
+        world.on(me).import_(path)
     path.unlink()
 
 
@@ -638,7 +760,74 @@ def _change_jobs(change: Callable[[Holdfast, list[int]], int]) -> Callable[[Worl
     return attempt
 
 
+def _grant(world: World, me: Owner) -> None:
+    """What is given here is given nowhere else."""
+    assert me.user
+    world.on(me).grant(me.user, "read:global")
+    for other in world.strangers(me):
+        assert other.user
+        if (other.tenant, other.user) != (me.tenant, me.user):
+            assert world.on(other).grants(user=other.user) == []
+            assert not world.on(other).revoke(other.user, "read:global")
+    assert world.on(me).revoke(me.user, "read:global")
+
+
+def _purge_session(world: World, me: Owner) -> None:
+    for other in world.talkers():
+        if other.tenant != me.tenant:
+            refused(SessionNotFound, world.on(me).purge_session, other.session)
+        if other.tenant != me.tenant or other.user != me.user:
+            refused(SessionNotFound, world.on(me).purge_session, other.session, user=me.user)
+
+
+def _purge_nobody(purge: Callable[[Holdfast, str], Receipt]) -> Callable[[World, Owner], None]:
+    """Names that are nearly somebody's are nobody's."""
+
+    def attempt(world: World, me: Owner) -> None:
+        assert me.user
+        taken = {owner.user for owner in world.owners}
+        for name in (f"{me.user}%"[:256], f"{me.user}x"[:256], f"' OR '{me.user}"[:256], "%", "_"):
+            if name not in taken:
+                assert purge(world.on(me), name).total == 0
+
+    return attempt
+
+
+def _change_schedule(change: Callable[[Schedules], Callable[..., object]]) -> Callable[[World, Owner], None]:
+    def attempt(world: World, me: Owner) -> None:
+        for other in world.strangers(me):
+            if other.tenant != me.tenant:
+                refused(ScheduleNotFound, change(world.on(me).schedules), world.plan(other)[0])
+            if other.tenant != me.tenant or other.user != me.user:
+                refused(ScheduleNotFound, change(world.on(me).schedules), world.plan(other)[0], user=me.user)
+
+    return attempt
+
+
+def _apply_retention(world: World, me: Owner) -> None:
+    assert all(not each.counts for each in world.on(me).apply_retention())
+
+
+def _create_schedule(world: World, me: Owner) -> None:
+    """Asked for in somebody else's session."""
+    for other in world.strangers(me):
+        if other.tenant != me.tenant or other.user != me.user:
+            create = world.on(me).schedules.create
+            refused(SessionNotFound, create, me.user, "mine now", "every: 1h", session=other.session)
+
+
 WRITES: dict[str, Callable[[World, Owner], None]] = {
+    "Holdfast.grant": _grant,
+    "Holdfast.revoke": _grant,
+    "Holdfast.purge_session": _purge_session,
+    "Holdfast.purge_user": _purge_nobody(lambda hf, name: hf.purge_user(name)),
+    "Holdfast.purge_older": _purge_nobody(lambda hf, name: hf.purge_older(name, 0)),
+    "Holdfast.apply_retention": _apply_retention,
+    "Schedules.create": _create_schedule,
+    "Schedules.edit": _change_schedule(lambda schedules: partial(schedules.edit, goal="mine now")),
+    "Schedules.delete": _change_schedule(lambda schedules: schedules.delete),
+    "Schedules.pause": _change_schedule(lambda schedules: schedules.pause),
+    "Schedules.resume": _change_schedule(lambda schedules: schedules.resume),
     "Holdfast.retry_jobs": _change_jobs(lambda hf, ids: hf.retry_jobs(ids)),
     "Holdfast.retry_jobs of a kind": _change_jobs(lambda hf, ids: hf.retry_jobs(ids, kind="watched")),
     "Holdfast.drop_jobs": _change_jobs(lambda hf, ids: hf.drop_jobs(ids)),
@@ -651,7 +840,7 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Holdfast.remove_document": _remove_document,
     "Holdfast.note_turn": _note_turn,
     "Holdfast.import_items": _import_items,
-    "Holdfast.import_snapshot": _import_snapshot,
+    "Holdfast.import_": _import,
     "Session.append": _handle(lambda session: session.append("user", "mine now")),
     "Session.extend": _handle(lambda session: session.extend([Message.new("user", "mine now")])),
     "Session.set_summary": _handle(lambda session: session.set_summary("mine now", 2)),
@@ -677,7 +866,11 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
 NEITHER = {
     **dict.fromkeys(("open", "close", "tenant", "agent", "config"), "the store as a whole"),
     **dict.fromkeys(("doctor", "backup", "stats"), "for whoever runs the store; the last counts and names nobody"),
-    **dict.fromkeys(("run_jobs", "start_worker"), "for whoever runs the store; each job has its own space"),
+    "acting": "the same store through a gate: test_gate.py",
+    **dict.fromkeys(
+        ("run_jobs", "start_worker", "run_schedules"), "for whoever runs the store; each job has its own space"
+    ),
+    "schedules": "its verbs are below: Schedules.…",
     "session": "finds or makes one's own: test_the_same_chat_is_another_session_for_everybody",
 }
 HANDLE = set(
@@ -696,6 +889,7 @@ def test_every_public_verb_is_watched() -> None:
     verbs = {f"Holdfast.{name}" for name in _public(Holdfast) - NEITHER.keys()}
     verbs |= {f"Session.{name}" for name in _public(Session) - HANDLE}
     verbs |= {f"KeyValues.{name}" for name in _public(KeyValues)}
+    verbs |= {f"Schedules.{name}" for name in _public(Schedules)}
     assert verbs - READS.keys() - WRITES.keys() == set(), "a new verb: show here that it leaks nothing"
     assert {verb for verb in READS.keys() | WRITES.keys() if " " not in verb} - verbs == set(), "gone: remove its entry"
 
@@ -740,17 +934,21 @@ def test_no_read_shows_what_belongs_to_another(hf: Holdfast) -> None:
 @pytest.mark.slow
 def test_no_write_reaches_what_belongs_to_another(hf: Holdfast) -> None:
     def attack(world: World) -> None:
+        for owner in world.talkers():
+            world.plan(owner)
         before = world.rows()
         for me in world.talkers()[:: max(1, len(world.talkers()) // 4)]:
             for verb, attempt in WRITES.items():
                 attempt(world, me)
                 after = world.rows()
-                if verb == "Holdfast.import_snapshot":
+                if verb == "Holdfast.import_":
                     after = {**after, "imports": before["imports"]}
                 if verb == "Holdfast.add_document":
                     before = {**before, "spaces": after["spaces"]}  # the newcomer's own
                 if verb == "Holdfast.import_items":
                     before = {**before, "imports": after["imports"]}  # the mark of one's own files
+                if verb.startswith("Holdfast.purge_"):  # of nobody: a receipt
+                    before = {**before, "receipts": after["receipts"], "properties": after["properties"]}
                 assert after == before, f"{verb} by {me}"
 
     _in_worlds(attack)(hf)
@@ -774,6 +972,23 @@ def test_what_one_removes_stays_with_all_others(hf: Holdfast) -> None:
         assert [finding for finding in world.hf.doctor() if not finding.ok] == []
 
     _in_worlds(remove)(hf)
+
+
+@pytest.mark.slow
+def test_what_one_purges_stays_with_all_others(hf: Holdfast) -> None:
+    def purge(world: World) -> None:
+        me = world.talkers()[0]
+        assert me.user
+        mine = world.of_user(me.tenant, me.user)
+        others = {owner.number for owner in world.owners} - mine
+        before = world.rows_of(others)
+        assert world.on(me).purge_older(me.user, 1).total == 0
+        assert world.on(me).purge_user(me.user).verified
+        assert world.rows_of(others) == before
+        assert world.rows_of(mine) == []
+        assert [finding for finding in world.hf.doctor() if not finding.ok] == []
+
+    _in_worlds(purge)(hf)
 
 
 def test_the_same_chat_is_another_session_for_everybody(hf: Holdfast) -> None:

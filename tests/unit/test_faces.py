@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, AsyncSession, AsyncTurn, Holdfast, Session, Turn
-from holdfast.aio import AsyncKeyValues, AsyncLongTerm
+from holdfast.aio import AsyncKeyValues, AsyncLongTerm, AsyncSchedules
+from holdfast.engine.schedules import Schedules
 from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues
 
@@ -18,6 +19,7 @@ FACES = [
     (Turn, AsyncTurn),
     (KeyValues, AsyncKeyValues),
     (LongTerm, AsyncLongTerm),
+    (Schedules, AsyncSchedules),
 ]
 
 
@@ -46,7 +48,7 @@ def test_both_faces_take_the_same_arguments(blocking: type, awaited: type) -> No
 
 @pytest.mark.parametrize(("blocking", "awaited"), FACES)
 def test_what_the_blocking_face_does_the_other_awaits(blocking: type, awaited: type) -> None:
-    plain = {"tenant", "file_sessions", "long_term", "turn", "add"}  # what neither waits nor asks the store
+    plain = {"tenant", "acting", "file_sessions", "long_term", "turn", "add"}  # what neither waits nor asks the store
     for name, found in public(awaited).items():
         if not isinstance(found, property) and name not in plain:
             assert inspect.iscoroutinefunction(getattr(awaited, name)), name

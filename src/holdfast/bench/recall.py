@@ -29,7 +29,7 @@ from holdfast.recall import recipes
 
 DEPTH = 100
 # What was handed over counts; a setting must not bring in another one.
-WITHOUT_MODEL = Config.load(overrides={"embedding.model": "none", "embedding.when": "now"})
+WITHOUT_MODEL = Config.load(overrides={"embedding.model": "none", "embedding.when": "now", "retention.enabled": False})
 
 
 @dataclass(frozen=True, slots=True)

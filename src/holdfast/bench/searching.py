@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 USER = "asker"
 DIMENSION = 384
 OTHERS_DIMENSION = 64  # a million longer ones would only fill the disk
-NO_MODEL = Config.load(overrides={"embedding.model": "none", "embedding.when": "now", "embedding.background": False})
+NO_MODEL = Config.load(
+    overrides={
+        "embedding.model": "none",
+        "embedding.when": "now",
+        "embedding.background": False,
+        "retention.enabled": False,
+    }
+)
 
 
 class SpreadEmbedder:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from holdfast.bench import prompting, searching
+from holdfast.bench import prompting, purging, searching
 from holdfast.bench.workload import Bare, fill, give_vectors, texts, timed, together
 from holdfast.handle import Session
 from holdfast.providers.embedder import Embedder
@@ -43,6 +43,7 @@ class Effort:
     memories: int
     messages: int
     embedded: int
+    purged: int
 
 
 FULL = Effort(
@@ -59,6 +60,7 @@ FULL = Effort(
     memories=50,
     messages=200,
     embedded=100,
+    purged=2_000,
 )
 SHORT = Effort(
     rounds=3,
@@ -74,6 +76,7 @@ SHORT = Effort(
     memories=50,
     messages=200,
     embedded=20,
+    purged=500,
 )
 
 
@@ -292,6 +295,14 @@ COMPARISONS = (
         False,
         searching.first_recall,
     ),
+    Comparison(
+        "purge of {purged:,} messages, {large:,} of others",
+        "a tenth of the others",
+        2.0,
+        False,
+        purging.purge_among_others,
+    ),
+    Comparison("scrub after a purge, {large:,} stored", "reading the file", None, False, purging.scrub),
     Comparison("ingest with vectors", "the embedder alone", 0.8, True, searching.ingest),
     Comparison("memory of {chunks:,} chunks", "their vectors", None, False, searching.memory, unit="bytes"),
     Comparison("import holdfast", "python -c pass", None, False, start("-c", "import holdfast")),

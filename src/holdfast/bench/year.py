@@ -38,6 +38,7 @@ CONFIG = Config.load(
         "jobs.worker": False,
         "embedding.model": "none",
         "notes.write_daily": False,  # what a context shows is from records and messages alone
+        "retention.enabled": False,  # what was said is looked for all year
         "storage.synchronous": "normal",  # nobody pulls the plug here: a commit need not wait for the disk
     }
 )

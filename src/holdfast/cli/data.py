@@ -1,4 +1,4 @@
-"""import, backup, copy, doctor: the store as a whole."""
+"""backup, copy, doctor: the store as a whole."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 from holdfast.cli import place, shapes, show
 from holdfast.cli.ask import Progress
 from holdfast.cli.options import command
-from holdfast.errors import HoldfastError, InvalidInput, Unsupported
+from holdfast.errors import HoldfastError, InvalidInput
 
 if TYPE_CHECKING:
-    from holdfast.snapshots import Imported
     from holdfast.storage.base import Finding, Store
     from holdfast.storage.sql.store import SqlStore
-
-FORMATS = ("auto", "sessions.json")
 
 
 class FaultsRemain(HoldfastError):
@@ -25,9 +22,6 @@ class FaultsRemain(HoldfastError):
 
 
 def add(commands: Any) -> None:
-    importing = command(commands, "import", "take in another program's sessions, all of them or none", import_file)
-    importing.add_argument("file", metavar="FILE", help="a sessions.json")
-    importing.add_argument("--format", choices=FORMATS, default="auto", help="what FILE is; default: auto")
     backup_ = command(commands, "backup", "copy the live store to a new SQLite file", backup)
     backup_.add_argument("file", metavar="FILE", help="the new file; a name in .db can be opened with --data")
     copy_ = command(commands, "copy", "copy a whole store into an empty one, on any backend", copy)
@@ -35,43 +29,6 @@ def add(commands: Any) -> None:
     copy_.add_argument("target", metavar="DST", help="a folder, a .db file or postgresql://…, new or empty")
     doctor_ = command(commands, "doctor", "check the store; exit status 1 when a fault remains", doctor)
     doctor_.add_argument("--repair", action="store_true", help="set right what can be derived again")
-
-
-def import_file(args: Namespace) -> int:
-    if args.format == "auto":
-        _refuse_unknown(args.file)
-    with place.opened(args, creates=True) as hf:
-        done = hf.import_snapshot(args.file)
-    value = {
-        "format": "sessions.json",
-        "sessions": done.sessions,
-        "messages": done.messages,
-        "skipped": list(done.skipped),
-        "already": done.already,
-    }
-    show.answer(args, value, _imported(args.file, done))
-    return 0
-
-
-def _refuse_unknown(path: str) -> None:
-    """Before a store is made for a file that nothing here can read."""
-    try:
-        with open(path, "rb") as file:
-            start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
-    if start[:1] not in (b"[", b"{"):
-        raise Unsupported(f"{path} is in no format this release knows; it imports sessions.json")
-
-
-def _imported(path: str, done: Imported) -> list[str]:
-    if done.already:
-        return [show.one_line(f"{path} was imported before; nothing was taken in again.")]
-    sessions, messages = show.quantity(done.sessions, "session"), show.quantity(done.messages, "message")
-    lines = [show.one_line(f"Imported {sessions} with {messages} from {path}.")]
-    if done.skipped:
-        lines += ["Skipped:", *(f"  {show.one_line(note)}" for note in done.skipped)]
-    return lines
 
 
 def backup(args: Namespace) -> int:

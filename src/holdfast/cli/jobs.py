@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 import threading
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,9 @@ def add(commands: Any) -> None:
     running.add_argument("--until-idle", action="store_true", help="all that are due, one after the other")
 
     worker_ = command(commands, "worker", "do background work, such as missing vectors, until interrupted", worker)
+    worker_.add_argument(
+        "--schedules", action="store_true", help="hand what schedules bring to the model, too (else: schedules.worker)"
+    )
     ending = worker_.add_mutually_exclusive_group()
     ending.add_argument("--once", action="store_true", help="end after one job, or when none is due")
     ending.add_argument("--until-idle", action="store_true", help="end when nothing is left that is due")
@@ -116,22 +120,43 @@ def run(args: Namespace) -> int:
 
 def worker(args: Namespace) -> int:
     """Jobs are shared with every other worker. The first signal lets it finish the job at hand, the second does not."""
-    begun = 0
+    begun = fired = 0
+    told: list[dict[str, Any]] = []
+    patient = not (args.once or args.until_idle)
     with opened(args, needed=True) as hf, _asked_to_stop() as stop:
+        due = _schedules(hf, args, told)
         while not stop.is_set():
-            found = _one(hf, patient=not (args.once or args.until_idle))
-            begun += found
-            if args.once or (args.until_idle and not found):
+            found = _one(lambda: hf.run_jobs(until_idle=False), patient=patient)
+            # A model may take its time: jobs have their turn between two schedules.
+            ran = 0 if args.once and found else _one(due, patient=patient)
+            begun, fired = begun + found, fired + ran
+            if args.once or (args.until_idle and not found and not ran):
                 break
-            if not found:
+            if not found and not ran:
                 stop.wait(_LOOK_AGAIN_S)
-    return _ran(args, begun)
+    said = {"jobs": begun, "schedules": fired, "notifications": told}
+    ending = f" {show.quantity(fired, 'schedule')} run." if fired else ""
+    show.answer(args, said, [f"{show.quantity(begun, 'job')} run.{ending}"])
+    return 0
 
 
-def _one(hf: Holdfast, *, patient: bool) -> int:
+def _schedules(hf: Holdfast, args: Namespace, told: list[dict[str, Any]]) -> Callable[[], int]:
+    """What runs one schedule that is due, where that is wanted and can be done."""
+    if not (args.schedules or hf.config.schedules.worker):
+        return lambda: 0
+    from holdfast.cli import scheduled
+
+    if not scheduled.has_model(hf):
+        print(f"holdfast: note: {scheduled.WAITING}", file=sys.stderr)
+        return lambda: 0
+    tell = scheduled.teller(told, aloud=not args.json)
+    return lambda: hf.run_schedules(scheduled.turn, tell, until_idle=False)
+
+
+def _one(run: Callable[[], int], *, patient: bool) -> int:
     """A worker that stays outlives a server that is started again."""
     try:
-        return hf.run_jobs(until_idle=False)
+        return run()
     except StorageError as error:
         if not patient:
             raise

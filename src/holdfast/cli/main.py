@@ -9,7 +9,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from holdfast import __version__
-from holdfast.cli import bench, data, demo, documents, forget, graph, jobs, mcp, notes, records, sessions, show, verbs
+from holdfast.cli import (
+    bench,
+    data,
+    demo,
+    documents,
+    forget,
+    graph,
+    jobs,
+    mcp,
+    moving,
+    notes,
+    purge,
+    records,
+    schedules,
+    sessions,
+    show,
+    trust,
+    verbs,
+)
 from holdfast.cli.chat import command as chat
 from holdfast.cli.options import Parser, UsageError, add_globals
 from holdfast.errors import HoldfastError
@@ -26,7 +44,10 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     add_globals(parser, top=True)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for group in (chat, verbs, forget, sessions, records, documents, graph, notes, jobs, mcp, data, demo, bench):
+    for group in (
+        *(chat, verbs, forget, sessions, records, documents, graph, notes, jobs, schedules),
+        *(mcp, trust, moving, purge, data, demo, bench),
+    ):
         group.add(commands)
     return parser
 

@@ -20,6 +20,8 @@ TYPES = (
 )
 STATES = ("ACTIVE", "PAUSED", "TERMINATED")
 JOB_STATES = ("waiting", "running", "dead")
+SCHEDULE_STATES = ("active", "paused", "completed", "failed", "disabled")
+NOTIFY = ("always", "conditional", "never")
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")

@@ -6,7 +6,24 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast import Context, Document, Forgotten, Hit, JobInfo, Message, Record, SessionInfo, Source, Summary
+    from holdfast import (
+        AuditEntry,
+        Context,
+        Document,
+        Forgotten,
+        Granted,
+        Hit,
+        JobInfo,
+        Message,
+        Receipt,
+        Record,
+        Retained,
+        Schedule,
+        SessionInfo,
+        Source,
+        Summary,
+    )
+    from holdfast import Run as ScheduleRun
     from holdfast.domain.session import Usage
     from holdfast.storage.base import Finding
 
@@ -211,3 +228,98 @@ def status(finding: Finding) -> str:
 
 def finding(given: Finding) -> Json:
     return {"check": given.check, "status": status(given), "detail": given.detail}
+
+
+def granted(given: Granted) -> Json:
+    return {"user": given.user, "grant": str(given.grant), "at": iso(given.at), "by": given.by}
+
+
+def audit_entry(given: AuditEntry) -> Json:
+    return {
+        "id": given.id,
+        "at": iso(given.at),
+        "last_at": iso(given.last_at),
+        "principal": given.principal,
+        "tenant": given.tenant,
+        "verb": given.verb,
+        "access": given.access,
+        "outcome": given.outcome.value,
+        "user": given.user,
+        "agent": given.agent,
+        "session": given.session,
+        "record": given.record,
+        "missing": given.missing,
+        "calls": given.calls,
+    }
+
+
+def schedule(given: Schedule) -> Json:
+    return {
+        "id": given.id,
+        "tenant": given.tenant,
+        "user": given.user,
+        "agent": given.agent,
+        "goal": given.goal,
+        "cadence": given.cadence,
+        "timezone": given.timezone,
+        "state": given.state.value,
+        "notify": given.notify.value,
+        "channel": given.channel,
+        "chat": given.chat,
+        "thread": given.thread,
+        "session_id": given.session,
+        "next_run_at": iso(given.next_run_at),
+        "due_at": iso(given.due_at),
+        "last_due_at": iso(given.last_due_at),
+        "last_run_at": iso(given.last_run_at),
+        "last_status": None if given.last_status is None else given.last_status.value,
+        "attempts": given.attempts,
+        "failures": given.failures,
+        "run_count": given.run_count,
+        "max_runs": given.max_runs,
+        "ends_at": iso(given.ends_at),
+        "running_until": iso(given.running_until),
+        "metadata": dict(given.metadata),
+        "created_at": iso(given.created_at),
+        "updated_at": iso(given.updated_at),
+    }
+
+
+def run(given: ScheduleRun) -> Json:
+    return {
+        "id": given.id,
+        "schedule_id": given.schedule_id,
+        "due_at": iso(given.due_at),
+        "started_at": iso(given.started_at),
+        "ended_at": iso(given.ended_at),
+        "status": given.status.value,
+        "attempt": given.attempt,
+        "missed": given.missed,
+        "summary": given.summary,
+        "output_characters": given.output_characters,
+        "turns": given.turns,
+        "cost": given.cost,
+        "error": given.error,
+        "to_notify": given.to_notify,
+        "notified": given.notified,
+    }
+
+
+def receipt(given: Receipt) -> Json:
+    return {
+        "id": given.id or None,
+        "what": given.what.value,
+        "digest": given.digest,
+        "before": iso(given.before),
+        "asked_by": given.asked_by,
+        "asked_at": iso(given.asked_at),
+        "done_at": iso(given.done_at),
+        "counts": dict(given.counts),
+        "verified": given.verified,
+        "left": list(given.left),
+        "bytes": given.bytes.value,
+    }
+
+
+def retained(given: Retained) -> Json:
+    return {"tenant": given.tenant, "agent": given.agent, "days": dict(given.days), "counts": dict(given.counts)}

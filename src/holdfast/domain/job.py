@@ -15,6 +15,9 @@ DECAY = "decay"  # archive what faded in a space, and delete what was archived l
 CONSOLIDATE = "consolidate"  # promote, merge and condense what a space has learned, and bring its profile up to date
 GRAPH = "graph"  # read a session's new messages for the graph; the detail is the session
 GRAPH_RECORD = "graph-record"  # read a record for the graph; the detail is the record
+PURGE = "purge"  # finish a purge that was begun; the detail says which
+SCRUB = "scrub"  # overwrite what purges have left in unused places of the file; of the whole store
+RETENTION = "retention"  # remove what is older than the settings want it; of the whole store
 
 
 @dataclass(frozen=True, slots=True)

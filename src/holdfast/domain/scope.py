@@ -31,6 +31,10 @@ class Space(NamedTuple):
     owner: str
 
 
+# Whose the jobs of a whole store are: no tenant has such a name, so that none lists or drops them.
+STORE = Space(" ", Level.GLOBAL, "")
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A tenant, narrowed by each field that is given. A field left None does not narrow."""

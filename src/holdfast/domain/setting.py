@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from holdfast.domain.text import checked_name
+from holdfast.domain.text import MAX_NAME_BYTES, checked_name
 from holdfast.errors import ConfigError, InvalidKey
 
 _BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
@@ -36,7 +37,8 @@ class Setting(NamedTuple):
         if not right or (self.choices and value not in self.choices):
             raise ConfigError(f"{what} must be {self.allowed}, not {value!r}")
         try:
-            return checked_name(value, what) if kind is str else kind(value)
+            most = int(self.most) or MAX_NAME_BYTES  # of a text, in bytes
+            return checked_name(value, what, max_bytes=most) if kind is str else kind(value)
         except InvalidKey as error:
             raise ConfigError(str(error)) from None
 
@@ -52,3 +54,19 @@ class Setting(NamedTuple):
 
 def setting(default: Any, doc: str, least: float = 0, most: float = 0, choices: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"setting": Setting(default, doc, least, most, choices)})
+
+
+def toml_tree(content: bytes, where: str) -> object:
+    import tomllib
+
+    try:
+        return tomllib.loads(content.decode())
+    except ValueError as error:
+        raise ConfigError(f"{where}: is not TOML: {error}") from None
+
+
+def suggestion(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
+    return f"; did you mean {close[0]}?" if close else ""

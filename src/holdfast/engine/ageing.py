@@ -8,6 +8,7 @@ from holdfast.domain.ids import checked_id
 from holdfast.domain.profile import Profile
 from holdfast.domain.record import Record
 from holdfast.domain.text import checked_name, shown
+from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.errors import InvalidInput
 
@@ -15,6 +16,7 @@ from holdfast.errors import InvalidInput
 class Ageing(Face):
     """The verbs on what records become."""
 
+    @verb("promote")
     def promote(self, id: str, *, user: str | None = None, scope: Literal["user", "global"] | None = None) -> Record:
         """Make lasting knowledge of an episodic record, however sure it is: a copy that is linked to its origin.
 
@@ -29,12 +31,14 @@ class Ageing(Face):
             raise InvalidInput(f"scope is 'user', 'global' or left out, not {shown(scope)}")
         return promote(self._runtime, self._scope(user=user), checked_id(id, "record id"), scope)
 
+    @verb("revive")
     def revive(self, id: str, *, user: str | None = None) -> Record:
         """Bring back a record that was archived because nobody used it. It begins its time anew."""
         from holdfast.ageing.fading import revive
 
         return revive(self._runtime, self._scope(user=user), checked_id(id, "record id"), self._cut)
 
+    @verb("profile")
     def profile(self, user: str) -> Profile:
         """A short standing text about a user, made of what is known in all chats, with the ids of its sources.
 

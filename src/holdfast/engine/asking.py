@@ -10,6 +10,7 @@ from holdfast.domain.chunk import Hit, Vector
 from holdfast.domain.scope import Space
 from holdfast.domain.text import optional_name
 from holdfast.domain.times import checked_time
+from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.errors import Unsupported
 from holdfast.providers.reranker import Reranker, checked_reranker, reranked
@@ -20,6 +21,7 @@ from holdfast.recall.question import Question
 class Asking(Face):
     """The verbs that search."""
 
+    @verb("recall")
     def recall(
         self,
         query: str,

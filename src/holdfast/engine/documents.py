@@ -9,6 +9,7 @@ from typing import Literal
 from holdfast.domain.document import Document
 from holdfast.domain.record import Forgotten
 from holdfast.domain.values import checked_number, checked_page, checked_progress
+from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.storage.base import Progress
 
@@ -16,6 +17,7 @@ from holdfast.storage.base import Progress
 class Documents(Face):
     """The verbs on documents."""
 
+    @verb("add_document")
     def add_document(
         self,
         uri_or_path: str | PathLike[str],
@@ -38,6 +40,7 @@ class Documents(Face):
         intake = Intake.of(self._runtime, space, title, metadata)
         return intake.add(uri_or_path, text, report or (lambda *_: None))
 
+    @verb("documents")
     def documents(
         self,
         user: str | None = None,
@@ -55,6 +58,7 @@ class Documents(Face):
         )
         return self._read(lambda tx: tx.documents.find(space, count, first))
 
+    @verb("remove_document")
     def remove_document(
         self,
         uri: str | PathLike[str],

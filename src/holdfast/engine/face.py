@@ -3,28 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
 from holdfast.agents import Agents
 from holdfast.config import Config
+from holdfast.domain.access import Grant, Principal
 from holdfast.domain.scope import DEFAULT_TENANT, Home, Level, Scope, home_of
 from holdfast.domain.session import SessionInfo
 from holdfast.domain.text import checked_name, shown
 from holdfast.errors import InvalidInput, SessionNotFound
+from holdfast.policy.access import OPERATOR
+from holdfast.policy.gate import Gate
 from holdfast.storage.base import Tx
 from holdfast.write import remember as memory
 
 T = TypeVar("T")
+F = TypeVar("F", bound="Face")
 
 
 class Face:
-    def __init__(self, agents: Agents, tenant: str = DEFAULT_TENANT, agent: str | None = None) -> None:
+    _scheduled = False  # whether this memory was handed to a scheduled turn, which may not make schedules
+
+    def __init__(
+        self,
+        agents: Agents,
+        tenant: str = DEFAULT_TENANT,
+        agent: str | None = None,
+        principal: Principal | None = None,
+    ) -> None:
         self._agents = agents
         self._agent = agent  # whose settings and store these are; None for all that have none of their own
-        self._runtime = runtime = agents.runtime(agent)
+        self._shared = runtime = agents.runtime(agent)
         self._tenant = checked_name(tenant, "tenant")
+        operator = runtime.config.audit.operator
+        self._principal = principal or Principal(operator, self._tenant, grants=OPERATOR)
+        self._gate = Gate(self._principal, runtime.store, runtime.ledger, self._stored_grants)
+        self._runtime = replace(runtime, gate=self._gate)  # its handles come through the same gate
         self._cut = memory.Cutter(runtime.config.chunks, for_graph=runtime.config.graph.enabled)
+
+    def _seen_as(self, memory: F) -> F:
+        """Another view of the same memory is no way around that."""
+        memory._scheduled = self._scheduled  # noqa: SLF001 - one of ours
+        return memory
+
+    @property
+    def _is_operator(self) -> bool:
+        return self._principal.may_all
+
+    def _stored_grants(self, principal: Principal) -> tuple[Grant, ...]:
+        """As they are now, so that one that was taken away is gone at once, whoever took it."""
+        if principal.user is None:
+            return ()
+        scope = Scope(self._tenant, user=principal.user)
+        return self._agents.runtime().store.read(lambda tx: tx.grants.of(scope))
 
     @property
     def config(self) -> Config:

@@ -8,6 +8,7 @@ from holdfast import graphing
 from holdfast.domain.graph import Graph
 from holdfast.domain.text import checked_text, shown
 from holdfast.domain.values import checked_flag
+from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.errors import InvalidInput
 
@@ -17,6 +18,7 @@ MAX_DEPTH = 10
 class Graphs(Face):
     """The verbs on the graph."""
 
+    @verb("graph")
     def graph(
         self,
         user: str | None = None,

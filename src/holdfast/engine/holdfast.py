@@ -14,13 +14,17 @@ from holdfast.domain.scope import DEFAULT_TENANT
 from holdfast.domain.text import checked_name, checked_path
 from holdfast.domain.times import Clock, checked_clock, system_clock
 from holdfast.domain.tokens import TokenCounter
+from holdfast.domain.verb import verb
+from holdfast.engine.acting import Acting
 from holdfast.engine.ageing import Ageing
 from holdfast.engine.asking import Asking
 from holdfast.engine.documents import Documents
 from holdfast.engine.graphs import Graphs
 from holdfast.engine.jobs import Jobs
 from holdfast.engine.keeping import Keeping
+from holdfast.engine.moving import Moving
 from holdfast.engine.notes import Notes
+from holdfast.engine.purging import Purging
 from holdfast.engine.records import Records
 from holdfast.engine.sessions import Sessions
 from holdfast.errors import ConfigError
@@ -29,7 +33,7 @@ from holdfast.providers.embedder import Embedder, checked_embedder
 from holdfast.providers.llm import Llm, checked_llm
 
 
-class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs, Keeping):
+class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs, Keeping, Moving, Purging, Acting):
     """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
 
     @classmethod
@@ -64,8 +68,12 @@ class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs
         return opened
 
     def close(self) -> None:
-        """Finish what is being written and close the store, and those of agents that have their own. Twice is fine."""
-        self._agents.close()
+        """Finish what is being written and close the store, and those of agents that have their own. Twice is fine.
+
+        A handle that acts for somebody does not close what is not its own.
+        """
+        if self._is_operator:
+            self._agents.close()
 
     def __enter__(self) -> Self:
         return self
@@ -76,15 +84,17 @@ class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Holdfast {self._runtime.store.features.location} tenant={self._tenant}>"
+        acting = "" if self._is_operator else f" as {self._principal.name}"
+        return f"<Holdfast {self._runtime.store.features.location} tenant={self._tenant}{acting}>"
 
+    @verb("tenant")
     def tenant(self, name: str) -> Holdfast:
         """The same store seen as another tenant, with nothing in common but the file."""
-        return Holdfast(self._agents, name, self._agent)
+        return self._seen_as(Holdfast(self._agents, name, self._agent, self._elsewhere(name)))
 
     def agent(self, name: str) -> Holdfast:
         """Memory as this agent has it: with its settings, in its own store if it has one, or kept nowhere at all.
 
         ``hf.session(agent=…)`` finds the right one by itself. All are closed together.
         """
-        return Holdfast(self._agents, self._tenant, checked_name(name, "agent"))
+        return self._seen_as(Holdfast(self._agents, self._tenant, checked_name(name, "agent"), self._principal))

@@ -4,26 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from holdfast.background import have_retention
 from holdfast.domain.job import JobInfo, JobQuery, JobState
 from holdfast.domain.text import checked_choice, optional_name, shown
 from holdfast.domain.values import MAX_PAGE, at_most, checked_flag, checked_number, checked_page, checked_progress
-from holdfast.engine.face import Face
+from holdfast.domain.verb import verb
+from holdfast.engine.scheduling import Scheduling
 from holdfast.errors import InvalidInput
+from holdfast.schedule.firing import Callback, Notifier
 from holdfast.storage.base import Progress
 
 
-class Jobs(Face):
+class Jobs(Scheduling):
     """The verbs on background work."""
 
+    @verb("run_jobs")
     def run_jobs(self, until_idle: bool = True, progress: Progress | None = None) -> int:
         """Do background work that is due now, such as missing vectors. Answers how many jobs were begun."""
         report = checked_progress(progress)
         return self._runtime.worker.run(until_idle=checked_flag(until_idle, "until_idle"), progress=report)
 
-    def start_worker(self) -> None:
-        """Do background work in a thread from now on, until the store is closed."""
-        self._runtime.worker.start(stay=True)
+    @verb("start_worker")
+    def start_worker(self, *, on_schedule: Callback | None = None, notify: Notifier | None = None) -> None:
+        """Do background work in a thread from now on, until the store is closed.
 
+        With ``on_schedule``, a second thread hands it what schedules bring, as ``run_schedules`` does.
+        """
+        if on_schedule is None and notify is not None:
+            raise InvalidInput("notify tells what schedules bring: give on_schedule, too")
+        hands = None if on_schedule is None else self._hands(on_schedule, notify)
+        have_retention(self._runtime, stays=True)
+        self._runtime.worker.start(stay=True)
+        if hands is not None:
+            self._runtime.runner.start(hands)
+
+    @verb("jobs")
     def jobs(
         self, state: str | None = None, kind: str | None = None, limit: int = 50, offset: int = 0
     ) -> list[JobInfo]:
@@ -37,6 +52,7 @@ class Jobs(Face):
         now = self._now()
         return self._read(lambda tx: tx.jobs.find(self._scope(), query, now))
 
+    @verb("retry_jobs")
     def retry_jobs(self, ids: Iterable[int] | None = None, kind: str | None = None) -> int:
         """Let jobs that were laid aside be tried anew: these, those of a kind, or all. Answers how many."""
         chosen, name, now = None if ids is None else _ids(ids), optional_name(kind, "kind"), self._now()
@@ -45,6 +61,7 @@ class Jobs(Face):
             self._runtime.wake_worker()
         return count
 
+    @verb("drop_jobs")
     def drop_jobs(self, ids: Iterable[int]) -> int:
         """Remove jobs that were laid aside; any other is left alone. Answers how many."""
         chosen = _ids(ids)

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 from holdfast.domain.scope import DEFAULT_TENANT
 from holdfast.domain.text import checked_path
 from holdfast.domain.values import checked_progress
+from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.errors import Unsupported
-from holdfast.runtime import SNAPSHOT
 from holdfast.storage.base import Finding, Progress
 
 if TYPE_CHECKING:
     from holdfast.files.sessions_index import FileSessions
-    from holdfast.snapshots import Imported
 
 
 class Keeping(Face):
     """The verbs on the whole store."""
 
+    @verb("file_sessions")
     def file_sessions(self) -> FileSessions:
         """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""
         from holdfast.files.sessions_index import FileSessions
@@ -41,19 +41,7 @@ class Keeping(Face):
             agent=self._agent or caps.default_agent,
         )
 
-    def import_snapshot(self, path: str | PathLike[str]) -> Imported:
-        """Take in a ``sessions.json``, all of it or nothing. The same content again is not taken in twice."""
-        from holdfast import snapshots  # late: few stores ever import
-
-        return snapshots.take_in(self._runtime, self._scope(), checked_path(path, "the snapshot's path"))
-
-    def _import_found(self) -> None:
-        folder = self._runtime.folder
-        if folder is not None and (folder / SNAPSHOT).is_file():
-            from holdfast import snapshots
-
-            snapshots.take_in_found(self._runtime, self._scope(), folder / SNAPSHOT)
-
+    @verb("doctor")
     def doctor(self, *, repair: bool = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
         from holdfast import upkeep
@@ -61,10 +49,12 @@ class Keeping(Face):
         chunks = upkeep.chunks(self._runtime, repair=repair)
         return [*self._runtime.store.doctor(repair=repair), chunks]
 
+    @verb("backup")
     def backup(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file."""
         self._runtime.store.backup(checked_path(path, "the backup's path"), checked_progress(progress))
 
+    @verb("stats")
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants."""
         features = self._runtime.store.features

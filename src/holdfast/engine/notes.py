@@ -9,6 +9,7 @@ from holdfast import notes
 from holdfast.domain.scope import home_of
 from holdfast.domain.times import checked_day, checked_time
 from holdfast.domain.values import checked_flag
+from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.files.long_term import LongTerm
 
@@ -21,23 +22,27 @@ class Notes(Face):
 
     def long_term(self, user: str) -> LongTerm:
         """The user's MEMORY.md: ``.read()``, ``.write(text)``, ``.append(text)``."""
-        return self._notes(user).long_term()
+        return self._notes(user).long_term(self._gate)
 
+    @verb("daily_notes")
     def daily_notes(self, user: str, day: date | str | None = None) -> str:
         """The notes of a day, today's if none is given; "" when there are none."""
         found = self._notes(user)
         wanted = found.local(self._now()).date() if day is None else checked_day(day, "day")
         return found.day(wanted)
 
+    @verb("note_turn")
     def note_turn(self, user: str, user_text: str, assistant_text: str, at: datetime | None = None) -> str:
         """Add a turn's line to the notes of its day. Answers the line."""
         moment = self._now() if at is None else checked_time(at, "at")
         return self._notes(user).add(user_text, assistant_text, moment)
 
+    @verb("export_items")
     def export_items(self, user: str) -> Exported:
         """Write the user's records to ``items/…jsonl`` in their folder. Lines that were edited wait for an import."""
         return self._items(user).export()
 
+    @verb("import_items")
     def import_items(self, user: str, *, delete_missing: bool = False) -> ItemsImported:
         """Take in what was changed in ``items/…jsonl``, in one transaction. A bad line is reported and left as it is.
 

@@ -10,9 +10,11 @@ from holdfast import forgetting
 from holdfast.ageing.asked import ask
 from holdfast.domain.ids import checked_id
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
+from holdfast.domain.scope import Scope
 from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_time
 from holdfast.domain.values import checked_flag, checked_label, checked_number, checked_page
+from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.errors import InvalidInput, RecordNotFound
 from holdfast.recall import search
@@ -23,6 +25,7 @@ from holdfast.write import remember as memory
 class Records(Face):
     """The verbs on long-term memories."""
 
+    @verb("remember")
     def remember(
         self,
         content: str,
@@ -87,14 +90,18 @@ class Records(Face):
         self._look_after(saved, cut)
         return saved
 
+    @verb("record")
     def record(self, id: str, *, user: str | None = None) -> Record:
         """The record with this id."""
-        scope, record_id = self._scope(user=user), checked_id(id, "record id")
+        return self._found(self._scope(user=user), checked_id(id, "record id"))
+
+    def _found(self, scope: Scope, record_id: str) -> Record:
         found = self._read(lambda tx: tx.records.get(scope, record_id))
         if found is None:
             raise RecordNotFound(f"no record {record_id} here")
         return found
 
+    @verb("records")
     def records(
         self,
         user: str | None = None,
@@ -130,11 +137,13 @@ class Records(Face):
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
         return self._read(lambda tx: tx.records.find(scope, query, now))
 
+    @verb("count_records")
     def count_records(self, user: str | None = None, *, agent: str | None = None, session: str | None = None) -> int:
         """How many records are true now."""
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
         return self._read(lambda tx: tx.records.count(scope, RecordQuery(), now))
 
+    @verb("search_metadata")
     def search_metadata(
         self, key: str, value: str, user: str | None = None, *, agent: str | None = None
     ) -> list[Record]:
@@ -144,12 +153,13 @@ class Records(Face):
         query = RecordQuery(search.record_filter(None, None, None, wanted), limit=None)
         return self._read(lambda tx: tx.records.find(scope, query, now))
 
+    @verb("update")
     def update(self, id: str, /, *, user: str | None = None, **changes: Any) -> Record:
         """Change some fields of a record. Its id and creation time stay; what it said before goes to its history."""
         scope, now = self._scope(user=user), self._now()
         checked, cut = memory.checked_changes(changes, now), self._cut
         if self._runtime.embedding is not None and (checked.content or checked.title):
-            expected = checked.over(self.record(id, user=user))
+            expected = checked.over(self._found(scope, checked_id(id, "record id")))
             cut = cut.with_vectors(self._runtime.store, self._runtime.embedding, expected)
         changed = self._write(lambda tx: memory.update(tx, scope, id, checked, cut, now))
         self._look_after(changed, cut)
@@ -159,6 +169,7 @@ class Records(Face):
         if self._runtime.embedding is not None:
             self._runtime.look_after(cut.drafts(record))
 
+    @verb("history")
     def history(self, id: str, *, user: str | None = None) -> list[Record]:
         """Everything the record has said, the oldest first, the current version last."""
         scope, record_id = self._scope(user=user), checked_id(id, "record id")
@@ -167,6 +178,7 @@ class Records(Face):
             raise RecordNotFound(f"no record {record_id} here")
         return versions
 
+    @verb("forget")
     def forget(
         self,
         id: str | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from holdfast.domain.session import SessionInfo, SessionQuery, State
 from holdfast.domain.text import checked_choice, checked_name, optional_name
 from holdfast.domain.times import checked_ttl
 from holdfast.domain.values import checked_metadata, checked_number, checked_page
+from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.errors import SessionNotFound
 from holdfast.handle import Session
@@ -21,6 +23,7 @@ from holdfast.session import lifecycle
 class Sessions(Face):
     """The verbs on sessions."""
 
+    @verb("session")
     def session(
         self,
         channel: str,
@@ -33,11 +36,19 @@ class Sessions(Face):
         ttl: timedelta | None = None,
     ) -> Session:
         """The live session of this chat, made when there is none. Without a user, the channel's chat is one."""
-        key = SessionKey.of(channel, chat, thread)
+        return self._live(SessionKey.of(channel, chat, thread), user, agent, metadata, ttl)
+
+    def _live(
+        self,
+        key: SessionKey,
+        user: str | None,
+        agent: str | None,
+        metadata: Mapping[str, Any] | None,
+        ttl: timedelta | None,
+    ) -> Session:
         name = (self._agent or self.config.session.default_agent) if agent is None else checked_name(agent, "agent")
-        if self._agents.runtime(name) is not self._runtime:
-            theirs = Sessions(self._agents, self._tenant, name)
-            return theirs.session(channel, chat, thread, user=user, agent=name, metadata=metadata, ttl=ttl)
+        if self._agents.runtime(name) is not self._shared:
+            return self._of_agent(name)._live(key, user, name, metadata, ttl)  # noqa: SLF001
         scope = self._scope(user=user_for(key) if user is None else user, agent=name)
         about, life = checked_metadata(metadata), None if ttl is None else checked_ttl(ttl)
         info = self._read(lambda tx: tx.sessions.live(scope, str(key)))
@@ -48,17 +59,27 @@ class Sessions(Face):
             )
         return Session(self._runtime, info)
 
+    def _of_agent(self, name: str) -> Sessions:
+        return Sessions(self._agents, self._tenant, name, self._principal)
+
+    @verb("load_session")
     def load_session(self, session_id: str, *, user: str | None = None) -> Session:
         """The session with this id, live or ended, with the settings of its agent and wherever that keeps it."""
+        return self._loaded(session_id, user)
+
+    def _loaded(self, session_id: str, user: str | None) -> Session:
         try:
             info = self._session(session_id, user)
         except SessionNotFound:
             for name, _ in self._agents.existing() if self._agent is None else ():
                 with suppress(SessionNotFound):
-                    return Sessions(self._agents, self._tenant, name).load_session(session_id, user=user)
+                    return self._of_agent(name)._loaded(session_id, user)  # noqa: SLF001
             raise
-        return Session(self._runtime if self._is_elsewhere(info.agent) else self._agents.runtime(info.agent), info)
+        if self._is_elsewhere(info.agent):
+            return Session(self._runtime, info)
+        return Session(replace(self._agents.runtime(info.agent), gate=self._gate), info)
 
+    @verb("sessions")
     def sessions(
         self,
         user: str | None = None,
@@ -70,7 +91,12 @@ class Sessions(Face):
     ) -> list[SessionInfo]:
         """Sessions, the most recently active first. Those of an agent with its own store are listed if it is named."""
         if agent is not None and self._is_elsewhere(checked_name(agent, "agent")):
-            return Sessions(self._agents, self._tenant, agent).sessions(user, agent, channel, state, limit, offset)
+            return self._of_agent(agent)._listed(user, agent, channel, state, limit, offset)  # noqa: SLF001
+        return self._listed(user, agent, channel, state, limit, offset)
+
+    def _listed(
+        self, user: str | None, agent: str | None, channel: str | None, state: str | None, limit: int, offset: int
+    ) -> list[SessionInfo]:
         scope = self._scope(user=user, agent=agent)
         query = SessionQuery(
             channel=optional_name(channel, "channel"),

@@ -46,7 +46,7 @@ def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None =
     called when the new bytes are on the disk and only the name has to change hands, and may raise to leave the old.
     """
     target = _real(path)
-    with _translated(target, "write"):
+    with translated(target, "write"):
         temporary = _write_beside(target, data)
         try:
             if last_look is not None:
@@ -55,16 +55,16 @@ def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None =
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
 
 def make_folder(folder: Path) -> None:
     """Create the folder and its parents, and make their names survive a power cut."""
-    with _translated(folder, "create"):
+    with translated(folder, "create"):
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for place in reversed(missing):
-            _sync_folder(place.parent)
+            sync_folder(place.parent)
 
 
 @contextlib.contextmanager
@@ -76,7 +76,7 @@ def locked(path: Path, *, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
     """
     target = _real(path)
     lock = target.with_name(f"{target.name}.lock")
-    with _translated(lock, "lock"):
+    with translated(lock, "lock"):
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _wait_for(descriptor, lock, timeout)
@@ -133,7 +133,7 @@ def _replace(temporary: Path, target: Path) -> None:
             time.sleep(_LONGEST_PAUSE)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Without this the new name may be gone after a power cut. Windows has no such call."""
     if sys.platform == "win32":
         return
@@ -181,14 +181,14 @@ def _release(descriptor: int) -> None:
 def _sweep(target: Path) -> None:
     """Remove what a killed writer left behind: it holds text that may since have been forgotten."""
     start = f".{target.name}."
-    with _translated(target.parent, "clean up"):
+    with translated(target.parent, "clean up"):
         for left in target.parent.iterdir():
             if left.name.startswith(start) and left.name.endswith(".tmp"):
                 left.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def _translated(path: Path, action: str) -> Iterator[None]:
+def translated(path: Path, action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -6,7 +6,9 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.domain.scope import Scope
 from holdfast.domain.text import checked_text
+from holdfast.domain.verb import OPEN, Gate, verb
 from holdfast.errors import InvalidInput
 from holdfast.files import edited
 
@@ -24,8 +26,10 @@ class Written:
 class LongTerm:
     """A user's MEMORY.md. A handle knows what it last read: a write is an edit of that. Safe between threads."""
 
-    def __init__(self, root: Path, folder: Path, max_bytes: int) -> None:
+    def __init__(self, root: Path, folder: Path, max_bytes: int, gate: Gate = OPEN, scope: Scope | None = None) -> None:
         self._root = root
+        self._gate = gate
+        self._scope = scope  # whose it is, for the gate
         self._file = folder / NAME
         self._most = max_bytes
         self._seen = b""
@@ -38,12 +42,14 @@ class LongTerm:
     def path(self) -> Path:
         return self._file
 
+    @verb("long_term.read")
     def read(self) -> str:
         """The text as it is now, "" where there is none."""
         with self._turn:
             self._seen = edited.read(self._root, self._file, self._most)
             return edited.text_of(self._file, self._seen)
 
+    @verb("long_term.write")
     def write(self, text: str) -> Written:
         """Replace what was last read through this handle.
 
@@ -54,6 +60,7 @@ class LongTerm:
         with self._turn, edited.held(self._root, self._file):
             return self._replace(new)
 
+    @verb("long_term.append")
     def append(self, text: str) -> Written:
         """Add a paragraph or a line at the end, whatever the file holds."""
         added = checked_text(text, NAME, max_bytes=self._most).encode()

@@ -6,6 +6,7 @@ Every method takes whose memory it touches as its first argument. There is no ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -15,9 +16,12 @@ from holdfast.domain.document import Document
 from holdfast.domain.graph import Link, Node, Seen, Told
 from holdfast.domain.job import Job, JobInfo, JobQuery
 from holdfast.domain.message import Message
+from holdfast.domain.receipt import Bytes
 from holdfast.domain.record import Layer, Record, RecordQuery
+from holdfast.domain.schedule import Held, Run, Schedule
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
+from holdfast.storage.beside import Audit, Grants, Imports, Moving, Purges, Retention, Schedules
 from holdfast.storage.catalogue import Array, Catalogue
 from holdfast.storage.communities import Communities, Place
 from holdfast.storage.vectors import Nearness
@@ -85,6 +89,14 @@ class WordScores(NamedTuple):
     known: float
 
 
+class Notice(NamedTuple):
+    """A run that somebody is to be told of, with all it said."""
+
+    schedule: Schedule
+    run: Run
+    output: str
+
+
 class Sessions(Protocol):
     def add(self, scope: Scope, info: SessionInfo) -> bool:
         """False when another writer holds the key already."""
@@ -101,7 +113,11 @@ class Sessions(Protocol):
     def set_state(self, scope: Scope, state: State) -> None: ...
     def set_metadata(self, scope: Scope, metadata: Mapping[str, Any]) -> None: ...
     def set_expiry(self, scope: Scope, expires_at: datetime | None) -> None: ...
-    def advance(self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime) -> None: ...
+    def advance(
+        self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime, oldest_at: datetime
+    ) -> None:
+        """After messages were added, the oldest of which was said at ``oldest_at``."""
+
     def clear(self, scope: Scope) -> Mapping[str, int]: ...
     def delete(self, scope: Scope) -> Mapping[str, int]: ...
 
@@ -305,11 +321,6 @@ class Documents(Protocol):
     def delete(self, space: Space, document_id: str) -> Mapping[str, int]: ...
 
 
-class Imports(Protocol):
-    def seen(self, scope: Scope, digest: str) -> bool: ...
-    def note(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None: ...
-
-
 class Tx(Protocol):
     @property
     def sessions(self) -> Sessions: ...
@@ -335,6 +346,18 @@ class Tx(Protocol):
     def documents(self) -> Documents: ...
     @property
     def imports(self) -> Imports: ...
+    @property
+    def grants(self) -> Grants: ...
+    @property
+    def audit(self) -> Audit: ...
+    @property
+    def schedules(self) -> Schedules: ...
+    @property
+    def moving(self) -> Moving: ...
+    @property
+    def purges(self) -> Purges: ...
+    @property
+    def retention(self) -> Retention: ...
 
 
 Work = Callable[[Tx], T]
@@ -350,6 +373,12 @@ class Store(Protocol):
 
     def read(self, work: Work[T]) -> T:
         """Run the work on one consistent view of the store."""
+
+    def beside(self, work: Work[None]) -> AbstractContextManager[Callable[[], bool]]:
+        """What this thread writes next is preceded by this work, in the same transaction.
+
+        Inside the block; the function it gives tells whether that has happened.
+        """
 
     def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
         """Of the first of these kinds that has any due, the job that has waited longest; nobody else gets it meanwhile.
@@ -371,11 +400,35 @@ class Store(Protocol):
         """When there will be something to take."""
 
     def count_jobs(self, wanted: Sequence[Wanted]) -> int: ...
+    def take_schedule(self, now: datetime, lease: timedelta) -> Held | None:
+        """Whichever of all has been due longest; nobody else gets it until the lease has ended."""
+
+    def renew_schedule(self, held: Held, until: datetime) -> bool:
+        """False when the lease was lost."""
+
+    def put_back_schedule(self, held: Held, until: datetime) -> bool:
+        """Not run after all; nobody takes it before then."""
+
+    def next_schedule(self) -> datetime | None:
+        """When there will be one to take."""
+
+    def astray_schedules(self, now: datetime) -> list[Schedule]:
+        """Those that were settled or leased by a clock far ahead of this one."""
+
+    def take_notice(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
+        """A run that somebody is to be told of; nobody else gets it until then."""
+
     def adopt(self, model: str, now: datetime) -> None:
         """Make this the model whose vectors are kept, and ask for them wherever they are missing."""
 
     def counts(self) -> Mapping[str, int]: ...
     def tenants(self) -> list[str]: ...
+    def erase(self, *, whole: bool, vacuum: bool = False) -> Bytes:
+        """After something was purged: remove what the database still holds of it in unused places of its files.
+
+        Without ``whole`` a large file is left to a job. With ``vacuum`` the files are made anew, however large.
+        """
+
     def doctor(self, *, repair: bool) -> Iterable[Finding]: ...
     def backup(self, path: str, progress: Progress | None = None) -> None: ...
     def close(self) -> None: ...

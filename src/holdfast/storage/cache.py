@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from holdfast.storage.catalogue import Catalogue
@@ -65,6 +65,16 @@ class Cache(Generic[V]):
             self._count(key, kept.nbytes)
             return kept
 
+    def known(self) -> list[Hashable]:
+        with self._lock:
+            return list(self._kept)
+
+    def drop(self, key: Hashable) -> None:
+        with self._lock:
+            if self._kept.pop(key, None) is not None:
+                self._count(key, 0)
+                del self._sizes[key]
+
     def _count(self, key: Hashable, size: int) -> None:
         self._total += size - self._sizes.get(key, 0)
         self._sizes[key] = size
@@ -83,3 +93,24 @@ class Caches:
         self.catalogues: Cache[Catalogue] = Cache(megabytes * _MEGABYTE // 4)
         self.vectors: Cache[SpaceVectors] = Cache(megabytes * _MEGABYTE)
         self.communities: Cache[Communities] = Cache(megabytes * _MEGABYTE // 8)
+        self.purges: str | None = None  # the store's count of purges when these were last compared with it
+
+    def spaces(self) -> list[int]:
+        """The numbers of the spaces that anything is remembered of."""
+        return sorted({_space(key) for cache in self._all() for key in cache.known()})
+
+    def drop_space(self, number: int) -> None:
+        """Whatever is remembered of a space that was purged."""
+        for cache in self._all():
+            for key in cache.known():
+                if _space(key) == number:
+                    cache.drop(key)
+
+    def _all(self) -> tuple[Cache[Any], ...]:
+        return self.catalogues, self.vectors, self.communities
+
+
+def _space(key: Hashable) -> int:
+    found = key[0] if isinstance(key, tuple) else key
+    assert isinstance(found, int)
+    return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import Storage as StorageConfig
+from holdfast.domain.scope import STORE
 from holdfast.domain.times import Clock
 from holdfast.errors import InvalidInput, StorageError
 from holdfast.storage.base import Progress
@@ -34,6 +35,7 @@ def copy_store(source: SqlStore, target: SqlStore, progress: Progress | None = N
 
 
 def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, int]:
+    target.composed("DELETE FROM jobs WHERE tenant = :nobody", {"nobody": STORE.tenant})  # those of a new store
     taken = [table.name for table in TABLES if table.name != "properties" and _count(target, table)]
     if taken:
         raise InvalidInput(f"the target is not empty: it has rows in {', '.join(taken)}; copy into a new store")

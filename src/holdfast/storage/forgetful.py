@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from holdfast.domain.job import Job
+from holdfast.domain.receipt import Bytes
+from holdfast.domain.schedule import Held, Schedule
 from holdfast.domain.session import SessionInfo
-from holdfast.storage.base import Features, Finding, Progress, Store, Tx, Wanted, Work
+from holdfast.storage.base import Features, Finding, Notice, Progress, Store, Tx, Wanted, Work
 
 T = TypeVar("T")
 
@@ -50,6 +53,9 @@ class Forgetful:
     def read(self, work: Work[T]) -> T:
         return self._store.read(work) if self._held is None else self.write(work)
 
+    def beside(self, work: Work[None]) -> AbstractContextManager[Callable[[], bool]]:
+        return self._store.beside(work)
+
     def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
         return None
 
@@ -71,6 +77,24 @@ class Forgetful:
     def count_jobs(self, wanted: Sequence[Wanted]) -> int:
         return 0
 
+    def take_schedule(self, now: datetime, lease: timedelta) -> Held | None:
+        return None
+
+    def renew_schedule(self, held: Held, until: datetime) -> bool:
+        return False
+
+    def put_back_schedule(self, held: Held, until: datetime) -> bool:
+        return False
+
+    def next_schedule(self) -> datetime | None:
+        return None
+
+    def astray_schedules(self, now: datetime) -> list[Schedule]:
+        return []
+
+    def take_notice(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
+        return None
+
     def adopt(self, model: str, now: datetime) -> None:
         """Without chunks no model is needed."""
 
@@ -79,6 +103,9 @@ class Forgetful:
 
     def tenants(self) -> list[str]:
         return self._store.tenants()
+
+    def erase(self, *, whole: bool, vacuum: bool = False) -> Bytes:
+        return Bytes.GONE  # nothing was ever kept
 
     def doctor(self, *, repair: bool) -> Iterable[Finding]:
         return self._store.doctor(repair=repair)

@@ -9,11 +9,11 @@ from typing import Any
 
 from holdfast import Holdfast
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.tools import memory
+from holdfast.tools import memory, schedules
 from holdfast.tools.arguments import as_json, read
 from holdfast.tools.tool import AnyTool, Whose
 
-TOOLS: Mapping[str, AnyTool] = {tool.name: tool for tool in memory.TOOLS}
+TOOLS: Mapping[str, AnyTool] = {tool.name: tool for tool in (*memory.TOOLS, *schedules.TOOLS)}
 
 
 @dataclass(frozen=True, slots=True)

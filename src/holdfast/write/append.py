@@ -53,6 +53,7 @@ def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> lis
     """Store the messages under the next sequence numbers; all of them or none."""
     head = tx.sessions.head(scope)
     last, count, active_at = head
+    oldest_at = now
     stored = []
     for entry in entries:
         message = entry.message
@@ -68,8 +69,9 @@ def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> lis
         stored.append(message)
         count += 1
         active_at = max(active_at, message.created_at or now)
+        oldest_at = min(oldest_at, message.created_at or now)
     if count > head.message_count:
-        tx.sessions.advance(scope, last, count, active_at)
+        tx.sessions.advance(scope, last, count, active_at, oldest_at)
     return stored
 
 

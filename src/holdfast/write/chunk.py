@@ -122,6 +122,11 @@ def document_drafts(text: str, kind: DocumentKind, max_chars: int, overlap: int)
     ]
 
 
+def piece_draft(piece: str, offset: int) -> ChunkDraft:
+    """A document's chunk that was cut before."""
+    return _draft(piece, offset)
+
+
 def _draft(piece: str, offset: int | None = None) -> ChunkDraft:
     return ChunkDraft(piece, _hash("", piece), analyse(piece), int(traits.of_chunk(piece)), offset=offset)
 

@@ -10,11 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.domain.ids import checked_id
-from holdfast.domain.record import Layer, Origin, Record, RecordSource, RecordType
+from holdfast.domain.keys import MAX_RECORD_KEY, checked_record_key, is_internal
+from holdfast.domain.record import Layer, Origin, Record, RecordSource, RecordType, checked_share, fingerprint
 from holdfast.domain.scope import Home, Level, Scope
-from holdfast.domain.text import checked_choice, checked_text, optional_name, shown
+from holdfast.domain.text import checked_choice, checked_name, checked_text, optional_name, shown
 from holdfast.domain.times import checked_time
-from holdfast.domain.values import checked_flag, checked_number
+from holdfast.domain.values import checked_flag, checked_label, checked_number, checked_strings
 from holdfast.errors import InvalidInput
 from holdfast.write.remember import checked_changes
 
@@ -23,7 +24,7 @@ EDITABLE = (
     *("layer", "type", "key", "title", "content", "tags", "metadata", "confidence", "salience", "references"),
     *("pinned", "valid_from", "valid_to", "expires_at"),
 )
-_TIMES = ("valid_from", "valid_to", "expires_at", "created_at", "updated_at", "last_used_at", "archived_at")
+TIMES = ("valid_from", "valid_to", "expires_at", "created_at", "updated_at", "last_used_at", "archived_at")
 _PLACE = ("id", "level", "session_id")
 _PAST = ("origin", "source", "created_at", "updated_at", "last_used_at", "uses", "superseded_by", "version")
 _LEARNED = ("subject", "attribute", "value", "polarity", "said", "archived_at", "inputs")
@@ -35,7 +36,7 @@ def as_json(record: Record) -> dict[str, Any]:
     """Whose it is beside its level is not said: that is the place it is kept in."""
     source = record.source
     plain: dict[str, Any] = {name: getattr(record, name) for name in _FIELDS}
-    plain |= {name: _stamp(plain[name]) for name in _TIMES}
+    plain |= {name: _stamp(plain[name]) for name in TIMES}
     plain |= {name: str(plain[name]) for name in ("layer", "type", "origin")}
     plain |= {name: list(plain[name]) for name in ("tags", "references", "inputs")}
     plain["metadata"] = dict(sorted(record.metadata.items()))
@@ -55,7 +56,7 @@ def digest(record: Record) -> str:
 
 def gist(record: Record) -> str:
     """Equal for records that say the same, at whatever time."""
-    return _digest(record, tuple(name for name in EDITABLE if name not in _TIMES))
+    return _digest(record, tuple(name for name in EDITABLE if name not in TIMES))
 
 
 def _digest(record: Record, names: tuple[str, ...]) -> str:
@@ -70,7 +71,7 @@ def from_json(value: Mapping[str, Any], tenant: str, user: str, new_id: Callable
     if unknown := value.keys() - set(_FIELDS):
         raise InvalidInput(f"a record has no {', '.join(sorted(unknown))}")
     given = {name: found for name, found in value.items() if found is not None}
-    times = {name: _moment(given[name], name) for name in _TIMES if name in given}
+    times = {name: _moment(given[name], name) for name in TIMES if name in given}
     said = checked_changes({**_of(given, EDITABLE), **_of(times, EDITABLE)}, now)
     if said.content is None:
         raise InvalidInput("content is missing")
@@ -101,6 +102,75 @@ def from_json(value: Mapping[str, Any], tenant: str, user: str, new_id: Callable
         inputs=_inputs(given.get("inputs", [])),
     )
     return said.over(draft)
+
+
+def as_stored(value: Mapping[str, Any], home: Home, renamed: Callable[[str], str]) -> Record:
+    """The very record that ``as_json`` told of, the engine's own ones too, at home where it is said to be.
+
+    ``renamed`` gives the id that an id has there. InvalidInput if it is none.
+    """
+    if unknown := value.keys() - {*_FIELDS, "fingerprint"}:
+        raise InvalidInput(f"a record has no {', '.join(sorted(unknown))}")
+    given = {name: found for name, found in value.items() if found is not None}
+    if missing := {"id", "content", "layer", "type", "created_at", "updated_at", "valid_from"} - given.keys():
+        raise InvalidInput(f"{', '.join(sorted(missing))} is missing")
+    times = {name: _moment(given[name], name) for name in TIMES if name in given}
+    source = _source(given.get("source", {}))
+    superseded_by, kind = given.get("superseded_by"), checked_choice(RecordType, given["type"], "type")
+    content = checked_text(given["content"], "content")
+    return Record(
+        id=renamed(checked_id(given["id"], "id")),
+        home=home,
+        layer=checked_choice(Layer, given["layer"], "layer"),
+        type=kind,
+        content=content,
+        key=_stored_key(given.get("key")),
+        title=_text(given, "title"),
+        tags=_labels(given.get("tags", []), "tags"),
+        metadata=checked_strings(given.get("metadata", {})),
+        confidence=checked_share(given.get("confidence", 1.0), "confidence"),
+        salience=checked_share(given.get("salience", 0.5), "salience"),
+        references=_labels(given.get("references", []), "references"),
+        fingerprint=checked_text(given.get("fingerprint") or fingerprint(kind, content), "fingerprint", max_bytes=64),
+        source=replace(source, session_id=source.session_id and renamed(source.session_id)),
+        origin=checked_choice(Origin, given.get("origin", "explicit"), "origin"),
+        created_at=times["created_at"],
+        updated_at=times["updated_at"],
+        last_used_at=times.get("last_used_at"),
+        uses=checked_number(given.get("uses", 0), "uses"),
+        valid_from=times["valid_from"],
+        valid_to=times.get("valid_to"),
+        superseded_by=None if superseded_by is None else renamed(checked_id(superseded_by, "superseded_by")),
+        expires_at=times.get("expires_at"),
+        pinned=checked_flag(given.get("pinned", False), "pinned"),
+        version=checked_number(given.get("version", 1), "version"),
+        # What was learned keeps no rule of length that people are held to.
+        subject=_text(given, "subject"),
+        attribute=_text(given, "attribute"),
+        value=_text(given, "value"),
+        polarity=checked_flag(given.get("polarity", True), "polarity"),
+        said=checked_number(given.get("said", 1), "said"),
+        archived_at=times.get("archived_at"),
+        inputs=tuple(renamed(each) for each in _inputs(given.get("inputs", []))),
+    )
+
+
+def _text(given: Mapping[str, Any], name: str) -> str | None:
+    return checked_text(given[name], name) if name in given else None
+
+
+def _stored_key(value: object) -> str | None:
+    """Also one that is the engine's own, which nobody can give a record from outside."""
+    if value is None or (isinstance(value, str) and is_internal(value)):
+        return None if value is None else checked_name(value, "key", max_bytes=MAX_RECORD_KEY)
+    return checked_record_key(value)
+
+
+def _labels(value: object, what: str) -> tuple[str, ...]:
+    """More of them than anybody may give at once: records that were merged have those of both."""
+    if not isinstance(value, list) or len(value) > _MAX_INPUTS:
+        raise InvalidInput(f"{what} is a list of at most {_MAX_INPUTS:,} texts, not {shown(value)}")
+    return tuple(dict.fromkeys(checked_label(each, f"one of {what}") for each in value))
 
 
 def edited(old: Record, wanted: Record) -> Record:

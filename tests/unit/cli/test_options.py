@@ -9,6 +9,7 @@ from holdfast.cli import options
 from holdfast.domain.chunk import SourceKind
 from holdfast.domain.job import JobState
 from holdfast.domain.record import Layer, RecordType
+from holdfast.domain.schedule import Notify, ScheduleState
 from holdfast.domain.session import State
 
 
@@ -18,6 +19,8 @@ def test_the_words_are_the_domain_s():
     assert tuple(RecordType) == options.TYPES
     assert tuple(State) == options.STATES
     assert tuple(JobState) == options.JOB_STATES
+    assert tuple(ScheduleState) == options.SCHEDULE_STATES
+    assert tuple(Notify) == options.NOTIFY
 
 
 @pytest.mark.parametrize(

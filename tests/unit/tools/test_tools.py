@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,53 @@ def test_a_program_may_offer_only_some(hf: Holdfast) -> None:
 
 def test_purge_is_no_tool() -> None:
     assert not [name for name in TOOLS if "purge" in name]
+
+
+def test_a_schedule_is_made_found_changed_and_removed(hf: Holdfast, box: Toolbox) -> None:
+    made = data(box, "schedule_create", goal="Water the plants", cadence="cron: 0 9 * * 1-5", timezone="Asia/Tokyo")
+    assert made["next_run_at"].endswith("T09:00:00+09:00"), "in its own zone"
+    assert hf.schedules.get(made["id"]).user == "alice"
+    assert data(box, "schedule_search", text="water")["total"] == 1
+    assert data(box, "schedule_edit", id=made["id"], goal="Water them well", state="paused")["state"] == "paused"
+    assert data(box, "schedule_search", state="paused")["schedules"][0]["goal"] == "Water them well"
+    assert data(box, "schedule_edit", id=made["id"], state="active")["state"] == "active"
+    assert data(box, "schedule_runs", id=made["id"]) == {"runs": [], "output": None, "next_offset": None}
+    assert data(box, "schedule_delete", id=made["id"]) == {"id": made["id"]}
+    assert data(box, "schedule_search")["total"] == 0
+
+
+def test_what_came_of_a_schedule(tmp_path: Path) -> None:
+    now = datetime(2026, 3, 10, 9, 30, tzinfo=UTC)
+    with Holdfast.open(tmp_path / "data", config=CONFIG, clock=lambda: now) as hf:
+        box = Toolbox(hf, "alice")
+        made = data(box, "schedule_create", goal="Count", cadence="every: 1h")
+        now += timedelta(hours=1)
+        hf.run_schedules(lambda firing: "one two three " * 1000)
+        [run] = data(box, "schedule_runs", id=made["id"])["runs"]
+        assert run["status"] == "ok"
+        assert len(run["summary"]) <= 500
+        pages = [data(box, "schedule_runs", id=made["id"], run=run["id"])]
+        while (offset := pages[-1]["next_offset"]) is not None:
+            pages.append(data(box, "schedule_runs", id=made["id"], run=run["id"], offset=offset))
+        assert "".join(page["output"] for page in pages).split() == ["one", "two", "three"] * 1000
+        bob = Toolbox(hf, "bob")
+        for name in ("schedule_runs", "schedule_delete", "schedule_edit"):
+            refused = bob.call(name, {"id": made["id"], **({"goal": "mine"} if name == "schedule_edit" else {})})
+            assert "schedule_not_found" in refused.text
+
+
+def test_a_scheduled_turn_creating_schedules_is_told_that_it_may_not(tmp_path: Path) -> None:
+    now = datetime(2026, 3, 10, 9, 30, tzinfo=UTC)
+    answers: list[str] = []
+    with Holdfast.open(tmp_path / "data", config=CONFIG, clock=lambda: now) as hf:
+        data(Toolbox(hf, "alice"), "schedule_create", goal="Breed", cadence="every: 1h")
+        now += timedelta(hours=1)
+
+        def breed(firing: Any) -> None:
+            made = Toolbox(firing.hf, "alice").call("schedule_create", {"goal": "Child", "cadence": "every: 1h"})
+            answers.append(made.text)
+            assert made.is_error
+
+        hf.run_schedules(breed)
+        assert len(answers) == 1
+        assert hf.schedules.count(user="alice") == 1

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.cli import show, verbs
 from holdfast.cli.chat.status import status_lines
 from holdfast.cli.forget import forgotten_line
+from holdfast.cli.purge import receipt_lines
 from holdfast.cli.records import record_table
 from holdfast.domain.ids import checked_id
 from holdfast.domain.session import Compacted, SessionInfo, State
 from holdfast.errors import HoldfastError, InvalidInput, InvalidKey, NotFound, Unsupported
 
 if TYPE_CHECKING:
-    from holdfast import Record
+    from holdfast import Holdfast, Receipt, Record
     from holdfast.cli.chat.loop import Chat
 
 _PAGE = 50
@@ -239,24 +240,43 @@ def _is_id(text: str) -> bool:
 
 
 def purge_session(chat: Chat, _: str) -> None:
-    _purge(chat, f"Purge session {chat.session.id} with everything that came of it, for good?")
+    session = chat.session.id
+    _purge(
+        chat,
+        f"Purge session {session} with everything that came of it, for good?",
+        lambda hf: hf.purge_session(session),
+    )
 
 
 def purge_user(chat: Chat, _: str) -> None:
-    _purge(chat, f"Purge everything of {show.one_line(chat.session.user)}, every session and memory, for good?")
+    user = chat.session.user
+    _purge(
+        chat,
+        f"Purge everything of {show.one_line(user)}, every session and memory, for good?",
+        lambda hf: hf.purge_user(user),
+    )
 
 
 def purge_older(chat: Chat, given: str) -> None:
-    days = _number(given, "/purge_older")
-    _purge(chat, f"Purge everything of {show.one_line(chat.session.user)} older than {show.quantity(days, 'day')}?")
+    days, user = _number(given, "/purge_older"), chat.session.user
+    _purge(
+        chat,
+        f"Purge everything of {show.one_line(user)} older than {show.quantity(days, 'day')}?",
+        lambda hf: hf.purge_older(user, days),
+    )
 
 
-def _purge(chat: Chat, question: str) -> None:
-    """The one place where a purge is asked for, and where the engine's verb will be called."""
+def _purge(chat: Chat, question: str, purge: Callable[[Holdfast], Receipt]) -> None:
+    """The one place where a chat purges. Where its own session went, another takes its place."""
+    if not chat.keeps:
+        raise WrongCommand("the memory of this agent is switched off (memory.enabled); there is nothing to purge")
     if not chat.confirm(question):
         chat.screen.say("Nothing was removed.")
         return
-    chat.screen.fault("purging is not available in this version yet; nothing was removed", "unsupported")
+    lines = receipt_lines(purge(chat.everything))
+    if chat.renewed():
+        lines.append(f"New session {chat.session.id}.")
+    chat.screen.say(*lines)
 
 
 def quit_(chat: Chat, _: str) -> None:

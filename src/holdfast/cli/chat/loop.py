@@ -81,6 +81,21 @@ class Chat:
         return self._all.agent(self.session.agent)
 
     @property
+    def everything(self) -> Holdfast:
+        """All stores there are, for what has to reach them all."""
+        return self._all
+
+    def renewed(self) -> bool:
+        """After a purge: whether another session had to take the place of this one."""
+        old = self.session
+        with suppress(SessionNotFound):
+            self.load(old.id)
+            return False
+        self.session = self._all.session(old.channel, old.chat, old.thread, user=old.user, agent=old.agent)
+        self.context, self.listed = None, []
+        return True
+
+    @property
     def keeps(self) -> bool:
         """Whether the agent has a memory at all."""
         return self.hf.config.memory.enabled

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from holdfast.config import Storage as StorageConfig
+from holdfast.domain.receipt import Bytes
 from holdfast.domain.times import Clock
 from holdfast.storage.base import Features, Progress
 from holdfast.storage.cache import Caches
 from holdfast.storage.postgres.connection import PostgresConnection
 from holdfast.storage.postgres.schema import PostgresSchema
 from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
+from holdfast.storage.sql.tables import TABLES
 
 _PASSWORD = re.compile(r"(//[^:/@]*):[^@/]*@")
 
@@ -41,6 +43,18 @@ class PostgresStore(SqlStore):
     @property
     def features(self) -> Features:
         return Features("postgres", True, True, _PASSWORD.sub(r"\1:***@", self._url))
+
+    def erase(self, *, whole: bool, vacuum: bool = False) -> Bytes:
+        """PostgreSQL keeps dead rows until a vacuum, and their bytes until the table's files are made anew."""
+        if not vacuum:
+            return Bytes.VACUUM
+        connection = PostgresConnection(self._url, self._config, self.caches)
+        try:
+            for table in TABLES:
+                connection.db.plain(f"VACUUM FULL {table.name}")
+        finally:
+            connection.close()
+        return Bytes.GONE
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """A backup of PostgreSQL is a SQLite file: it can be opened anywhere, and copied back."""

@@ -32,6 +32,7 @@ _MESSAGE = SourceKind.MESSAGE.value
 class SqlChunks:
     def __init__(self, db: Db, caches: Caches) -> None:
         self._db = db
+        self._caches = caches
         self._catalogues = caches.catalogues
         self._vectors = SqlVectors(db, caches)
 
@@ -48,12 +49,24 @@ class SqlChunks:
         row = self._db.one("spaces.get", space_params(space), order=order)
         if row is None:
             return None
-        *counters, newest, model = row
+        *counters, newest, model, purges = row
+        if purges != self._caches.purges:
+            self._forget_purged(purges)
         found = SpaceRow(*counters)
         found.model = model
         if newest is not None:  # past those that are gone, too: an ordinal is never given out twice
             found.next_ordinal = max(found.next_ordinal, words.ordinal_of(newest) + 1)
         return found
+
+    def _forget_purged(self, purges: str | None) -> None:
+        """Somebody was purged, maybe by another process: nothing of theirs stays remembered here."""
+        known = self._caches.spaces()
+        for (number,) in self._db.all("purge.hidden", {"ids": self._db.numbers(known)}) if known else ():
+            self._caches.drop_space(number)
+        self._caches.purges = purges
+
+    def forget(self, number: int) -> None:
+        self._caches.drop_space(number)
 
     def hold(self, space: Space) -> None:
         self.ensure_space(space)
@@ -141,7 +154,11 @@ class SqlChunks:
     def _drop(self, space: Space, query: str, params: dict[str, Any]) -> int:
         row = self._space(space, self._db.for_update)
         gone = [] if row is None else self._db.all(query, {"space_id": row.id, **params})
-        if row is None or not gone:
+        return 0 if row is None else self._drop_rows(row, gone)
+
+    def _drop_rows(self, row: SpaceRow, gone: Sequence[Row]) -> int:
+        """Chunks as (id, word count, packed terms), with their words and vectors."""
+        if not gone:
             return 0
         words.remove(self._db, row, gone)
         row.removals += 1
@@ -150,6 +167,18 @@ class SqlChunks:
         self._db.many("chunks.delete", keys)
         self._advance(row)
         return len(gone)
+
+    def drop_messages(self, scope: Scope, sequences: Sequence[int]) -> tuple[int, dict[bytes, tuple[int, int]]]:
+        """Chunks that these messages said first or last. With the hashes of those that others may have said too, and
+        between which sequences: those that stay are the caller's to index again."""
+        assert scope.user is not None
+        row = self._space(Space(scope.tenant, Level.USER, scope.user), self._db.for_update)
+        if row is None:
+            return 0, {}
+        gone, found = set(sequences), self._db.all("purge.chunks", {"space_id": row.id, "session": scope.session})
+        dropped = [each for each in found if each[4] in gone or each[5] in gone]
+        ranges = {bytes(hash_): (one, two) for _, _, _, hash_, one, two in dropped if two > one}
+        return self._drop_rows(row, [each[:3] for each in dropped]), ranges
 
     def _advance(self, row: SpaceRow) -> None:
         self._db.run(

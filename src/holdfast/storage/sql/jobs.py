@@ -82,7 +82,7 @@ def ask_everywhere(db: Db, kind: str, detail: str, now: datetime) -> None:
 
 def withdraw(db: Db, space: Space, kind: str, detail: str) -> None:
     """What it was about is gone, and nobody has to do it."""
-    db.run("jobs.withdraw", {"kind": kind, "key": _key(space, detail)})
+    db.run("jobs.withdraw", {"kind": kind, "key": key_of(space, detail)})
 
 
 def hurry(db: Db, kind: str) -> None:
@@ -90,14 +90,20 @@ def hurry(db: Db, kind: str) -> None:
     db.run("jobs.hurry", {"kind": kind})
 
 
-def _key(space: Space, detail: str) -> str:
+def key_of(space: Space, detail: str) -> str:
     return json.dumps([detail, space.tenant, space.level.value, space.owner], ensure_ascii=False)
 
 
+def owner_of(space: Space) -> str:
+    """As the column says it."""
+    return f"{space.level.value}/{space.owner}"
+
+
 def _asked(space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
-    payload = _key(space, detail)
+    payload = key_of(space, detail)
     times = {"run_at": to_micros(now if run_at is None else run_at), "now": to_micros(now)}
-    return {"kind": kind, "key": payload, "tenant": space.tenant, "payload": payload, **times}
+    names = {"tenant": space.tenant, "owner": owner_of(space)}
+    return {"kind": kind, "key": payload, "payload": payload, **names, **times}
 
 
 def take(db: Db, wanted: Sequence[tuple[str, str]], now: datetime, leased_until: datetime) -> Job | None:

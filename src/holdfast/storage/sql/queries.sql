@@ -9,7 +9,7 @@ ON CONFLICT (tenant, level, owner) DO NOTHING
 -- With the newest chunk's id (4294967296 is 2 to the 32), since an append does not write here, and the store's model.
 SELECT s.id, s.next_ordinal, s.merged_ordinal, s.chunk_count, s.word_count, s.removals,
     (SELECT max(c.id) FROM chunks c WHERE c.id >= s.id * 4294967296 AND c.id < (s.id + 1) * 4294967296),
-    (SELECT value FROM properties WHERE name = 'model')
+    (SELECT value FROM properties WHERE name = 'model'), (SELECT value FROM properties WHERE name = 'purges')
 FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner {order}
 
 -- name: spaces.number
@@ -40,7 +40,8 @@ SELECT last_sequence, message_count, last_active_at FROM sessions s WHERE {where
 
 -- name: sessions.advance
 UPDATE sessions SET last_sequence = :last_sequence, message_count = :message_count,
-    last_active_at = CASE WHEN last_active_at > :active_at THEN last_active_at ELSE :active_at END
+    last_active_at = CASE WHEN last_active_at > :active_at THEN last_active_at ELSE :active_at END,
+    oldest_at = CASE WHEN oldest_at <= :oldest_at THEN oldest_at ELSE :oldest_at END
 WHERE id = :session AND tenant = :tenant
 
 -- name: sessions.set_state
@@ -53,7 +54,7 @@ UPDATE sessions SET metadata = :metadata WHERE id = :session AND tenant = :tenan
 UPDATE sessions SET expires_at = :expires_at WHERE id = :session AND tenant = :tenant
 
 -- name: sessions.clear
-UPDATE sessions SET message_count = 0, cleared_through = last_sequence WHERE id = :session AND tenant = :tenant
+UPDATE sessions SET message_count = 0, oldest_at = NULL, cleared_through = last_sequence WHERE id = :session AND tenant = :tenant
 
 -- name: summaries.past
 SELECT cleared_through, summary_epoch FROM sessions WHERE id = :session AND tenant = :tenant
@@ -387,8 +388,8 @@ DELETE FROM vectors WHERE chunk_id = :id
 -- name: jobs.ask
 -- One that is put off after a failure stays so: whoever asks during an outage must not make it hurry. One laid aside is
 -- revived. Any other runs at the earliest time that somebody asked for.
-INSERT INTO jobs (kind, key, tenant, payload, run_at, created_at)
-VALUES (:kind, :key, :tenant, :payload, :run_at, :now)
+INSERT INTO jobs (kind, key, tenant, payload, owner, run_at, created_at)
+VALUES (:kind, :key, :tenant, :payload, :owner, :run_at, :now)
 ON CONFLICT (kind, key) DO UPDATE SET asked = jobs.asked + 1,
     attempts = CASE WHEN jobs.dead = 1 THEN 0 ELSE jobs.attempts END, dead = 0,
     run_at = CASE WHEN jobs.dead = 1 THEN excluded.run_at
@@ -469,7 +470,8 @@ WHERE dead = 1 AND tenant = :tenant AND (:any_id = 1 OR id IN :ids[]) AND (:any_
 DELETE FROM jobs WHERE dead = 1 AND tenant = :tenant AND id IN :ids[]
 
 -- name: spaces.list
-SELECT tenant, level, owner FROM spaces ORDER BY id
+-- A name never begins with a space; the row of a user who was purged does, and is nobody's.
+SELECT tenant, level, owner FROM spaces WHERE substr(owner, 1, 1) <> ' ' ORDER BY id
 
 -- name: entities.add
 INSERT INTO entities (space_id, normal, first_word, name) VALUES (:space_id, :normal, :first_word, :name)
@@ -639,3 +641,336 @@ SELECT DISTINCT tenant FROM spaces ORDER BY tenant
 SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages), (SELECT count(*) FROM records),
     (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), (SELECT count(*) FROM vectors),
     (SELECT count(*) FROM spaces WHERE level = 'user')
+
+-- name: grants.put
+INSERT INTO grants (tenant, user_id, name, granted_at, granted_by)
+VALUES (:tenant, :user, :name, :granted_at, :granted_by)
+ON CONFLICT (tenant, user_id, name) DO NOTHING
+
+-- name: grants.remove
+DELETE FROM grants WHERE tenant = :tenant AND user_id = :user AND name = :name
+
+-- name: grants.of
+SELECT name FROM grants WHERE tenant = :tenant AND user_id = :user
+
+-- name: grants.list
+SELECT user_id, name, granted_at, granted_by FROM grants WHERE tenant = :tenant AND {where} ORDER BY user_id, name
+
+-- name: grants.erase
+DELETE FROM grants WHERE tenant = :tenant AND (user_id = :user OR name IN (:reading, :writing))
+
+-- name: grants.disown
+UPDATE grants SET granted_by = :instead WHERE tenant = :tenant AND granted_by = :user
+
+-- name: audit.add
+INSERT INTO audit
+    (id, tenant, at, last_at, principal, verb, access, outcome, user_id, agent, session_id, record_id, missing, calls)
+VALUES
+    (:id, :tenant, :at, :last_at, :principal, :verb, :access, :outcome, :user, :agent, :session, :record, :missing,
+     :calls)
+
+-- name: audit.find
+SELECT id, at, last_at, principal, tenant, verb, access, outcome, user_id, agent, session_id, record_id, missing, calls
+FROM audit WHERE tenant = :tenant AND {where} ORDER BY at DESC, id DESC LIMIT :limit OFFSET :offset
+
+-- name: audit.erase_target
+UPDATE audit SET user_id = :instead, session_id = NULL, record_id = NULL, missing = NULL
+WHERE tenant = :tenant AND user_id = :user
+
+-- name: audit.erase_sessions
+UPDATE audit SET session_id = NULL, missing = NULL
+WHERE tenant = :tenant AND session_id IN (SELECT id FROM sessions WHERE tenant = :tenant AND user_id = :user)
+
+-- name: audit.erase_principal
+UPDATE audit SET principal = :instead WHERE tenant = :tenant AND principal = :user
+
+-- name: audit.erase_grants
+UPDATE audit SET missing = NULL WHERE tenant = :tenant AND missing IN (:reading, :writing)
+
+-- name: audit.trim
+DELETE FROM audit WHERE tenant = :tenant AND last_at < :before
+
+-- name: schedules.select
+SELECT s.id, s.tenant, s.user_id, s.agent, s.goal, s.cadence, s.timezone, s.state, s.notify, s.channel, s.chat, s.thread,
+    s.session_id, s.next_run_at, s.due_at, s.last_due_at, s.last_run_at, s.last_status, s.attempts, s.failures,
+    s.run_count, s.max_runs, s.ends_at, s.anchor_at, s.settled_at, s.leased_until, s.metadata, s.created_at,
+    s.updated_at, s.token, s.skipped_from, s.skipped_to
+FROM schedules s WHERE {where} {order}
+
+-- name: schedules.count
+SELECT count(*) FROM schedules s WHERE {where}
+
+-- name: schedules.insert
+INSERT INTO schedules (id, tenant, user_id, agent, goal, goal_folded, cadence, timezone, state, notify, channel, chat,
+    thread, session_id, next_run_at, due_at, last_due_at, skipped_from, skipped_to, last_run_at, last_status, attempts,
+    failures, run_count, max_runs, ends_at, anchor_at, settled_at, metadata, created_at, updated_at)
+VALUES (:id, :tenant, :user, :agent, :goal, :goal_folded, :cadence, :timezone, :state, :notify, :channel, :chat,
+    :thread, :session_id, :next_run_at, :due_at, :last_due_at, :skipped_from, :skipped_to, :last_run_at,
+    :last_status, :attempts, :failures, :run_count, :max_runs, :ends_at, :anchor_at, :settled_at, :metadata, :created_at, :updated_at)
+
+-- name: schedules.update
+UPDATE schedules SET agent = :agent, goal = :goal, goal_folded = :goal_folded, cadence = :cadence,
+    timezone = :timezone, state = :state, notify = :notify, channel = :channel, chat = :chat, thread = :thread,
+    session_id = :session_id, next_run_at = :next_run_at, due_at = :due_at, last_due_at = :last_due_at,
+    skipped_from = :skipped_from, skipped_to = :skipped_to,
+    last_run_at = :last_run_at, last_status = :last_status, attempts = :attempts, failures = :failures,
+    run_count = :run_count, max_runs = :max_runs, ends_at = :ends_at, anchor_at = :anchor_at,
+    settled_at = :settled_at, metadata = :metadata, updated_at = :updated_at
+WHERE id = :id AND tenant = :tenant AND user_id = :user
+
+-- name: schedules.delete
+DELETE FROM schedules WHERE id = :id AND tenant = :tenant AND user_id = :user
+
+-- name: schedules.delete_runs
+DELETE FROM schedule_runs WHERE schedule_id IN (SELECT s.id FROM schedules s WHERE s.id = :id AND s.tenant = :tenant
+    AND s.user_id = :user)
+
+-- name: schedules.ended
+-- The oldest of a user's that have ended, beyond those that are kept.
+SELECT id FROM schedules WHERE tenant = :tenant AND user_id = :user AND state IN ('completed', 'failed')
+    AND leased_until = 0
+ORDER BY updated_at DESC, id DESC LIMIT 1000 OFFSET :keep
+
+-- name: schedules.lease
+UPDATE schedules SET leased_until = :until, token = token + 1, attempts = attempts + 1 WHERE id = :id
+
+-- name: schedules.renew
+UPDATE schedules SET leased_until = :until WHERE id = :id AND token = :token AND leased_until > 0
+
+-- name: schedules.release
+UPDATE schedules SET leased_until = 0 WHERE id = :id AND token = :token AND leased_until > 0
+
+-- name: schedules.put_back
+-- Not run after all: its begun run does not count.
+UPDATE schedules SET leased_until = :until, attempts = attempts - 1, token = token + 1
+WHERE id = :id AND token = :token AND leased_until > 0
+
+-- name: schedules.free
+UPDATE schedules SET leased_until = 0, token = token + 1 WHERE id = :id AND leased_until > :ahead
+
+-- name: schedules.next
+SELECT CASE WHEN next_run_at < leased_until THEN leased_until ELSE next_run_at END FROM schedules
+WHERE state = 'active' AND next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 16
+
+-- name: schedules.insert_run
+INSERT INTO schedule_runs (id, schedule_id, due_at, started_at, ended_at, status, attempt, missed, summary, output,
+    turns, cost_nanos, error, notice, notice_until)
+VALUES (:id, :schedule_id, :due_at, :started_at, :ended_at, :status, :attempt, :missed, :summary, :output, :turns,
+    :cost_nanos, :error, :notice, :notice_until)
+
+-- name: schedules.trim_runs
+DELETE FROM schedule_runs WHERE schedule_id = :schedule_id AND id NOT IN (
+    SELECT r.id FROM schedule_runs r WHERE r.schedule_id = :schedule_id ORDER BY r.ended_at DESC, r.id DESC LIMIT :keep)
+
+-- name: schedules.runs
+SELECT r.id, r.schedule_id, r.due_at, r.started_at, r.ended_at, r.status, r.attempt, r.missed, r.summary,
+    length(r.output), r.turns, r.cost_nanos, r.error, r.notice
+FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id WHERE {where} {order}
+
+-- name: schedules.output
+SELECT substr(r.output, :first, :count), length(r.output)
+FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id WHERE {where}
+
+-- name: schedules.notice
+SELECT r.id, r.schedule_id, s.tenant, s.user_id, r.output FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id
+WHERE r.notice = 1 AND r.notice_until <= :now AND r.ended_at > :oldest ORDER BY r.notice_until, r.id LIMIT 1 {order}
+
+-- name: schedules.hold_notice
+UPDATE schedule_runs SET notice_until = :until WHERE id = :id AND notice = 1
+
+-- name: schedules.told
+UPDATE schedule_runs SET notice = 2 WHERE id = :id AND notice = 1
+
+-- name: imports.progress
+SELECT state FROM moves WHERE tenant = :tenant AND digest = :digest
+
+-- name: imports.mark
+INSERT INTO moves (tenant, digest, user_id, name, state, marked_at)
+VALUES (:tenant, :digest, :user, :name, :state, :now)
+ON CONFLICT (tenant, digest) DO UPDATE SET state = excluded.state, marked_at = excluded.marked_at
+
+-- name: imports.finish
+DELETE FROM moves WHERE tenant = :tenant AND digest = :digest
+
+-- name: moving.session_ids
+SELECT s.id FROM sessions s WHERE {where} AND s.id > :after ORDER BY s.id LIMIT :limit
+
+-- name: moving.put_session
+INSERT INTO sessions
+    (id, tenant, user_id, agent, space_id, key, channel, chat, thread, state, metadata, created_at, last_active_at, expires_at,
+     cleared_through)
+VALUES
+    (:id, :tenant, :user, :agent, :space_id, :key, :channel, :chat, :thread, :state, :metadata, :created_at, :last_active_at,
+     :expires_at, :cleared_through)
+ON CONFLICT DO NOTHING
+
+-- name: moving.settle_session
+UPDATE sessions SET last_sequence = CASE WHEN last_sequence < :last_sequence THEN :last_sequence ELSE last_sequence END,
+    summary_epoch = CASE WHEN summary_epoch = 0 THEN :epoch ELSE summary_epoch END
+WHERE id = :session AND tenant = :tenant
+
+-- name: moving.cursors
+SELECT c.name, c.sequence FROM cursors c JOIN sessions s ON s.id = c.session_id WHERE {where}
+
+-- name: moving.put_cursor
+INSERT INTO cursors (session_id, name, sequence) VALUES (:session, :name, :sequence) ON CONFLICT (session_id, name) DO NOTHING
+
+-- name: moving.waiting
+SELECT 1 FROM jobs WHERE kind = :kind AND key = :key AND dead = 0
+
+-- name: moving.has_message
+SELECT 1 FROM messages m JOIN sessions s ON s.id = m.session_id WHERE {where} AND m.sequence = :sequence
+
+-- name: moving.record_ids
+SELECT r.id FROM records r WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :limit
+
+-- name: moving.versions
+SELECT record_id, body, replaced_at FROM record_versions WHERE record_id IN :ids[] ORDER BY record_id, version
+
+-- name: moving.documents
+SELECT s.level, s.owner, d.id, d.uri, d.title, d.metadata, d.content_hash, d.created_at, d.updated_at
+FROM documents d JOIN spaces s ON s.id = d.space_id
+WHERE s.tenant = :tenant AND {where} ORDER BY d.id LIMIT :limit
+
+-- name: moving.pieces
+SELECT c.id, c.text, coalesce(c.first_sequence, 0) FROM chunks c
+WHERE c.document_id = :document AND c.space_id = :space_id AND c.id > :after ORDER BY c.id LIMIT :limit
+
+-- name: moving.last_piece
+SELECT coalesce(max(c.first_sequence), -1) FROM chunks c WHERE c.document_id = :document AND c.space_id = :space_id
+
+-- name: moving.mentions
+SELECT m.session_id, m.sequence, m.record_id, m.said_at, e.normal, e.name, m.kind
+FROM mentions m JOIN entities e ON e.id = m.entity_id
+WHERE m.space_id = :space_id AND {where} ORDER BY m.sequence, m.id LIMIT :limit
+
+-- name: moving.relations
+SELECT x.sequence, a.normal, x.predicate, b.normal, x.value, x.kind, x.polarity, x.sentence
+FROM relations x JOIN entities a ON a.id = x.subject_id LEFT JOIN entities b ON b.id = x.object_id
+WHERE x.space_id = :space_id AND {where} ORDER BY x.sequence, x.id
+
+-- name: moving.sessions_elsewhere
+SELECT id, tenant, user_id FROM sessions WHERE id IN :ids[]
+
+-- name: moving.records_elsewhere
+SELECT id, tenant, coalesce(user_id, '') FROM records WHERE id IN :ids[]
+
+-- name: moving.documents_elsewhere
+SELECT d.id, s.tenant, s.level || ':' || s.owner FROM documents d JOIN spaces s ON s.id = d.space_id WHERE d.id IN :ids[]
+
+-- name: moving.session_totals
+SELECT count(*), coalesce(sum(s.message_count), 0) FROM sessions s WHERE {where}
+
+-- name: moving.spaces
+SELECT level, owner FROM spaces WHERE tenant = :tenant
+
+    (SELECT count(*) FROM spaces WHERE level = 'user' AND substr(owner, 1, 1) <> ' ')
+
+-- name: purge.hide_space
+-- The row stays, since its number must not be given out again; the name goes.
+UPDATE spaces SET owner = ' ' || id, next_ordinal = 0, merged_ordinal = 0, chunk_count = 0, word_count = 0, removals = 0
+WHERE id = :id
+
+-- name: purge.hidden
+SELECT id FROM spaces WHERE substr(owner, 1, 1) = ' ' AND id IN :ids[]
+
+-- name: purge.count
+INSERT INTO properties (name, value) VALUES ('purges', '1')
+ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(properties.value AS INTEGER) + 1 AS TEXT)
+
+-- name: purge.learned_elsewhere
+-- Records of other spaces that were made from a space's records, each with the input.
+SELECT DISTINCT o.id FROM records r JOIN record_inputs i ON i.input_id = r.id JOIN records o ON o.id = i.record_id
+WHERE r.space_id = :space_id AND o.space_id <> :space_id ORDER BY o.id
+
+-- name: purge.sessions
+SELECT id FROM sessions WHERE space_id = :space_id ORDER BY id
+
+-- name: purge.sample
+SELECT text FROM chunks WHERE id >= :low AND id < :high AND {where} ORDER BY id DESC LIMIT :limit
+
+-- name: purge.older_messages
+SELECT m.sequence FROM messages m WHERE m.session_id = :session AND m.created_at < :moment ORDER BY m.sequence {order}
+
+-- name: purge.chunks
+SELECT id, word_count, terms, hash, first_sequence, last_sequence FROM chunks
+WHERE session_id = :session AND space_id = :space_id ORDER BY id
+
+-- name: purge.mentioned
+SELECT DISTINCT entity_id FROM mentions
+WHERE session_id = :session AND space_id = :space_id AND sequence IN :sequences[] ORDER BY entity_id
+
+-- name: purge.relations
+DELETE FROM relations WHERE session_id = :session AND space_id = :space_id AND sequence IN :sequences[]
+
+-- name: purge.mentions
+DELETE FROM mentions WHERE session_id = :session AND space_id = :space_id AND sequence IN :sequences[]
+
+-- name: purge.messages
+DELETE FROM messages WHERE session_id = :session AND sequence IN :sequences[]
+
+-- name: purge.recount
+UPDATE sessions SET message_count = (SELECT count(*) FROM messages m WHERE m.session_id = sessions.id),
+    oldest_at = (SELECT min(m.created_at) FROM messages m WHERE m.session_id = sessions.id)
+WHERE id = :session AND tenant = :tenant
+
+-- name: purge.sessions_before
+SELECT id FROM sessions WHERE space_id = :space_id AND (oldest_at < :moment OR last_active_at < :moment) ORDER BY id
+
+-- name: purge.learned_from
+-- Of a source the session comes first; an id has nothing in it that LIKE would take for more.
+SELECT id FROM records WHERE space_id = :space_id AND (session_id = :session OR source LIKE :source) ORDER BY id
+
+-- name: purge.versions
+DELETE FROM record_versions WHERE record_id IN (SELECT r.id FROM records r WHERE r.id = :id AND r.tenant = :tenant)
+
+-- name: purge.versions_of
+DELETE FROM record_versions WHERE body LIKE :named
+    AND record_id IN (SELECT r.id FROM records r WHERE r.space_id = :space_id)
+
+-- name: purge.records_before
+SELECT id FROM records WHERE space_id = :space_id AND updated_at < :moment ORDER BY id LIMIT :limit
+
+-- name: purge.kv_before
+DELETE FROM kv WHERE updated_at < :moment AND session_id IN (SELECT s.id FROM sessions s WHERE s.space_id = :space_id)
+
+-- name: purge.versions_before
+DELETE FROM record_versions WHERE updated_at < :moment
+    AND record_id IN (SELECT r.id FROM records r WHERE r.space_id = :space_id)
+
+-- name: purge.documents_before
+SELECT d.id FROM documents d JOIN spaces s ON s.id = d.space_id
+WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner AND d.updated_at < :moment ORDER BY d.id {order}
+
+-- name: retention.sessions
+SELECT id, user_id, agent FROM sessions WHERE tenant = :tenant AND {where} ORDER BY id LIMIT :limit
+
+-- name: retention.agents
+SELECT DISTINCT agent FROM sessions WHERE tenant = :tenant AND oldest_at IS NOT NULL ORDER BY agent
+
+-- name: retention.records
+SELECT id FROM records WHERE tenant = :tenant AND updated_at < :moment AND (last_used_at IS NULL OR last_used_at < :moment)
+    AND pinned = 0 AND origin <> 'explicit' AND id > :after ORDER BY id LIMIT :limit
+
+-- name: retention.documents
+SELECT d.id, s.level, s.owner FROM spaces s JOIN documents d ON d.space_id = s.id
+WHERE s.tenant = :tenant AND d.updated_at < :moment AND d.id > :after ORDER BY d.id LIMIT :limit
+
+-- name: retention.count_messages
+SELECT count(*) FROM messages m JOIN sessions s ON s.id = m.session_id
+WHERE s.tenant = :tenant AND s.agent = :agent AND s.oldest_at < :moment AND m.created_at < :moment
+
+-- name: receipts.add
+INSERT INTO receipts (id, tenant, what, digest, before_at, asked_by, asked_at, counts, remaining, bytes)
+VALUES (:id, :tenant, :what, :digest, :before_at, :asked_by, :asked_at, :counts, :remaining, :bytes)
+
+-- name: receipts.update
+UPDATE receipts SET done_at = :done_at, counts = :counts, verified = :verified, remaining = :remaining, bytes = :bytes
+WHERE id = :id AND tenant = :tenant
+
+-- name: receipts.erased
+UPDATE receipts SET bytes = 'gone' WHERE bytes = 'waiting' AND done_at IS NOT NULL AND done_at <= :moment
+
+-- name: receipts.select
+SELECT id, what, digest, before_at, asked_by, asked_at, done_at, counts, verified, remaining, bytes FROM receipts
+WHERE tenant = :tenant AND {where} {order}

@@ -268,15 +268,3 @@ class SqlRecords:
             clauses += current
             params |= moment
         return " AND ".join(clauses), params
-
-
-class SqlImports:
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
-    def seen(self, scope: Scope, digest: str) -> bool:
-        return self._db.one("imports.seen", {"tenant": scope.tenant, "digest": digest}) is not None
-
-    def note(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None:
-        params = {"tenant": scope.tenant, "digest": digest, "name": name, "sessions": sessions, "messages": messages}
-        self._db.run("imports.note", {**params, "imported_at": to_micros(now)})

@@ -107,11 +107,11 @@ class SqlSessions:
     def set_expiry(self, scope: Scope, expires_at: datetime | None) -> None:
         self._db.run("sessions.set_expiry", _at(scope, expires_at=micros(expires_at)))
 
-    def advance(self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime) -> None:
-        self._db.run(
-            "sessions.advance",
-            _at(scope, last_sequence=last_sequence, message_count=message_count, active_at=to_micros(active_at)),
-        )
+    def advance(
+        self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime, oldest_at: datetime
+    ) -> None:
+        times = {"active_at": to_micros(active_at), "oldest_at": to_micros(oldest_at)}
+        self._db.run("sessions.advance", _at(scope, last_sequence=last_sequence, message_count=message_count, **times))
 
     def clear(self, scope: Scope) -> dict[str, int]:
         counts = {

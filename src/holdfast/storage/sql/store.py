@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from holdfast.domain.job import EMBED, Job
+from holdfast.domain.schedule import Held, Schedule
 from holdfast.errors import StorageError, StoreUnavailable
-from holdfast.storage.base import Finding, Wanted
-from holdfast.storage.sql import doctor, jobs, migrate
+from holdfast.storage.base import Finding, Notice, Wanted
+from holdfast.storage.sql import doctor, jobs, migrate, schedules
 from holdfast.storage.sql.tx import SqlTx
 from holdfast.storage.sql.writer import Transactions, Writer
 
@@ -33,10 +35,30 @@ class SqlStore:
         self._connection = connection
         self._writer = Writer(connection, group_size)
         self._readers = readers
+        self._waiting = threading.local()  # what a thread's next write has to bring along
 
     def write(self, work: Callable[[SqlTx], T]) -> T:
         self._refuse_fork()
-        return self._writer.write(work)
+        first: Callable[[SqlTx], None] | None = getattr(self._waiting, "work", None)
+        if first is None:
+            return self._writer.write(work)
+
+        def both(tx: SqlTx) -> T:
+            first(tx)
+            return work(tx)
+
+        done = self._writer.write(both)
+        self._waiting.work = None
+        return done
+
+    @contextmanager
+    def beside(self, work: Callable[[SqlTx], None]) -> Iterator[Callable[[], bool]]:
+        before = getattr(self._waiting, "work", None)
+        self._waiting.work = work
+        try:
+            yield lambda: getattr(self._waiting, "work", None) is not work
+        finally:
+            self._waiting.work = before
 
     def read(self, work: Callable[[SqlTx], T]) -> T:
         self._refuse_fork()
@@ -67,6 +89,24 @@ class SqlStore:
 
     def count_jobs(self, wanted: Sequence[Wanted]) -> int:
         return self.read(lambda tx: jobs.count(tx.db, wanted))
+
+    def take_schedule(self, now: datetime, lease: timedelta) -> Held | None:
+        return self.write(lambda tx: schedules.take(tx.db, now, now + lease))
+
+    def renew_schedule(self, held: Held, until: datetime) -> bool:
+        return self.write(lambda tx: schedules.renew(tx.db, held, until))
+
+    def put_back_schedule(self, held: Held, until: datetime) -> bool:
+        return self.write(lambda tx: schedules.put_back(tx.db, held, until))
+
+    def next_schedule(self) -> datetime | None:
+        return self.read(lambda tx: schedules.next_due(tx.db))
+
+    def astray_schedules(self, now: datetime) -> list[Schedule]:
+        return self.read(lambda tx: schedules.astray(tx.db, now))
+
+    def take_notice(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
+        return self.write(lambda tx: schedules.take_notice(tx.db, tx.schedules, now, oldest, until))
 
     def adopt(self, model: str, now: datetime) -> None:
         def change(tx: SqlTx) -> None:

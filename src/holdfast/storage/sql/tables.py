@@ -22,7 +22,7 @@ TABLES = (
         "sessions",
         "id",
         "tenant user_id agent space_id key channel chat thread state metadata created_at last_active_at expires_at"
-        " last_sequence message_count cleared_through summary_epoch",
+        " last_sequence message_count cleared_through summary_epoch oldest_at",
     ),
     _table(
         "messages",
@@ -55,7 +55,7 @@ TABLES = (
     _table("models", "id", "name dimension"),
     _table("vectors", "model_id chunk_id", "vector"),
     _table("late_vectors", "space_id number", "low high"),
-    _table("jobs", "id", "kind key tenant payload asked run_at attempts leased_until error dead created_at"),
+    _table("jobs", "id", "kind key tenant payload asked run_at attempts leased_until error dead created_at owner"),
     _table("entities", "id", "space_id normal first_word name"),
     _table("mentions", "id", "entity_id space_id kind session_id sequence record_id said_at"),
     _table(
@@ -63,6 +63,31 @@ TABLES = (
         "id",
         "space_id subject_id predicate object_id value kind polarity sentence session_id sequence record_id said_at",
     ),
+    _table(
+        "schedules",
+        "id",
+        "tenant user_id agent goal goal_folded cadence timezone state notify channel chat thread session_id next_run_at"
+        " due_at last_due_at skipped_from skipped_to last_run_at last_status attempts failures run_count max_runs"
+        " ends_at anchor_at settled_at leased_until token metadata created_at updated_at",
+    ),
+    _table(
+        "schedule_runs",
+        "id",
+        "schedule_id due_at started_at ended_at status attempt missed summary output turns cost_nanos error notice"
+        " notice_until",
+    ),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
+    _table("moves", "tenant digest", "user_id name state marked_at"),
     _table("properties", "name", "value"),
+    _table("grants", "tenant user_id name", "granted_at granted_by"),
+    _table(
+        "audit",
+        "id",
+        "tenant at last_at principal verb access outcome user_id agent session_id record_id missing calls",
+    ),
+    _table(
+        "receipts",
+        "id",
+        "tenant what digest before_at asked_by asked_at done_at counts verified remaining bytes",
+    ),
 )

@@ -8,8 +8,13 @@ from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.documents import SqlDocuments
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.jobs import SqlJobs
-from holdfast.storage.sql.records import SqlImports, SqlRecords
+from holdfast.storage.sql.moving import SqlImports, SqlMoving
+from holdfast.storage.sql.purges import SqlPurges
+from holdfast.storage.sql.records import SqlRecords
+from holdfast.storage.sql.retention import SqlRetention
+from holdfast.storage.sql.schedules import SqlSchedules
 from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
+from holdfast.storage.sql.trust import SqlAudit, SqlGrants
 
 
 class SqlTx:
@@ -28,3 +33,9 @@ class SqlTx:
         self.jobs = SqlJobs(db)
         self.documents = SqlDocuments(db, self.chunks)
         self.imports = SqlImports(db)
+        self.grants = SqlGrants(db)
+        self.audit = SqlAudit(db)
+        self.schedules = SqlSchedules(db, self.chunks)
+        self.moving = SqlMoving(db, self)
+        self.purges = SqlPurges(db, self.chunks)
+        self.retention = SqlRetention(db)

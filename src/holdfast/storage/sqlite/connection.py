@@ -218,6 +218,7 @@ def _connect(path: str, config: StorageConfig, *, reader: bool) -> sqlite3.Conne
         raise meaning(error, path) from error
     try:
         raw.execute("PRAGMA foreign_keys = ON")
+        raw.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten; see scrub.py for what this misses
         raw.execute(f"PRAGMA synchronous = {config.synchronous}")
         raw.execute("PRAGMA cache_size = -8192")
         if path != MEMORY:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from holdfast.config import Storage as StorageConfig
+from holdfast.domain.receipt import Bytes
 from holdfast.domain.times import Clock
 from holdfast.errors import InvalidInput, StorageError
 from holdfast.storage.base import Features, Finding, Progress
 from holdfast.storage.cache import Caches
 from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
+from holdfast.storage.sqlite import scrub as scrubbing
 from holdfast.storage.sqlite.connection import MEMORY, SqliteConnection, meaning, prepare_folder
 from holdfast.storage.sqlite.schema import SqliteSchema
 
+log = logging.getLogger("holdfast.storage")
+
 _BACKUP_PAGES = 1024
+_AT_ONCE_BYTES = 8 << 20  # a file up to this size is scrubbed while somebody waits for a purge
 
 
 class SqliteStore(SqlStore):
@@ -32,6 +38,7 @@ class SqliteStore(SqlStore):
         # A database in memory belongs to its one connection: reads take turns with the writer.
         readers = None if path == MEMORY else Readers(self._reader, config.readers)
         super().__init__(self._sqlite, readers, config.group_size)
+        self._file = None if path == MEMORY else scrubbing.FILES.enter(path)
 
     def _reader(self) -> SqliteConnection:
         return SqliteConnection(self.path, self._config, self.caches, reader=True)
@@ -40,6 +47,39 @@ class SqliteStore(SqlStore):
     def features(self) -> Features:
         on_disk = self.path != MEMORY
         return Features("sqlite" if on_disk else "memory", on_disk, on_disk, self.path)
+
+    def close(self) -> None:
+        super().close()
+        if self._file is not None and os.getpid() == self._pid:
+            scrubbing.FILES.leave(self._file)
+            self._file = None
+
+    def erase(self, *, whole: bool, vacuum: bool = False) -> Bytes:
+        """The log is emptied in any case, as soon as nobody reads from it."""
+        self._refuse_fork()
+        if self._file is None:
+            return Bytes.GONE
+        try:
+            if vacuum:
+                with closing(scrubbing.connect(self.path, self._config.busy_timeout_ms / 1000)) as raw:
+                    raw.execute("VACUUM")
+            elif (state := self._scrub(whole=whole)) is not Bytes.GONE:
+                return state
+        except (sqlite3.Error, StorageError) as error:
+            log.info("what was purged is still in unused places of %s: %s", self.path, error)
+            return Bytes.WAITING
+        with closing(scrubbing.connect(self.path)) as raw:
+            emptied = not scrubbing.is_logging(raw) or scrubbing.truncate_log(raw)
+        return Bytes.GONE if emptied else Bytes.WAITING
+
+    def _scrub(self, *, whole: bool) -> Bytes:
+        assert self._file is not None
+        if not whole and os.path.getsize(self.path) > _AT_ONCE_BYTES:
+            with closing(scrubbing.connect(self.path)) as raw:
+                scrubbing.truncate_log(raw, 0)
+            return Bytes.WAITING
+        done = scrubbing.scrub(self.path, self._file, self._config.busy_timeout_ms / 1000)
+        return Bytes.VACUUM if done is None else Bytes.GONE
 
     def doctor(self, *, repair: bool) -> Iterator[Finding]:
         yield self._writer.exclusive(self._integrity)

@@ -1,22 +1,14 @@
-"""Every setting, once: its default, what it may be, and what it means.
-
-Weakest first: the defaults below, a file, the environment, overrides. A name or a value nobody knows is an error that
-says where it stands, never a setting silently ignored.
-"""
+"""The sections of the settings, a field each: its default, what it may be, and what it means."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from os import PathLike
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from holdfast.domain.retention import parsed
 from holdfast.domain.setting import Setting, setting
-from holdfast.domain.text import checked_name
 from holdfast.domain.times import zone_named
-from holdfast.errors import ConfigError, InvalidInput, InvalidKey
-
-AGENTS = "agents"  # where settings of single agents stand
+from holdfast.errors import ConfigError, InvalidInput
 
 
 class _Section:
@@ -26,8 +18,15 @@ class _Section:
 
     def __post_init__(self) -> None:
         section = type(self).__name__.lower()
-        for key, known in _SETTINGS[section].items():
+        for key, known in SETTINGS[section].items():
             object.__setattr__(self, key, known.check(getattr(self, key), f"{section}.{key}"))
+
+
+def _check_zone(key: str, name: str) -> None:
+    try:
+        zone_named(name)
+    except InvalidInput as error:
+        raise ConfigError(f"{key}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +233,7 @@ class Notes(_Section):
 
     def __post_init__(self) -> None:
         _Section.__post_init__(self)
-        try:
-            zone_named(self.timezone)
-        except InvalidInput as error:
-            raise ConfigError(f"notes.timezone: {error}") from None
+        _check_zone("notes.timezone", self.timezone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,194 +275,76 @@ class Jobs(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Schedules(_Section):
+    worker: bool = setting(False, "holdfast worker runs schedules, too; without it, holdfast worker --schedules does")
+    timezone: str = setting("UTC", "the zone of a schedule that names none, such as Europe/Lisbon")
+    per_user: int = setting(50, "schedules of a user at most, those that have ended apart", 1, 100_000)
+    keep_ended: int = setting(50, "schedules of a user that have ended and are kept at most", 0, 100_000)
+    smallest_gap_s: int = setting(60, "seconds between two firings of a schedule at least", 1, 31_536_000)
+    gap_firings: int = setting(500, "firings that are looked at for that", 2, 10_000)
+    goal_bytes: int = setting(16_384, "bytes of a goal at most", 1, 1_048_576)
+    history: int = setting(20, "runs kept of each schedule", 1, 100_000)
+    summary_characters: int = setting(500, "characters of what a run said that are its summary", 1, 100_000)
+    page_characters: int = setting(4000, "characters of a page of what a run said", 1, 1_000_000)
+    attempts: int = setting(3, "runs of one firing that fails, or whose runner dies, before it is given up", 1, 1000)
+    first_wait_s: int = setting(60, "seconds before a failed firing is tried again; twice as long each time", 1, 86_400)
+    longest_wait_s: int = setting(3600, "seconds of that wait at most", 1, 86_400)
+    notify_after: int = setting(3, "failed runs in a row after which somebody is told", 1, 10_000)
+    disable_after: int = setting(5, "failed runs in a row after which a schedule is switched off", 1, 10_000)
+    lease_s: int = setting(300, "seconds a runner that says nothing holds a firing before another takes it", 1, 3600)
+    longest_run_s: int = setting(3600, "seconds a run may take before its runner is taken for hung", 1, 604_800)
+    notice_hours: int = setting(24, "hours a notification is tried to be delivered", 1, 8760)
+
+    def __post_init__(self) -> None:
+        _Section.__post_init__(self)
+        _check_zone("schedules.timezone", self.timezone)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention(_Section):
+    """How long things are kept, other days for one agent: ``[agents.NAME.retention]``."""
+
+    enabled: bool = setting(True, "an hourly job removes what is older than this, and sessions whose time is over")
+    messages_days: int = setting(90, "days a message is kept; 0: for ever", 0, 100_000)
+    records_days: int = setting(
+        0, "days a learned record is kept that is neither changed nor used; 0: as long as it does not fade", 0, 100_000
+    )
+    documents_days: int = setting(0, "days a document is kept that is not changed; 0: for ever", 0, 100_000)
+    tenants: str = setting(
+        "none", "other days for single tenants, such as acme=30, acme.records=365, beta=0", most=65_536
+    )
+
+    def __post_init__(self) -> None:
+        _Section.__post_init__(self)
+        try:
+            parsed(self.tenants)
+        except InvalidInput as error:
+            raise ConfigError(f"retention.tenants: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
 class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
 
+@dataclass(frozen=True, slots=True)
+class Audit(_Section):
+    enabled: bool = setting(True, "who did what is kept in the table `audit`, without what was said")
+    reads: bool = setting(True, "calls that only read are counted, too")
+    log: bool = setting(True, "a line for each call in the log `holdfast.audit`, at level INFO")
+    keep_days: int = setting(365, "days an entry is kept; 0: for ever", 0, 36_500)
+    operator: str = setting("operator", "the name of whoever opens the store")
+
+
 _KINDS: tuple[Any, ...] = (
     *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
-    *(Embedding, Llm, Notes, Graph, Search, Jobs, Aio),
+    *(Embedding, Llm, Notes, Graph, Search, Jobs, Retention, Aio, Audit, Schedules),
 )
-_SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
-_SETTINGS: dict[str, dict[str, Setting]] = {
-    name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
+SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
+SETTINGS: dict[str, dict[str, Setting]] = {
+    name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in SECTIONS.items()
 }
-_OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph")  # one for all agents that share it
-_OF_A_PROCESS = ("aio",)
-_KEYS = [f"{section}.{key}" for section, settings in _SETTINGS.items() for key in settings]
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    storage: Storage = field(default_factory=Storage)
-    session: Session = field(default_factory=Session)
-    memory: Memory = field(default_factory=Memory)
-    context: Context = field(default_factory=Context)
-    compact: Compact = field(default_factory=Compact)
-    learn: Learn = field(default_factory=Learn)
-    chunks: Chunks = field(default_factory=Chunks)
-    embedding: Embedding = field(default_factory=Embedding)
-    llm: Llm = field(default_factory=Llm)
-    documents: Documents = field(default_factory=Documents)
-    notes: Notes = field(default_factory=Notes)
-    graph: Graph = field(default_factory=Graph)
-    search: Search = field(default_factory=Search)
-    jobs: Jobs = field(default_factory=Jobs)
-    aio: Aio = field(default_factory=Aio)
-    agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
-
-    def __post_init__(self) -> None:
-        given: list[tuple[object, object]] = list(self.agents.items())
-        for name, settings in given:
-            where = f"agents.{_agent_name(name)}"
-            if not isinstance(settings, Config) or settings.agents:
-                raise ConfigError(f"{where} must be a Config without agents")
-            shared = settings.memory.place == "shared"
-            for section in (*(_OF_A_STORE if shared else ()), *_OF_A_PROCESS):
-                if getattr(settings, section) != getattr(self, section):
-                    raise ConfigError(
-                        f"{where}.{section} must be what {section} is"
-                        + (f": the agent shares the store; {where}.memory.place = 'own' parts them" * shared)
-                    )
-
-    def of_agent(self, name: str | None) -> Config:
-        """The settings for an agent: its own where it has some."""
-        return self if name is None else self.agents.get(name, self)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | PathLike[str] | None = None,
-        *,
-        env: Mapping[str, str] | None = None,
-        overrides: Mapping[str, Any] | None = None,
-    ) -> Config:
-        """Reads only what is given: the command line passes os.environ; ``overrides`` maps "section.key" to a value."""
-        chosen: dict[str | None, _Chosen] = {None: {section: {} for section in _SETTINGS}}
-        layers = (_from_file(path) if path is not None else (), _from_env(env or {}), _from_overrides(overrides or {}))
-        for where, agent, section, key, value in (given for layer in layers for given in layer):
-            known = _SETTINGS[section].get(key)
-            if known is None:
-                raise ConfigError(f"{where}: {section}.{key} is not a setting{_suggestion(f'{section}.{key}', _KEYS)}")
-            own = chosen.setdefault(agent, {section: {} for section in _SETTINGS})
-            own[section][key] = known.check(value, f"{where}: {f'agents.{agent}.' if agent else ''}{section}.{key}")
-        general = chosen.pop(None)
-        agents = {
-            str(name): cls(**_sections({section: {**general[section], **own[section]} for section in _SETTINGS}))
-            for name, own in chosen.items()
-        }
-        return cls(**_sections(general), agents=agents)
-
-    @staticmethod
-    def describe() -> Iterator[tuple[str, str, Any, str]]:
-        """Key, what it may be, default, and what it means: a row of the documentation for each setting."""
-        for section, settings in _SETTINGS.items():
-            for key, known in settings.items():
-                yield f"{section}.{key}", known.allowed, known.default, known.doc
-
-
-_Given = Iterator[tuple[str, str | None, str, str, Any]]  # where it stands, agent, section, key, value
-_Chosen = dict[str, dict[str, Any]]
-
-
-def _sections(chosen: _Chosen) -> dict[str, Any]:
-    return {name: kind(**chosen[name]) for name, kind in _SECTIONS.items()}
-
-
-def _agent_name(name: object) -> str:
-    try:
-        return checked_name(name, "an agent's name")
-    except InvalidKey as error:
-        raise ConfigError(str(error)) from None
-
-
-def _from_file(path: str | PathLike[str]) -> _Given:
-    from pathlib import Path
-
-    file = Path(path)
-    where = str(file)
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{where}: cannot be read: {error.strerror}") from None
-    tree = (_yaml if file.suffix in {".yaml", ".yml"} else _toml)(content, where)
-    if not isinstance(tree, Mapping):
-        raise ConfigError(f"{where}: holds {type(tree).__name__}, not sections with settings")
-    agents = tree.get(AGENTS)
-    yield from _from_tree({name: table for name, table in tree.items() if name != AGENTS}, where)
-    if agents is not None and not isinstance(agents, Mapping):
-        raise ConfigError(f"{where}: {AGENTS} holds a table for each agent, not {agents!r}")
-    for name, own in (agents or {}).items():
-        if not isinstance(own, Mapping):
-            raise ConfigError(f"{where}: {AGENTS}.{name} holds sections with settings, not {own!r}")
-        yield from _from_tree(own, where, _agent_name(name))
-
-
-def _from_tree(tree: Mapping[Any, Any], where: str, agent: str | None = None) -> _Given:
-    for section, table in tree.items():
-        name = _known_section(section, where)
-        settings = {} if table is None else table  # a YAML section may have all its settings commented out
-        if not isinstance(settings, Mapping):
-            raise ConfigError(f"{where}: {name} is a section that holds settings, not {table!r}")
-        yield from ((where, agent, name, str(key), value) for key, value in settings.items())
-
-
-def _toml(content: bytes, where: str) -> object:
-    import tomllib
-
-    try:
-        return tomllib.loads(content.decode())
-    except ValueError as error:
-        raise ConfigError(f"{where}: is not TOML: {error}") from None
-
-
-def _yaml(content: bytes, where: str) -> object:
-    try:
-        import yaml
-    except ImportError:
-        raise ConfigError(f"{where}: reading YAML needs PyYAML: pip install 'holdfast[yaml]', or write TOML") from None
-    try:
-        return yaml.safe_load(content) or {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: is not YAML: {error}") from None
-
-
-_NO_SETTINGS = ("HOLDFAST_DATA", "HOLDFAST_CONFIG")  # where the store and the settings are
-
-
-def _from_env(env: Mapping[str, str]) -> _Given:
-    """HOLDFAST_SEARCH_K is search.k. Variables of other names belong to others, unless they look like a slip of one."""
-    variables = {f"HOLDFAST_{key.replace('.', '_').upper()}": key.partition(".") for key in _KEYS}
-    prefixes = tuple(f"HOLDFAST_{section.upper()}_" for section in _SETTINGS)
-    for name, text in env.items():
-        if name in _NO_SETTINGS:
-            continue
-        if name in variables:
-            section, _, key = variables[name]
-            yield name, None, section, key, _SETTINGS[section][key].parse(text)
-        elif name.startswith("HOLDFAST_") and (name.startswith(prefixes) or _suggestion(name, variables, 0.9)):
-            raise ConfigError(f"environment: {name} is not a setting{_suggestion(name, variables)}")
-
-
-def _from_overrides(overrides: Mapping[str, Any]) -> _Given:
-    """``section.key``, or ``agents.NAME.section.key`` for one agent, whose name may have dots too."""
-    for name, value in overrides.items():
-        agent, setting_name = None, name
-        if name.startswith(f"{AGENTS}.") and name.count(".") >= 3:
-            agent, section, key = name.removeprefix(f"{AGENTS}.").rsplit(".", 2)
-            agent, setting_name = _agent_name(agent), f"{section}.{key}"
-        section, _, key = setting_name.partition(".")
-        yield "override", agent, _known_section(section, "override"), key, value
-
-
-def _known_section(section: object, where: str) -> str:
-    if section not in _SETTINGS:
-        raise ConfigError(f"{where}: {section} is not a section{_suggestion(str(section), (*_SETTINGS, AGENTS))}")
-    return str(section)
-
-
-def _suggestion(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
-    return f"; did you mean {close[0]}?" if close else ""
+# One for all agents that share it.
+OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit", "schedules")
+OF_A_PROCESS = ("aio",)
+KEYS = [f"{section}.{key}" for section, settings in SETTINGS.items() for key in settings]

@@ -1,0 +1,62 @@
+"""Memory that leaves and comes: exports, and imports of those and of what other programs wrote."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from holdfast.domain.moving import ExportedFolder, Imported
+from holdfast.domain.text import checked_name, checked_path
+from holdfast.domain.values import checked_flag, checked_progress
+from holdfast.domain.verb import verb
+from holdfast.engine.face import Face
+from holdfast.runtime import SNAPSHOT
+from holdfast.storage.base import Progress
+
+
+class Moving(Face):
+    """The verbs on memory as a whole."""
+
+    @verb("export")
+    def export(
+        self, path: str | PathLike[str], user: str | None = None, *, progress: Progress | None = None
+    ) -> ExportedFolder:
+        """Write everything of a user, or without one of the whole tenant, into a new folder.
+
+        JSON lines that ``import_`` takes in again without loss, and Markdown for people; of one moment, whoever writes
+        meanwhile. The folder is there when it is whole. Two exports of the same memory are the same bytes.
+        """
+        from holdfast.moving.export import export  # late: few programs ever export
+
+        place, report = Path(checked_path(path, "the export's path")), checked_progress(progress)
+        return export(self._runtime, self._scope(user=user), place, report or (lambda *_: None))
+
+    @verb("import_")
+    def import_(
+        self,
+        path: str | PathLike[str],
+        user: str | None = None,
+        *,
+        format: str = "auto",
+        progress: Progress | None = None,
+        dry_run: bool = False,
+    ) -> Imported:
+        """Take in an export of ours, or what another program wrote; ``format`` is found out unless you name it.
+
+        ``user`` says whose memory it becomes. What is here already is not taken in twice; an import that was
+        interrupted goes on where it was. ``dry_run`` reads and checks everything and stores nothing.
+        """
+        from holdfast.moving.take_in import take_in
+
+        owner = None if user is None else checked_name(user, "user")
+        place, report = checked_path(path, "the import's path"), checked_progress(progress)
+        only_look = checked_flag(dry_run, "dry_run")
+        scope = self._scope(user=owner)
+        return take_in(self._runtime, scope, place, format, report or (lambda *_: None), dry_run=only_look)
+
+    def _import_found(self) -> None:
+        folder = self._runtime.folder
+        if folder is not None and (folder / SNAPSHOT).is_file():
+            from holdfast import snapshots
+
+            snapshots.take_in_found(self._runtime, self._scope(), folder / SNAPSHOT)

@@ -1,0 +1,178 @@
+"""The one place every public call comes through: is it allowed, and who made it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.domain.access import Grant, Need, Principal, Reach, Right
+from holdfast.domain.audit import AuditEntry, Outcome
+from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.verb import Passage
+from holdfast.errors import HoldfastError, PermissionDenied
+from holdfast.policy.access import gives, missing
+from holdfast.policy.called import Call
+from holdfast.policy.ledger import Ledger, Line, tell
+from holdfast.policy.verbs import VERBS, On, Verb
+from holdfast.storage.base import Store
+
+_DONE = Outcome.DONE.value
+_REACHES = {Level.AGENT: Reach.AGENT, Level.GLOBAL: Reach.GLOBAL}
+
+Stored = Callable[[Principal], tuple[Grant, ...]]
+
+
+class Gate:
+    """For one principal and one store. What is stored about them is asked for only where their own is not enough."""
+
+    def __init__(self, principal: Principal, store: Store, ledger: Ledger | None, stored: Stored) -> None:
+        self.principal = principal
+        self._store = store
+        self._ledger = ledger
+        self._stored = stored
+        self._checks = not principal.may_all
+
+    def call(self, passage: Passage, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        verb, ledger = VERBS[passage.name], self._ledger
+        call = Call(passage, verb, subject, args, kwargs)
+        if self._checks and not self._is_own(verb, subject):
+            try:
+                self._admit(call)
+            except HoldfastError as error:
+                self._failed(call, error)
+                raise
+        if ledger is None or verb.silent or not (verb.writes or verb.grave or ledger.config.reads):
+            return call.made()
+        if verb.grave or (verb.writes and ledger.is_due):
+            return self._written(ledger, call)
+        try:
+            answer = call.made()
+        except Exception as error:
+            self._failed(call, error)
+            raise
+        ledger.note(self._line(call, answer))
+        if not verb.writes and ledger.is_overdue:
+            ledger.flush()
+        return answer
+
+    def visible(self, spaces: Sequence[Space]) -> tuple[Space, ...]:
+        """Those of them whose memory belongs into what this caller reads: of what is shared, only what was granted."""
+        if not self._checks:
+            return tuple(spaces)
+        needs = {
+            space: Need(Right.READ, _REACHES[space.level], agent=space.owner or None)
+            for space in spaces
+            if space.level in _REACHES
+        }
+        lacking = {space for space, need in needs.items() if missing(self.principal, need) is not None}
+        stored = self._stored(self.principal) if lacking else ()
+        hidden = {space for space in lacking if missing(self.principal, needs[space], stored) is not None}
+        return tuple(space for space in spaces if space not in hidden)
+
+    def check_gift(self, grant: Grant) -> None:
+        """Nobody hands out more than they have."""
+        if self._checks and not gives(self.principal, grant, self._stored(self.principal)):
+            me = self.principal.name
+            raise PermissionDenied(f"{me} does not have {grant}, and so can neither give nor take it", str(grant))
+
+    # Is it allowed?
+
+    def _is_own(self, verb: Verb, subject: Any) -> bool:
+        """The usual case, quickly: a handle of one's own session."""
+        me = self.principal
+        if verb.on is not On.HANDLE or verb.when or me.session is not None or me.user is None:
+            return False
+        scope: Scope = subject._scope  # noqa: SLF001  # what every object with a gate of its own has
+        return scope.user == me.user and scope.tenant == me.tenant
+
+    def _admit(self, call: Call) -> None:
+        """Fills in one's own user where none was named. Raises PermissionDenied."""
+        if call.passage.name == "tenant" and call.given("name") == self.principal.tenant:
+            return
+        place, is_filled = self._place(call)
+        for need in call.needs(place):
+            lacks = self._lacks(need)
+            if lacks is not None:
+                raise PermissionDenied(_refusal(self.principal, call.passage.name, lacks), str(lacks))
+        if is_filled:
+            call.fill("user", place.user)
+
+    def _lacks(self, need: Need) -> Grant | None:
+        me = self.principal
+        return None if missing(me, need) is None else missing(me, need, self._stored(me))
+
+    def _place(self, call: Call) -> tuple[Need, bool]:
+        """Whose memory is meant, and whether one's own user has to be filled in."""
+        place, own = call.place(), self.principal.user
+        if call.verb.on is On.HANDLE or place.user is not None or own is None:
+            return place, False
+        if place.reach is Reach.SESSION:
+            # Named without its user it is one's own, unless a grant reaches any session, or just that one.
+            if place.session != self.principal.session and self._has_all(call, place):
+                return place, False
+            return replace(place, user=own), True
+        if place.reach is not Reach.GLOBAL or call.says_everybody:
+            return place, False
+        if call.reaches_far and self._has_all(call, place):
+            return place, False
+        return replace(place, reach=Reach.USER, user=own), True
+
+    def _has_all(self, call: Call, place: Need) -> bool:
+        return all(self._lacks(replace(place, right=each.right)) is None for each in call.verb.needs)
+
+    # Who made it?
+
+    def _written(self, ledger: Ledger, call: Call) -> Any:
+        """Beside the deed, in its transaction: its own row if it is grave, and all that was counted so far."""
+        grave, line = call.verb.grave, self._line(call)
+        counted: list[AuditEntry] = ledger.take() if ledger.config.enabled else []
+        own = [ledger.row(line)] if grave and ledger.config.enabled else []
+        done = False
+        try:
+            with self._store.beside(lambda tx: ledger.add(tx, [*counted, *own])) as written:
+                try:
+                    answer = call.made()
+                finally:
+                    done = written()
+        except BaseException as error:
+            if not done:
+                ledger.put_back(counted)
+            if isinstance(error, Exception):
+                self._failed(call, error)
+            raise
+        if not done:
+            ledger.write([*counted, *own])
+        if not grave:
+            ledger.note(self._line(call, answer))
+        elif ledger.config.log:
+            tell(line)
+        return answer
+
+    def _failed(self, call: Call, error: Exception) -> None:
+        """Grave ones and refused ones have their own row here, too; and none is the reason of another error."""
+        ledger, line = self._ledger, self._line(call, error=error)
+        if ledger is None:
+            return
+        if not call.verb.grave and line.outcome != Outcome.REFUSED:
+            ledger.note(line)
+            return
+        if ledger.config.log:
+            tell(line)
+        if ledger.config.enabled:
+            ledger.write([ledger.row(line)])
+
+    def _line(self, call: Call, answer: Any = None, error: Exception | None = None) -> Line:
+        me, outcome, lacks = self.principal, _DONE, None
+        if isinstance(error, PermissionDenied):
+            outcome, lacks = Outcome.REFUSED.value, error.missing
+        elif error is not None:
+            outcome = Outcome.FAILED.value
+        user, agent, session, record = call.target(answer)
+        name, access = call.passage.name, call.verb.access
+        return Line(me.name, me.tenant, name, access, outcome, user, agent, session, record, lacks)
+
+
+def _refusal(me: Principal, verb: str, lacks: Grant) -> str:
+    way = f"act with grants=['{lacks}']" if me.user is None else f"hf.grant({me.user!r}, '{lacks}') gives it"
+    return f"{verb} needs {lacks}, which {me.name} does not have; {way}"

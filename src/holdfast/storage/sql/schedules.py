@@ -1,0 +1,332 @@
+"""Schedules and their runs: leased to one runner at a time, settled only by whoever holds the lease.
+
+Each lease has a number, one more than any before it on that schedule. Times of leases are wall time, so that machines
+can share them; the number is what tells a holder from the next, whatever became of the clocks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from holdfast.domain.schedule import (
+    LIVE,
+    Held,
+    Notify,
+    Run,
+    RunStatus,
+    Schedule,
+    ScheduleQuery,
+    ScheduleState,
+)
+from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.times import from_micros, to_micros
+from holdfast.errors import LeaseLost
+from holdfast.storage.base import Notice
+from holdfast.storage.sql.chunks import SqlChunks
+from holdfast.storage.sql.db import Db, Row
+from holdfast.storage.sql.rows import micros, moment, to_json
+
+_NANO = 1_000_000_000
+# What clocks may differ by. What was settled further ahead was settled by a clock that was wrong.
+_CLOCKS_DIFFER = timedelta(hours=1)
+_LEASE, _TOKEN = 25, 29  # the columns of schedules.select that only leases are made of
+_DUE = "s.state = 'active' AND s.next_run_at <= :now AND s.leased_until <= :now"
+_FIRST = "ORDER BY s.next_run_at, s.id"
+
+
+class SqlSchedules:
+    def __init__(self, db: Db, chunks: SqlChunks) -> None:
+        self._db = db
+        self._chunks = chunks
+
+    def count_live(self, scope: Scope) -> int:
+        assert scope.user is not None
+        # Two that make one at the same time would else both count the same.
+        self._chunks.hold(Space(scope.tenant, Level.USER, scope.user))
+        names = ", ".join(f"'{state}'" for state in LIVE)
+        where, params = _in_scope(scope)
+        return self._count(f"{where} AND s.state IN ({names})", params)
+
+    def insert(self, scope: Scope, schedule: Schedule) -> None:
+        self._db.run("schedules.insert", _params(schedule))
+
+    def get(self, scope: Scope, schedule_id: str) -> Schedule | None:
+        return self._one(scope, schedule_id, "")
+
+    def lock(self, scope: Scope, schedule_id: str) -> Schedule | None:
+        return self._one(scope, schedule_id, self._db.for_update)
+
+    def _one(self, scope: Scope, schedule_id: str, order: str) -> Schedule | None:
+        where, params = _in_scope(scope)
+        row = self._db.one(
+            "schedules.select", {**params, "id": schedule_id}, where=f"{where} AND s.id = :id", order=order
+        )
+        return None if row is None else _schedule(row)
+
+    def replace(self, scope: Scope, schedule: Schedule) -> None:
+        self._db.run("schedules.update", _params(schedule))
+
+    def find(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
+        where, params = _chosen(scope, query)
+        params |= {"limit": query.limit, "offset": query.offset}
+        order = "ORDER BY s.created_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
+        return [_schedule(row) for row in self._db.all("schedules.select", params, where=where, order=order)]
+
+    def due(self, scope: Scope, now: datetime, limit: int) -> list[Schedule]:
+        where, params = _in_scope(scope)
+        params |= {"now": to_micros(now), "limit": limit}
+        rows = self._db.all("schedules.select", params, where=f"{where} AND {_DUE}", order=f"{_FIRST} LIMIT :limit")
+        return [_schedule(row) for row in rows]
+
+    def count(self, scope: Scope, query: ScheduleQuery) -> int:
+        return self._count(*_chosen(scope, query))
+
+    def _count(self, where: str, params: Mapping[str, Any]) -> int:
+        found = self._db.one("schedules.count", params, where=where)
+        return 0 if found is None else int(found[0])
+
+    def delete(self, scope: Scope, schedule_id: str) -> Mapping[str, int]:
+        found = self.lock(scope, schedule_id)
+        if found is None:
+            return {"schedules": 0, "runs": 0}
+        whose = {"id": schedule_id, "tenant": found.tenant, "user": found.user}
+        runs = self._db.run("schedules.delete_runs", whose)
+        return {"schedules": self._db.run("schedules.delete", whose), "runs": runs}
+
+    def hold(self, scope: Scope, held: Held) -> Schedule:
+        row = self._db.one(
+            "schedules.select",
+            {"id": held.schedule.id, "tenant": scope.tenant},
+            where="s.id = :id AND s.tenant = :tenant",
+            order=self._db.for_update,
+        )
+        if row is None or row[_TOKEN] != held.token or not row[_LEASE]:
+            raise LeaseLost(f"the firing of {held.schedule.id} is somebody else's by now, or the schedule is gone")
+        return _schedule(row)
+
+    def finish(
+        self, scope: Scope, held: Held, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
+    ) -> None:
+        self.replace(scope, schedule)
+        self._db.run("schedules.release", _leased(held))
+        notice = {"notice": int(run.to_notify), "notice_until": 0}
+        self._db.run("schedules.insert_run", {**_run_params(run), "output": output, **notice})
+        runs, ended = keep
+        self._db.run("schedules.trim_runs", {"schedule_id": schedule.id, "keep": runs})
+        if schedule.state not in LIVE:
+            self._trim_ended(schedule.scope, ended)
+
+    def _trim_ended(self, scope: Scope, keep: int) -> None:
+        params = {"tenant": scope.tenant, "user": scope.user, "keep": keep}
+        for (id_,) in self._db.all("schedules.ended", params):
+            self.delete(scope, id_)
+
+    def free(self, scope: Scope, schedule_id: str, now: datetime) -> None:
+        self._db.run("schedules.free", {"id": schedule_id, "ahead": to_micros(now + _CLOCKS_DIFFER)})
+
+    def told(self, scope: Scope, run_id: str) -> None:
+        self._db.run("schedules.told", {"id": run_id})
+
+    def runs(self, scope: Scope, schedule_id: str, limit: int, offset: int) -> list[Run]:
+        where, params = _in_scope(scope)
+        params |= {"id": schedule_id, "limit": limit, "offset": offset}
+        order = "ORDER BY r.ended_at DESC, r.id DESC LIMIT :limit OFFSET :offset"
+        rows = self._db.all("schedules.runs", params, where=f"{where} AND r.schedule_id = :id", order=order)
+        return [_run(row) for row in rows]
+
+    def run(self, scope: Scope, run_id: str) -> Run | None:
+        where, params = _in_scope(scope)
+        row = self._db.one("schedules.runs", {**params, "id": run_id}, where=f"{where} AND r.id = :id")
+        return None if row is None else _run(row)
+
+    def output(self, scope: Scope, run_id: str, offset: int, limit: int) -> tuple[str, int] | None:
+        where, params = _in_scope(scope)
+        params |= {"id": run_id, "first": offset + 1, "count": limit}
+        row = self._db.one("schedules.output", params, where=f"{where} AND r.id = :id")
+        return None if row is None else (row[0], int(row[1]))
+
+
+def take(db: Db, now: datetime, until: datetime) -> Held | None:
+    """The schedule that has been due longest."""
+    row = db.one("schedules.select", {"now": to_micros(now)}, where=_DUE, order=f"{_FIRST} LIMIT 1 {db.skip_locked}")
+    if row is None:
+        return None
+    db.run("schedules.lease", {"id": row[0], "until": to_micros(until)})
+    found = _schedule(row)
+    return Held(replace(found, attempts=found.attempts + 1, running_until=until), row[_TOKEN] + 1, until)
+
+
+def renew(db: Db, held: Held, until: datetime) -> bool:
+    return bool(db.run("schedules.renew", {**_leased(held), "until": to_micros(until)}))
+
+
+def put_back(db: Db, held: Held, until: datetime) -> bool:
+    return bool(db.run("schedules.put_back", {**_leased(held), "until": to_micros(until)}))
+
+
+def next_due(db: Db) -> datetime | None:
+    found = [at for (at,) in db.all("schedules.next", {})]
+    return from_micros(min(found)) if found else None
+
+
+def astray(db: Db, now: datetime) -> list[Schedule]:
+    """Those whose next firing or lease was set by a clock far ahead of this one."""
+    params = {"ahead": to_micros(now + _CLOCKS_DIFFER)}
+    where = "(s.state = 'active' AND s.settled_at > :ahead) OR s.leased_until > :ahead"
+    return [_schedule(row) for row in db.all("schedules.select", params, where=where)]
+
+
+def take_notice(db: Db, schedules: SqlSchedules, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
+    row = db.one("schedules.notice", {"now": to_micros(now), "oldest": to_micros(oldest)}, order=db.skip_locked)
+    if row is None:
+        return None
+    db.run("schedules.hold_notice", {"id": row[0], "until": to_micros(until)})
+    scope = Scope(row[2], user=row[3])
+    schedule, run = schedules.get(scope, row[1]), schedules.run(scope, row[0])
+    assert schedule is not None
+    assert run is not None
+    return Notice(schedule, run, row[4])
+
+
+def _in_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
+    """Schedules belong to users, and runs to their schedules."""
+    given = {"tenant": scope.tenant, "user": scope.user, "agent": scope.agent}
+    columns = {"tenant": "s.tenant", "user": "s.user_id", "agent": "s.agent"}
+    params = {name: value for name, value in given.items() if value is not None}
+    return " AND ".join(f"{columns[name]} = :{name}" for name in params), params
+
+
+def _chosen(scope: Scope, query: ScheduleQuery) -> tuple[str, dict[str, Any]]:
+    where, params = _in_scope(scope)
+    if query.agent is not None:
+        where, params["of_agent"] = f"{where} AND s.agent = :of_agent", query.agent
+    if query.state is not None:
+        where, params["state"] = f"{where} AND s.state = :state", query.state.value
+    if query.text is not None:
+        where += " AND s.goal_folded LIKE :text ESCAPE '!'"
+        params["text"] = f"%{_escaped(query.text.casefold())}%"
+    if query.due_before is not None:
+        where += " AND s.state = 'active' AND s.next_run_at < :due_before"
+        params["due_before"] = to_micros(query.due_before)
+    return where, params
+
+
+def _escaped(text: str) -> str:
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+def _leased(held: Held) -> dict[str, Any]:
+    return {"id": held.schedule.id, "token": held.token}
+
+
+def _params(schedule: Schedule) -> dict[str, Any]:
+    return {
+        "id": schedule.id,
+        "tenant": schedule.tenant,
+        "user": schedule.user,
+        "agent": schedule.agent,
+        "goal": schedule.goal,
+        "goal_folded": schedule.goal.casefold(),
+        "cadence": schedule.cadence,
+        "timezone": schedule.timezone,
+        "state": schedule.state.value,
+        "notify": schedule.notify.value,
+        "channel": schedule.channel,
+        "chat": schedule.chat,
+        "thread": schedule.thread,
+        "session_id": schedule.session,
+        "next_run_at": micros(schedule.next_run_at),
+        "due_at": micros(schedule.due_at),
+        "last_due_at": micros(schedule.last_due_at),
+        "skipped_from": micros(schedule.skipped_from),
+        "skipped_to": micros(schedule.skipped_to),
+        "last_run_at": micros(schedule.last_run_at),
+        "last_status": None if schedule.last_status is None else schedule.last_status.value,
+        "attempts": schedule.attempts,
+        "failures": schedule.failures,
+        "run_count": schedule.run_count,
+        "max_runs": schedule.max_runs,
+        "ends_at": micros(schedule.ends_at),
+        "anchor_at": to_micros(schedule.anchor_at),
+        "settled_at": micros(schedule.settled_at),
+        "metadata": to_json(dict(schedule.metadata)),
+        "created_at": to_micros(schedule.created_at),
+        "updated_at": to_micros(schedule.updated_at),
+    }
+
+
+def _schedule(row: Row) -> Schedule:
+    return Schedule(
+        id=row[0],
+        tenant=row[1],
+        user=row[2],
+        agent=row[3],
+        goal=row[4],
+        cadence=row[5],
+        timezone=row[6],
+        state=ScheduleState(row[7]),
+        notify=Notify(row[8]),
+        channel=row[9],
+        chat=row[10],
+        thread=row[11],
+        session=row[12],
+        next_run_at=moment(row[13]),
+        due_at=moment(row[14]),
+        last_due_at=moment(row[15]),
+        last_run_at=moment(row[16]),
+        last_status=None if row[17] is None else RunStatus(row[17]),
+        attempts=row[18],
+        failures=row[19],
+        run_count=row[20],
+        max_runs=row[21],
+        ends_at=moment(row[22]),
+        anchor_at=from_micros(row[23]),
+        settled_at=moment(row[24]),
+        running_until=from_micros(row[_LEASE]) if row[_LEASE] else None,
+        metadata=json.loads(row[26]),
+        created_at=from_micros(row[27]),
+        updated_at=from_micros(row[28]),
+        skipped_from=moment(row[30]),
+        skipped_to=moment(row[31]),
+    )
+
+
+def _run_params(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "schedule_id": run.schedule_id,
+        "due_at": to_micros(run.due_at),
+        "started_at": to_micros(run.started_at),
+        "ended_at": to_micros(run.ended_at),
+        "status": run.status.value,
+        "attempt": run.attempt,
+        "missed": run.missed,
+        "summary": run.summary,
+        "turns": run.turns,
+        "cost_nanos": round(run.cost * _NANO),
+        "error": run.error,
+    }
+
+
+def _run(row: Row) -> Run:
+    return Run(
+        id=row[0],
+        schedule_id=row[1],
+        due_at=from_micros(row[2]),
+        started_at=from_micros(row[3]),
+        ended_at=from_micros(row[4]),
+        status=RunStatus(row[5]),
+        attempt=row[6],
+        missed=row[7],
+        summary=row[8],
+        output_characters=int(row[9]),
+        turns=row[10],
+        cost=row[11] / _NANO,
+        error=row[12],
+        to_notify=row[13] > 0,
+        notified=row[13] == 2,
+    )

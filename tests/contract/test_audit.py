@@ -1,0 +1,383 @@
+"""Who did what: a row with every grave deed, counts of the rest, and never what was said."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import AuditEntry, Config, Holdfast
+from holdfast.domain.scope import Scope
+from holdfast.errors import HoldfastError, InvalidInput, PermissionDenied, StorageError, StoreFull, StoreReadOnly
+from holdfast.storage.sql.trust import SqlAudit
+from tests.conftest import FakeClock
+from tests.contract.processes import start
+from tests.contract.rows import every_row, sql
+
+SECRET = "xyzzy"
+
+
+def told(hf: Holdfast, **filters: Any) -> list[tuple[str, str, str, int]]:
+    """Who, what, how it ended, how often; the oldest first."""
+    found = reversed(hf.audit(**filters, limit=1000))
+    return [(each.principal, each.verb, each.outcome.value, each.calls) for each in found if each.verb != "audit"]
+
+
+def test_equal_calls_of_a_minute_are_one_row(timed: Holdfast, clock: FakeClock) -> None:
+    chat = timed.session("a", "b", user="alice")
+    begun = clock.advance(1)
+    for _ in range(5):
+        chat.append("user", "hello")
+        clock.advance(10)
+    timed.recall("hello", user="alice")
+    [entry] = timed.audit(verb="session.append")
+    assert (entry.calls, entry.at, entry.last_at) == (5, begun, begun + timedelta(seconds=40))
+    assert (entry.user, entry.agent, entry.session) == ("alice", "assistant", chat.id)
+    assert (entry.principal, entry.tenant, entry.access) == ("operator", "default", "write")
+    assert told(timed) == [
+        ("operator", "session", "done", 1),
+        ("operator", "session.append", "done", 5),
+        ("operator", "recall", "done", 1),
+    ]
+
+
+def test_counts_are_written_beside_the_next_write(timed: Holdfast, clock: FakeClock) -> None:
+    def rows() -> int:
+        return int(sql(timed, "SELECT count(*) FROM audit")[0][0])
+
+    chat = timed.session("a", "b", user="alice")
+    chat.append("user", "one")
+    assert rows() == 0
+    clock.advance(minutes=1)
+    chat.append("user", "two")  # notices that a minute is over
+    assert rows() == 0
+    chat.append("user", "three")  # takes the counts along
+    assert rows() == 2
+    assert told(timed, verb="session.append") == [
+        ("operator", "session.append", "done", 2),
+        ("operator", "session.append", "done", 1),
+    ]
+
+
+def test_where_nobody_writes_a_read_does_it_after_a_while(timed: Holdfast, clock: FakeClock) -> None:
+    chat = timed.session("a", "b", user="alice")
+    for _ in range(3):
+        chat.recent()
+        clock.advance(seconds=50)
+    assert sql(timed, "SELECT count(*) FROM audit") == [(0,)]
+    chat.recent()
+    assert sql(timed, "SELECT verb, calls FROM audit ORDER BY at, verb DESC") == [("session.recent", 4), ("session", 1)]
+
+
+@pytest.mark.parametrize("deed", ["forget", "clear", "delete", "remove_document", "grant", "revoke", "drop_jobs"])
+def test_a_grave_deed_and_its_row_are_one_transaction(hf: Holdfast, deed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the row cannot be written, nothing was done."""
+    chat = hf.session("a", "b", user="alice")
+    chat.append("user", "hello")
+    record = hf.remember("a fact", user="alice")
+    hf.add_document("note:1", "a note", user="alice")
+    hf.grant("bob", "read:global")
+    store: Any = hf._runtime.store
+    deeds = {
+        "forget": lambda: hf.forget(record.id),
+        "clear": chat.clear,
+        "delete": chat.delete,
+        "remove_document": lambda: hf.remove_document("note:1", user="alice"),
+        "grant": lambda: hf.grant("alice", "read:global"),
+        "revoke": lambda: hf.revoke("bob", "read:global"),
+        "drop_jobs": lambda: hf.drop_jobs([1]),
+    }
+    hf.audit()  # what was counted so far is written
+    before = every_row(hf)
+    with monkeypatch.context() as broken:
+        broken.setattr(SqlAudit, "add", _refuse)
+        with pytest.raises(StoreFull):
+            deeds[deed]()
+    assert every_row(hf) == before
+    commits: list[int] = []
+
+    def counted(work: Any, real: Any = store.write) -> Any:
+        commits.append(1)
+        return real(work)
+
+    with monkeypatch.context() as watched:
+        watched.setattr(store, "write", counted)
+        deeds[deed]()
+    verb = f"session.{deed}" if deed in ("clear", "delete") else deed
+    assert told(hf, verb=verb)[-1] == ("operator", verb, "done", 1)
+    assert len(commits) == 1
+
+
+def _refuse(*_: object) -> None:
+    raise StoreFull("no space left")
+
+
+def test_a_killed_process_leaves_the_row_of_what_it_did(durable_url: str) -> None:
+    code = """
+import os
+hf = Holdfast.open(given)
+chat = hf.session("a", "b", user="alice")
+chat.append("user", "hello")
+hf.forget(hf.remember("a fact", user="alice").id)
+hf.recall("hello", user="alice")
+os._exit(9)
+"""
+    process = start(code, durable_url)
+    process.communicate(timeout=60)
+    with Holdfast.open(durable_url) as hf:
+        # The deed, and what went along with it; not the read that came after.
+        assert told(hf) == [
+            ("operator", "session", "done", 1),
+            ("operator", "session.append", "done", 1),
+            ("operator", "remember", "done", 1),
+            ("operator", "forget", "done", 1),
+        ]
+
+
+def test_what_was_counted_is_written_when_the_store_is_closed(durable_url: str) -> None:
+    with Holdfast.open(durable_url) as hf:
+        hf.acting("alice").recall("hello")
+    with Holdfast.open(durable_url) as hf:
+        assert told(hf) == [("alice", "recall", "done", 1)]
+
+
+def test_every_refused_call_is_told_with_what_was_missing(hf: Holdfast) -> None:
+    alice = hf.acting("alice", name="key 7 of alice")
+    for _ in range(2):
+        with pytest.raises(PermissionDenied):
+            alice.recall("secret", user="bob")
+    with pytest.raises(PermissionDenied):
+        alice.backup("/nowhere/copy.db")
+    found = hf.audit(outcome="refused")
+    assert [(each.verb, each.user, each.missing, each.calls) for each in found] == [
+        ("backup", None, "read:store", 1),
+        ("recall", "bob", "read:user:bob", 1),
+        ("recall", "bob", "read:user:bob", 1),
+    ]
+    assert {each.principal for each in found} == {"key 7 of alice"}
+
+
+def test_calls_that_fail_are_told_too(hf: Holdfast) -> None:
+    unknown = "01890000-0000-7000-8000-000000000009"
+    for call in (hf.record, hf.forget):
+        with pytest.raises(HoldfastError):
+            call(unknown)
+    with pytest.raises(InvalidInput):
+        hf.recall(5, user="alice")  # type: ignore[arg-type]
+    assert told(hf) == [
+        ("operator", "record", "failed", 1),
+        ("operator", "forget", "failed", 1),
+        ("operator", "recall", "failed", 1),
+    ]
+    assert hf.audit(verb="forget")[0].record == unknown
+
+
+def test_neither_the_table_nor_the_log_holds_what_was_said(
+    hf: Holdfast, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.DEBUG, "holdfast.audit")
+    alice = hf.acting("alice")
+    chat = alice.session("a", "b", metadata={"m": SECRET})
+    chat.append("user", f"I am {SECRET}", name=SECRET, metadata={"m": SECRET}, idempotency_key=SECRET)
+    chat.kv.set(SECRET, SECRET)
+    chat.set_working_memory(SECRET)
+    chat.swap_summary(SECRET, 1, 0)
+    with chat.turn(f"who is {SECRET}?") as turn:
+        turn.reply(f"{SECRET} is you")
+    record = alice.remember(SECRET, key=SECRET, tags=[SECRET], metadata={SECRET: SECRET}, title=SECRET)
+    alice.update(record.id, content=f"{SECRET}!")
+    alice.recall(SECRET, tags=[SECRET], metadata={SECRET: SECRET})
+    alice.search_metadata(SECRET, SECRET)
+    alice.add_document(f"note:{SECRET}", SECRET)
+    alice.graph(entity=SECRET)
+    alice.forget(query=SECRET)
+    alice.remove_document(f"note:{SECRET}")
+    for wrong in (
+        lambda: alice.record(SECRET),
+        lambda: alice.load_session(SECRET),
+        lambda: alice.recall(SECRET, session=SECRET),
+        lambda: alice.recall(SECRET, scope=SECRET),  # type: ignore[arg-type]
+        lambda: alice.recall(SECRET, user="bob"),
+        lambda: alice.recall(SECRET, user=f"{SECRET}\n"),
+        lambda: alice.add_document(tmp_path / SECRET),
+        lambda: alice.backup(tmp_path / SECRET),
+    ):
+        with pytest.raises(HoldfastError):
+            wrong()
+    shown = [repr(entry) for entry in hf.audit(limit=1000)]
+    lines = [record.getMessage() for record in caplog.records if record.name == "holdfast.audit"]
+    assert len(shown) > 20
+    assert len(lines) > 20
+    assert SECRET not in "".join(shown + lines)
+
+
+def test_the_log_has_a_line_for_each_call(hf: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "holdfast.audit")
+    alice = hf.acting("alice", name="a key")
+    chat = alice.session("a", "b")
+    chat.append("user", "hello")
+    chat.append("user", "hello")
+    chat.clear()
+    with pytest.raises(PermissionDenied):
+        alice.stats()
+    whose = f"user=alice agent=assistant session={chat.id}"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", f"principal='a key' tenant=default verb={verb} access={access} outcome={outcome}{more}")
+        for verb, access, outcome, more in (
+            ("session", "write", "done", f" {whose}"),
+            ("session.append", "write", "done", f" {whose}"),
+            ("session.append", "write", "done", f" {whose}"),
+            ("session.clear", "write", "done", f" {whose}"),
+            ("stats", "read", "refused", " missing=read:store"),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "verbs", "lines"),
+    [
+        ({"audit.enabled": False}, set(), 4),
+        ({"audit.reads": False}, {"remember", "forget"}, 3),
+        ({"audit.log": False, "audit.operator": "me"}, {"remember", "recall", "forget"}, 0),
+    ],
+)
+def test_each_part_can_be_switched_off(
+    store_url: str, caplog: pytest.LogCaptureFixture, overrides: dict[str, Any], verbs: set[str], lines: int
+) -> None:
+    caplog.set_level(logging.INFO, "holdfast.audit")
+    with Holdfast.open(store_url, config=Config.load(overrides={"embedding.model": "none", **overrides})) as hf:
+        record = hf.remember("a fact", user="alice")
+        hf.recall("fact", user="alice")
+        hf.forget(record.id)
+        with pytest.raises(PermissionDenied):
+            hf.acting("alice").remember("x", scope="global")
+        assert len(caplog.records) == lines
+        found = hf.audit(outcome="done")
+        assert {entry.verb for entry in found} - {"audit"} == verbs
+        assert {entry.principal for entry in found} <= {overrides.get("audit.operator", "operator")}
+
+
+def test_what_is_told_can_be_chosen(timed: Holdfast, clock: FakeClock) -> None:
+    moments: list[datetime] = []
+    for user in ("alice", "bob", "carol"):
+        moments.append(clock.advance(hours=1))
+        timed.acting(user).remember("a fact")
+    timed.tenant("there").remember("a fact", user="alice")
+
+    def users(**filters: Any) -> list[str | None]:
+        return [entry.user for entry in timed.audit(verb="remember", **filters)]
+
+    assert users() == ["carol", "bob", "alice"]
+    assert users(user="bob") == users(principal="bob") == ["bob"]
+    assert users(since=moments[1]) == ["carol", "bob"]
+    assert users(until=moments[1]) == ["alice"]
+    assert users(limit=1, offset=1) == ["bob"]
+    assert users(outcome="failed") == []
+    with pytest.raises(InvalidInput, match="outcome must be one of"):
+        timed.audit(outcome="maybe")
+    timed.grant("alice", "read:global")
+    assert timed.acting("alice").audit(verb="remember")
+
+
+def test_old_entries_go(store_url: str, clock: FakeClock) -> None:
+    config = Config.load(overrides={"audit.keep_days": 30, "embedding.model": "none"})
+    with Holdfast.open(store_url, config=config, clock=clock) as hf:
+        hf.forget(query="x", user="alice")
+        hf.tenant("there").forget(query="x", user="alice")
+        clock.advance(days=29)
+        hf.forget(query="y", user="alice")
+        assert len(hf.audit(verb="forget")) == 2
+        clock.advance(days=2)
+        hf.forget(query="z", user="alice")
+        assert len(hf.audit(verb="forget")) == 2
+        assert len(hf.tenant("there").audit(verb="forget")) == 1  # until somebody there does something
+        trimmed = hf._runtime.store.write(lambda tx: tx.audit.trim(Scope("there"), clock()))
+        assert trimmed == 1
+
+
+def test_a_purged_user_is_not_named_any_more(hf: Holdfast) -> None:
+    """Also not by the row of the deed itself, which is written first, in the same transaction."""
+    bob = hf.acting("bob")
+    chat = bob.session("a", "b")
+    record = bob.remember("a fact")
+    hf.forget(record.id)
+    for call in (lambda: hf.acting("alice").recall("x", user="bob"), lambda: bob.recall("x", user="alice")):
+        with pytest.raises(PermissionDenied):
+            call()
+    with pytest.raises(PermissionDenied):
+        hf.acting("alice", session=record.id).load_session(chat.id)  # names bob's session
+    ledger, store = hf._runtime.ledger, hf._runtime.store
+    assert ledger is not None
+    ledger.flush()
+    deed = AuditEntry(**{**_fields(hf.audit(verb="forget")[0]), "id": "deed", "verb": "purge_user", "user": "bob"})
+    with store.beside(lambda tx: tx.audit.add(Scope("default"), [deed])) as written:
+        store.write(lambda tx: tx.audit.erase(Scope("default", user="bob"), "somebody"))
+        assert written()
+    shown = repr([_fields(entry) for entry in hf.audit(limit=1000)])
+    assert "bob" not in shown
+    assert chat.id not in shown
+    assert {entry.user for entry in hf.audit(verb="purge_user")} == {"somebody"}
+    assert {entry.principal for entry in hf.audit(verb="remember")} == {"somebody"}
+
+
+def _fields(entry: AuditEntry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in entry.__slots__}
+
+
+@pytest.fixture
+def refusing(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StorageError]]:
+    """A store whose audit cannot be written while there is an error in the list."""
+    errors: list[StorageError] = []
+    real = SqlAudit.add
+
+    def add(self: SqlAudit, *args: Any) -> None:
+        if errors:
+            raise errors[0]
+        real(self, *args)
+
+    monkeypatch.setattr(SqlAudit, "add", add)
+    yield errors
+    errors.clear()
+
+
+def test_an_audit_that_cannot_be_written_breaks_no_read(
+    hf: Holdfast, refusing: list[StorageError], caplog: pytest.LogCaptureFixture
+) -> None:
+    refusing.append(StoreFull("no space left"))
+    hf.recall("hello", user="alice")
+    assert hf.audit() == []
+    assert "the audit could not be written and waits: no space left" in caplog.text
+    with pytest.raises(PermissionDenied):
+        hf.acting("alice").stats()
+    refusing.clear()
+    assert told(hf) == [("operator", "recall", "done", 1), ("alice", "stats", "refused", 1)]
+
+
+def test_whoever_may_only_read_is_not_troubled(
+    hf: Holdfast, refusing: list[StorageError], caplog: pytest.LogCaptureFixture
+) -> None:
+    refusing.append(StoreReadOnly("the file cannot be written"))
+    hf.recall("hello", user="alice")
+    assert hf.audit() == []
+    assert caplog.records == []
+
+
+def test_a_backup_and_a_copy_bring_grants_and_the_audit_along(hf: Holdfast, tmp_path: Path) -> None:
+    hf.grant("alice", "read:global")
+    hf.forget(query="x", user="alice")
+    hf.backup(tmp_path / "copy.db")
+    with Holdfast.open(tmp_path / "copy.db") as copy:
+        assert copy.grants() == hf.grants()
+        assert copy.audit(verb="forget") == hf.audit(verb="forget")
+
+
+def test_a_copy_is_told_also_where_reads_are_not(tmp_path: Path) -> None:
+    config = Config.load(overrides={"audit.reads": False, "embedding.model": "none"})
+    with Holdfast.open(":memory:", config=config) as hf:
+        hf.backup(tmp_path / "copy.db")
+        hf.stats()
+        assert told(hf) == [("operator", "backup", "done", 1)]

@@ -1,0 +1,149 @@
+"""What other programs wrote, on every backend: taken in once, however often it is brought."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.domain.record import Origin
+from holdfast.domain.session import State
+from holdfast.errors import InvalidInput, Unsupported
+from tests.contract.rows import every_row, faults
+
+DATA = Path(__file__).parents[1] / "data" / "import"
+TAKEN = {
+    "chatgpt": ("chatgpt", 1, 5, 0, 0),
+    "claude": ("claude", 1, 4, 2, 2),
+    "mem0.json": ("mem0", 0, 0, 3, 0),
+    "mcp-memory.jsonl": ("mcp-memory", 0, 0, 3, 0),
+    "openai.json": ("openai", 1, 5, 0, 0),
+    "anthropic.json": ("anthropic", 1, 6, 0, 0),
+    "markdown": ("markdown", 0, 0, 0, 2),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_it_is_taken_in_once(hf: Holdfast, name: str) -> None:
+    looked = hf.import_(DATA / name, user="nadia", dry_run=True)
+    assert hf.stats()["messages"] == hf.stats()["records"] == hf.stats()["documents"] == 0
+    done = hf.import_(DATA / name, user="nadia")
+    counts = (done.format, done.sessions, done.messages, done.records, done.documents)
+    assert counts == TAKEN[name]
+    assert (looked.sessions, looked.messages, looked.documents) == counts[1:3] + counts[4:]
+    assert done.left_out >= len(done.skipped) > 0
+    rows = every_row(hf)
+    again = hf.import_(DATA / name, user="nadia")
+    assert (again.already, again.sessions, again.messages, again.records, again.documents) == (True, 0, 0, 0, 0)
+    assert every_row(hf) == rows
+    assert faults(hf) == []
+
+
+def test_a_newer_export_adds_what_is_new(hf: Holdfast, tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    shutil.copytree(DATA / "chatgpt", folder)
+    hf.import_(folder, user="nadia")
+    file = folder / "conversations.json"
+    conversations = json.loads(file.read_text())
+    said = {"author": {"role": "assistant"}, "content": {"content_type": "text", "parts": ["You are welcome"]}}
+    conversations[0]["mapping"]["n9"] = {"id": "n9", "parent": "n8", "message": {**said, "id": "n9"}}
+    conversations[0]["current_node"] = "n9"
+    file.write_text(json.dumps(conversations))
+    done = hf.import_(folder, user="nadia")
+    assert (done.sessions, done.messages) == (0, 1)
+    [info] = hf.sessions(user="nadia")
+    session = hf.load_session(info.id)
+    assert [message.text for message in session.messages()][-2:] == [
+        "Half a pair: \ufffd and thanks",
+        "You are welcome",
+    ]
+    assert info.state is State.TERMINATED
+    assert info.created_at.isoformat() == "2026-01-05T08:00:00.250000+00:00"
+    assert hf.recall("kiln shed", user="nadia")[0].source.session_id == info.id
+
+
+def test_what_breaks_off_in_the_middle_is_not_taken_in_by_half(hf: Holdfast, tmp_path: Path) -> None:
+    file = tmp_path / "conversations.json"
+    file.write_bytes((DATA / "chatgpt" / "conversations.json").read_bytes()[:-30])
+    rows = every_row(hf)
+    with pytest.raises(InvalidInput, match="not JSON"):
+        hf.import_(file, user="nadia")
+    assert every_row(hf) == rows
+
+
+def test_memories_keep_their_users_and_times(hf: Holdfast) -> None:
+    hf.import_(DATA / "mem0.json")
+    [omar] = hf.records(user="omar")
+    assert (omar.content, omar.origin) == ("Fires the kiln on Sundays", Origin.EXPLICIT)
+    assert omar.created_at is not None
+    assert omar.created_at.isoformat() == "2026-01-06T10:00:00+00:00"
+    assert len(hf.records(user="nadia")) == 2
+
+
+def test_a_memory_that_says_something_else_now_is_changed(hf: Holdfast, tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    memory = {"id": "1", "memory": "Likes tea", "user_id": "nadia", "created_at": "2026-01-05T10:00:00Z"}
+    file.write_text(json.dumps([memory]))
+    hf.import_(file)
+    file.write_text(json.dumps([memory | {"memory": "Likes coffee"}]))
+    assert hf.import_(file).records == 1
+    [record] = hf.records(user="nadia")
+    assert [version.content for version in hf.history(record.id)] == ["Likes tea", "Likes coffee"]
+
+
+def test_one_who_is_named_takes_the_place_of_one(hf: Holdfast) -> None:
+    done = hf.import_(DATA / "mem0.json", user="anna")
+    assert {record.content for record in hf.records(user="anna")} == {
+        "Prefers stoneware to porcelain",
+        "Belongs to nobody",
+        "nadia shares shed with Omar",
+    }
+    assert any("it is of 'omar'" in one.reason for one in done.skipped)
+
+
+def test_relations_are_in_the_graph(hf: Holdfast) -> None:
+    hf.import_(DATA / "mcp-memory.jsonl", user="nadia")
+    hf.run_jobs()
+    [relation] = [one for one in hf.graph(user="nadia").relations if one.predicate == "works at"]
+    assert (relation.subject, relation.object) == ("anna berg", "blue harbour")
+    assert faults(hf) == []
+
+
+def test_two_users_who_bring_the_same_file_have_one_each(hf: Holdfast) -> None:
+    for user in ("nadia", "omar"):
+        assert hf.import_(DATA / "claude", user=user).messages == 4
+    assert hf.tenant("other").import_(DATA / "claude", user="nadia").messages == 4
+    assert len({info.id for user in ("nadia", "omar") for info in hf.sessions(user=user)}) == 2
+    assert faults(hf) == []
+
+
+@pytest.mark.parametrize("name", [name for name in TAKEN if name != "mem0.json"])
+def test_nobodys_memory_is_refused(hf: Holdfast, name: str) -> None:
+    rows = every_row(hf)
+    with pytest.raises(InvalidInput, match="name a user"):
+        hf.import_(DATA / name)
+    assert every_row(hf) == rows
+
+
+def test_a_format_nobody_knows_is_refused_by_name(hf: Holdfast) -> None:
+    with pytest.raises(Unsupported, match="it knows auto, holdfast-export, chatgpt"):
+        hf.import_(DATA / "chatgpt", user="nadia", format="word perfect")
+
+
+def test_a_format_that_is_named_is_believed(hf: Holdfast, tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text((DATA / "anthropic.json").read_text())
+    assert hf.import_(file, user="nadia", format="openai").messages == 6
+
+
+def test_a_snapshot_may_be_given_to_somebody(hf: Holdfast, tmp_path: Path) -> None:
+    file = tmp_path / "sessions.json"
+    sessions: list[dict[str, Any]] = [{"id": "telegram:1", "messages": [{"role": "user", "content": "a walrus"}]}]
+    file.write_text(json.dumps(sessions))
+    assert hf.import_(file, user="nadia", dry_run=True).messages == 1
+    assert hf.import_(file, user="nadia").format == "sessions.json"
+    assert [info.user for info in hf.sessions()] == ["nadia"]

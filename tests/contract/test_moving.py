@@ -1,0 +1,608 @@
+"""Export, everything gone, import, export again: the same bytes. On every backend, and from one to another."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast import Holdfast, Message, ToolCall
+from holdfast.domain.record import Origin
+from holdfast.domain.scope import Scope
+from holdfast.domain.session import State
+from holdfast.errors import HoldfastError, InvalidInput, StorageError
+from holdfast.write.remember import Cutter, insert
+from tests.contract.rows import every_row, faults
+from tests.contract.whole import contents, deeds, edited, remove_everything, rewritten
+
+_numbers = itertools.count()
+FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Callable[[], Path]:
+    """A new folder's name, as often as one is needed."""
+    return lambda: tmp_path / f"export {next(_numbers)}"
+
+
+Folders = Callable[[], Path]
+
+
+def filled(hf: Holdfast) -> None:
+    """Something of everything that is ever exported."""
+    chat = hf.session("telegram", "12:34", "thread", user="alice", metadata={"title": 'A "chat"', "n.m": [1, None]})
+    chat.append("system", "You are helpful.")
+    chat.append("user", "My sister Anna lives in Porto", name="Alice", idempotency_key="once", sequence=50)
+    chat.append("assistant", "", tool_calls=[ToolCall("call-1", "weather", {"city": "Porto"})])
+    chat.append("tool", "It rains.", tool_call_id="call-1", is_error=True, metadata={"ms": 12})
+    chat.set_summary("Alice has a sister.", 50)
+    chat.set_working_memory("- call Anna")
+    chat.add_usage("large", input_tokens=1000, cost=0.0125)
+    chat.learn()
+    old = hf.remember("Alice lives in Porto", user="alice", key="city", tags=["home"])
+    hf.update(old.id, content="Alice lives in Lisbon")
+    new = hf.remember("Alice lives in Faro", user="alice")
+    hf._runtime.store.write(lambda tx: _superseded(tx, hf, new.id))
+    hf.remember("Only in this chat", session=chat.id, layer="working")
+    hf.add_document("note:packing.md", "# Packing\n\n" + "Boxes first, then the dog. " * 100, user="alice")
+    hf.session("whatsapp", "1", user="bob").append("user", "Bob is here")
+    hf.run_jobs()
+    if hf._runtime.folder is not None:
+        hf.long_term(user="alice").write("# Me\n")
+        hf.note_turn("alice", "hello", "hi")
+        place = hf._runtime.session_folder(chat.id)
+        assert place is not None
+        place.mkdir(parents=True)
+        (place / "plan of it.txt").write_bytes(b"\x00any bytes")
+
+
+def _superseded(tx: Any, hf: Holdfast, successor: str) -> None:
+    record = tx.records.get(Scope(hf._tenant), successor)
+    before = replace(
+        record, id=hf._runtime.new_id(), superseded_by=successor, inputs=(successor,), origin=Origin.EXTRACTED
+    )
+    insert(tx, before, Cutter(hf.config.chunks, for_graph=False))
+
+
+def exported(hf: Holdfast, folders: Folders, user: str | None = None) -> dict[str, bytes]:
+    folder = folders()
+    hf.export(folder, user)
+    return contents(folder)
+
+
+# There and back
+
+
+@FEW
+@given(st.lists(deeds(), min_size=1, max_size=14))
+def test_made_up_memories_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, done: Any) -> None:
+    """Into the store they were removed from, into an empty one, and into another tenant."""
+    place = tmp_path_factory.mktemp("made-up")
+    _round_trip(str(place / "one"), str(place / "two"), place, done)
+
+
+@pytest.mark.postgres
+@settings(FEW, max_examples=5)
+@given(st.lists(deeds(), min_size=1, max_size=14))
+def test_made_up_memories_go_from_one_backend_to_another(
+    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, done: Any
+) -> None:
+    place = tmp_path_factory.mktemp("made-up")
+    _round_trip(postgres_url, ":memory:", place, done)
+    _round_trip(":memory:", postgres_url, place, done)
+
+
+def _round_trip(first: str, second: str, place: Path, done: Any) -> None:
+    number = next(_numbers)
+    with Holdfast.open(first) as store:
+        hf = store.tenant(f"made-up-{number}")
+        for deed in done:
+            deed(hf)
+        hf.run_jobs()
+        folder = place / f"before {number}"
+        hf.export(folder)
+        before = contents(folder)
+        assert hf.import_(folder).already or not before["data/sessions.jsonl"]
+        remove_everything(hf)
+        assert not hf.import_(folder).skipped
+        hf.export(place / f"after {number}")
+        assert contents(place / f"after {number}") == before
+        assert faults(hf) == []
+    with Holdfast.open(second) as store:
+        other = store.tenant(f"another-{number}")
+        done_there = other.import_(folder)
+        other.export(place / f"elsewhere {number}")
+        if store._runtime.folder is not None or not before["data/files.jsonl"]:
+            assert not done_there.skipped
+            assert contents(place / f"elsewhere {number}") == before
+        assert faults(other) == []
+
+
+def test_a_user_comes_back_as_they_were(hf: Holdfast, folders: Folders) -> None:
+    filled(hf)
+    folder = folders()
+    done = hf.export(folder, "alice")
+    before, everybody = contents(folder), exported(hf, folders)
+    assert {"data/messages.jsonl", "manifest.json", "README.md", "readable/records.md"} <= before.keys()
+    assert (done.counts["sessions"], done.counts["messages"], done.counts["documents"]) == (1, 4, 1)
+    assert b"Bob" not in b"".join(before.values())
+    whole = folders()
+    hf.export(whole)
+    remove_everything(hf)
+    imported = hf.import_(folder)
+    assert (imported.sessions, imported.messages, imported.documents) == (1, 4, 1)
+    assert not imported.already
+    assert exported(hf, folders, "alice") == before
+    hf.import_(whole)
+    assert exported(hf, folders) == everybody
+    assert faults(hf) == []
+    [hit] = hf.recall("boxes dog", user="alice", kinds=["document"], k=1)
+    assert hit.source.uri == "note:packing.md"
+    assert hf.history(hf.records(user="alice", history=True)[0].id)
+
+
+def test_two_exports_of_the_same_memory_are_the_same_bytes(hf: Holdfast, folders: Folders) -> None:
+    filled(hf)
+    assert exported(hf, folders) == exported(hf, folders)
+    assert exported(hf, folders, "alice") == exported(hf, folders, "alice")
+
+
+def test_the_same_import_twice_says_so(hf: Holdfast, folders: Folders) -> None:
+    filled(hf)
+    folder = folders()
+    hf.export(folder)
+    rows = every_row(hf)
+    assert hf.import_(folder).already
+    assert every_row(hf) == rows
+
+
+def test_an_export_of_nothing_brings_nothing(hf: Holdfast, folders: Folders) -> None:
+    folder = folders()
+    hf.export(folder, "nobody")
+    done = hf.import_(folder)
+    assert (done.already, done.left_out, done.sessions) == (False, 0, 0)
+
+
+def test_what_came_since_is_left_as_it_is(hf: Holdfast, folders: Folders) -> None:
+    filled(hf)
+    folder = folders()
+    hf.export(folder, "alice")
+    session = hf.session("telegram", "12:34", "thread", user="alice")
+    session.append("user", "said later")
+    hf.remember("Alice lives in Berlin", user="alice", key="city")
+    assert hf.import_(folder).already
+    assert session.messages()[-1].text == "said later"
+    assert {record.content for record in hf.records(user="alice") if record.key == "city"} == {"Alice lives in Berlin"}
+
+
+def test_messages_that_were_cleared_stay_away_and_those_of_a_newer_export_are_added(
+    hf: Holdfast, folders: Folders
+) -> None:
+    session = hf.session("t", "1", user="alice")
+    session.append("user", "first")
+    early = folders()
+    hf.export(early, "alice")
+    session.append("user", "second")
+    late = folders()
+    hf.export(late, "alice")
+    session.delete()
+    hf.import_(early)
+    done = hf.import_(late)
+    again = hf.load_session(session.id)
+    assert (done.sessions, done.messages) == (0, 1)
+    assert [message.text for message in again.messages()] == ["first", "second"]
+    again.clear()
+    done = hf.import_(late)
+    assert (done.messages, again.count()) == (0, 0)
+    assert any("removed here" in one.reason for one in done.skipped)
+
+
+# Another owner
+
+
+def test_under_another_name_everything_gets_ids_of_its_own(hf: Holdfast, folders: Folders) -> None:
+    filled(hf)
+    folder = folders()
+    hf.export(folder, "alice")
+    before = exported(hf, folders, "alice")
+    done = hf.import_(folder, user="carol")
+    assert (done.sessions, done.messages) == (1, 4)
+    assert hf.import_(folder, user="carol").already
+    assert exported(hf, folders, "alice") == before
+    [info] = hf.sessions(user="carol")
+    session = hf.load_session(info.id)
+    assert [message.sequence for message in session.messages()] == [1, 50, 51, 52]
+    records = {record.id: record for record in hf.records(user="carol", history=True)}
+    assert not records.keys() & {record.id for record in hf.records(user="alice", history=True)}
+    [old] = [record for record in records.values() if record.superseded_by]
+    assert old.superseded_by in records
+    assert old.inputs == (old.superseded_by,)
+    assert {record.source.session_id for record in records.values() if record.source.session_id} <= {session.id}
+    assert hf.graph(user="carol").entities
+    assert faults(hf) == []
+    theirs = folders()
+    hf.export(theirs, "carol")
+    with Holdfast.open(":memory:") as empty:  # where no id is taken they stay
+        empty.import_(theirs, user="alice")
+        assert {info.id for info in empty.sessions(user="alice")} == {session.id}
+
+
+def test_what_belongs_to_another_tenant_stays_theirs(hf: Holdfast, folders: Folders) -> None:
+    filled(hf)
+    folder = folders()
+    hf.export(folder)
+    rows = every_row(hf)["messages"]
+    other = hf.tenant("other")
+    assert other.import_(folder).sessions == 2
+    assert [row for row in every_row(hf)["messages"] if row in rows] == rows
+    assert not {info.id for info in other.sessions()} & {info.id for info in hf.sessions()}
+    assert faults(hf) == []
+
+
+def test_a_whole_tenant_is_nobodys(hf: Holdfast, folders: Folders) -> None:
+    folder = folders()
+    hf.export(folder)
+    with pytest.raises(InvalidInput, match="whole tenant"):
+        hf.import_(folder, user="alice")
+
+
+def test_a_chat_that_is_live_here_comes_in_ended(hf: Holdfast, folders: Folders) -> None:
+    session = hf.session("t", "1", user="alice")
+    session.append("user", "there")
+    folder = folders()
+    hf.export(folder, "alice")
+    session.delete()
+    here = hf.session("t", "1", user="alice")
+    done = hf.import_(folder)
+    assert any("ended" in one.reason for one in done.skipped)
+    assert hf.load_session(session.id).state is State.TERMINATED
+    assert hf.session("t", "1", user="alice").id == here.id
+
+
+# Interrupted
+
+
+def many(hf: Holdfast, messages: int = 2600) -> None:
+    for chat in range(3):
+        session = hf.session("t", str(chat), user="alice")
+        session.extend([Message.new("user", f"walrus {chat} {number}") for number in range(messages // 3)])
+        session.set_summary("walruses", 5)
+        session.kv.set("k", chat)
+
+
+class Stop(Exception):
+    pass
+
+
+def stopping(after: int) -> Callable[[str, int, int], None]:
+    count = itertools.count(1)
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if not stage.startswith("checking") and next(count) == after:
+            raise Stop
+
+    return stop
+
+
+def test_an_import_goes_on_where_it_was(store_url: str, folders: Folders) -> None:
+    folder = folders()
+    with Holdfast.open(":memory:") as source:
+        many(source)
+        source.export(folder, "alice")
+    with Holdfast.open(store_url) as hf:
+        with pytest.raises(Stop):
+            hf.import_(folder, progress=stopping(4))
+        half = hf.stats()["messages"]
+        assert 0 < half < 2598
+        assert faults(hf) == []
+        seen: list[tuple[str, int, int]] = []
+        done = hf.import_(folder, progress=lambda *step: seen.append(step))
+        assert done.continued >= half
+        assert (done.sessions, done.messages) == (3, 2598)
+        assert next(line for stage, line, _ in seen if stage == "messages") > half
+        assert exported(hf, folders, "alice") == contents(folder)
+        assert every_row(hf)["moves"] == []
+        assert faults(hf) == []
+
+
+KILLED = """
+import sys
+from holdfast import Holdfast
+
+stage, at = sys.argv[3], int(sys.argv[4])
+
+def progress(now, done, total):
+    if now == stage and done >= at:
+        print("now", flush=True)
+        sys.stdin.readline()  # nobody answers: the killer is on his way
+
+with Holdfast.open(sys.argv[1]) as hf:
+    getattr(hf, sys.argv[5])(sys.argv[2], progress=progress)
+"""
+
+
+def killed_at(url: str, folder: Path, stage: str, at: int, verb: str) -> None:
+    command = [sys.executable, "-c", KILLED, url, str(folder), stage, str(at), verb]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdin is not None
+    assert child.stdout.readline() == "now\n"
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdin.close()
+    child.stdout.close()
+
+
+@pytest.mark.parametrize(("stage", "at"), [("sessions", 1), ("messages", 500), ("messages", 2000), ("kv", 1)])
+def test_a_killed_import_goes_on_where_it_was(durable_url: str, folders: Folders, stage: str, at: int) -> None:
+    folder = folders()
+    with Holdfast.open(":memory:") as source:
+        many(source)
+        source.export(folder, "alice")
+    killed_at(durable_url, folder, stage, at, "import_")
+    with Holdfast.open(durable_url) as hf:
+        assert hf.stats()["messages"] < 2598
+        assert faults(hf) == []
+        done = hf.import_(folder)
+        assert done.continued > 0
+        assert exported(hf, folders, "alice") == contents(folder)
+        assert faults(hf) == []
+
+
+def test_a_killed_export_leaves_nothing_under_its_name(durable_url: str, folders: Folders) -> None:
+    folder, whole = folders(), folders()
+    with Holdfast.open(durable_url) as hf:
+        many(hf)
+        hf.export(whole)
+    killed_at(durable_url, folder, "messages", 1000, "export")
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    assert unfinished.is_dir()
+    assert not folder.exists()
+    with Holdfast.open(durable_url) as hf, pytest.raises(HoldfastError):
+        hf.import_(unfinished)
+    with Holdfast.open(durable_url) as hf:
+        hf.export(folder)
+    assert not unfinished.exists()
+    assert contents(folder) == contents(whole)
+
+
+def test_an_export_is_one_moment(store_url: str, folders: Folders) -> None:
+    """Each turn is two messages in one transaction: an odd number of them is no moment that ever was."""
+    with Holdfast.open(store_url) as hf:
+        session = hf.session("t", "1", user="alice")
+        session.extend([Message.new("user", f"walrus {number}") for number in range(1000)])
+        stop, written = threading.Event(), itertools.count()
+
+        def write() -> None:
+            while not stop.is_set():
+                number = next(written)
+                session.extend([Message.new("user", f"q {number}"), Message.new("assistant", f"a {number}")])
+                hf.remember(f"record of {number}", user="alice")
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            exports = [exported(hf, folders, "alice") for _ in range(3)]
+        finally:
+            stop.set()
+            writer.join()
+        assert next(written) > 3
+        for export in exports:
+            lines = export["data/messages.jsonl"].splitlines()
+            assert len(lines) % 2 == 0
+            assert json.loads(export["data/sessions.jsonl"])["last_sequence"] == len(lines)
+
+
+def test_memory_stays_flat_however_much_moves(tmp_path: Path) -> None:
+    """Four times the messages are moved with hardly more memory: what grows is less than the messages weigh."""
+    peaks = []
+    for messages in (1200, 4800):
+        folder = tmp_path / f"export {messages}"
+        with Holdfast.open(tmp_path / f"from {messages}") as source, Holdfast.open(tmp_path / f"to {messages}") as to:
+            many(source, messages)
+            tracemalloc.start()
+            source.export(folder, "alice")
+            exporting = tracemalloc.get_traced_memory()[1]
+            tracemalloc.reset_peak()
+            to.import_(folder)
+            peaks.append((exporting, tracemalloc.get_traced_memory()[1]))
+            tracemalloc.stop()
+    (small_out, small_in), (large_out, large_in) = peaks
+    assert large_out < 1.5 * small_out + 1_000_000
+    assert large_in < 1.5 * small_in + 1_000_000
+
+
+# What is refused
+
+
+def test_an_export_never_writes_over_anything(hf: Holdfast, folders: Folders, tmp_path: Path) -> None:
+    there = folders()
+    there.mkdir()
+    hf.export(there)  # empty, so nothing is lost
+    with pytest.raises(InvalidInput, match="not empty"):
+        hf.export(there)
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(InvalidInput):
+        hf.export(tmp_path / "file")
+    with pytest.raises(StorageError):
+        hf.export(tmp_path / "file" / "below")
+    assert (tmp_path / "file").read_text() == "precious"
+    assert list(tmp_path.glob("*.unfinished")) == []
+
+
+def test_a_dry_run_stores_nothing(hf: Holdfast, folders: Folders) -> None:
+    filled(hf)
+    folder = folders()
+    hf.export(folder, "alice")
+    remove_everything(hf)
+    rows = every_row(hf)
+    done = hf.import_(folder, dry_run=True)
+    assert (done.sessions, done.messages, done.dry_run) == (1, 4, True)
+    assert every_row(hf) == rows
+
+
+def spoilt(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+DEEP = '{"session_id": "x", "metadata": ' + '{"a":' * 3000 + "1" + "}" * 3000 + "}"
+BAD: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "not json": ("messages.jsonl, line 2", lambda at: rewritten(at, "messages", lambda lines: [lines[0], b"{\n"])),
+    "a list": ("kv.jsonl, line 1", lambda at: rewritten(at, "kv", lambda _: [b"[]\n"])),
+    "deep": ("messages.jsonl, line 1", lambda at: rewritten(at, "messages", lambda _: [DEEP.encode() + b"\n"])),
+    "an unknown field": ("messages.jsonl, line 3", lambda at: edited(at, "messages", 2, colour="red")),
+    "a nul": ("messages.jsonl, line 1", lambda at: edited(at, "messages", 0, content="a\x00b")),
+    "a surrogate": ("messages.jsonl, line 1", lambda at: edited(at, "messages", 0, content="\ud800")),
+    "not utf-8": ("messages.jsonl, line 1", lambda at: rewritten(at, "messages", lambda _: [b'{"a":"\xff"}\n'])),
+    "a wrong role": ("messages.jsonl, line 4", lambda at: edited(at, "messages", 3, role="wizard")),
+    "a number for text": ("messages.jsonl, line 1", lambda at: edited(at, "messages", 0, content=5)),
+    "a sequence below 1": ("messages.jsonl, line 1", lambda at: edited(at, "messages", 0, sequence=-1)),
+    "a huge sequence": ("messages.jsonl, line 1", lambda at: edited(at, "messages", 0, sequence=2**70)),
+    "no time": ("messages.jsonl, line 1", lambda at: edited(at, "messages", 0, created_at="2026-01-01T00:00:00")),
+    "another user": ("sessions.jsonl, line 1", lambda at: edited(at, "sessions", 0, user="bob")),
+    "another user's record": ("records.jsonl, line 2", lambda at: edited(at, "records", 1, user="bob")),
+    "the tenant's record": ("records.jsonl, line 1", lambda at: edited(at, "records", 0, level="global")),
+    "a wrong id": ("sessions.jsonl, line 1", lambda at: edited(at, "sessions", 0, id="../../etc")),
+    "a wrong state": ("sessions.jsonl, line 1", lambda at: edited(at, "sessions", 0, state="asleep")),
+    "a list of users": ("sessions.jsonl, line 1", lambda at: edited(at, "sessions", 0, user=["alice"])),
+    "an infinite bill": (
+        "sessions.jsonl, line 1",
+        lambda at: edited(at, "sessions", 0, usage=[{"model": "m", "cost": 1e300}]),
+    ),
+    "a wrong confidence": ("records.jsonl, line 1", lambda at: edited(at, "records", 0, confidence=7)),
+    "versions of another": (
+        "records.jsonl, line 1",
+        lambda at: edited(at, "records", 0, versions=[{"id": "x"}]),
+    ),
+    "a wrong hash": ("documents.jsonl, line 1", lambda at: edited(at, "documents", 0, content_hash="zz")),
+    "the tenant's document": ("documents.jsonl, line 1", lambda at: edited(at, "documents", 0, level="global")),
+    "a wrong offset": ("pieces.jsonl, line 2", lambda at: edited(at, "pieces", 1, offset="far")),
+    "a relation to nobody": (
+        "graph.jsonl, line 1",
+        lambda at: edited(at, "graph", 0, relations=[{"subject": "nobody", "predicate": "is", "kind": "fact"}]),
+    ),
+    "no manifest": ("manifest.json", lambda at: spoilt(at / "manifest.json", lambda _: b"{}")),
+    "a path in the manifest": (
+        "manifest.json",
+        lambda at: spoilt(at / "manifest.json", lambda data: data.replace(b"data/kv.jsonl", b"../../kv.jsonl")),
+    ),
+    "a newer version": (
+        "manifest.json",
+        lambda at: spoilt(at / "manifest.json", lambda data: data.replace(b'"version": 1', b'"version": 2')),
+    ),
+    "a file that is gone": ("kv.jsonl", lambda at: (at / "data" / "kv.jsonl").unlink()),
+    "cut off": ("messages.jsonl", lambda at: spoilt(at / "data" / "messages.jsonl", lambda data: data[:-40])),
+    "edited": (
+        "messages.jsonl",
+        lambda at: spoilt(at / "data" / "messages.jsonl", lambda data: data.replace(b"Anna", b"Hans")),
+    ),
+    "longer": ("messages.jsonl", lambda at: spoilt(at / "data" / "messages.jsonl", lambda data: data + b"{}\n")),
+}
+
+
+@pytest.fixture(scope="module")
+def good_export(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("good") / "export"
+    with Holdfast.open(":memory:") as hf:
+        filled(hf)
+        hf.export(folder, "alice")
+    return folder
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_export_is_refused_with_its_place_and_changes_nothing(
+    good_export: Path, tmp_path: Path, name: str
+) -> None:
+    place, spoil = BAD[name]
+    folder = tmp_path / "bad"
+    shutil.copytree(good_export, folder)
+    spoil(folder)
+    with Holdfast.open(":memory:") as hf:
+        hf.session("t", "1", user="alice").append("user", "here")
+        rows = every_row(hf)
+        with pytest.raises(InvalidInput) as caught:
+            hf.import_(folder, format="holdfast-export")
+        assert place in str(caught.value)
+        assert every_row(hf) == rows
+
+
+def test_the_good_one_is_not_refused(good_export: Path) -> None:
+    with Holdfast.open(":memory:") as hf:
+        assert hf.import_(good_export).messages == 4
+
+
+def test_a_line_that_is_too_long_is_not_read(good_export: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("holdfast.files.export_folder.MAX_LINE_BYTES", 50)
+    with Holdfast.open(":memory:") as hf, pytest.raises(InvalidInput, match=r"sessions.jsonl, line 1: it is longer"):
+        hf.import_(good_export)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "../../escaped.md"},
+        {"name": "..\\escaped.md"},
+        {"name": "other.txt"},
+        {"name": ".."},
+        {"owner": "bob"},
+        {"level": "global", "owner": ""},
+        {"session_id": "../x"},
+        {"sha256": "0" * 64},
+        {"bytes": 1},
+        {"name": "MEMORY.md.lock", "session_id": "01930000-0000-7000-8000-000000000001"},
+    ],
+)
+def test_a_file_leads_nowhere_else(tmp_path: Path, fields: dict[str, Any]) -> None:
+    folder = tmp_path / "export"
+    with Holdfast.open(tmp_path / "one") as hf:
+        filled(hf)
+        hf.export(folder, "alice")
+    edited(folder, "files", 1, **fields)
+    with Holdfast.open(tmp_path / "two") as hf:
+        with pytest.raises(InvalidInput):
+            hf.import_(folder)
+        assert hf.sessions() == []
+    assert list(tmp_path.rglob("*escaped*")) == []
+
+
+def test_links_in_an_export_are_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "export"
+    with Holdfast.open(tmp_path / "one") as hf:
+        filled(hf)
+        hf.export(folder, "alice")
+    memory = folder / "files" / "user" / "alice" / "MEMORY.md"
+    memory.unlink()
+    (tmp_path / "secret").write_text("# Me\n")
+    memory.symlink_to(tmp_path / "secret")
+    with Holdfast.open(tmp_path / "two") as hf, pytest.raises(HoldfastError, match="link"):
+        hf.import_(folder)
+
+
+def test_another_memory_file_that_is_here_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "export"
+    with Holdfast.open(tmp_path / "one") as hf:
+        filled(hf)
+        hf.export(folder, "alice")
+    with Holdfast.open(tmp_path / "two") as hf:
+        hf.long_term(user="carol").write("# Carol\n")
+        done = hf.import_(folder, user="carol")
+        assert hf.long_term(user="carol").read() == "# Carol\n"
+        [note] = [one for one in done.skipped if one.place.endswith("MEMORY.md")]
+        assert "MEMORY.md.conflict" in note.reason
+        assert "hello" in hf.daily_notes(user="carol")
+        [info] = hf.sessions(user="carol")
+        assert [file.name for file in hf.load_session(info.id).list_files()] == ["plan of it.txt"]

@@ -1,0 +1,255 @@
+"""Faults that schedulers have had. Each test is named after one, and fails if we have it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncHoldfast, Config, Firing, Holdfast
+from holdfast.config import Schedules
+from holdfast.errors import InvalidInput, PermissionDenied
+from tests.conftest import FakeClock
+from tests.contract.processes import run_together
+from tests.contract.scheduling import HOUR, Bench
+from tests.contract.threads import at_once
+
+
+@pytest.fixture
+def bench(timed: Holdfast, clock: FakeClock) -> Bench:
+    return Bench(timed, clock)
+
+
+def test_a_failed_one_shot_marked_completed(bench: Bench) -> None:
+    made = bench.make("once: 2026-03-10T13:00")
+    bench.fail()
+    states = [bench.go_to_next(made).state for _ in range(3)]
+    assert states == ["active", "active", "failed"]
+    after = bench.now(made)
+    assert (after.next_run_at, after.run_count, after.failures) == (None, 1, 3)
+    bench.clock.advance(days=9)
+    assert bench.run() == 0
+    assert "not tried again" in bench.told[-1].text
+    # Begun anew it has its chance, and only then is it completed.
+    bench.answer = lambda firing: "well"
+    bench.schedules.resume(made.id)
+    assert bench.run() == 1
+    assert bench.now(made).state == "completed"
+
+
+@pytest.mark.parametrize("how", ["resume", "edit"])
+def test_the_failure_counter_kept_after_re_activation(bench: Bench, how: str) -> None:
+    made = bench.make("cron: 0 0 * * *")
+    bench.fail()
+    for _ in range(5):
+        bench.go_to_next(made)
+    assert bench.now(made).state == "disabled"
+    if how == "resume":
+        back = bench.schedules.resume(made.id)
+    else:
+        back = bench.schedules.edit(made.id, cadence="cron: 0 1 * * *")
+    assert (back.state, back.failures, back.attempts) == ("active", 0, 0)
+    assert back.next_run_at is not None
+    told = len(bench.told)
+    after = bench.go_to_next(made)
+    assert (after.state, after.failures) == ("active", 1)  # not switched off by one more
+    assert len(bench.told) == told
+
+
+def test_the_smallest_gap_checked_on_two_firings_only(store_url: str, clock: FakeClock) -> None:
+    config = Config(schedules=Schedules(smallest_gap_s=600))
+    with Holdfast.open(store_url, clock=clock, config=config) as hf:
+        bench = Bench(hf, clock)
+        # The second pair is close once a year only: at its end.
+        for cadence in ("cron: 0,5 9 1 12 *", "cron: 0,55 0,23 1,31 1,12 *"):
+            with pytest.raises(InvalidInput, match="600 must lie between"):
+                bench.make(cadence)
+        assert bench.make("cron: 0 9,10,11 * * 1").state == "active"
+        made = bench.make("cron: 0 9 * * *")
+        with pytest.raises(InvalidInput, match="600 must lie between"):
+            hf.schedules.edit(made.id, cadence="cron: 0,5 9 1 12 *")
+
+
+_RUNNER = """
+from datetime import datetime, UTC, timedelta
+ran = []
+hf = Holdfast.open(given["url"], clock=lambda: datetime(2026, 3, 10, 14, tzinfo=UTC))
+begin()
+def callback(firing):
+    ran.append(firing.schedule.id)
+    return "done"
+while hf.run_schedules(callback):
+    pass
+hf.close()
+answer(ran)
+"""
+
+
+def test_two_processes_running_the_same_job(durable_url: str, clock: FakeClock) -> None:
+    with Holdfast.open(durable_url, clock=clock) as hf:
+        made = [Bench(hf, clock).make(user=f"user {number}").id for number in range(40)]
+        answers = run_together(_RUNNER, {"url": durable_url}, count=3)
+        ran = [id for answer in answers for id in answer]
+        assert sorted(ran) == sorted(made)
+        assert {hf.schedules.get(id).run_count for id in made} == {1}
+        assert {len(hf.schedules.runs(id)) for id in made} == {1}
+
+
+def test_byte_slicing_in_the_middle_of_a_character(bench: Bench) -> None:
+    family = "👩‍👩‍👧‍👦"
+    for said, kept in (
+        ("é" * 600, "é" * 500),
+        ("a" * 498 + family + "z", "a" * 498),
+        ("日本" * 300, "日本" * 250),
+        ("a" * 499 + "e\N{COMBINING ACUTE ACCENT}" + "z", "a" * 499),
+        ("a" * 499 + "🇵🇹🇵🇹", "a" * 499),
+    ):
+        bench.answer = lambda firing, said=said: said  # type: ignore[misc]
+        made = bench.make(user="bob")
+        bench.go_to_next(made)
+        [run] = bench.schedules.runs(made.id)
+        assert run.summary == kept
+        assert bench.schedules.run_output(run.id).text == said
+        bench.schedules.delete(made.id)
+
+
+def test_a_scheduled_turn_creating_schedules(bench: Bench) -> None:
+    """Neither with the memory it is given nor with the one around it, in no thread and no task."""
+    made = bench.make()
+    outer = bench.hf
+    refused: list[str] = []
+
+    def attempts(hf: Any) -> dict[str, Any]:
+        view = hf.tenant("default")
+        return {
+            "create": lambda: hf.schedules.create(user="alice", goal="more", cadence="every: 1h"),
+            "edit": lambda: hf.schedules.edit(made.id, cadence="every: 1m"),
+            "resume": lambda: hf.schedules.resume(made.id),
+            "another view": lambda: view.schedules.create(user="alice", goal="more", cadence="every: 1h"),
+            "an agent's": lambda: hf.agent("x").schedules.create(user="alice", goal="more", cadence="every: 1h"),
+        }
+
+    def attempt(where: str, hf: Any) -> None:
+        for name, call in attempts(hf).items():
+            with pytest.raises(PermissionDenied, match="scheduled turn"):
+                call()
+            refused.append(f"{where}: {name}")
+
+    async def in_tasks() -> None:
+        face = AsyncHoldfast(outer, _pool())
+
+        async def create() -> None:
+            with pytest.raises(PermissionDenied):
+                await face.schedules.create(user="alice", goal="more", cadence="every: 1h")
+            refused.append("task: create")
+
+        await asyncio.gather(create(), asyncio.create_task(create()), asyncio.to_thread(attempt, "to_thread", outer))
+
+    def turn(firing: Firing) -> str:
+        attempt("given", firing.hf)
+        attempt("around", outer)
+        with ThreadPoolExecutor(2) as pool:
+            pool.submit(attempt, "given, in a thread", firing.hf).result()
+            pool.submit(contextvars.copy_context().run, attempt, "around, in a thread", outer).result()
+        asyncio.run(in_tasks())
+        firing.hf.remember("what it learned", user="alice")  # all the rest it may do
+        assert firing.hf.schedules.search(user="alice")[0].id == made.id
+        firing.hf.schedules.pause(made.id)
+        return "tried"
+
+    bench.answer = turn
+    bench.go_to_next(made)
+    [run] = bench.schedules.runs(made.id)
+    assert (run.status, run.error) == ("ok", None)
+    assert len(refused) == 5 * 5 + 2
+    assert bench.schedules.count() == 1
+    bench.make(goal="afterwards it is allowed again")
+
+
+def _pool() -> Any:
+    from holdfast.aio import Pool
+
+    return Pool(2)
+
+
+def test_limits_written_down_and_never_enforced(store_url: str, clock: FakeClock) -> None:
+    """Fifty a user, by many threads at once; every other number of the section is held to in the tests beside this."""
+    with Holdfast.open(store_url, clock=clock) as hf:
+        bench = Bench(hf, clock)
+        for number in range(45):
+            bench.make(goal=f"number {number}")
+        made: list[str] = []
+        refused: list[str] = []
+
+        def attempt(number: int) -> None:
+            try:
+                made.append(bench.make(goal=f"at once {number}").id)
+            except InvalidInput as error:
+                refused.append(str(error))
+
+        at_once(attempt, 12)
+        assert (len(made), len(refused)) == (5, 7)
+        assert "50 is the limit (schedules.per_user): delete one first" in refused[0]
+        assert hf.schedules.count(user="alice") == 50
+        bench.make(user="bob")
+        # One that has ended makes room, and needs room to come back.
+        hf.schedules.delete(made[0])
+        last = bench.make("once: 2026-03-10T12:30")
+        clock.advance(minutes=30)
+        bench.run()
+        assert hf.schedules.get(last.id).state == "completed"
+        bench.make(goal="in its place")
+        with pytest.raises(InvalidInput, match="50 is the limit"):
+            hf.schedules.edit(last.id, cadence="once: 2026-04-01T00:00")
+        assert hf.schedules.get(last.id).state == "completed"
+
+
+def test_schedules_that_have_ended_pile_up(store_url: str, clock: FakeClock) -> None:
+    with Holdfast.open(store_url, clock=clock, config=Config(schedules=Schedules(keep_ended=3))) as hf:
+        bench = Bench(hf, clock)
+        running = bench.make("every: 10h")
+        made = []
+        for _ in range(6):
+            made.append(bench.make(f"once: {(clock.now + HOUR).isoformat()}").id)
+            clock.advance(hours=1)
+            bench.run()
+        assert [one.id for one in hf.schedules.search(state="completed")] == made[:-4:-1]
+        assert hf.schedules.get(running.id).state == "active"
+
+
+def test_a_goal_that_waits_for_a_runner_that_hangs_for_ever(store_url: str) -> None:
+    """The lease is renewed for as long as a run may take, and no longer."""
+    overrides = {"schedules.lease_s": 1, "schedules.longest_run_s": 1, "schedules.smallest_gap_s": 1}
+    with Holdfast.open(store_url, config=Config.load(overrides={**overrides, "embedding.model": "none"})) as hf:
+        hf.schedules.create(user="alice", goal="hang", cadence="every: 1s", max_runs=1)
+        hung, rescued = threading.Event(), threading.Event()
+
+        def hang(firing: Firing) -> str:
+            hung.set()
+            rescued.wait(30)
+            return "too late"
+
+        def rescue(firing: Firing) -> str:
+            rescued.set()
+            return "in time"
+
+        thread = threading.Thread(target=lambda: _until(lambda: hf.run_schedules(hang)))
+        thread.start()
+        assert hung.wait(30)
+        _until(lambda: hf.run_schedules(rescue))
+        thread.join()
+        [schedule] = hf.schedules.search()
+        assert [run.summary for run in hf.schedules.runs(schedule.id)] == ["in time"]
+
+
+def _until(done: Any) -> None:
+    import time
+
+    deadline = time.monotonic() + 30
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,391 @@
+"""Purging by session, by user and by age, on every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Config, Holdfast, Message
+from holdfast.domain.job import PURGE
+from holdfast.domain.receipt import Bytes, digest_of
+from holdfast.errors import InvalidInput, InvalidKey, SessionNotFound
+from holdfast.providers.fake import FakeEmbedder
+from holdfast.purging import purge as purging
+from holdfast.purging import rows as purging_rows
+from holdfast.storage.sql.purges import OF_A_USER, OF_NOBODY, UNNAMED
+from holdfast.storage.sql.tables import TABLES
+from tests.conftest import FakeClock
+from tests.contract.rows import every_row, faults
+
+MARK = "quuxmarker"
+CONFIG = Config.load(overrides={"jobs.worker": False, "retention.enabled": False})
+
+
+@pytest.fixture
+def hf(store_url: str, clock: FakeClock) -> Iterator[Holdfast]:
+    with Holdfast.open(store_url, config=CONFIG, clock=clock, embedder=FakeEmbedder()) as opened:
+        yield opened
+
+
+def fill(hf: Holdfast, user: str, mark: str, messages: int = 6) -> str:
+    """A user with something of every kind, all of it marked. Answers a session's id."""
+    session = hf.session("telegram", f"chat-{mark}", user=user, metadata={mark: mark})
+    for number in range(messages // 2):
+        with session.turn(f"My name is {mark.title()} and I live in {mark.title()}ville, number {number}.") as turn:
+            turn.reply(f"Hello {mark}, that is {number}.")
+    session.append("tool", f"result {mark}", tool_call_id=mark, name=mark, metadata={mark: mark})
+    session.kv.set(mark, mark)
+    session.set_working_memory(f"working on {mark}")
+    session.add_usage(mark, input_tokens=1)
+    session.compact(keep=2)
+    hf.remember(f"likes {mark}", user=user, key="likes", title=mark, tags=[mark], metadata={mark: mark})
+    hf.remember(f"likes {mark} very much", user=user, key="likes", references=[mark])
+    hf.remember(f"only here {mark}", session=session.id)
+    hf.add_document(f"file:///{mark}.txt", text=f"A document of {mark}. " * 20, user=user)
+    hf.run_jobs()
+    hf.session("telegram", f"chat-{mark}", user=user).append("user", f"a job waits for {mark}")
+    hf.recall(mark, user=user)
+    hf.graph(user=user)
+    return session.id
+
+
+def tables_with(hf: Holdfast, *marks: str) -> list[str]:
+    """Tables in which a mark stands anywhere."""
+    found = []
+    for name, rows in every_row(hf).items():
+        texts = [str(value).casefold() for row in rows for value in row if not isinstance(value, bytes | int | float)]
+        if any(mark.casefold() in text for mark in marks for text in texts):
+            found.append(name)
+    return found
+
+
+def test_every_table_that_says_whose_it_is_is_purged() -> None:
+    whose = {
+        "space_id",
+        "session_id",
+        "record_id",
+        "user_id",
+        "chunk_id",
+        "document_id",
+        "entity_id",
+        "schedule_id",
+        "owner",
+    }
+    told = {table.name for table in TABLES if whose & set(table.columns)} - {"spaces", *UNNAMED}
+    purged = {rows.table for rows in OF_A_USER}
+    assert told == purged, "a table that belongs to a user is in OF_A_USER"
+    assert {table.name for table in TABLES} == purged | {*OF_NOBODY, *UNNAMED}, "say of a new table whose it is"
+
+
+def test_a_user_is_gone_everywhere_and_starts_clean(hf: Holdfast) -> None:
+    fill(hf, f"user-{MARK}", MARK)
+    fill(hf, "bob", "other")
+    assert set(tables_with(hf, MARK)) >= {"messages", "records", "chunks", "sessions", "kv", "documents", "entities"}
+    before = {name: rows for name, rows in every_row(hf).items() if name not in ("spaces", "receipts", "properties")}
+    receipt = hf.purge_user(f"user-{MARK}")
+    assert tables_with(hf, MARK) == []
+    assert receipt.verified
+    assert receipt.left == ()
+    assert receipt.done_at is not None
+    assert receipt.counts["sessions"] == 1
+    assert receipt.counts["messages"] == 8
+    assert receipt.counts["records"] >= 2
+    assert receipt.counts["documents"] == 1
+    assert hf.recall(MARK, user=f"user-{MARK}") == []
+    assert hf.sessions(user=f"user-{MARK}") == []
+    assert faults(hf) == []
+    after = every_row(hf)
+    others = {name: [row for row in rows if "other" in repr(row)] for name, rows in before.items()}
+    assert {name: [row for row in after[name] if "other" in repr(row)] for name in before} == others
+    assert fill(hf, f"user-{MARK}", "second")
+    assert hf.recall("second", user=f"user-{MARK}")
+    assert hf.records(user=f"user-{MARK}", history=True, limit=100)
+    assert faults(hf) == []
+
+
+def test_the_receipt_names_nobody_and_can_be_checked(hf: Holdfast) -> None:
+    fill(hf, "alice", MARK)
+    receipt = hf.purge_user("alice", asked_by="the clerk")
+    [kept] = hf.receipts()
+    assert kept == receipt
+    assert kept.names("alice")
+    assert not kept.names("alicia")
+    assert kept.digest == digest_of("default", "alice")
+    assert kept.asked_by == "the clerk"
+    assert "alice" not in repr(every_row(hf)["receipts"])
+    assert hf.tenant("other").receipts() == []
+
+
+@pytest.mark.parametrize("nobody", ["", " ", "\n", None, 0])
+def test_delete_all_user_with_a_missing_filter_wiped_every_user(hf: Holdfast, nobody: Any) -> None:
+    fill(hf, "alice", MARK)
+    before = every_row(hf)
+    with pytest.raises((InvalidKey, InvalidInput)):
+        hf.purge_user(nobody)
+    with pytest.raises((InvalidKey, InvalidInput)):
+        hf.purge_older(nobody, 0)
+    assert every_row(hf) == before
+
+
+def test_purge_older_removed_every_users_messages(hf: Holdfast, clock: FakeClock) -> None:
+    fill(hf, "alice", MARK)
+    fill(hf, "bob", "other")
+    hf.tenant("elsewhere").session("c", "1", user="alice").append("user", "another alice")
+    clock.advance(days=40)
+    hf.purge_older("alice", 30)
+    assert tables_with(hf, MARK) == []
+    assert hf.sessions(user="bob")[0].message_count == 8
+    assert hf.tenant("elsewhere").sessions(user="alice")[0].message_count == 1
+    assert faults(hf) == []
+
+
+def test_caches_in_ram_survived(hf: Holdfast) -> None:
+    fill(hf, "alice", MARK)
+    fill(hf, "bob", "other")
+    hf.recall(MARK, user="alice", recipe="graph_global")
+    store: Any = hf._runtime.store
+    known = len(store.caches.spaces())
+    assert known >= 2
+    hf.purge_user("alice")
+    assert len(store.caches.spaces()) == known - 1
+
+
+def test_caches_of_another_process_are_dropped_at_its_next_look(store_url: str, clock: FakeClock) -> None:
+    if store_url == ":memory:":
+        pytest.skip("a store in memory has one process")
+    embedder = FakeEmbedder()
+    with (
+        Holdfast.open(store_url, config=CONFIG, clock=clock, embedder=embedder) as one,
+        Holdfast.open(store_url, config=CONFIG, clock=clock, embedder=embedder) as two,
+    ):
+        fill(one, "alice", MARK)
+        fill(one, "bob", "other")
+        for user in ("alice", "bob"):
+            two.recall(MARK, user=user)
+        store: Any = two._runtime.store
+        assert len(store.caches.spaces()) >= 2
+        one.purge_user("alice")
+        two.recall("other", user="bob")
+        assert len(store.caches.spaces()) == 1
+
+
+def test_what_was_learned_for_everybody_from_one_user_goes_and_what_others_said_too_stays(hf: Holdfast) -> None:
+    only = hf.remember(f"the {MARK} server is down", user="alice", layer="episodic", tags=[MARK])
+    hf.promote(only.id, scope="global")
+    both = [
+        hf.remember("Deploys happen on Tuesday", user=user, layer="episodic", tags=[mark], title=mark)
+        for user, mark in (("alice", MARK), ("bob", "fine"))
+    ]
+    shared = [hf.promote(record.id, scope="global") for record in both]
+    assert shared[0].id == shared[1].id
+    stated = hf.remember("For everybody", scope="global")
+    hf.purge_user("alice")
+    assert tables_with(hf, MARK) == []
+    left = {record.id: record for record in hf.records(history=True) if record.user is None}
+    assert set(left) == {shared[0].id, stated.id}
+    assert (left[shared[0].id].content, left[shared[0].id].inputs) == ("Deploys happen on Tuesday", (both[1].id,))
+    assert left[shared[0].id].title == "fine"
+    assert faults(hf) == []
+
+
+def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Holdfast) -> None:
+    one, two = hf.session("c", "1", user="alice"), hf.session("c", "2", user="alice")
+    for session, place in ((one, "Porto"), (two, "Lisbon")):
+        with session.turn(f"I love {place}tea. My favourite food is {place}soup.") as turn:
+            turn.reply("Noted.")
+    hf.run_jobs()
+    stated = hf.remember("Stated outright", user="alice")
+    assert "records" in tables_with(hf, "portotea")
+    receipt = hf.purge_session(one.id)
+    assert tables_with(hf, "porto") == []
+    assert "records" in tables_with(hf, "lisbontea")
+    assert hf.record(stated.id) == stated
+    assert receipt.verified
+    assert receipt.names(one.id)
+    assert receipt.counts["sessions"] == 1
+    assert receipt.counts["records"] >= 1
+    with pytest.raises(SessionNotFound):
+        hf.load_session(one.id)
+    with pytest.raises(SessionNotFound):
+        hf.purge_session(one.id)
+    assert faults(hf) == []
+
+
+def test_another_tenants_or_users_session_is_not_found(hf: Holdfast) -> None:
+    session = hf.session("c", "1", user="alice")
+    for other in (lambda: hf.tenant("x").purge_session(session.id), lambda: hf.purge_session(session.id, user="bob")):
+        with pytest.raises(SessionNotFound):
+            other()
+    assert hf.load_session(session.id)
+
+
+def test_older_takes_what_is_older_of_every_kind_and_leaves_the_rest(hf: Holdfast, clock: FakeClock) -> None:
+    session = hf.session("c", "1", user="alice")
+    session.extend([Message.new("user", f"I said {MARK} and {MARK}{number}") for number in range(3)])
+    session.append("user", "said again and again")
+    session.kv.set("old", MARK)
+    session.compact(keep=1)
+    old = hf.remember(f"old {MARK}", user="alice", pinned=True)
+    changed = hf.remember(f"before {MARK}", user="alice", key="changed")
+    hf.add_document("file:///old.txt", text=MARK, user="alice")
+    ended = hf.session("c", "ended", user="alice")
+    ended.append("user", f"long ago {MARK}")
+    hf.run_jobs()
+    clock.advance(days=20)
+    session.append("user", "said again and again")
+    session.append("user", "something new", created_at=clock() - timedelta(days=2))
+    session.append("user", f"told late {MARK}", created_at=clock() - timedelta(days=15))
+    session.kv.set("new", "kept")
+    hf.update(changed.id, content="after")
+    hf.add_document("file:///new.txt", text="new", user="alice")
+    hf.run_jobs()
+    receipt = hf.purge_older("alice", 10)
+    assert tables_with(hf, MARK) == []
+    assert receipt.verified
+    assert receipt.before == clock() - timedelta(days=10)
+    assert [message.text for message in session.messages()] == ["said again and again", "something new"]
+    assert session.count() == 2
+    assert session.kv.items() == {"new": "kept"}
+    assert [each.uri for each in hf.documents(user="alice")] == ["file:///new.txt"]
+    assert [record.id for record in hf.records(user="alice")] == [changed.id]
+    assert [version.content for version in hf.history(changed.id)] == ["after"]
+    assert old.id not in {record.id for record in hf.records(user="alice", history=True)}
+    assert [info.id for info in hf.sessions(user="alice")] == [session.id]
+    assert hf.recall("said again", user="alice")[0].source.first_sequence == 5
+    assert faults(hf) == []
+    assert session.append("user", "next").sequence == 8
+
+
+def test_a_text_that_is_said_before_between_and_after_is_still_found_between(hf: Holdfast, clock: FakeClock) -> None:
+    session = hf.session("c", "1", user="alice")
+    for days in (50, 1, 50):
+        session.append("user", "the lighthouse keeper", created_at=clock() - timedelta(days=days))
+    hf.purge_older("alice", 30)
+    [hit] = hf.recall("lighthouse", user="alice")
+    assert (hit.source.first_sequence, hit.source.last_sequence) == (2, 2)
+    assert faults(hf) == []
+
+
+def test_the_summary_is_told_without_what_went(hf: Holdfast, clock: FakeClock) -> None:
+    session = hf.session("c", "1", user="alice")
+    session.append("user", f"the old {MARK}")
+    clock.advance(days=20)
+    session.append("user", "the new harbour")
+    session.append("user", "and more")
+    session.compact(keep=1)
+    summary = session.summary()
+    assert summary is not None
+    assert MARK in summary.text
+    hf.purge_older("alice", 10)
+    after = session.summary()
+    assert after is not None
+    assert MARK not in after.text
+    assert "harbour" in after.text
+    assert after.epoch == summary.epoch + 1
+
+
+def test_a_dry_run_counts_what_would_go_and_changes_nothing(hf: Holdfast, clock: FakeClock) -> None:
+    session = fill(hf, "alice", MARK)
+    clock.advance(days=20)
+    before = every_row(hf)
+    calls: list[Callable[[bool], Any]] = [
+        lambda dry: hf.purge_session(session, dry_run=dry),
+        lambda dry: hf.purge_older("alice", 10, dry_run=dry),
+        lambda dry: hf.purge_user("alice", dry_run=dry),
+    ]
+    counted = [call(True) for call in calls]
+    assert every_row(hf) == before
+    assert hf.receipts() == []
+    assert all(each.done_at is None for each in counted)
+    assert counted[2].counts == hf.purge_user("alice").counts
+
+
+def test_a_huge_user_goes_in_several_transactions(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(hf, "alice", MARK, messages=40)
+    fill(hf, "bob", "other")
+    expected = hf.purge_user("alice", dry_run=True).counts
+    small = partial(purging_rows.Removal, limit=7)
+    monkeypatch.setattr(purging, "Removal", small)
+    assert hf.purge_user("alice").counts == expected
+    assert tables_with(hf, MARK) == []
+    assert faults(hf) == []
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("finisher", ["call", "worker"])
+@pytest.mark.parametrize("what", ["user", "session", "older"])
+@pytest.mark.parametrize("step", ["rows", "files", "finish", "bytes"])
+def test_a_purge_that_was_begun_is_finished(
+    hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, step: str, what: str, finisher: str
+) -> None:
+    session = fill(hf, "alice", MARK, messages=10)
+    clock.advance(days=20)
+    calls: dict[str, Callable[[], Any]] = {
+        "user": lambda: hf.purge_user("alice"),
+        "session": lambda: hf.purge_session(session),
+        "older": lambda: hf.purge_older("alice", 10),
+    }
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        target = {"rows": "purge._remove_some", "finish": "purge._finish", "bytes": "purge._note_bytes"}.get(step)
+        patch.setattr(f"holdfast.purging.{target or 'places.Places.after_rows'}", die)
+        with pytest.raises(Killed):
+            calls[what]()
+    [receipt] = hf.receipts()
+    assert (receipt.done_at is None) == (step != "bytes"), "never half reported as done"
+    if finisher == "worker":
+        clock.advance(minutes=2)
+        hf.run_jobs()
+    elif step == "rows" or what != "session":
+        calls[what]()
+    else:
+        hf.purge_user("alice")  # the session is not there to be named again
+        clock.advance(minutes=2)
+        hf.run_jobs()
+    assert [each for each in hf.receipts() if each.done_at is None] == []
+    assert receipt.id in {each.id for each in hf.receipts()}
+    assert [each for each in hf.jobs() if each.kind == PURGE] == []
+    if what != "session":
+        assert tables_with(hf, MARK) == []
+    assert faults(hf) == []
+
+
+def test_a_receipt_is_true_about_the_bytes(hf: Holdfast) -> None:
+    fill(hf, "alice", MARK)
+    expected = Bytes.VACUUM if hf.stats()["backend"] == "postgres" else Bytes.GONE
+    assert hf.purge_user("alice").bytes is expected
+    assert hf.receipts()[0].bytes is expected
+    fill(hf, "alice", MARK)
+    assert hf.purge_user("alice", vacuum=True).bytes is Bytes.GONE
+    assert hf.receipts()[0].bytes is Bytes.GONE
+    assert faults(hf) == []
+
+
+def test_agents_with_a_store_of_their_own_are_purged_too(tmp_path: Path, clock: FakeClock) -> None:
+    config = Config.load(overrides={"agents.apart.memory.place": "own", "jobs.worker": False})
+    with Holdfast.open(tmp_path, config=config, clock=clock) as hf:
+        hf.session("c", "1", user="alice", agent="apart").append("user", MARK)
+        hf.session("c", "1", user="alice").append("user", MARK)
+    with Holdfast.open(tmp_path, config=config, clock=clock) as hf:
+        assert hf.purge_user("alice").counts["messages"] == 2
+        assert hf.agent("apart").recall(MARK, user="alice") == []
+        assert len(hf.agent("apart").receipts()) == 1
+    assert MARK.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_memory_that_is_switched_off_has_nothing_to_purge(clock: FakeClock) -> None:
+    config = Config.load(overrides={"memory.enabled": False})
+    with Holdfast.open(":memory:", config=config, clock=clock) as hf:
+        receipt = hf.purge_user("alice")
+        assert (receipt.total, receipt.verified, receipt.bytes) == (0, True, Bytes.GONE)

@@ -1,0 +1,211 @@
+"""Retention and expiry, on every backend: what the settings no longer keep goes, by tenant and agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Config, Holdfast
+from holdfast.background import have_retention
+from holdfast.config import Retention
+from holdfast.errors import ConfigError, SessionNotFound
+from tests.conftest import FakeClock
+from tests.contract.rows import every_row, faults
+
+Open = Callable[..., Holdfast]
+
+
+@pytest.fixture
+def opening(store_url: str, clock: FakeClock) -> Iterator[Open]:
+    opened = []
+
+    def open_(**overrides: Any) -> Holdfast:
+        settings = {"jobs.worker": False, **{name.replace("__", "."): value for name, value in overrides.items()}}
+        opened.append(Holdfast.open(store_url, config=Config.load(overrides=settings), clock=clock))
+        have_retention(opened[-1]._runtime, stays=True)  # as a worker that stays does
+        return opened[-1]
+
+    yield open_
+    for hf in opened:
+        hf.close()
+
+
+def say(hf: Holdfast, clock: FakeClock, *ages: float, user: str = "alice", agent: str | None = None) -> Any:
+    session = hf.session("c", "1", user=user, agent=agent)
+    for age in ages:
+        session.append("user", f"I said this {age} days ago", created_at=clock() - timedelta(days=age))
+    return session
+
+
+def test_messages_go_after_ninety_days_and_what_was_learned_stays(opening: Open, clock: FakeClock) -> None:
+    hf = opening()
+    session = say(hf, clock, 95, 91, 89, 1)
+    with session.turn("I love tea.") as turn:
+        turn.reply("Noted.")
+    hf.run_jobs()
+    learned = {record.id for record in hf.records(user="alice")}
+    clock.advance(hours=2)
+    hf.run_jobs()
+    assert [message.text[:19] for message in session.messages()][:2] == ["I said this 89 days", "I said this 1 days "]
+    assert session.count() == 4
+    assert {record.id for record in hf.records(user="alice")} == learned
+    assert faults(hf) == []
+
+
+def test_messages_told_late_are_as_old_as_they_say(opening: Open, clock: FakeClock) -> None:
+    hf = opening()
+    session = say(hf, clock, 1, 200, 2)
+    [done, _] = hf.apply_retention()
+    assert dict(done.counts) == {"messages": 1, "chunks": 1}
+    assert [message.sequence for message in session.messages()] == [1, 3]
+    assert dict(hf.apply_retention()[0].counts) == {}
+
+
+def test_it_comes_every_hour(opening: Open, clock: FakeClock) -> None:
+    hf = opening()
+    session = say(hf, clock, 89.99)
+    hf.run_jobs()
+    assert session.count() == 1
+    for _ in range(2):
+        clock.advance(hours=1)
+        hf.run_jobs()
+    assert session.count() == 0
+    session.append("user", "old again", created_at=clock() - timedelta(days=100))
+    clock.advance(hours=1)
+    hf.run_jobs()
+    assert session.count() == 0
+
+
+def test_zero_keeps_for_ever_and_off_does_nothing(opening: Open, clock: FakeClock) -> None:
+    for hf in (opening(retention__messages_days=0), opening(retention__enabled=False)):
+        session = say(hf, clock, 4000)
+        clock.advance(hours=2)
+        hf.run_jobs()
+        assert session.count() >= 1
+
+
+def test_days_by_agent_and_tenant(opening: Open, clock: FakeClock) -> None:
+    hf = opening(
+        retention__messages_days=30,
+        retention__tenants="acme=10, beta=0",
+        agents__brief__retention__messages_days=5,
+    )
+    spoken = {
+        (tenant, agent): say(hf.tenant(tenant), clock, 40, 20, 7, 1, agent=agent)
+        for tenant in ("default", "acme", "beta")
+        for agent in ("assistant", "brief")
+    }
+    clock.advance(hours=2)
+    hf.run_jobs()
+    counts = {key: session.count() for key, session in spoken.items()}
+    assert counts == {
+        ("default", "assistant"): 3,
+        ("default", "brief"): 1,
+        ("acme", "assistant"): 2,
+        ("acme", "brief"): 2,
+        ("beta", "assistant"): 4,
+        ("beta", "brief"): 4,
+    }
+
+
+def test_a_dry_run_counts_by_agent_and_changes_nothing(opening: Open, clock: FakeClock) -> None:
+    hf = opening(retention__records_days=10, retention__documents_days=10)
+    say(hf, clock, 100, 95, 1)
+    say(hf, clock, 100, agent="second")
+    hf.add_document("note:1", text="a document", user="alice")
+    hf.session("c", "short", user="alice", ttl=timedelta(days=1))
+    clock.advance(days=20)
+    before = every_row(hf)
+    counted = {done.agent: dict(done.counts) for done in hf.apply_retention(dry_run=True)}
+    assert every_row(hf) == before
+    assert counted == {"assistant": {"messages": 2, "sessions": 1}, "second": {"messages": 1}, None: {"documents": 1}}
+    removed = {done.agent: dict(done.counts) for done in hf.apply_retention()}
+    assert removed["second"] == {"messages": 1, "chunks": 1}
+    assert removed[None] == {"documents": 1}
+    assert faults(hf) == []
+
+
+def test_another_tenant_is_left_alone(opening: Open, clock: FakeClock) -> None:
+    hf = opening()
+    mine, other = say(hf, clock, 100), say(hf.tenant("other"), clock, 100)
+    hf.apply_retention()
+    assert (mine.count(), other.count()) == (0, 1)
+
+
+def test_records_and_documents_have_their_own_rule(opening: Open, clock: FakeClock) -> None:
+    hf = opening(retention__records_days=30, retention__documents_days=50, learn__decay=False)
+    with hf.session("c", "1", user="alice").turn("I love tea. I live in Porto.") as turn:
+        turn.reply("Noted.")
+    hf.run_jobs()
+    stated = hf.remember("Stated", user="alice")
+    hf.add_document("note:1", text="a document", user="alice")
+    assert len(hf.records(user="alice", history=True)) > 1
+    clock.advance(days=40)
+    hf.apply_retention()
+    assert [record.id for record in hf.records(user="alice", history=True)] == [stated.id]
+    assert len(hf.documents(user="alice")) == 1
+    clock.advance(days=11)
+    hf.apply_retention()
+    assert hf.documents(user="alice") == []
+    assert faults(hf) == []
+
+
+def test_a_session_whose_time_is_over_is_swept(opening: Open, clock: FakeClock, store_url: str) -> None:
+    hf = opening()
+    short = hf.session("c", "short", user="alice", ttl=timedelta(hours=3))
+    short.append("user", "not for long")
+    own = hf.remember("only here", session=short.id)
+    long = hf.session("c", "long", user="alice", ttl=timedelta(hours=3))
+    long.expire_in(timedelta(days=3))
+    folder = hf._runtime.session_folder(short.id)
+    if folder is not None:
+        folder.mkdir(parents=True)
+        Path(folder, "note.txt").write_text("x")
+    clock.advance(hours=4)
+    hf.run_jobs()
+    with pytest.raises(SessionNotFound):
+        hf.load_session(short.id)
+    assert hf.load_session(long.id)
+    assert own.id not in {record.id for record in hf.records(user="alice", history=True)}
+    assert folder is None or not folder.exists()
+    assert faults(hf) == []
+
+
+def test_a_summary_stays_as_long_as_it_was_told_since(opening: Open, clock: FakeClock) -> None:
+    hf = opening(retention__messages_days=10)
+    session = say(hf, clock, 0, 0, 0)
+    session.compact(keep=1)
+    clock.advance(days=5)
+    session.append("user", "more")
+    session.append("user", "and more")
+    session.compact(keep=1)
+    clock.advance(days=7)
+    hf.apply_retention()
+    assert session.count() == 2
+    assert session.summary() is not None
+    clock.advance(days=5)
+    hf.apply_retention()
+    assert session.count() == 0
+    assert session.summary() is None
+
+
+@pytest.mark.parametrize("text", ["acme", "acme=", "=3", "acme=-1", "acme=1.5", "acme=1000000", " acme=1=x"])
+def test_days_nobody_can_read_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"retention\.tenants"):
+        Retention(tenants=text)
+
+
+def test_a_store_with_something_in_it_has_the_job_from_its_next_opening_on(tmp_path: Path, clock: FakeClock) -> None:
+    config = Config.load(overrides={"jobs.worker": False})
+    for expected in (0, 1, 1):
+        with Holdfast.open(tmp_path, config=config, clock=clock) as hf:
+            assert hf._runtime.store.count_jobs([("retention", "")]) == expected
+            say(hf, clock, 100)
+    clock.advance(hours=2)
+    with Holdfast.open(tmp_path, config=config, clock=clock) as hf:
+        hf.run_jobs()
+        assert hf.sessions(user="alice")[0].message_count == 0

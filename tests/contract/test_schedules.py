@@ -1,0 +1,676 @@
+"""Schedules on every backend: made, changed, found, leased, run, told."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncHoldfast, Config, Firing, Holdfast, Notification, Outcome
+from holdfast.domain.schedule import Notify, ScheduleState
+from holdfast.errors import InvalidInput, LeaseLost, PermissionDenied, ScheduleNotFound, SessionNotFound
+from tests.conftest import FakeClock
+from tests.contract.rows import sql
+from tests.contract.scheduling import HOUR, LEASE, Bench, moment
+
+UNKNOWN = "01890000-0000-7000-8000-000000000000"
+
+
+@pytest.fixture
+def bench(timed: Holdfast, clock: FakeClock) -> Bench:
+    return Bench(timed, clock)
+
+
+# Made and found
+
+
+def test_a_schedule_is_kept_as_it_was_made(bench: Bench) -> None:
+    session = bench.hf.session("telegram", "12", "thread", user="alice")
+    made = bench.make(
+        "cron: 0 9 * * 1-5", timezone="Europe/Lisbon", session=session.id, notify="conditional", metadata={"a": [1]}
+    )
+    assert bench.now(made) == made
+    assert (made.channel, made.chat, made.thread, made.session) == ("telegram", "12", "thread", session.id)
+    assert (made.state, made.agent, made.run_count, made.failures) == ("active", "assistant", 0, 0)
+    assert made.next_run_at == made.due_at == moment("2026-03-11T09:00")
+    summer = bench.make("once: 2026-07-01T09:00", timezone="Europe/Lisbon")
+    assert summer.next_run_at == moment("2026-07-01T08:00")
+    assert summer.local(moment("2026-07-01T08:00")).strftime("%H:%M %Z") == "09:00 WEST"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cadence": "sometimes"},
+        {"cadence": "every: 59s"},
+        {"cadence": "once: 2026-03-10T11:59"},
+        {"timezone": "Europe/Atlantis"},
+        {"goal": " "},
+        {"goal": "x" * 20_000},
+        {"notify": "loudly"},
+        {"ends_at": "soon"},
+        {"ends_at": "2026-03-10T12:30"},
+        {"max_runs": -1},
+        {"user": ""},
+    ],
+)
+def test_what_cannot_be_is_refused_and_leaves_nothing(bench: Bench, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        bench.make(**{"cadence": "every: 1h", **wrong})
+    assert bench.schedules.count() == 0
+
+
+def test_the_session_it_was_asked_for_in_is_the_users_own(bench: Bench) -> None:
+    session = bench.hf.session("telegram", "12", user="bob")
+    with pytest.raises(SessionNotFound):
+        bench.make(session=session.id)
+
+
+def test_nobody_sees_the_schedules_of_another(bench: Bench) -> None:
+    made = bench.make()
+    bench.clock.advance(hours=1)
+    bench.run()
+    [run] = bench.schedules.runs(made.id)
+    elsewhere = bench.hf.tenant("elsewhere").schedules
+    for verb in ("get", "edit", "delete", "pause", "resume", "runs"):
+        with pytest.raises(ScheduleNotFound):
+            getattr(bench.schedules, verb)(made.id, user="bob")
+        with pytest.raises(ScheduleNotFound):
+            getattr(elsewhere, verb)(made.id)
+    with pytest.raises(ScheduleNotFound):
+        bench.schedules.run_output(run.id, user="bob")
+    with pytest.raises(ScheduleNotFound):
+        elsewhere.run_output(run.id)
+    assert elsewhere.search() == []
+    assert bench.schedules.search(user="bob") == []
+    assert elsewhere.due() == []
+    assert bench.now(made).run_count == 1
+
+
+def test_search_filters_and_pages(bench: Bench) -> None:
+    plants = bench.make(goal="Water the PLANTS, 100% of them")
+    bench.clock.advance(1)
+    rain = bench.make(goal="look for Regenfälle", agent="weather", cadence="every: 3h")
+    bench.clock.advance(1)
+    other = bench.make(goal="plants_2", user="bob")
+    bench.schedules.pause(rain.id)
+
+    def found(**filters: Any) -> list[str]:
+        ids = [one.id for one in bench.schedules.search(**filters)]
+        assert len(ids) == bench.schedules.count(**filters)
+        return ids
+
+    assert found() == [other.id, rain.id, plants.id]
+    assert found(user="alice") == [rain.id, plants.id]
+    assert found(agent="weather") == [rain.id]
+    assert found(state="paused") == [rain.id]
+    assert found(text="plants") == [other.id, plants.id]
+    assert found(text="REGENFÄLLE") == [rain.id]
+    assert found(text="0%") == [plants.id]
+    assert found(text="s_2") == [other.id]
+    assert found(text="!") == []
+    assert found(due_before=bench.clock.now + HOUR + timedelta(seconds=1)) == [other.id, plants.id]
+    assert [one.id for one in bench.schedules.search(limit=1, offset=1)] == [rain.id]
+
+
+def test_what_is_due_is_found_by_its_index(bench: Bench) -> None:
+    late, later = bench.make("every: 1h"), bench.make("every: 2h", user="bob")
+    assert bench.schedules.due() == []
+    bench.clock.advance(hours=2)
+    assert [one.id for one in bench.schedules.due()] == [late.id, later.id]
+    assert [one.id for one in bench.schedules.due(user="bob")] == [later.id]
+    bench.take()
+    assert [one.id for one in bench.schedules.due()] == [later.id]
+    if bench.hf.stats()["backend"] in ("sqlite", "memory"):
+        plan = sql(
+            bench.hf,
+            "EXPLAIN QUERY PLAN SELECT id FROM schedules s WHERE s.state = 'active' AND s.next_run_at <= 5"
+            " AND s.leased_until <= 5 ORDER BY s.next_run_at, s.id LIMIT 1",
+        )
+        assert "schedules_due (state=? AND next_run_at<?)" in str(plan)
+
+
+# Changed
+
+
+def test_an_edit_changes_what_is_given(bench: Bench) -> None:
+    made = bench.make(max_runs=5, ends_at="2027-01-01T00:00", metadata={"a": 1})
+    changed = bench.schedules.edit(made.id, goal="water the roses", notify="never")
+    assert changed == replace(made, goal="water the roses", notify=Notify.NEVER, updated_at=changed.updated_at)
+    bench.clock.advance(minutes=30)
+    hasty = bench.schedules.edit(made.id, cadence="every: 10m", max_runs=0, ends_at="never")
+    assert (hasty.next_run_at, hasty.max_runs, hasty.ends_at) == (bench.clock.now + timedelta(minutes=10), None, None)
+    assert bench.now(made) == hasty
+    assert bench.schedules.search(text="roses") == [hasty]
+    with pytest.raises(InvalidInput, match="at least 60"):
+        bench.schedules.edit(made.id, cadence="every: 10s")
+    with pytest.raises(InvalidInput, match="past"):
+        bench.schedules.edit(made.id, cadence="once: 2020-01-01T00:00")
+    assert bench.now(made) == hasty
+
+
+def test_another_zone_moves_the_next_firing(bench: Bench) -> None:
+    made = bench.make("cron: 0 9 * * *", timezone="UTC")
+    moved = bench.schedules.edit(made.id, timezone="America/New_York")
+    assert moved.next_run_at == moment("2026-03-10T13:00")
+
+
+def test_a_paused_schedule_rests_and_makes_nothing_up(bench: Bench) -> None:
+    made = bench.make()
+    assert bench.schedules.pause(made.id).next_run_at is None
+    assert bench.schedules.pause(made.id).state == "paused"
+    assert bench.schedules.edit(made.id, cadence="every: 2h").state == "paused"
+    bench.clock.advance(hours=9, minutes=1)
+    assert bench.run() == 0
+    resumed = bench.schedules.resume(made.id)
+    assert resumed.next_run_at == bench.clock.now + timedelta(minutes=59)
+    bench.clock.advance(hours=1)
+    assert bench.run() == 1
+    assert bench.fired[0].missed == 0
+
+
+def test_a_once_whose_time_passed_while_it_was_paused_comes_late(bench: Bench) -> None:
+    made = bench.make("once: 2026-03-10T13:00")
+    bench.schedules.pause(made.id)
+    bench.clock.advance(hours=5)
+    bench.schedules.resume(made.id)
+    assert bench.run() == 1
+    assert bench.now(made).state == "completed"
+    with pytest.raises(InvalidInput, match="another cadence"):
+        bench.schedules.resume(made.id)
+    again = bench.schedules.edit(made.id, cadence="once: 2026-03-11T13:00")
+    assert (again.state, again.next_run_at) == ("active", moment("2026-03-11T13:00"))
+
+
+def test_delete_takes_the_runs_along(bench: Bench) -> None:
+    made = bench.make()
+    bench.clock.advance(hours=1)
+    bench.run()
+    bench.schedules.delete(made.id)
+    assert sql(bench.hf, "SELECT count(*) FROM schedule_runs") == [(0,)]
+    with pytest.raises(ScheduleNotFound):
+        bench.schedules.delete(made.id)
+
+
+# Run
+
+
+def test_a_run_is_recorded_and_the_schedule_goes_on(bench: Bench) -> None:
+    made = bench.make()
+    bench.clock.advance(hours=1, minutes=2)
+    bench.answer = lambda firing: Outcome("watered", turns=3, cost=0.0125)
+    assert bench.run() == 1
+    [firing] = bench.fired
+    assert (firing.goal, firing.due_at, firing.attempt, firing.missed) == (made.goal, made.next_run_at, 1, 0)
+    [run] = bench.schedules.runs(made.id)
+    assert (run.status, run.due_at, run.started_at) == ("ok", made.next_run_at, bench.clock.now)
+    assert (run.summary, run.turns, run.cost, run.error) == ("watered", 3, 0.0125, None)
+    after = bench.now(made)
+    assert after.next_run_at == made.created_at + 2 * HOUR  # counted from where it began, not from when it ran
+    assert (after.run_count, after.last_run_at, after.last_status) == (1, bench.clock.now, "ok")
+    assert after.running_until is None
+    assert bench.run() == 0
+
+
+def test_firings_that_passed_while_nobody_was_there_are_one(bench: Bench) -> None:
+    made = bench.make()
+    bench.clock.advance(hours=7, minutes=30)
+    assert bench.run() == 1
+    assert bench.fired[0].missed == 6
+    assert bench.schedules.runs(made.id)[0].missed == 6
+    assert bench.now(made).next_run_at == made.created_at + 8 * HOUR
+
+
+def test_no_more_than_twenty_runs_are_kept(bench: Bench) -> None:
+    made = bench.make()
+    for number in range(25):
+        bench.answer = lambda firing, number=number: f"number {number}"  # type: ignore[misc]
+        bench.go_to_next(made)
+    runs = bench.schedules.runs(made.id, limit=100)
+    assert [run.summary for run in runs] == [f"number {number}" for number in range(24, 4, -1)]
+    assert [run.summary for run in bench.schedules.runs(made.id, limit=2, offset=3)] == ["number 21", "number 20"]
+    assert bench.now(made).run_count == 25
+
+
+def test_all_that_a_run_said_is_read_by_page(bench: Bench) -> None:
+    said = "".join(f"line {number} 👩‍👩‍👧‍👦 é\n" for number in range(2000))
+    bench.answer = lambda firing: said
+    made = bench.make()
+    bench.go_to_next(made)
+    [run] = bench.schedules.runs(made.id)
+    assert run.output_characters == len(said)
+    pages: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        page = bench.schedules.run_output(run.id, offset=offset, limit=777)
+        assert (page.offset, page.total) == (offset, len(said))
+        assert not page.text.startswith("\u200d")
+        pages.append(page.text)
+        offset = page.next_offset
+    assert "".join(pages) == said
+    assert len(bench.schedules.run_output(run.id).text) == pytest.approx(4000, abs=20)
+    assert bench.schedules.run_output(run.id, offset=10**9) == ("", 10**9, None, len(said))
+    with pytest.raises(ScheduleNotFound):
+        bench.schedules.run_output(UNKNOWN)
+
+
+def test_what_no_database_keeps_is_replaced_in_what_a_run_says(bench: Bench) -> None:
+    bench.answer = lambda firing: "a\x00b\ud800c"
+    made = bench.make()
+    bench.go_to_next(made)
+    [run] = bench.schedules.runs(made.id)
+    assert run.summary == "a\ufffdb?c"
+
+
+@pytest.mark.parametrize("answer", [5, ["x"], Outcome(turns=-1), Outcome(cost=float("nan")), Outcome(text=b"x")])  # type: ignore[arg-type]
+def test_an_answer_that_is_none_is_a_failure(bench: Bench, answer: Any) -> None:
+    bench.answer = lambda firing: answer
+    made = bench.make()
+    bench.go_to_next(made)
+    [run] = bench.schedules.runs(made.id)
+    assert run.status == "failed"
+    assert run.error
+
+
+def test_it_ends_after_its_runs_or_its_time(bench: Bench) -> None:
+    thrice = bench.make("every: 1h", max_runs=3)
+    until = bench.make("every: 1h", ends_at="2026-03-10T14:00", user="bob")
+    for _ in range(6):
+        bench.clock.advance(hours=1)
+        bench.run()
+    assert (bench.now(thrice).state, bench.now(thrice).run_count) == ("completed", 3)
+    assert (bench.now(until).state, bench.now(until).run_count) == ("completed", 2)
+    with pytest.raises(InvalidInput, match="max_runs"):
+        bench.schedules.resume(thrice.id)
+    assert bench.schedules.edit(thrice.id, max_runs=4).state == "active"
+
+
+# Leases
+
+
+def test_whoever_lost_the_lease_changes_nothing(bench: Bench) -> None:
+    made = bench.make()
+    bench.clock.advance(hours=1)
+
+    def hang(firing: Firing) -> str:
+        """Somebody else takes it over and is done before this one is."""
+        if len(bench.fired) == 1:
+            bench.clock.advance(seconds=LEASE.total_seconds() + 1)
+            assert bench.run() == 1
+            assert firing.stopping() is False
+            return "too late"
+        return "in time"
+
+    bench.answer = hang
+    assert bench.run() == 1
+    assert [firing.key for firing in bench.fired] == [bench.fired[0].key] * 2
+    [run] = bench.schedules.runs(made.id)
+    assert (run.summary, run.attempt) == ("in time", 2)
+    assert bench.now(made).run_count == 1
+    assert [told.text for told in bench.told] == ["in time"]
+
+
+def test_a_lease_that_ran_out_is_good_until_somebody_takes_the_firing(bench: Bench) -> None:
+    made = bench.make()
+    bench.clock.advance(hours=1)
+
+    def slow(_: Firing) -> str:
+        bench.clock.advance(hours=3)
+        return "slow"
+
+    bench.answer = slow
+    assert bench.run() == 1
+    [run] = bench.schedules.runs(made.id)
+    assert (run.summary, run.missed) == ("slow", 3)
+    assert bench.now(made).next_run_at == made.created_at + 5 * HOUR
+
+
+def test_every_lease_has_a_number_of_its_own(bench: Bench) -> None:
+    bench.make()
+    bench.clock.advance(hours=1)
+    first = bench.taken()
+    assert bench.take() is None
+    bench.clock.advance(seconds=LEASE.total_seconds())
+    second = bench.taken()
+    assert second.token == first.token + 1
+    assert second.schedule.attempts == 2
+    assert bench.store.renew_schedule(first, bench.clock.now + HOUR) is False
+    with pytest.raises(LeaseLost):
+        bench.store.write(lambda tx: tx.schedules.hold(first.schedule.scope, first))
+    assert bench.store.renew_schedule(second, bench.clock.now + HOUR) is True
+    bench.clock.advance(minutes=30)
+    assert bench.take() is None
+
+
+def test_the_lease_is_renewed_while_a_run_takes_long(store_url: str) -> None:
+    """By the real clock: it holds a lease of a second for two, and nobody else may take it."""
+    import time
+
+    config = Config.load(overrides={"schedules.lease_s": 1, "schedules.smallest_gap_s": 1, "embedding.model": "none"})
+    with Holdfast.open(store_url, config=config) as hf:
+        made = hf.schedules.create(user="alice", goal="long", cadence="every: 1s", max_runs=1)
+        store: Any = hf._runtime.store
+        taken: list[Any] = []
+
+        def long(_: Firing) -> str:
+            end = time.monotonic() + 2
+            while time.monotonic() < end:
+                taken.append(store.take_schedule(hf._now(), LEASE))
+                time.sleep(0.05)
+            return "held"
+
+        while not hf.run_schedules(long):
+            time.sleep(0.05)
+        assert set(taken) == {None}
+        assert hf.schedules.get(made.id).state == "completed"
+
+
+def test_a_firing_whose_runner_dies_each_time_is_given_up(bench: Bench) -> None:
+    made = bench.make()
+    bench.clock.advance(hours=1)
+    for _ in range(3):
+        bench.taken()
+        bench.clock.advance(seconds=LEASE.total_seconds())
+    assert bench.run() == 1
+    assert bench.fired == []
+    [run] = bench.schedules.runs(made.id)
+    assert run.error == "its runner ended before it did, 3 times"
+    assert (bench.now(made).next_run_at, bench.now(made).failures) == (made.created_at + 2 * HOUR, 1)
+
+
+def test_what_is_changed_while_it_runs_stands(bench: Bench) -> None:
+    made = bench.make()
+
+    def meddle(_: Firing) -> str:
+        # As somebody else does, in another thread.
+        thread = threading.Thread(target=lambda: bench.schedules.edit(made.id, cadence="every: 5h", goal="new"))
+        thread.start()
+        thread.join()
+        return "done"
+
+    bench.answer = meddle
+    after = bench.go_to_next(made)
+    assert (after.cadence, after.goal, after.run_count) == ("every: 5h", "new", 1)
+    assert after.next_run_at == bench.clock.now + 5 * HOUR
+    assert len(bench.schedules.runs(made.id)) == 1
+    bench.answer = lambda firing: bench.schedules.pause(made.id).id
+    after = bench.go_to_next(made)
+    assert (after.state, after.next_run_at, after.run_count) == ("paused", None, 2)
+
+    once = bench.make("once: 2026-03-11T13:00")
+    bench.answer = lambda firing: bench.schedules.pause(once.id).id
+    assert bench.go_to_next(once).state == "completed"
+
+    def remove(_: Firing) -> None:
+        bench.schedules.delete(made.id)
+
+    bench.answer = remove
+    bench.schedules.resume(made.id)
+    bench.clock.advance(hours=5)
+    assert bench.run() == 1
+    assert [one.id for one in bench.schedules.search()] == [once.id]
+    assert sql(bench.hf, "SELECT schedule_id FROM schedule_runs") == [(once.id,)]
+
+
+# Clocks
+
+
+def test_a_clock_put_back_fires_nothing_again(bench: Bench) -> None:
+    made = bench.make("cron: 0 * * * *")
+    for _ in range(3):
+        bench.go_to_next(made)
+    before = bench.now(made).next_run_at
+    assert before is not None
+    bench.clock.advance(days=-2)
+    while bench.clock.now < before:
+        assert bench.run() == 0
+        assert bench.now(made).next_run_at == before
+        bench.clock.advance(minutes=45)
+    assert bench.run() == 1
+    assert [firing.due_at.hour for firing in bench.fired] == [13, 14, 15, 16]
+
+
+def test_a_clock_put_forward_fires_once(bench: Bench) -> None:
+    made = bench.make("cron: 0 * * * *")
+    bench.clock.advance(days=3, minutes=30)
+    assert bench.run() == 1
+    assert bench.run() == 0
+    assert bench.schedules.runs(made.id)[0].missed == 71
+
+
+@pytest.mark.parametrize("cadence", ["cron: 0 * * * *", "every: 1h"])
+def test_what_a_clock_far_ahead_has_put_off_comes_when_it_is_right_again(bench: Bench, cadence: str) -> None:
+    """What fired while the clock was wrong does not fire again when its time comes, and nothing else is lost."""
+    made = bench.make(cadence)
+    right = bench.clock.now
+    bench.clock.now = right + timedelta(hours=5, minutes=30)
+    assert bench.run() == 1  # for 13:00, which is yet to come; it stands for four more
+    bench.clock.advance(hours=1)
+    assert bench.run() == 1  # for 18:00
+    bench.clock.now = right + timedelta(minutes=5)
+    assert bench.run() == 0
+    assert bench.now(made).next_run_at == right + 2 * HOUR
+    while bench.clock.now < right + 8 * HOUR:
+        bench.clock.advance(minutes=5)
+        bench.run()
+    dues = [(firing.due_at - right) // HOUR for firing in bench.fired]
+    assert dues == [1, 6, 2, 3, 4, 5, 7, 8]
+    assert bench.now(made).next_run_at == right + 9 * HOUR
+
+
+def test_a_firing_that_was_passed_over_twice_is_still_one(bench: Bench) -> None:
+    """The clock goes ahead, back, and ahead again: what is in between is counted once each, and fires at most once."""
+    made = bench.make("cron: 0 * * * *")
+    right = bench.clock.now
+    for hours in (10.5, 0.5, 4.5, 2.5, 7.5, 30.5, 12.5, 48.5):
+        bench.clock.now = right + hours * HOUR
+        bench.run()
+    dues = [firing.due_at for firing in bench.fired]
+    assert len(dues) == len(set(dues))
+    assert bench.now(made).next_run_at == right + 49 * HOUR
+
+
+def test_a_lease_of_a_clock_far_ahead_does_not_hold_for_ever(bench: Bench) -> None:
+    bench.make()
+    bench.clock.advance(days=30)
+    bench.taken()
+    bench.clock.advance(days=-29)
+    assert bench.run() == 1
+
+
+def test_a_schedule_that_cannot_be_read_here_is_left_to_others(bench: Bench) -> None:
+    made = bench.make()
+    sql(bench.hf, "UPDATE schedules SET timezone = 'Mars/Olympus'")
+    bench.clock.advance(hours=1)
+    assert bench.run() == 1
+    assert bench.fired == []
+    sql(bench.hf, "UPDATE schedules SET timezone = 'UTC'")
+    assert bench.run() == 0
+    bench.clock.advance(seconds=LEASE.total_seconds())
+    assert bench.run() == 1
+    assert bench.fired[0].attempt == 1
+    assert bench.now(made).run_count == 1
+
+
+# Failures
+
+
+def test_a_failed_firing_is_tried_again_later_and_later_and_then_given_up(bench: Bench) -> None:
+    made = bench.make("cron: 0 0 * * *")
+    bench.fail()
+    after = bench.go_to_next(made)
+    due = moment("2026-03-11T00:00")
+    assert (after.due_at, after.next_run_at) == (due, due + timedelta(minutes=1))
+    assert bench.run() == 0
+    after = bench.go_to_next(made)
+    assert (after.due_at, after.next_run_at) == (due, due + timedelta(minutes=3))
+    after = bench.go_to_next(made)
+    assert (after.due_at, after.attempts, after.failures, after.run_count) == (moment("2026-03-12T00:00"), 0, 3, 1)
+    assert [firing.attempt for firing in bench.fired] == [1, 2, 3]
+    assert {firing.key for firing in bench.fired} == {bench.fired[0].key}
+    runs = bench.schedules.runs(made.id)
+    assert [(run.status, run.attempt) for run in runs] == [("failed", 3), ("failed", 2), ("failed", 1)]
+    assert runs[0].error == "ZeroDivisionError; the log has its words"
+    bench.answer = lambda firing: "better"
+    assert bench.go_to_next(made).failures == 0
+
+
+def test_the_next_firing_does_not_wait_for_the_last_one(bench: Bench) -> None:
+    """Where the retry would come later than the next firing, that one takes its place."""
+    made = bench.make("every: 1m")
+    bench.fail()
+    after = bench.go_to_next(made)
+    assert after.due_at == after.next_run_at == made.created_at + timedelta(minutes=2)
+    assert after.attempts == 0
+
+
+def test_three_failures_in_a_row_are_told_and_five_switch_it_off(bench: Bench) -> None:
+    made = bench.make("cron: 0 0 * * *", channel="telegram", chat="12")
+    bench.fail(error=PermissionDenied)
+    for told, state in [(0, "active"), (0, "active"), (1, "active"), (1, "active"), (2, "disabled")]:
+        after = bench.go_to_next(made)
+        assert (len(bench.told), after.state) == (told, state)
+    assert (bench.now(made).failures, bench.now(made).next_run_at) == (5, None)
+    third, last = bench.told
+    assert (third.channel, third.chat, third.run.status) == ("telegram", "12", "failed")
+    assert "failed 3 times in a row: PermissionDenied. It goes on." in third.text
+    assert "switched off" in last.text
+    bench.clock.advance(days=3)
+    assert bench.run() == 0
+
+
+# Notifications
+
+
+@pytest.mark.parametrize(
+    ("policy", "said", "told"),
+    [
+        ("always", "all is well", "all is well"),
+        ("always", "[NOTIFY] rain", "rain"),
+        ("always", "  ", None),
+        ("conditional", "all is well", None),
+        ("conditional", "[NOTIFY] rain\nall day", "rain\nall day"),
+        ("conditional", " \n[notify]rain", "rain"),
+        ("conditional", "it said [NOTIFY]", None),
+        ("never", "[NOTIFY] rain", None),
+    ],
+)
+def test_who_is_told_what(bench: Bench, policy: str, said: str, told: str | None) -> None:
+    made = bench.make(notify=policy, channel="telegram", chat="12", thread="3")
+    bench.answer = lambda firing: said
+    bench.go_to_next(made)
+    assert [one.text for one in bench.told] == ([] if told is None else [told])
+    [run] = bench.schedules.runs(made.id)
+    assert (run.to_notify, run.notified) == (told is not None, told is not None)
+    assert "[NOTIFY]" not in bench.schedules.run_output(run.id).text or "it said" in said
+    for one in bench.told:
+        assert (one.channel, one.chat, one.thread, one.schedule.id, one.run.id) == (
+            *("telegram", "12", "3"),
+            made.id,
+            run.id,
+        )
+
+
+def test_a_callback_may_decide_who_is_told(bench: Bench) -> None:
+    quiet, loud = bench.make(notify="always"), bench.make(notify="conditional", user="bob")
+    bench.answer = lambda firing: Outcome("x", notify=firing.schedule.user == "bob")
+    bench.clock.advance(hours=1)
+    bench.run()
+    assert [one.schedule.id for one in bench.told] == [loud.id]
+    assert bench.schedules.runs(quiet.id)[0].to_notify is False
+
+
+def test_what_could_not_be_told_is_told_later(bench: Bench) -> None:
+    made = bench.make("once: 2026-03-10T13:00")
+    bench.clock.advance(hours=1)
+
+    def deaf(_: Notification) -> None:
+        raise OSError("no line")
+
+    assert bench.hf.run_schedules(bench.callback, deaf) == 1
+    assert bench.schedules.runs(made.id)[0].notified is False
+    assert bench.run() == 0
+    assert bench.told == []  # somebody may be at it still
+    bench.clock.advance(seconds=LEASE.total_seconds())
+    bench.run()
+    bench.run()
+    assert [one.text for one in bench.told] == ["done"]
+    assert bench.schedules.runs(made.id)[0].notified is True
+
+
+def test_old_news_is_not_told(bench: Bench) -> None:
+    bench.make("once: 2026-03-10T13:00")
+    bench.clock.advance(hours=1)
+    assert bench.hf.run_schedules(bench.callback) == 1  # nobody there to be told
+    bench.clock.advance(hours=25)
+    bench.run()
+    assert bench.told == []
+
+
+# The runner in a thread, and the other face
+
+
+def test_a_worker_runs_schedules_in_a_thread(store_url: str) -> None:
+    done, told = threading.Event(), threading.Event()
+    overrides = {"schedules.smallest_gap_s": 1, "embedding.model": "none"}
+    with Holdfast.open(store_url, config=Config.load(overrides=overrides)) as hf:
+        made = hf.schedules.create(user="alice", goal="tick", cadence="every: 1s", max_runs=1)
+
+        def callback(firing: Firing) -> str:
+            done.set()
+            return firing.goal
+
+        hf.start_worker(on_schedule=callback, notify=lambda notification: told.set())
+        assert done.wait(20)
+        assert told.wait(20)
+    with pytest.raises(InvalidInput, match="on_schedule"), Holdfast.open(":memory:") as hf:
+        hf.start_worker(notify=print)
+    assert made.state is ScheduleState.ACTIVE
+
+
+def test_coroutines_run_in_the_loop_with_a_memory_of_their_own(store_url: str, clock: FakeClock) -> None:
+    async def use() -> None:
+        loop, told = asyncio.get_running_loop(), []
+        async with await AsyncHoldfast.open(store_url, clock=clock) as hf:
+            made = await hf.schedules.create(user="alice", goal="remember it", cadence="every: 1h")
+            clock.advance(hours=1)
+
+            async def callback(firing: Firing) -> str:
+                assert asyncio.get_running_loop() is loop
+                await firing.hf.remember("it rained", user="alice")
+                with pytest.raises(PermissionDenied):
+                    await firing.hf.schedules.create(user="alice", goal="more", cadence="every: 1h")
+                with pytest.raises(PermissionDenied):
+                    await hf.schedules.create(user="alice", goal="more", cadence="every: 1h")
+                return "remembered"
+
+            async def notify(notification: Notification) -> None:
+                told.append(notification.text)
+
+            assert await hf.run_schedules(callback, notify) == 1
+            [run] = await hf.schedules.runs(made.id)
+            assert (run.summary, told) == ("remembered", ["remembered"])
+            assert await hf.schedules.count() == 1
+
+    asyncio.run(use())
+
+
+def test_memory_that_is_switched_off_schedules_nothing(tmp_path: Path) -> None:
+    with Holdfast.open(tmp_path, config=Config.load(overrides={"memory.enabled": False})) as hf:
+        hf.schedules.create(user="alice", goal="x", cadence="every: 1h")
+        assert hf.schedules.count() == 0
+        assert hf.run_schedules(lambda firing: None) == 0
+
+
+def test_an_agent_whose_memory_is_apart_has_its_own_schedules(tmp_path: Path) -> None:
+    config = Config.load(overrides={"agents.coder.memory.place": "own"})
+    with Holdfast.open(tmp_path, config=config) as hf:
+        with pytest.raises(InvalidInput, match=r"hf\.agent"):
+            hf.schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
+        hf.agent("coder").schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
+        assert (hf.schedules.count(), hf.agent("coder").schedules.count()) == (0, 1)

@@ -1,0 +1,165 @@
+"""A user's or tenant's whole memory in tests: made up, taken away, and exports compared byte by byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from holdfast import FilePart, Holdfast, ImagePart, Session, TextPart, ToolCall
+from holdfast.domain.scope import Level, Scope, Space
+from holdfast.files.layout import owner_folder
+
+START = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
+USERS = ("alice", "bob/ü")
+
+# Anything but what no store keeps.
+texts = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=40)
+words = st.sampled_from(("My sister Anna lives in Porto.", "I prefer tea.", "walrus", "日本語", "### user — x", '"\\'))
+said = st.one_of(words, texts)
+users = st.sampled_from(USERS)
+times = st.integers(0, 10**9).map(lambda seconds: START + timedelta(seconds=seconds))
+values = st.recursive(st.none() | st.booleans() | st.integers(-5, 5) | texts, lambda inner: st.lists(inner, max_size=2))
+labels = st.dictionaries(st.sampled_from(("a", "b.c", 'q"')), texts.filter(bool), max_size=2)
+
+KINDS = (
+    "say, say, call, parts, kv, summary, usage, clear, new, end, learn, remember, remember, keyed, in chat, global, "
+    "agent, document, notes, expire, forget"
+)
+
+Deed = Callable[[Holdfast], None]
+
+
+def chat(hf: Holdfast, user: str, number: int) -> Session:
+    return hf.session("telegram", f"chat:{number}", "thread" if number == 2 else None, user=user)
+
+
+@st.composite
+def deeds(draw: st.DrawFn) -> Deed:
+    """Something somebody does to a store."""
+    user, number = draw(users), draw(st.integers(0, 2))
+    kind = draw(st.sampled_from(KINDS.split(", ")))
+    one, two, moment, many = draw(said), draw(said), draw(times), draw(labels)
+    value = draw(values)
+
+    def do(hf: Holdfast) -> None:
+        _do(hf, kind, user, number, one, two or "more", moment, many, value)
+
+    return do
+
+
+def _do(
+    hf: Holdfast,
+    kind: str,
+    user: str,
+    number: int,
+    one: str,
+    two: str,
+    moment: datetime,
+    many: dict[str, str],
+    value: Any,
+) -> None:
+    session = chat(hf, user, number)
+    filled = one if one.strip() else "filled"
+    match kind:
+        case "say":
+            session.append("user", one, created_at=moment, metadata={"v": value}, name="Ann" if number else None)
+        case "call":
+            session.append("assistant", one, tool_calls=[ToolCall("c", "look", {"at": value, "é": one})])
+            session.append("tool", two, tool_call_id="c", is_error=bool(number))
+        case "parts":
+            session.append("user", [TextPart(one), ImagePart("https://x/y", alt=two), FilePart("f", name=one)])
+        case "kv":
+            session.set_working_memory(two)
+            session.kv.set(f"k{len(one) % 3}", value)
+        case "summary":
+            session.set_summary(filled, session.append("user", two).sequence)
+        case "usage":
+            session.add_usage(f"model {number}", input_tokens=len(one), cost=len(two) / 7)
+        case "clear":
+            session.clear()
+        case "new":
+            session.update_metadata({"m": value})
+            session.new()
+        case "end":
+            (session.pause if number else session.terminate)()
+        case "learn":
+            session.learn()
+        case "remember":
+            record = hf.remember(filled, user=user, tags=list(many), metadata=many, valid_from=moment)
+            hf.update(record.id, content=f"{filled} and {two}", pinned=bool(number))
+        case "keyed":
+            hf.remember(filled, user=user, key=f"key_{number}", title=two, ttl=len(one) + 1)
+        case "in chat":
+            hf.remember(filled, session=session.id, layer="working", references=["r"])
+        case "global":
+            hf.remember(filled, scope="global", confidence=0.25)
+        case "agent":
+            hf.add_document("doc:of-agent", filled, agent="coder")
+            hf.remember(filled, agent="coder", layer="procedural", type="fix")
+        case "document":
+            hf.add_document(f"doc:{number}.md", f"# {filled}\n\n{two} " * 30, user=user, metadata=many)
+        case "notes":
+            if hf._runtime.folder is not None:
+                hf.note_turn(user, filled, two, moment)
+                hf.long_term(user=user).append(filled)
+        case "expire":
+            session.expire_in(timedelta(days=number + 1))
+        case _:
+            found = hf.records(user=user, limit=1)
+            if found:
+                hf.forget(id=found[0].id)
+
+
+def remove_everything(hf: Holdfast) -> None:
+    """All of a tenant, through the verbs there are; a purge may stand here."""
+    while sessions := hf.sessions(limit=100):
+        for info in sessions:
+            hf.load_session(info.id).delete()
+    store, scope = hf._runtime.store, Scope(hf._tenant)
+
+    def rest(tx: Any) -> list[Space]:
+        for record_id in tx.moving.record_ids(scope, "", 10_000):
+            tx.records.delete(scope, record_id)
+        for state in tx.moving.documents(scope, "", 10_000):
+            tx.documents.delete(state.space, state.document.id)
+        return list(tx.moving.spaces(scope))
+
+    for space in store.write(rest):
+        if hf._runtime.folder is not None:
+            for file in owner_folder(hf._runtime.folder, space).glob("*.md"):
+                file.unlink()
+    users = [Space(hf._tenant, Level.USER, user) for user in USERS]
+    assert store.read(lambda tx: dict(tx.moving.totals(scope))) == {"sessions": 0, "messages": 0, "records": 0}, users
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def rewritten(folder: Path, kind: str, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    """Change the lines of a file, and the manifest so that nobody can tell."""
+    path = folder / "data" / f"{kind}.jsonl"
+    path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    data = path.read_bytes()
+    for entry in manifest["files"]:
+        if entry["path"] == f"data/{kind}.jsonl":
+            entry |= {"lines": data.count(b"\n"), "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def edited(folder: Path, kind: str, line: int, **fields: Any) -> None:
+    """Change some fields of one line."""
+
+    def change(lines: list[bytes]) -> list[bytes]:
+        value = json.loads(lines[line]) | fields
+        lines[line] = json.dumps(value).encode() + b"\n"
+        return lines
+
+    rewritten(folder, kind, change)

@@ -1,0 +1,365 @@
+"""Whoever acts for a user, or for nobody, and calls any verb on what is another's: nothing is read, nothing changes.
+
+Every verb of the table has its entry below; a new one without fails the first test.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, Message, Session
+from holdfast.errors import HoldfastError, NotFound, PermissionDenied, Unsupported
+from holdfast.policy.verbs import VERBS
+from tests.property.test_isolation import Owner, World, _in_worlds
+
+Attempt = Callable[[], object]
+
+
+@dataclass
+class Attack:
+    """A handle of mine, and a victim: a user of my tenant with a session, a record, a document and files."""
+
+    world: World
+    me: Owner
+    victim: Owner
+    mine: Holdfast
+    folder: Path
+
+    @property
+    def user(self) -> str:
+        assert self.victim.user
+        return self.victim.user
+
+    @property
+    def session(self) -> str:
+        assert self.victim.session
+        return self.victim.session
+
+    @property
+    def schedule(self) -> str:
+        return self.world.plan(self.victim)[0]
+
+    @property
+    def forged(self) -> Session:
+        """The victim's handle, as if it had got into my hands."""
+        info = self.world.on(self.victim).load_session(self.session).info
+        return Session(self.mine._runtime, info)
+
+    @property
+    def own(self) -> set[int]:
+        return self.world.of_user(self.me.tenant, self.me.user) if self.mine._principal.user else set()
+
+    def owners(self) -> list[dict[str, Any]]:
+        """Every way to say whose memory it is, but mine."""
+        return [{"user": self.user}, {"agent": self.victim.agent}, {"scope": "global"}]
+
+
+# Refused, and told which grant is missing.
+def _everybodys(call: Callable[[Holdfast], Callable[..., object]], *args: Any) -> Callable[[Attack], list[Attempt]]:
+    def attempts(a: Attack) -> list[Attempt]:
+        return [_bound(call(a.mine), *args, **whose) for whose in a.owners()]
+
+    return attempts
+
+
+def _bound(call: Callable[..., object], *args: Any, **kwargs: Any) -> Attempt:
+    return lambda: call(*args, **kwargs)
+
+
+def _whole(call: Callable[[Attack], object]) -> Callable[[Attack], list[Attempt]]:
+    return lambda a: [lambda: call(a)]
+
+
+def _handle(call: Callable[[Session], object]) -> Callable[[Attack], list[Attempt]]:
+    return lambda a: [lambda: call(a.forged)]
+
+
+def _scheduled(call: Callable[[Any, str, str], object]) -> Callable[[Attack], list[Attempt]]:
+    return lambda a: [lambda: call(a.mine.schedules, a.schedule, a.user)]
+
+
+def _turn(session: Session) -> object:
+    with session.turn("secret") as turn:
+        turn.reply("mine now")
+        return turn.context
+
+
+def _reply(a: Attack) -> object:
+    """A turn that somebody else began."""
+    from holdfast.turn import Turn
+
+    theirs = a.world.on(a.victim).load_session(a.session).turn("secret")
+    theirs._gate = a.mine._gate
+    theirs._open, theirs._context = True, a.world.on(a.victim).load_session(a.session).context()
+    assert isinstance(theirs, Turn)
+    return theirs.reply("mine now")
+
+
+REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
+    "session": _whole(lambda a: a.mine.session("chan", "chat", user=a.user, agent=a.victim.agent)),
+    "load_session": _whole(lambda a: a.mine.load_session(a.session, user=a.user)),
+    "sessions": _whole(lambda a: a.mine.sessions(user=a.user)),
+    "recall": _everybodys(lambda hf: hf.recall, "secret"),
+    "remember": _everybodys(lambda hf: hf.remember, "mine now"),
+    "record": _whole(lambda a: a.mine.record(a.victim.record, user=a.user)),
+    "records": _whole(lambda a: [a.mine.records(user=a.user), a.mine.records(agent=a.victim.agent)]),
+    "count_records": _whole(lambda a: a.mine.count_records(user=a.user)),
+    "search_metadata": _whole(lambda a: a.mine.search_metadata("who", "same", user=a.user)),
+    "update": _whole(lambda a: a.mine.update(a.victim.record, user=a.user, content="mine now")),
+    "history": _whole(lambda a: a.mine.history(a.victim.record, user=a.user)),
+    "forget": lambda a: [
+        *_everybodys(lambda hf: hf.forget)(a),
+        lambda: a.mine.forget(a.victim.record, user=a.user),
+        lambda: a.mine.forget(key="same_key", user=a.user),
+        lambda: a.mine.forget(query="secret", user=a.user, dry_run=True),
+    ],
+    "promote": _whole(lambda a: a.mine.promote(a.victim.record, user=a.user)),
+    "revive": _whole(lambda a: a.mine.revive(a.victim.record, user=a.user)),
+    "profile": _whole(lambda a: a.mine.profile(user=a.user)),
+    "add_document": lambda a: [
+        *_everybodys(lambda hf: hf.add_document, "same:uri", "mine now")(a),
+        lambda: a.mine.add_document(a.folder / "theirs.txt", user=a.me.user),
+    ],
+    "documents": _everybodys(lambda hf: hf.documents),
+    "remove_document": _everybodys(lambda hf: hf.remove_document, "same:uri"),
+    "graph": _everybodys(lambda hf: hf.graph),
+    "daily_notes": _whole(lambda a: a.mine.daily_notes(user=a.user)),
+    "note_turn": _whole(lambda a: a.mine.note_turn(a.user, "mine now", "")),
+    "export_items": _whole(lambda a: a.mine.export_items(user=a.user)),
+    "import_items": _whole(lambda a: a.mine.import_items(user=a.user, delete_missing=True)),
+    "jobs": _whole(lambda a: a.mine.jobs()),
+    "retry_jobs": _whole(lambda a: a.mine.retry_jobs()),
+    "drop_jobs": _whole(lambda a: a.mine.drop_jobs([1])),
+    "run_jobs": _whole(lambda a: a.mine.run_jobs()),
+    "start_worker": _whole(lambda a: a.mine.start_worker()),
+    "file_sessions": _whole(lambda a: a.mine.file_sessions()),
+    "export": lambda a: [
+        lambda: a.mine.export(a.folder / "stolen", user=a.user),
+        lambda: a.mine.export(a.folder / "stolen"),
+    ],
+    "import_": lambda a: [
+        lambda: a.mine.import_(a.folder / "theirs.txt", user=a.user),
+        lambda: a.mine.import_(a.folder / "theirs.txt"),
+    ],
+    "purge_session": _whole(lambda a: a.mine.purge_session(a.session, user=a.user)),
+    "purge_user": _whole(lambda a: a.mine.purge_user(a.user)),
+    "purge_older": _whole(lambda a: a.mine.purge_older(a.user, 0)),
+    "receipts": _whole(lambda a: a.mine.receipts()),
+    "apply_retention": _whole(lambda a: a.mine.apply_retention()),
+    "run_schedules": _whole(lambda a: a.mine.run_schedules(lambda _: None)),
+    "doctor": lambda a: [a.mine.doctor, lambda: a.mine.doctor(repair=True)],
+    "backup": _whole(lambda a: a.mine.backup(a.folder / "stolen.db")),
+    "stats": _whole(lambda a: a.mine.stats()),
+    "grant": lambda a: [
+        lambda: a.mine.grant(a.me.user or "", "read:global"),
+        lambda: a.mine.grant(a.me.user or "", f"read:user:{a.user}"),
+    ],
+    "revoke": _whole(lambda a: a.mine.revoke(a.user, "read:global")),
+    "grants": _whole(lambda a: a.mine.grants(user=a.user)),
+    "audit": lambda a: [a.mine.audit, lambda: a.mine.audit(user=a.me.user)],
+    "acting": lambda a: [lambda: a.mine.acting(a.user), lambda: a.mine.acting(name="x", grants=["read:store"])],
+    "tenant": _whole(lambda a: a.mine.tenant("elsewhere")),
+    "schedules.create": _whole(lambda a: a.mine.schedules.create(a.user, "mine now", "every: 1h")),
+    "schedules.get": _scheduled(lambda s, one, user: s.get(one, user=user)),
+    "schedules.edit": _scheduled(lambda s, one, user: s.edit(one, user=user, goal="mine now")),
+    "schedules.pause": _scheduled(lambda s, one, user: s.pause(one, user=user)),
+    "schedules.resume": _scheduled(lambda s, one, user: s.resume(one, user=user)),
+    "schedules.delete": _scheduled(lambda s, one, user: s.delete(one, user=user)),
+    "schedules.runs": _scheduled(lambda s, one, user: s.runs(one, user=user)),
+    "schedules.run_output": _scheduled(lambda s, one, user: s.run_output(one, user=user)),
+    "schedules.search": _whole(lambda a: a.mine.schedules.search(user=a.user)),
+    "schedules.count": _whole(lambda a: a.mine.schedules.count(user=a.user)),
+    "schedules.due": _whole(lambda a: a.mine.schedules.due(user=a.user)),
+    "session.refresh": _handle(lambda s: s.refresh()),
+    "session.recent": _handle(lambda s: s.recent()),
+    "session.messages": _handle(lambda s: s.messages()),
+    "session.count": _handle(lambda s: s.count()),
+    "session.restore": _handle(lambda s: s.restore()),
+    "session.context": _handle(lambda s: s.context("secret")),
+    "session.turn": _handle(_turn),
+    "session.summary": _handle(lambda s: s.summary()),
+    "session.working_memory": _handle(lambda s: s.working_memory),
+    "session.transcript": _handle(lambda s: s.transcript()),
+    "session.export_transcript": _handle(lambda s: s.export_transcript()),
+    "session.list_files": _handle(lambda s: s.list_files()),
+    "session.usage": _handle(lambda s: s.usage()),
+    "session.append": _handle(lambda s: s.append("user", "mine now")),
+    "session.extend": _handle(lambda s: s.extend([Message.new("user", "mine now")])),
+    "session.set_summary": _handle(lambda s: s.set_summary("mine now", 2)),
+    "session.swap_summary": _handle(lambda s: s.swap_summary("mine now", 2, 1)),
+    "session.compact": _handle(lambda s: s.compact(keep=0)),
+    "session.compact_if_due": _handle(lambda s: s.compact_if_due(1)),
+    "session.pause": _handle(lambda s: s.pause()),
+    "session.resume": _handle(lambda s: s.resume()),
+    "session.terminate": _handle(lambda s: s.terminate()),
+    "session.update_metadata": _handle(lambda s: s.update_metadata({"mine": "now"})),
+    "session.expire_in": _handle(lambda s: s.expire_in(None)),
+    "session.set_working_memory": _handle(lambda s: s.set_working_memory("mine now")),
+    "session.add_usage": _handle(lambda s: s.add_usage("mine")),
+    "session.learn": _handle(lambda s: s.learn()),
+    "session.new": _handle(lambda s: s.new()),
+    "session.clear": _handle(lambda s: s.clear()),
+    "session.delete": _handle(lambda s: s.delete()),
+    "session.kv.get": _handle(lambda s: s.kv.get("same")),
+    "session.kv.items": _handle(lambda s: s.kv.items()),
+    "session.kv.set": _handle(lambda s: s.kv.set("same", "mine now")),
+    "session.kv.delete": _handle(lambda s: s.kv.delete("same")),
+    "turn.reply": _whole(_reply),
+    "long_term.read": _whole(lambda a: a.mine.long_term(a.user).read()),
+    "long_term.write": _whole(lambda a: a.mine.long_term(a.user).write("mine now")),
+    "long_term.append": _whole(lambda a: a.mine.long_term(a.user).append("mine now")),
+}
+
+# With an id or without any name: not found, or answered from one's own alone.
+HIDDEN: dict[str, Callable[[Attack], list[Attempt]]] = {
+    "load_session": _whole(lambda a: a.mine.load_session(a.session)),
+    "sessions": _whole(lambda a: a.mine.sessions(limit=1000)),
+    "recall": lambda a: [
+        lambda: a.mine.recall("secret", session=a.session),
+        lambda: a.mine.recall(a.victim.mark, k=100),
+    ],
+    "remember": lambda a: [
+        lambda: a.mine.remember("mine now", session=a.session),
+        lambda: a.mine.remember("mine now", id=a.victim.record),
+    ],
+    "record": _whole(lambda a: a.mine.record(a.victim.record)),
+    "records": lambda a: [lambda: a.mine.records(limit=1000), lambda: a.mine.records(session=a.session)],
+    "count_records": lambda a: [
+        lambda: [a.victim.mark] * a.mine.count_records(session=a.session),
+    ],
+    "search_metadata": lambda a: [
+        lambda: a.mine.search_metadata("who", "same"),
+        lambda: a.mine.search_metadata("is", a.victim.mark),
+    ],
+    "update": _whole(lambda a: a.mine.update(a.victim.record, content="mine now")),
+    "history": _whole(lambda a: a.mine.history(a.victim.record)),
+    "forget": lambda a: [
+        lambda: a.mine.forget(a.victim.record),
+        lambda: a.mine.forget(key="same_key", session=a.session),
+        lambda: a.mine.forget(query=a.victim.mark),
+    ],
+    "promote": lambda a: [
+        lambda: a.mine.promote(a.victim.record),
+        lambda: a.mine.promote(a.me.record, scope="global"),
+    ],
+    "revive": _whole(lambda a: a.mine.revive(a.victim.record)),
+    "graph": _whole(lambda a: a.mine.graph(entity=a.victim.mark, depth=5)),
+    "grants": _whole(lambda a: a.mine.grants()),
+    "purge_session": _whole(lambda a: a.mine.purge_session(a.session)),
+    "schedules.get": _whole(lambda a: a.mine.schedules.get(a.schedule)),
+    "schedules.edit": _whole(lambda a: a.mine.schedules.edit(a.schedule, goal="mine now")),
+    "schedules.pause": _whole(lambda a: a.mine.schedules.pause(a.schedule)),
+    "schedules.resume": _whole(lambda a: a.mine.schedules.resume(a.schedule)),
+    "schedules.delete": _whole(lambda a: a.mine.schedules.delete(a.schedule)),
+    "schedules.runs": _whole(lambda a: a.mine.schedules.runs(a.schedule)),
+    "schedules.search": _whole(lambda a: a.mine.schedules.search(text="secret")),
+    "schedules.due": _whole(lambda a: a.mine.schedules.due()),
+}
+
+
+def test_every_verb_is_attacked() -> None:
+    assert VERBS.keys() == REFUSED.keys(), "a new verb, or one that is gone"
+    assert HIDDEN.keys() <= VERBS.keys()
+
+
+def _attacks(world: World, folder: Path) -> Iterator[Attack]:
+    """Each by a user, by a chat of that user, and by somebody who owns nothing."""
+    pairs = [
+        (me, victim)
+        for me, victim in itertools.permutations(world.talkers(), 2)
+        if me.tenant == victim.tenant and me.user != victim.user
+    ]
+    for me, victim in pairs[:: max(1, len(pairs) // 2)]:
+        hf = world.on(me)
+        for mine in (hf.acting(me.user), hf.acting(me.user, session=me.session), hf.acting(name="nobody")):
+            yield Attack(world, me, victim, mine, folder)
+
+
+@pytest.mark.slow
+def test_whoever_acts_reads_and_changes_nothing_of_another(hf: Holdfast, tmp_path: Path) -> None:
+    (tmp_path / "theirs.txt").write_text("owner0x")
+
+    def attack_all(world: World) -> None:
+        for owner in world.talkers():  # what is read for the first time is read for the graph, too
+            world.on(owner).graph(user=owner.user, fresh=True)
+            world.plan(owner)
+        world.hf.run_jobs()
+        before = world.rows()
+        for attack in _attacks(world, tmp_path):
+            for verb in VERBS:
+                for attempt in REFUSED[verb](attack):
+                    _is_refused(attack, verb, attempt)
+                for attempt in HIDDEN.get(verb, lambda _: [])(attack):
+                    _is_hidden(attack, verb, attempt)
+            assert world.rows() == before, f"after all verbs by {attack.mine!r}"
+        assert not (tmp_path / "stolen.db").exists()
+        assert not (tmp_path / "stolen").exists()
+
+    _in_worlds(attack_all)(hf)
+
+
+def _is_refused(attack: Attack, verb: str, attempt: Attempt) -> None:
+    if verb.startswith("long_term") and attack.mine._runtime.folder is None:
+        with pytest.raises(Unsupported):
+            attempt()
+        return
+    with pytest.raises(PermissionDenied) as caught:
+        attempt()
+    assert caught.value.missing, verb
+    assert caught.value.missing in str(caught.value)
+    assert attack.world.seen_in(str(caught.value).replace(attack.session, "")) <= attack.own, verb
+
+
+def _is_hidden(attack: Attack, verb: str, attempt: Attempt) -> None:
+    # To remember under an id of another cannot be done at all: ids are everybody's.
+    refusing = HoldfastError if verb == "remember" else (NotFound, PermissionDenied)
+    try:
+        shown = repr(attempt())
+    except refusing as error:
+        shown = str(error)
+    asked = (attack.session, attack.victim.record, attack.schedule)  # an id that was asked for may be told back
+    for told in asked:
+        shown = shown.replace(told, "")
+    assert attack.world.seen_in(shown) <= attack.own, verb
+
+
+def test_an_id_of_another_is_like_none_at_all(hf: Holdfast) -> None:
+    """No answer tells whether something exists."""
+    theirs = hf.session("a", "b", user="bob")
+    record = hf.remember("a secret", user="bob").id
+    alice = hf.acting("alice")
+    unknown = "01890000-0000-7000-8000-000000000009"
+    calls: list[tuple[Callable[..., object], str]] = [
+        (alice.record, record),
+        (alice.history, record),
+        (alice.forget, record),
+        (alice.promote, record),
+        (alice.revive, record),
+        (lambda it: alice.update(it, title="x"), record),
+        (alice.load_session, theirs.id),
+        (lambda it: alice.recall("secret", session=it), theirs.id),
+        (lambda it: alice.records(session=it), theirs.id),
+        (lambda it: alice.remember("x", session=it), theirs.id),
+    ]
+    for call, id in calls:
+        assert _answer(call, id) == _answer(call, unknown)
+    for name in ("bob", "nobody at all"):
+        with pytest.raises(PermissionDenied, match=f"read:user:{name}"):
+            alice.recall("secret", user=name)
+
+
+def _answer(call: Callable[..., object], id: str) -> str:
+    with suppress(HoldfastError):
+        return repr(call(id))
+    try:
+        call(id)
+    except HoldfastError as error:
+        return f"{type(error).__name__}: {error}".replace(id, "…")
+    raise AssertionError("it changed its mind")

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.cli import scheduled
+from holdfast.domain.times import system_clock
+from holdfast.providers.fake_llm import FakeLlm
+from holdfast.schedule.runner import Hands, Runner
+
+UNKNOWN = "01890000-0000-7000-8000-000000000000"
+
+
+@pytest.fixture
+def made(run: Any) -> dict[str, Any]:
+    found: dict[str, Any] = run(
+        *("schedule", "create", "Water the plants", "--user", "ana", "--cadence", "cron: 0 9 * * *"),
+        *("--timezone", "Europe/Lisbon", "--channel", "telegram", "--chat", "12", "--notify", "conditional", "--json"),
+    ).json
+    return found
+
+
+def ran(data: Path, said: str) -> None:
+    """All that is due in two days has run by then."""
+    with Holdfast.open(data) as hf:
+        later = system_clock() + timedelta(days=2)
+        runtime = hf._runtime
+        runner = Runner(runtime.store, lambda: later, hf.config.schedules, runtime.new_id)
+        runner.run(Hands(lambda firing: said, None, lambda schedule: None), until_idle=True)
+
+
+def test_empty_states(run):
+    assert run("schedule").out == "No schedules yet: holdfast schedule create makes one.\n"
+    assert run("schedule", "list", "--user", "ana").out == "No such schedules.\n"
+    assert run("schedule", "--offset", "3").out.startswith("No schedules so far down.")
+    assert run("schedule", "due").out == "Nothing is due.\n"
+    assert run("schedule", "list", "--json").json == []
+
+
+def test_a_schedule_is_made_and_shown_in_its_own_zone(run, made):
+    assert (made["user"], made["timezone"], made["notify"]) == ("ana", "Europe/Lisbon", "conditional")
+    listed = run("schedule").out.splitlines()
+    assert listed[0].split() == ["ID", "STATE", "USER", "NEXT", "CADENCE", "FAILED", "GOAL"]
+    assert " 09:00 WE" in listed[1]  # the terminal is in Tokyo
+    shown = run("schedule", "show", made["id"]).out
+    assert "telegram 12" in shown
+    assert " 09:00 WE" in shown
+    assert run("schedule", "show", made["id"], "--json").json == made
+    assert run("schedule", "--text", "PLANTS", "--json").json == [made]
+    assert run("schedule", "create", "x", "--user", "ana", "--cadence", "every: 1h").out.startswith("Schedule ")
+
+
+def test_verbs_change_it(run, made):
+    assert run("schedule", "pause", made["id"]).out == f"Schedule {made['id']}: paused.\n"
+    assert run("schedule", "--state", "paused", "--json").json[0]["next_run_at"] is None
+    assert "active, runs next at" in run("schedule", "resume", made["id"], "--user", "ana").out
+    edited = run(
+        "schedule", "edit", made["id"], "--cadence", "every: 2h", "--max-runs", "3", "--goal", "Rest", "--json"
+    )
+    assert (edited.json["cadence"], edited.json["max_runs"], edited.json["goal"]) == ("every: 2h", 3, "Rest")
+    assert run("schedule", "delete", made["id"]).out == f"Schedule {made['id']} deleted.\n"
+    assert run("schedule", "--json").json == []
+
+
+def test_runs_and_what_they_said(run, made, data):
+    assert run("schedule", "runs", made["id"]).out == "It has not run yet.\n"
+    ran(data, "line one\nline two\x1b[2J" + "x" * 9000)
+    header, row = run("schedule", "runs", made["id"]).out.splitlines()
+    assert header.split()[:3] == ["RUN", "STATUS", "DUE"]
+    assert " ok " in row
+    [found] = run("schedule", "runs", made["id"], "--json").json
+    assert (found["status"], found["output_characters"]) == ("ok", 9021)
+    said = run("schedule", "output", found["id"]).out
+    assert said.startswith("line one\nline two\\x1b[2Jxxx")
+    assert len(run("schedule", "output", found["id"], "--json").json["output"]) == 9021
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (("create", "x", "--cadence", "every: 1h"), 2, "--user"),
+        (("create", "x", "--user", "u"), 2, "--cadence"),
+        (("create", "x", "--user", "u", "--cadence", "now and then"), 1, "cron: 0 9 * * 1-5"),
+        (("create", "x", "--user", "u", "--cadence", "every: 1s"), 1, "at least 60"),
+        (("edit", UNKNOWN), 2, "what to change"),
+        (("show", UNKNOWN), 1, "no schedule"),
+        (("output", UNKNOWN), 1, "no run"),
+    ],
+)
+def test_what_is_wrong_is_said_on_one_line(run, made, arguments, status, says):
+    done = run("schedule", *arguments)
+    assert done.status == status
+    assert says in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_another_users_schedule_is_not_found(run, made):
+    assert "no schedule" in run("schedule", "show", made["id"], "--user", "ben").err
+    assert "no schedule" in run("schedule", "delete", made["id"], "--tenant", "acme").err
+
+
+def test_a_worker_without_a_model_says_that_schedules_wait(run, made):
+    done = run("worker", "--schedules", "--until-idle")
+    assert "schedules wait" in done.err
+    assert run("worker", "--until-idle").err == ""
+
+
+def test_a_worker_hands_goals_to_the_model(run, data, monkeypatch):
+    made = run(
+        "schedule", "create", "Say hello", "--user", "ana", "--cadence", "every: 1h", "--chat", "12", "--json"
+    ).json
+    with Holdfast.open(data) as hf:  # an hour ago
+        past = system_clock() - timedelta(minutes=1)
+        hf._runtime.store.write(
+            lambda tx: tx.db.composed(  # type: ignore[attr-defined]
+                "UPDATE schedules SET next_run_at = :at, due_at = :at", {"at": int(past.timestamp() * 1e6)}
+            )
+        )
+    model = FakeLlm(["[NOTIFY] Hello, Ana!"])
+    monkeypatch.setattr("holdfast.runtime.chosen_llm", lambda given, config: model)
+    done = run("worker", "--schedules", "--until-idle", "--json")
+    assert done.json["schedules"] == 1
+    [told] = done.json["notifications"]
+    assert (told["user"], told["chat"], told["text"]) == ("ana", "12", "Hello, Ana!")
+    with Holdfast.open(data) as hf:
+        [run_] = hf.schedules.runs(made["id"])
+        assert (run_.status, run_.notified, run_.turns) == ("ok", True, 1)
+        [session] = hf.sessions(user="ana", channel=scheduled.CHANNEL)
+        kept = hf.load_session(session.id).messages()
+        assert [message.role.value for message in kept] == ["user", "assistant"]
+        assert kept[0].text.endswith("Say hello")
+    assert json.loads(run("schedule", "show", made["id"], "--json").out)["run_count"] == 1
