@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -139,7 +140,8 @@ def headings(page: Path) -> set[str]:
 def test_blocks_are_closed_and_of_a_known_kind(page):
     text = page.read_text(encoding="utf-8")
     assert text.count("\n```") % 2 == 0
-    assert {block.language for block in blocks(text)} <= {*PLACES, "sh", "text", "toml"}
+    assert {block.language for block in blocks(text)} <= {*PLACES, "json", "sh", "text", "toml"}
+    assert all(json.loads(block.text) for block in blocks(text) if block.language == "json")
 
 
 def test_every_page_can_be_reached_from_the_readme():
