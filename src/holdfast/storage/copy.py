@@ -76,7 +76,8 @@ def _params(source: Db, target: Db, table: Table, row: Row) -> dict[str, Any]:
     params = {_slot(at): value for at, value in enumerate(row)}
     if table.name == "vectors":
         at = _slot(table.columns.index("vector"))
-        params[at] = target.pack_vector(source.unpack_vector(params[at]))
+        sealed = params[_slot(table.columns.index("sealed"))] is not None
+        params[at] = target.no_vector if sealed else target.pack_vector(source.unpack_vector(params[at]))
     return params
 
 

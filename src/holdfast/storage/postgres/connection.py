@@ -22,6 +22,7 @@ from holdfast.errors import (
 from holdfast.storage.cache import Caches
 from holdfast.storage.sql import named
 from holdfast.storage.sql.db import Params, Row, Statements
+from holdfast.storage.sql.seals import Seals
 from holdfast.storage.sql.tx import SqlTx
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class PostgresDb:
 
     for_update = "FOR UPDATE"
     skip_locked = "FOR UPDATE SKIP LOCKED"
+    no_vector = None
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self.raw = connection
@@ -137,6 +139,17 @@ class PostgresDb:
         except self._error as error:
             raise meaning(error) from error
 
+    def last_of(self, statements: str) -> Any:
+        """The one value that the last of several statements answers."""
+        try:
+            cursor = self.raw.execute(statements)
+            while cursor.nextset():
+                pass
+            found = cursor.fetchone()
+        except self._error as error:
+            raise meaning(error) from error
+        return None if found is None else found[0]
+
     def numbers(self, values: Sequence[int]) -> list[int]:
         return list(values)
 
@@ -166,8 +179,17 @@ class PostgresDb:
 class PostgresConnection:
     """A connection that is made when first needed and again after it was lost."""
 
-    def __init__(self, url: str, config: StorageConfig, caches: Caches | None = None, *, reader: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        config: StorageConfig,
+        caches: Caches | None = None,
+        seals: Seals | None = None,
+        *,
+        reader: bool = False,
+    ) -> None:
         self._url = url
+        self._seals = seals or Seals()
         self._caches = caches or Caches()
         self._config = config
         self._reader = reader
@@ -193,7 +215,7 @@ class PostgresConnection:
                 f"PostgreSQL cannot be reached: {text}; check the address, user and server"
             ) from error
         self._db = PostgresDb(raw)
-        self.tx = SqlTx(self._db, self._caches)
+        self.tx = SqlTx(self._db, self._caches, self._seals)
 
     def begin(self) -> None:
         """A connection that went stale while idle is made anew; nothing was sent on it yet."""
@@ -206,7 +228,13 @@ class PostgresConnection:
             self._open()
 
     def _open(self) -> None:
-        self.db.plain(_READ if self._reader else _WRITE.format(timeout=self._config.busy_timeout_ms))
+        begin = _READ if self._reader else _WRITE.format(timeout=self._config.busy_timeout_ms)
+        if not self._seals.is_ready:
+            self.db.plain(begin)
+            return
+        # In the same message, and after the lock.
+        generation = self.db.last_of(f"{begin}; {statements()('seals.generation')}")
+        self.tx.seals.begin(generation, writing=not self._reader)
 
     def commit(self) -> None:
         """When the answer to COMMIT is lost, the server is asked what became of the transaction."""

@@ -202,10 +202,10 @@ INSERT INTO record_versions (record_id, version, body, updated_at, replaced_at)
 VALUES (:id, :version, :body, :updated_at, :replaced_at)
 
 -- name: records.versions
-SELECT body FROM record_versions WHERE record_id = :id ORDER BY version
+SELECT version, body FROM record_versions WHERE record_id = :id ORDER BY version
 
 -- name: records.version_at
-SELECT body FROM record_versions WHERE record_id = :id AND updated_at <= :as_of AND replaced_at > :as_of
+SELECT version, body FROM record_versions WHERE record_id = :id AND updated_at <= :as_of AND replaced_at > :as_of
 ORDER BY version DESC LIMIT 1
 
 -- name: records.delete
@@ -297,10 +297,10 @@ SELECT id, word_count, terms FROM chunks WHERE record_id = :record AND space_id 
 SELECT id, word_count, terms FROM chunks WHERE document_id = :document AND space_id = :space_id ORDER BY id
 
 -- name: chunks.cut_of_session
-SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE session_id = :session AND space_id = :space_id
+SELECT hash, first_sequence, last_sequence, text, id FROM chunks WHERE session_id = :session AND space_id = :space_id
 
 -- name: chunks.cut_of_record
-SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE record_id = :record AND space_id = :space_id ORDER BY id
+SELECT hash, first_sequence, last_sequence, text, id FROM chunks WHERE record_id = :record AND space_id = :space_id ORDER BY id
 
 -- name: chunks.catalogue
 SELECT id, session_id, first_sequence, role, name, created_at, word_count, traits, kind FROM chunks
@@ -377,6 +377,14 @@ SELECT low, high FROM late_vectors WHERE space_id = :space_id AND number > :numb
 -- name: vectors.note_late
 INSERT INTO late_vectors (space_id, number, low, high)
 SELECT :space_id, coalesce(max(number), 0) + 1, :low, :high FROM late_vectors WHERE space_id = :space_id
+
+-- name: vectors.sealed_page
+SELECT chunk_id, sealed FROM vectors
+WHERE model_id = :model_id AND chunk_id >= :low AND chunk_id < :high AND sealed IS NOT NULL
+ORDER BY chunk_id LIMIT :limit
+
+-- name: vectors.sealed_some
+SELECT chunk_id, sealed FROM vectors WHERE model_id = :model_id AND chunk_id IN :ids[] AND sealed IS NOT NULL
 
 -- name: vectors.drop_model
 DELETE FROM vectors WHERE model_id = :model_id
@@ -593,7 +601,7 @@ INSERT INTO properties (name, value) VALUES (:name, :value) ON CONFLICT (name) D
 SELECT id FROM spaces ORDER BY id
 
 -- name: doctor.space
-SELECT level, owner, next_ordinal, merged_ordinal, chunk_count, word_count, removals FROM spaces WHERE id = :id {order}
+SELECT tenant, level, owner, next_ordinal, merged_ordinal, chunk_count, word_count, removals FROM spaces WHERE id = :id {order}
 
 -- name: doctor.space_chunks
 SELECT id, word_count, terms, text, kind, name, created_at FROM chunks WHERE id >= :low AND id < :high ORDER BY id
@@ -621,7 +629,7 @@ GROUP BY m.id, m.name, m.dimension ORDER BY m.name
 SELECT count(*) FROM chunks
 
 -- name: doctor.records
-SELECT id, tags, metadata, inputs FROM records ORDER BY id
+SELECT tenant, id, tags, metadata, inputs FROM records ORDER BY id
 
 -- name: doctor.inputs
 SELECT record_id, input_id FROM record_inputs ORDER BY record_id, input_id
@@ -639,3 +647,25 @@ SELECT DISTINCT tenant FROM spaces ORDER BY tenant
 SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages), (SELECT count(*) FROM records),
     (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), (SELECT count(*) FROM vectors),
     (SELECT count(*) FROM spaces WHERE level = 'user')
+
+-- name: seals.generation
+SELECT coalesce(max(changed), 0) FROM seals
+
+-- name: seals.get
+SELECT state, version, check_value, old_check, progress FROM seals WHERE tenant = :tenant
+
+-- name: seals.all
+SELECT tenant, state, version, check_value, old_check, progress FROM seals ORDER BY tenant
+
+-- name: seals.has_space
+SELECT 1 FROM spaces WHERE tenant = :tenant LIMIT 1
+
+-- name: seals.put
+INSERT INTO seals (tenant, state, version, check_value, old_check, progress, changed)
+SELECT :tenant, :state, :version, :check_value, :old_check, :progress, coalesce(max(changed), 0) + 1 FROM seals WHERE TRUE
+ON CONFLICT (tenant) DO UPDATE SET state = excluded.state, version = excluded.version,
+    check_value = excluded.check_value, old_check = excluded.old_check, progress = excluded.progress,
+    changed = excluded.changed
+
+-- name: seals.progress
+UPDATE seals SET progress = :progress WHERE tenant = :tenant

@@ -12,6 +12,7 @@ from holdfast.domain.job import EMBED, Job
 from holdfast.errors import StorageError, StoreUnavailable
 from holdfast.storage.base import Finding, Wanted
 from holdfast.storage.sql import doctor, jobs, migrate
+from holdfast.storage.sql.seals import Seals, Unsettled
 from holdfast.storage.sql.tx import SqlTx
 from holdfast.storage.sql.writer import Transactions, Writer
 
@@ -28,15 +29,21 @@ class Connection(Transactions, Protocol):
 
 
 class SqlStore:
-    def __init__(self, connection: Connection, readers: Readers | None, group_size: int) -> None:
+    def __init__(self, connection: Connection, readers: Readers | None, group_size: int, seals: Seals) -> None:
         self._pid = os.getpid()
         self._connection = connection
         self._writer = Writer(connection, group_size)
         self._readers = readers
+        self.seals = seals
 
     def write(self, work: Callable[[SqlTx], T]) -> T:
         self._refuse_fork()
-        return self._writer.write(work)
+        while True:
+            try:
+                return self._writer.write(work)
+            except Unsettled as found:
+                tenant = str(found)
+            self._writer.write(lambda tx, tenant=tenant: tx.seals.settle(tenant))
 
     def read(self, work: Callable[[SqlTx], T]) -> T:
         self._refuse_fork()
@@ -55,7 +62,7 @@ class SqlStore:
         return self.write(lambda tx: jobs.finish(tx.db, job, again))
 
     def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
-        return self.write(lambda tx: jobs.fail(tx.db, job, error, run_at, dead=dead))
+        return self.write(lambda tx: jobs.fail(tx.db, tx.seals, job, error, run_at, dead=dead))
 
     def mend_jobs(self, now: datetime, longest_wait: timedelta) -> int:
         if not self.read(lambda tx: jobs.astray(tx.db, now, longest_wait)):
@@ -141,10 +148,11 @@ class Readers:
             self._idle.pop().close()
 
 
-def bring_forward(connection: Connection, target: migrate.Target, package: str) -> None:
+def bring_forward(connection: Connection, seals: Seals, target: migrate.Target, package: str) -> None:
     """Migrate, or leave nothing open."""
     try:
         migrate.bring_forward(target, migrate.load(package))
+        seals.is_ready = True
         doctor.stamp_analysis(connection)
     except BaseException:  # why: whatever stopped the opening, the connection must not stay open
         connection.close()

@@ -53,7 +53,7 @@ TABLES = (
     ),
     _table("postings", "space_id term first_ordinal", "data"),
     _table("models", "id", "name dimension"),
-    _table("vectors", "model_id chunk_id", "vector"),
+    _table("vectors", "model_id chunk_id", "vector sealed"),
     _table("late_vectors", "space_id number", "low high"),
     _table("jobs", "id", "kind key tenant payload asked run_at attempts leased_until error dead created_at"),
     _table("entities", "id", "space_id normal first_word name"),
@@ -65,4 +65,5 @@ TABLES = (
     ),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
     _table("properties", "name", "value"),
+    _table("seals", "tenant", "state version check_value old_check progress changed"),
 )

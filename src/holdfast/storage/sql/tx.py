@@ -9,22 +9,24 @@ from holdfast.storage.sql.documents import SqlDocuments
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.jobs import SqlJobs
 from holdfast.storage.sql.records import SqlImports, SqlRecords
+from holdfast.storage.sql.seals import Seals, TxSeals
 from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
 
 
 class SqlTx:
-    def __init__(self, db: Db, caches: Caches | None = None) -> None:
+    def __init__(self, db: Db, caches: Caches | None = None, seals: Seals | None = None) -> None:
         self.db = db
         kept = caches or Caches()
-        self.chunks = SqlChunks(db, kept)
-        self.graph = SqlGraph(db, self.chunks, kept)
-        self.records = SqlRecords(db, self.chunks, self.graph)
-        self.sessions = SqlSessions(db, self.chunks, self.graph)
-        self.messages = SqlMessages(db)
-        self.summaries = SqlSummaries(db)
-        self.kv = SqlKeyValues(db)
+        self.seals = TxSeals(db, seals)
+        self.chunks = SqlChunks(db, kept, self.seals)
+        self.graph = SqlGraph(db, self.chunks, kept, self.seals)
+        self.records = SqlRecords(db, self.chunks, self.graph, self.seals)
+        self.sessions = SqlSessions(db, self.chunks, self.graph, self.seals)
+        self.messages = SqlMessages(db, self.seals)
+        self.summaries = SqlSummaries(db, self.seals)
+        self.kv = SqlKeyValues(db, self.seals)
         self.usage = SqlUsage(db)
         self.cursors = SqlCursors(db)
-        self.jobs = SqlJobs(db)
-        self.documents = SqlDocuments(db, self.chunks)
-        self.imports = SqlImports(db)
+        self.jobs = SqlJobs(db, self.seals)
+        self.documents = SqlDocuments(db, self.chunks, self.seals)
+        self.imports = SqlImports(db, self.seals)

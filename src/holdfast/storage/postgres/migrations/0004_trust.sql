@@ -1,3 +1,21 @@
 -- What stands in a context whatever is asked: the newest of each layer, and the newest that have a key.
 CREATE INDEX records_newest_of_layer ON records (space_id, pinned, layer, updated_at, id) WHERE key IS NULL;
 CREATE INDEX records_newest_with_key ON records (space_id, pinned, updated_at, id) WHERE key IS NOT NULL;
+
+-- Tenants whose text is sealed, and those that were found open by a program that has keys. A row is never removed.
+CREATE TABLE seals (
+    tenant TEXT PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN ('open', 'sealed', 'sealing', 'rotating')),
+    -- Of the key; every sealed value begins with it.
+    version BIGINT NOT NULL,
+    check_value BYTEA NOT NULL,
+    old_check BYTEA NOT NULL,
+    -- How far a sealing or rotation has come.
+    progress TEXT NOT NULL,
+    -- Higher with every change, so that whoever remembers the others knows when to look again.
+    changed BIGINT NOT NULL
+);
+CREATE INDEX seals_by_change ON seals (changed);
+-- A sealed tenant's vector is here, and the other column is empty.
+ALTER TABLE vectors ADD COLUMN sealed BYTEA;
+ALTER TABLE vectors ALTER COLUMN vector DROP NOT NULL;
