@@ -23,6 +23,12 @@ NOT_TESTED = "PostgreSQL was not tested"
 # Tests say which embedder they want: one that is installed must not slow down, or change, all the others.
 os.environ.setdefault("HOLDFAST_EMBEDDING_MODEL", "none")
 
+# By hand, all tests with every tenant sealed: what is kept sealed must behave like what is not.
+SEALED = os.environ.get("HOLDFAST_TEST_SEALED", "0") != "0"
+if SEALED:
+    os.environ.setdefault("HOLDFAST_ENCRYPTION_KEY_ENV", "HOLDFAST_KEY")
+    os.environ.setdefault("HOLDFAST_KEY", "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4=")
+
 # A busy machine is no failure.
 hypothesis.settings.register_profile("holdfast", deadline=None)
 hypothesis.settings.load_profile("holdfast")
@@ -51,6 +57,34 @@ def no_model_by_accident() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MiniLmEmbedder, "is_installed", staticmethod(lambda: False))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sealed_by_hand() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if SEALED:
+            seal_everything(patch)
+        yield
+
+
+@pytest.fixture
+def sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every store that is opened from now on has a key for every tenant, whatever its settings are."""
+    seal_everything(monkeypatch)
+
+
+def seal_everything(patch: pytest.MonkeyPatch) -> None:
+    from holdfast import runtime
+    from holdfast.config import Config, Encryption
+    from holdfast.keyring import Keys
+
+    def keys_of(config: Config) -> Keys:
+        if config.encryption != Encryption():
+            return Keys(config.encryption, os.environ, os.urandom)
+        key = {"HOLDFAST_KEY": "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4="}
+        return Keys(Encryption(key_env="HOLDFAST_KEY"), key, os.urandom)
+
+    patch.setattr(runtime, "keys_of", keys_of)
 
 
 @pytest.fixture

@@ -283,15 +283,29 @@ class Aio(_Section):
     threads: int = setting(8, "threads behind AsyncHoldfast", 1, 256)
 
 
+@dataclass(frozen=True, slots=True)
+class Encryption(_Section):
+    key_env: str = setting("none", "the environment variable that holds a master key for all tenants, or none")
+    key_file: str = setting("none", "a file with a master key, a folder with a key file for each tenant, or none")
+    required: bool = setting(False, "a tenant that is not sealed is not written to")
+    plain_files: bool = setting(False, "a sealed tenant's notes and items may be written as plain files")
+
+    def __post_init__(self) -> None:
+        _Section.__post_init__(self)
+        if "none" not in (self.key_env, self.key_file):
+            raise ConfigError("encryption.key_env and encryption.key_file are two places for keys: set one of them")
+
+
 _KINDS: tuple[Any, ...] = (
     *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
-    *(Embedding, Llm, Notes, Graph, Search, Jobs, Aio),
+    *(Embedding, Llm, Notes, Graph, Search, Jobs, Aio, Encryption),
 )
 _SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 _SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in _SECTIONS.items()
 }
-_OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph")  # one for all agents that share it
+# One for all agents that share it.
+_OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "encryption")
 _OF_A_PROCESS = ("aio",)
 _KEYS = [f"{section}.{key}" for section, settings in _SETTINGS.items() for key in settings]
 
@@ -313,6 +327,7 @@ class Config:
     search: Search = field(default_factory=Search)
     jobs: Jobs = field(default_factory=Jobs)
     aio: Aio = field(default_factory=Aio)
+    encryption: Encryption = field(default_factory=Encryption)
     agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
 
     def __post_init__(self) -> None:
@@ -431,7 +446,7 @@ def _yaml(content: bytes, where: str) -> object:
         raise ConfigError(f"{where}: is not YAML: {error}") from None
 
 
-_NO_SETTINGS = ("HOLDFAST_DATA", "HOLDFAST_CONFIG")  # where the store and the settings are
+_NO_SETTINGS = ("HOLDFAST_DATA", "HOLDFAST_CONFIG", "HOLDFAST_KEY")  # where the store and the settings are; a key
 
 
 def _from_env(env: Mapping[str, str]) -> _Given:

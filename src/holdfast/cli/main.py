@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from holdfast import __version__
-from holdfast.cli import bench, data, demo, documents, forget, graph, jobs, notes, records, sessions, show, verbs
+from holdfast.cli import bench, data, demo, documents, forget, graph, jobs, keys, notes, records, sessions, show, verbs
 from holdfast.cli.chat import command as chat
 from holdfast.cli.options import Parser, UsageError, add_globals
 from holdfast.errors import HoldfastError
@@ -26,7 +26,7 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     add_globals(parser, top=True)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for group in (chat, verbs, forget, sessions, records, documents, graph, notes, jobs, data, demo, bench):
+    for group in (chat, verbs, forget, sessions, records, documents, graph, notes, jobs, data, keys, demo, bench):
         group.add(commands)
     return parser
 

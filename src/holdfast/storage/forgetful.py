@@ -80,6 +80,9 @@ class Forgetful:
     def tenants(self) -> list[str]:
         return self._store.tenants()
 
+    def is_sealed(self, tenant: str) -> bool:
+        return self._store.is_sealed(tenant)
+
     def doctor(self, *, repair: bool) -> Iterable[Finding]:
         return self._store.doctor(repair=repair)
 

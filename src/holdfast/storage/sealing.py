@@ -173,7 +173,8 @@ class Sealed:
         return [self.same(column, text) for text in texts]
 
     def terms(self, terms: Terms) -> Terms:
-        return Terms({self.term(term): count for term, count in terms.counts.items()}, terms.length)
+        # In the order of their new numbers: the old one is that of the text.
+        return Terms(dict(sorted((self.term(term), count) for term, count in terms.counts.items())), terms.length)
 
     def vector(self, row: object, values: bytes) -> bytes:
         return self._seal(_VECTOR, row, values)
@@ -210,21 +211,25 @@ class Sealed:
 
     def _seal(self, column: Column, row: object, value: bytes) -> bytes:
         nonce = self._nonce(_NONCE)
-        return self._mark + nonce + self._reading.encrypt(nonce, value, column.place + str(row).encode())
+        sealed: bytes = self._reading.encrypt(nonce, value, column.place + str(row).encode())
+        return self._mark + nonce + sealed
 
     def _unseal(self, column: Column, row: object, stored: bytes) -> bytes:
         self._check(column, row, stored)
         try:
-            return self._reading.decrypt(stored[1 : _NONCE + 1], stored[_NONCE + 1 :], column.place + str(row).encode())
+            nonce, rest = stored[1 : _NONCE + 1], stored[_NONCE + 1 :]
+            found: bytes = self._reading.decrypt(nonce, rest, column.place + str(row).encode())
         except (_invalid(), ValueError) as error:
             raise self._broken(column, row) from error
+        return found
 
     def _compared(self, column: Column, row: object, stored: bytes) -> bytes:
         self._check(column, row, stored)
         try:
-            return self._comparing.decrypt(stored[1:], [column.place])
+            found: bytes = self._comparing.decrypt(stored[1:], [column.place])
         except (_invalid(), ValueError) as error:
             raise self._broken(column, row) from error
+        return found
 
     def _bytes(self, column: Column, row: object, value: str) -> bytes:
         try:

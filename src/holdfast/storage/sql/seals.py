@@ -112,6 +112,16 @@ class TxSeals:
             self._boxes[tenant] = box
         return box
 
+    def is_sealed(self, tenant: str) -> bool:
+        """Or will be with the first that is written."""
+        seal, keyring = self.get(tenant), self._known.keyring
+        if seal is not None:
+            return seal.state != IS_OPEN
+        return keyring is not None and bool(keyring.keys(tenant)) and self._is_new(tenant)
+
+    def _is_new(self, tenant: str) -> bool:
+        return self._db.one("seals.has_space", {"tenant": tenant}) is None
+
     def get(self, tenant: str) -> Seal | None:
         row = self._db.one("seals.get", {"tenant": tenant})
         return None if row is None else _seal(row)
@@ -135,7 +145,7 @@ class TxSeals:
         if keyring is None or self.get(tenant) is not None:
             return
         keys = keyring.keys(tenant)
-        is_new = self._db.one("seals.has_space", {"tenant": tenant}) is None
+        is_new = self._is_new(tenant)
         if keyring.required and not (keys and is_new):
             raise _refused(tenant)
         if keys and is_new:

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from holdfast.domain.job import EMBED, Job
 from holdfast.errors import StorageError, StoreUnavailable
 from holdfast.storage.base import Finding, Wanted
-from holdfast.storage.sql import doctor, jobs, migrate
+from holdfast.storage.sql import doctor, jobs, migrate, reseal
 from holdfast.storage.sql.seals import Seals, Unsettled
 from holdfast.storage.sql.tx import SqlTx
 from holdfast.storage.sql.writer import Transactions, Writer
@@ -43,7 +43,10 @@ class SqlStore:
                 return self._writer.write(work)
             except Unsettled as found:
                 tenant = str(found)
-            self._writer.write(lambda tx, tenant=tenant: tx.seals.settle(tenant))
+            self._settle(tenant)
+
+    def _settle(self, tenant: str) -> None:
+        self._writer.write(lambda tx: tx.seals.settle(tenant))
 
     def read(self, work: Callable[[SqlTx], T]) -> T:
         self._refuse_fork()
@@ -90,8 +93,12 @@ class SqlStore:
     def tenants(self) -> list[str]:
         return self.read(lambda tx: [tenant for (tenant,) in tx.db.all("stats.tenants", {})])
 
+    def is_sealed(self, tenant: str) -> bool:
+        return self.seals.keyring is not None and self.read(lambda tx: tx.seals.is_sealed(tenant))
+
     def doctor(self, *, repair: bool) -> Iterator[Finding]:
         yield from doctor.examine(self, repair=repair)
+        yield from reseal.examine(self)
 
     def close(self) -> None:
         if os.getpid() != self._pid:
