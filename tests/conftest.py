@@ -154,7 +154,24 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         server.close()
 
 
+# Run by hand with everything sealed, these would look for plain text in the tables, where there is none then, or count
+# the row that says a tenant is sealed.
+LOOK_INTO_TABLES = {
+    "test_removing_takes_the_document_its_chunks_and_its_words",
+    "test_removing_what_was_never_there_makes_nothing",
+    "test_lost_words_of_a_document_are_repaired",
+    "test_a_job_is_laid_aside_after_its_last_attempt_and_revived_when_asked_again",
+    "test_by_id_takes_the_record_its_history_its_labels_and_its_words",
+    "test_a_forgotten_word_leaves_the_merged_index_too",
+    "test_an_id_of_somebody_else_cannot_be_written_over",
+    "test_an_import_that_fails_half_way_leaves_nothing",
+    "test_ids_of_another_tenant_are_unknown",
+}
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if SEALED and getattr(item, "originalname", "") in LOOK_INTO_TABLES:
+        pytest.skip("looks for plain text in the tables")
     if item.get_closest_marker("postgres"):
         _required_server(item.config)
 

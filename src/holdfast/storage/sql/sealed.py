@@ -131,6 +131,7 @@ READABLE: Mapping[str, Mapping[str, str]] = {
         "tenant": "whose",
         "state": "a word of ours",
         "check_value": "tells keys apart, and nothing else about them",
+        "old_check": "the same, of the key before",
         "progress": "table names and ids",
     },
 }
