@@ -39,6 +39,7 @@ def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, in
         raise InvalidInput(f"the target is not empty: it has rows in {', '.join(taken)}; copy into a new store")
     target.composed("DELETE FROM properties")
     copied = {table.name: _copy_table(source, target, table, progress) for table in TABLES}
+    target.run("seals.changed", {})
     for numbers in _NUMBERS:
         target.run(numbers, {})
     return copied

@@ -150,6 +150,19 @@ class PostgresDb:
             raise meaning(error) from error
         return None if found is None else found[0]
 
+    def quickly(self, statements: str) -> bytes | None:
+        """The same, as text, without what makes a cursor: reads are short, and begin all the time."""
+        try:
+            result = self.raw.pgconn.exec_(statements.encode())
+            if result.status != driver().pq.ExecStatus.TUPLES_OK:
+                failed = driver().errors.error_from_result(result)
+                # Without a code it is no answer of the server: the connection was lost.
+                raise failed if failed.sqlstate else driver().OperationalError(str(failed))
+        except self._error as error:
+            raise meaning(error) from error
+        found: bytes | None = result.get_value(0, 0)
+        return found
+
     def numbers(self, values: Sequence[int]) -> list[int]:
         return list(values)
 
@@ -233,8 +246,9 @@ class PostgresConnection:
             self.db.plain(begin)
             return
         # In the same message, and after the lock.
-        generation = self.db.last_of(f"{begin}; {statements()('seals.generation')}")
-        self.tx.seals.begin(generation, writing=not self._reader)
+        both = f"{begin}; {statements()('seals.generation')}"
+        generation = self.db.quickly(both) if self._reader else self.db.last_of(both)
+        self.tx.seals.begin(int(generation or 0), writing=not self._reader)
 
     def commit(self) -> None:
         """When the answer to COMMIT is lost, the server is asked what became of the transaction."""

@@ -649,7 +649,10 @@ SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages), (SELECT
     (SELECT count(*) FROM spaces WHERE level = 'user')
 
 -- name: seals.generation
-SELECT coalesce(max(changed), 0) FROM seals
+SELECT number FROM seal_changes
+
+-- name: seals.changed
+UPDATE seal_changes SET number = number + 1
 
 -- name: seals.get
 SELECT state, version, check_value, old_check, progress FROM seals WHERE tenant = :tenant
@@ -661,11 +664,10 @@ SELECT tenant, state, version, check_value, old_check, progress FROM seals ORDER
 SELECT 1 FROM spaces WHERE tenant = :tenant LIMIT 1
 
 -- name: seals.put
-INSERT INTO seals (tenant, state, version, check_value, old_check, progress, changed)
-SELECT :tenant, :state, :version, :check_value, :old_check, :progress, coalesce(max(changed), 0) + 1 FROM seals WHERE TRUE
+INSERT INTO seals (tenant, state, version, check_value, old_check, progress)
+VALUES (:tenant, :state, :version, :check_value, :old_check, :progress)
 ON CONFLICT (tenant) DO UPDATE SET state = excluded.state, version = excluded.version,
-    check_value = excluded.check_value, old_check = excluded.old_check, progress = excluded.progress,
-    changed = excluded.changed
+    check_value = excluded.check_value, old_check = excluded.old_check, progress = excluded.progress
 
 -- name: seals.progress
 UPDATE seals SET progress = :progress WHERE tenant = :tenant

@@ -138,6 +138,7 @@ class TxSeals:
             "progress": seal.progress,
         }
         self._db.run("seals.put", {"tenant": tenant, **params})
+        self._db.run("seals.changed", {})
 
     def settle(self, tenant: str) -> None:
         """Note that the tenant is sealed, if it has a key and holds nothing yet, or that it is open."""

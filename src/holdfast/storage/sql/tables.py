@@ -65,5 +65,5 @@ TABLES = (
     ),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
     _table("properties", "name", "value"),
-    _table("seals", "tenant", "state version check_value old_check progress changed"),
+    _table("seals", "tenant", "state version check_value old_check progress"),
 )

@@ -11,10 +11,12 @@ CREATE TABLE seals (
     check_value BLOB NOT NULL,
     old_check BLOB NOT NULL,
     -- How far a sealing or rotation has come.
-    progress TEXT NOT NULL,
-    -- Higher with every change, so that whoever remembers the others knows when to look again.
-    changed BIGINT NOT NULL
+    progress TEXT NOT NULL
 );
-CREATE INDEX seals_by_change ON seals (changed);
+-- One row, higher with every change of the seals: every transaction reads it, and looks again when it differs.
+CREATE TABLE seal_changes (
+    number BIGINT NOT NULL
+);
+INSERT INTO seal_changes (number) VALUES (0);
 -- A sealed tenant's vector is here, and the other column is empty.
 ALTER TABLE vectors ADD COLUMN sealed BLOB;
