@@ -287,8 +287,8 @@ SEALED_AS = {
 def sealed() -> Iterator[str]:
     yield "# Sealed columns"
     yield (
-        "What becomes of each column of text or bytes in a tenant that is [sealed](../how-to/encryption.md). Numbers and"
-        " times are not sealed. The terms in `postings` are keyed numbers too."
+        "What becomes of each column of text or bytes in a tenant that is [sealed](../how-to/encryption.md). Numbers"
+        " and times are not sealed. The terms in `postings` are keyed numbers too."
     )
     rows = [
         f"| `{table.name}.{name}` | {SEALED_AS[columns[name].kind]} |"
