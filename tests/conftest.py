@@ -157,6 +157,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 # Run by hand with everything sealed, these would look for plain text in the tables, where there is none then, or count
 # the row that says a tenant is sealed.
 LOOK_INTO_TABLES = {
+    "test_damage_is_found_and_repaired",
     "test_removing_takes_the_document_its_chunks_and_its_words",
     "test_removing_what_was_never_there_makes_nothing",
     "test_lost_words_of_a_document_are_repaired",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from holdfast.errors import KeyMissing, SealBroken
+from holdfast.errors import KeyMissing, SealBroken, StorageError
 from holdfast.storage.base import Finding, Progress
 from holdfast.storage.sealing import OPEN, Box, Kind, Shape, check_value
 from holdfast.storage.sql import doctor
@@ -192,7 +192,12 @@ def _vectors(db: Db, rows: list[Row], old: Box, new: Box) -> None:
 
 def examine(store: Sealable) -> Iterator[Finding]:
     """Whether every sealed value opens where it stands."""
-    for tenant, seal in store.read(lambda tx: tx.seals.all()).items():
+    try:
+        seals = store.read(lambda tx: tx.seals.all())
+    except StorageError as error:
+        yield Finding("sealed", ok=False, detail=str(error))
+        return
+    for tenant, seal in seals.items():
         if seal.state == IS_OPEN:
             continue
         if seal.state != IS_SEALED:
@@ -204,6 +209,8 @@ def examine(store: Sealable) -> Iterator[Finding]:
         except KeyMissing as error:
             # Gone on purpose, perhaps: not a fault of the store.
             yield Finding("sealed", ok=True, detail=f"not looked at: {error}")
+        except StorageError as error:  # a damaged table is a finding; the rest is looked at still
+            yield Finding("sealed", ok=False, detail=str(error))
 
 
 def _examined(tx: SqlTx, tenant: str) -> Finding:
