@@ -23,6 +23,8 @@ HoldfastError
     ├── StoreUnavailable    the server is gone, or the store was closed
     │   └── OutcomeUnknown  the server was lost during the commit, and cannot be asked
     ├── StoreCorrupt        not a Holdfast database, or a damaged one
+    │   └── SealBroken      a sealed value was altered, moved, or sealed with another key
+    ├── KeyMissing          a tenant is sealed and its key is not there, or is another
     └── ConstraintFailed    two writers claimed the same unique value
 
 Each class has a ``code``: the one word that the command line, HTTP and MCP all report.
@@ -131,3 +133,11 @@ class StoreCorrupt(StorageError):
 
 class ConstraintFailed(StorageError):
     code = "constraint_failed"
+
+
+class KeyMissing(StorageError):
+    code = "key_missing"
+
+
+class SealBroken(StoreCorrupt):
+    code = "seal_broken"

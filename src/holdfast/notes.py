@@ -38,6 +38,16 @@ class Notes:
             raise Unsupported("this store has no folder to keep notes in; open a folder")
         return cls(runtime, runtime.folder, owner_folder(runtime.folder, space), space)
 
+    @classmethod
+    def to_write(cls, runtime: Runtime, space: Space) -> Notes:
+        found = cls.of(runtime, space)
+        if not runtime.may_keep_files(space.tenant):
+            raise Unsupported(
+                f"tenant {space.tenant!r} is sealed, and these files would not be;"
+                " encryption.plain_files = true allows them all the same"
+            )
+        return found
+
     def long_term(self, gate: Gate = OPEN) -> LongTerm:
         whose = Scope(self.owner.tenant, user=self.owner.owner)
         return LongTerm(self.root, self.folder, self.runtime.config.notes.max_memory_bytes, gate, whose)

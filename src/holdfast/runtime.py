@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.config import Config
+from holdfast.config import Config, Encryption
 from holdfast.domain.chunk import ChunkDraft, Vector
 from holdfast.domain.ids import uuid7
 from holdfast.domain.message import Message
@@ -18,7 +19,7 @@ from holdfast.domain.session import SessionInfo
 from holdfast.domain.times import Clock
 from holdfast.domain.tokens import TokenCounter, estimate
 from holdfast.domain.verb import OPEN, Gate
-from holdfast.errors import InvalidInput, StoreReadOnly
+from holdfast.errors import ConfigError, InvalidInput, StoreReadOnly
 from holdfast.policy.ledger import Ledger
 from holdfast.providers.choose import embedder_named, llm_key, llm_named
 from holdfast.providers.embedder import Embedder
@@ -30,6 +31,9 @@ from holdfast.storage.analysis import embedded_text
 from holdfast.storage.base import Store
 from holdfast.storage.cache import Caches
 from holdfast.storage.forgetful import Forgetful
+
+if TYPE_CHECKING:
+    from holdfast.keyring import Keys
 
 DATABASE = "holdfast.db"
 SNAPSHOT = "sessions.json"  # left by another program, imported once
@@ -85,6 +89,10 @@ class Runtime:
         if wanted and any(draft.vector is None for draft in drafts):
             self.wake_worker()
 
+    def may_keep_files(self, tenant: str) -> bool:
+        """Plain files beside a sealed tenant would tell what it does not."""
+        return self.config.encryption.plain_files or not self.store.is_sealed(tenant)
+
     def wake_worker(self) -> None:
         """After a job was asked for: a thread of this process does it, where the settings want one."""
         if self.config.jobs.worker:
@@ -116,7 +124,8 @@ def running(
 
 def forgetting(config: Config, clock: Clock, count: TokenCounter, llm: Llm | None) -> Runtime:
     """Everything as ever, and nothing stays: memory that is switched off."""
-    store = Forgetful(open_store(":memory:", config, clock, Caches(0))[0])
+    nothing_sealed = replace(config, encryption=Encryption())
+    store = Forgetful(open_store(":memory:", nothing_sealed, clock, Caches(0))[0])
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
     return Runtime(store, config, clock, None, worker, _runner(store, config, clock), None, count, llm, store)
 
@@ -148,24 +157,37 @@ def chosen_llm(given: Llm | None, config: Config) -> Llm | None:
     return given or llm_named(settings.model, api_key=os.environ.get(key))
 
 
+def keys_of(config: Config) -> Keys | None:
+    """Where the settings name no key, nothing is sealed, and nothing that is sealed is read."""
+    settings = config.encryption
+    if settings.key_env == settings.key_file == "none":
+        if settings.required:
+            raise ConfigError("encryption.required wants a key: set encryption.key_env or encryption.key_file")
+        return None
+    from holdfast.keyring import Keys  # late: most stores are not sealed
+
+    return Keys(settings, os.environ, secrets.token_bytes)
+
+
 def open_store(location: str, config: Config, clock: Clock, caches: Caches | None = None) -> tuple[Store, Path | None]:
     """The store behind a folder, a file, ``:memory:`` or a PostgreSQL address, and its folder if it has one."""
     kept = caches or Caches(config.search.cache_mb)
+    keyring = keys_of(config)
     if location.startswith(("postgresql://", "postgres://")):
         from holdfast.storage.postgres.store import PostgresStore  # late: the driver is an extra
 
-        return PostgresStore(location, config.storage, clock, kept), None
+        return PostgresStore(location, config.storage, clock, kept, keyring), None
     if "://" in location:
         raise InvalidInput(f"{location!r} is neither a folder nor postgresql://…; those are the stores there are")
     from holdfast.storage.sqlite.store import SqliteStore
 
     if location == ":memory:":
-        return SqliteStore(location, config.storage, clock, kept), None
+        return SqliteStore(location, config.storage, clock, kept, keyring), None
     try:
         file = database_file(Path(location).expanduser())
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(f"{location[:80]!r} names no place a store could be: {error}") from error
-    return SqliteStore(str(file), config.storage, clock, kept), file.parent
+    return SqliteStore(str(file), config.storage, clock, kept, keyring), file.parent
 
 
 def database_file(path: Path) -> Path:

@@ -331,6 +331,8 @@ def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) ->
     settings = runtime.config.notes
     if runtime.folder is None or not (settings.enabled and settings.write_daily):
         return
+    if not runtime.may_keep_files(info.tenant):
+        return
     assert reply.created_at is not None
     mask, owner = masking(runtime.config), Space(info.tenant, Level.USER, info.user)
     notes.Notes.of(runtime, owner).add(mask(asked.text), mask(reply.text), reply.created_at)

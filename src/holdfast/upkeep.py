@@ -11,7 +11,7 @@ from holdfast.domain.chunk import ChunkDraft
 from holdfast.domain.record import Record, RecordQuery
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import SessionInfo, SessionQuery
-from holdfast.errors import SessionNotFound, StorageError
+from holdfast.errors import KeyMissing, SessionNotFound, StorageError
 from holdfast.runtime import Runtime
 from holdfast.storage.base import Cut, Finding, Tx
 from holdfast.write import append, remember
@@ -38,10 +38,21 @@ def chunks(runtime: Runtime, *, repair: bool) -> Finding:
 def _checks(runtime: Runtime, *, repair: bool) -> Iterator[Check]:
     for tenant in runtime.store.tenants():
         scope = Scope(tenant)
+        if not _is_readable(runtime, scope):
+            continue  # its key is elsewhere, or gone on purpose; other checks say so
         for session in _sessions(runtime, scope):
             yield partial(_session, runtime=runtime, session=session, repair=repair)
         for record in _records(runtime, scope):
             yield partial(_record, runtime=runtime, record=record, repair=repair)
+
+
+def _is_readable(runtime: Runtime, scope: Scope) -> bool:
+    try:
+        runtime.store.read(partial(_find_sessions, scope=scope, query=SessionQuery(limit=1)))
+        runtime.store.read(lambda tx: tx.records.find(scope, RecordQuery(include_past=True, limit=1), runtime.clock()))
+    except KeyMissing:
+        return False
+    return True
 
 
 def _sessions(runtime: Runtime, scope: Scope) -> Iterator[SessionInfo]:

@@ -12,6 +12,8 @@ import numpy as np
 from holdfast import Config, Holdfast
 from holdfast.domain.chunk import Hit
 from holdfast.errors import ProviderError
+from holdfast.storage.sealing import Shape
+from holdfast.storage.sql.sealed import CHUNKS
 from tests.contract.rows import sql
 
 # Words of one group mean the same.
@@ -76,15 +78,22 @@ def stored_vectors(
     store: Any = hf._runtime.store
     rows = sql(
         hf,
-        "SELECT c.text, v.vector FROM vectors v JOIN chunks c ON c.id = v.chunk_id JOIN models m ON m.id = v.model_id"
+        "SELECT c.id, v.model_id, c.text, v.vector, v.sealed FROM vectors v"
+        " JOIN chunks c ON c.id = v.chunk_id JOIN models m ON m.id = v.model_id"
         " JOIN spaces s ON s.id = c.space_id"
         " WHERE m.name = :model AND s.owner = :owner AND s.tenant = :tenant AND s.level = 'user' ORDER BY c.id",
         model=model,
         owner=user,
         tenant=tenant,
     )
-    unpack = store._connection.db.unpack_vector
-    return [(text, np.asarray(unpack(vector), dtype=np.float64)) for text, vector in rows]
+    box = store.read(lambda tx: tx.seals.of(tenant))
+    found = []
+    for id_, model_id, text, vector, sealed in rows:
+        opened = box.opened_vector((model_id, id_), sealed) if sealed else b""
+        values = np.frombuffer(opened, "<f4") if sealed else store._connection.db.unpack_vector(vector)
+        [said] = box.opened(Shape(CHUNKS, "text"), id_, (text,))
+        found.append((said, np.asarray(values, dtype=np.float64)))
+    return found
 
 
 def nearest(

@@ -17,6 +17,7 @@ from holdfast.cli import (
     forget,
     graph,
     jobs,
+    keys,
     mcp,
     moving,
     notes,
@@ -46,7 +47,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for group in (
         *(chat, verbs, forget, sessions, records, documents, graph, notes, jobs, schedules),
-        *(mcp, trust, moving, purge, data, demo, bench),
+        *(mcp, trust, moving, purge, data, keys, demo, bench),
     ):
         group.add(commands)
     return parser

@@ -24,6 +24,7 @@ from holdfast.config.sections import (
     Context,
     Documents,
     Embedding,
+    Encryption,
     Graph,
     Jobs,
     Learn,
@@ -52,6 +53,7 @@ __all__ = [
     "Context",
     "Documents",
     "Embedding",
+    "Encryption",
     "Graph",
     "Jobs",
     "Learn",
@@ -86,6 +88,7 @@ class Config:
     aio: Aio = field(default_factory=Aio)
     audit: Audit = field(default_factory=Audit)
     schedules: Schedules = field(default_factory=Schedules)
+    encryption: Encryption = field(default_factory=Encryption)
     agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
 
     def __post_init__(self) -> None:
@@ -195,7 +198,7 @@ def _yaml(content: bytes, where: str) -> object:
         raise ConfigError(f"{where}: is not YAML: {error}") from None
 
 
-_NO_SETTINGS = ("HOLDFAST_DATA", "HOLDFAST_CONFIG")  # where the store and the settings are
+_NO_SETTINGS = ("HOLDFAST_DATA", "HOLDFAST_CONFIG", "HOLDFAST_KEY")  # where the store and the settings are; a key
 
 
 def _from_env(env: Mapping[str, str]) -> _Given:

@@ -336,15 +336,28 @@ class Audit(_Section):
     operator: str = setting("operator", "the name of whoever opens the store")
 
 
+@dataclass(frozen=True, slots=True)
+class Encryption(_Section):
+    key_env: str = setting("none", "the environment variable that holds a master key for all tenants, or none")
+    key_file: str = setting("none", "a file with a master key, a folder with a key file for each tenant, or none")
+    required: bool = setting(False, "a tenant that is not sealed is not written to")
+    plain_files: bool = setting(False, "a sealed tenant's notes and items may be written as plain files")
+
+    def __post_init__(self) -> None:
+        _Section.__post_init__(self)
+        if "none" not in (self.key_env, self.key_file):
+            raise ConfigError("encryption.key_env and encryption.key_file are two places for keys: set one of them")
+
+
 _KINDS: tuple[Any, ...] = (
     *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
-    *(Embedding, Llm, Notes, Graph, Search, Jobs, Retention, Aio, Audit, Schedules),
+    *(Embedding, Llm, Notes, Graph, Search, Jobs, Retention, Aio, Audit, Schedules, Encryption),
 )
 SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in SECTIONS.items()
 }
 # One for all agents that share it.
-OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit", "schedules")
+OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit", "schedules", "encryption")
 OF_A_PROCESS = ("aio",)
 KEYS = [f"{section}.{key}" for section, settings in SETTINGS.items() for key in settings]

@@ -30,6 +30,8 @@ class Keeping(Face):
             raise Unsupported("this store has no folder to keep plain files in; open a folder")
         if self._tenant != DEFAULT_TENANT:
             raise Unsupported("plain files have no tenants; open a folder for each tenant that wants them")
+        if not self._runtime.may_keep_files(self._tenant):
+            raise Unsupported("the default tenant is sealed, and plain files are not; see encryption.plain_files")
         caps = self.config.session
         return FileSessions(
             self._runtime.folder / "memory",

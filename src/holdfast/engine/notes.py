@@ -22,7 +22,7 @@ class Notes(Face):
 
     def long_term(self, user: str) -> LongTerm:
         """The user's MEMORY.md: ``.read()``, ``.write(text)``, ``.append(text)``."""
-        return self._notes(user).long_term(self._gate)
+        return self._to_write(user).long_term(self._gate)
 
     @verb("daily_notes")
     def daily_notes(self, user: str, day: date | str | None = None) -> str:
@@ -35,11 +35,12 @@ class Notes(Face):
     def note_turn(self, user: str, user_text: str, assistant_text: str, at: datetime | None = None) -> str:
         """Add a turn's line to the notes of its day. Answers the line."""
         moment = self._now() if at is None else checked_time(at, "at")
-        return self._notes(user).add(user_text, assistant_text, moment)
+        return self._to_write(user).add(user_text, assistant_text, moment)
 
     @verb("export_items")
     def export_items(self, user: str) -> Exported:
         """Write the user's records to ``items/…jsonl`` in their folder. Lines that were edited wait for an import."""
+        self._to_write(user)
         return self._items(user).export()
 
     @verb("import_items")
@@ -54,6 +55,9 @@ class Notes(Face):
         from holdfast.items import Items  # late: few programs use them
 
         return Items.of(self._runtime, home_of(self._scope(user=user)).scope, self._cut)
+
+    def _to_write(self, user: str) -> notes.Notes:
+        return notes.Notes.to_write(self._runtime, home_of(self._scope(user=user)).space)
 
     def _notes(self, user: str) -> notes.Notes:
         return notes.Notes.of(self._runtime, home_of(self._scope(user=user)).space)

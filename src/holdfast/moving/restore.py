@@ -202,6 +202,8 @@ class Restoring:
         root, source = self.runtime.folder, copied.checked_copy(self.folder, file)
         if root is None:
             return "this store has no folder to keep files in"
+        if not self.runtime.may_keep_files(into.tenant):
+            return "the tenant is sealed, and files are not; encryption.plain_files = true takes them all the same"
         if file.session_id is not None:
             session_id = into.id(file.session_id)
             scope = Scope(into.tenant, user=into.user, session=session_id)

@@ -429,6 +429,9 @@ class Store(Protocol):
         Without ``whole`` a large file is left to a job. With ``vacuum`` the files are made anew, however large.
         """
 
+    def is_sealed(self, tenant: str) -> bool:
+        """Whether this program keeps the tenant's text sealed."""
+
     def doctor(self, *, repair: bool) -> Iterable[Finding]: ...
     def backup(self, path: str, progress: Progress | None = None) -> None: ...
     def close(self) -> None: ...

@@ -41,6 +41,7 @@ def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, in
         raise InvalidInput(f"the target is not empty: it has rows in {', '.join(taken)}; copy into a new store")
     target.composed("DELETE FROM properties")
     copied = {table.name: _copy_table(source, target, table, progress) for table in TABLES}
+    target.run("seals.changed", {})
     for numbers in _NUMBERS:
         target.run(numbers, {})
     return copied
@@ -78,7 +79,8 @@ def _params(source: Db, target: Db, table: Table, row: Row) -> dict[str, Any]:
     params = {_slot(at): value for at, value in enumerate(row)}
     if table.name == "vectors":
         at = _slot(table.columns.index("vector"))
-        params[at] = target.pack_vector(source.unpack_vector(params[at]))
+        sealed = params[_slot(table.columns.index("sealed"))] is not None
+        params[at] = target.no_vector if sealed else target.pack_vector(source.unpack_vector(params[at]))
     return params
 
 

@@ -107,6 +107,9 @@ class Forgetful:
     def erase(self, *, whole: bool, vacuum: bool = False) -> Bytes:
         return Bytes.GONE  # nothing was ever kept
 
+    def is_sealed(self, tenant: str) -> bool:
+        return self._store.is_sealed(tenant)
+
     def doctor(self, *, repair: bool) -> Iterable[Finding]:
         return self._store.doctor(repair=repair)
 

@@ -22,6 +22,7 @@ from holdfast.errors import (
 from holdfast.storage.cache import Caches
 from holdfast.storage.sql import named
 from holdfast.storage.sql.db import Params, Row, Statements
+from holdfast.storage.sql.seals import Seals
 from holdfast.storage.sql.tx import SqlTx
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class PostgresDb:
 
     for_update = "FOR UPDATE"
     skip_locked = "FOR UPDATE SKIP LOCKED"
+    no_vector = None
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self.raw = connection
@@ -137,6 +139,30 @@ class PostgresDb:
         except self._error as error:
             raise meaning(error) from error
 
+    def last_of(self, statements: str) -> Any:
+        """The one value that the last of several statements answers."""
+        try:
+            cursor = self.raw.execute(statements)
+            while cursor.nextset():
+                pass
+            found = cursor.fetchone()
+        except self._error as error:
+            raise meaning(error) from error
+        return None if found is None else found[0]
+
+    def quickly(self, statements: str) -> bytes | None:
+        """The same, as text, without what makes a cursor: reads are short, and begin all the time."""
+        try:
+            result = self.raw.pgconn.exec_(statements.encode())
+            if result.status != driver().pq.ExecStatus.TUPLES_OK:
+                failed = driver().errors.error_from_result(result)
+                # Without a code it is no answer of the server: the connection was lost.
+                raise failed if failed.sqlstate else driver().OperationalError(str(failed))
+        except self._error as error:
+            raise meaning(error) from error
+        found: bytes | None = result.get_value(0, 0)
+        return found
+
     def numbers(self, values: Sequence[int]) -> list[int]:
         return list(values)
 
@@ -166,8 +192,17 @@ class PostgresDb:
 class PostgresConnection:
     """A connection that is made when first needed and again after it was lost."""
 
-    def __init__(self, url: str, config: StorageConfig, caches: Caches | None = None, *, reader: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        config: StorageConfig,
+        caches: Caches | None = None,
+        seals: Seals | None = None,
+        *,
+        reader: bool = False,
+    ) -> None:
         self._url = url
+        self._seals = seals or Seals()
         self._caches = caches or Caches()
         self._config = config
         self._reader = reader
@@ -193,7 +228,7 @@ class PostgresConnection:
                 f"PostgreSQL cannot be reached: {text}; check the address, user and server"
             ) from error
         self._db = PostgresDb(raw)
-        self.tx = SqlTx(self._db, self._caches)
+        self.tx = SqlTx(self._db, self._caches, self._seals)
 
     def begin(self) -> None:
         """A connection that went stale while idle is made anew; nothing was sent on it yet."""
@@ -206,7 +241,14 @@ class PostgresConnection:
             self._open()
 
     def _open(self) -> None:
-        self.db.plain(_READ if self._reader else _WRITE.format(timeout=self._config.busy_timeout_ms))
+        begin = _READ if self._reader else _WRITE.format(timeout=self._config.busy_timeout_ms)
+        if not self._seals.is_ready:
+            self.db.plain(begin)
+            return
+        # In the same message, and after the lock.
+        both = f"{begin}; {statements()('seals.generation')}"
+        generation = self.db.quickly(both) if self._reader else self.db.last_of(both)
+        self.tx.seals.begin(int(generation or 0), writing=not self._reader)
 
     def commit(self) -> None:
         """When the answer to COMMIT is lost, the server is asked what became of the transaction."""

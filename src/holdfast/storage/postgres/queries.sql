@@ -6,12 +6,13 @@ SELECT p.term, p.first_ordinal, p.data FROM unnest(:terms::bigint[]) AS t (value
         (SELECT max(q.first_ordinal) FROM postings q WHERE q.space_id = :space_id AND q.term = t.value)
 
 -- name: vectors.put
-INSERT INTO vectors (chunk_id, model_id, vector) VALUES (:id, :model_id, :vector::vector)
-ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector
+INSERT INTO vectors (chunk_id, model_id, vector, sealed) VALUES (:id, :model_id, :vector::vector, :sealed)
+ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector, sealed = excluded.sealed
 
 -- name: vectors.put_late
-INSERT INTO vectors (chunk_id, model_id, vector) SELECT id, :model_id, :vector::vector FROM chunks WHERE id = :id
-ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector
+INSERT INTO vectors (chunk_id, model_id, vector, sealed)
+SELECT id, :model_id, :vector::vector, :sealed FROM chunks WHERE id = :id
+ON CONFLICT (model_id, chunk_id) DO UPDATE SET vector = excluded.vector, sealed = excluded.sealed
 
 -- name: vectors.page
 SELECT chunk_id, vector_send(vector) FROM vectors WHERE model_id = :model_id AND chunk_id >= :low AND chunk_id < :high

@@ -11,6 +11,8 @@ from holdfast.storage.base import Features, Progress
 from holdfast.storage.cache import Caches
 from holdfast.storage.postgres.connection import PostgresConnection
 from holdfast.storage.postgres.schema import PostgresSchema
+from holdfast.storage.sealing import Keyring
+from holdfast.storage.sql.seals import Seals
 from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
 from holdfast.storage.sql.tables import TABLES
 
@@ -18,21 +20,29 @@ _PASSWORD = re.compile(r"(//[^:/@]*):[^@/]*@")
 
 
 class PostgresStore(SqlStore):
-    def __init__(self, url: str, config: StorageConfig, clock: Clock, caches: Caches | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        config: StorageConfig,
+        clock: Clock,
+        caches: Caches | None = None,
+        keyring: Keyring | None = None,
+    ) -> None:
         self._url = url
         self._config = config
         self._closed = False
         self._clock = clock
         self.caches = caches or Caches()
-        connection = PostgresConnection(url, config, self.caches)
-        bring_forward(connection, PostgresSchema(connection, clock), "holdfast.storage.postgres")
+        self._seals = Seals(keyring)
+        connection = PostgresConnection(url, config, self.caches, self._seals)
+        bring_forward(connection, self._seals, PostgresSchema(connection, clock), "holdfast.storage.postgres")
         connection.register()
         self._postgres = connection
         readers = Readers(self._reader, max(1, config.postgres_connections - 1))
-        super().__init__(connection, readers, config.group_size)
+        super().__init__(connection, readers, config.group_size, self._seals)
 
     def _reader(self) -> PostgresConnection:
-        return PostgresConnection(self._url, self._config, self.caches, reader=True)
+        return PostgresConnection(self._url, self._config, self.caches, self._seals, reader=True)
 
     def close(self) -> None:
         if not self._closed:

@@ -15,9 +15,12 @@ from holdfast.errors import StorageError
 from holdfast.storage.base import Cut, Stored, Unembedded, WordScores
 from holdfast.storage.cache import Caches
 from holdfast.storage.catalogue import Catalogue, ChunkFacts, empty
+from holdfast.storage.sealing import Box, Shape
 from holdfast.storage.sql import jobs, words
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.filters import record_filters
+from holdfast.storage.sql.sealed import CHUNKS, DOCUMENTS, RECORDS
+from holdfast.storage.sql.seals import TxSeals
 from holdfast.storage.sql.vectors import SqlVectors
 from holdfast.storage.sql.words import SpaceRow
 
@@ -27,13 +30,20 @@ if TYPE_CHECKING:
 
 
 _MESSAGE = SourceKind.MESSAGE.value
+_CUT = Shape(CHUNKS, "hash first_sequence last_sequence text id")
+_FACTS = Shape(CHUNKS, "id session_id first_sequence role name created_at word_count traits kind")
+_FETCHED = Shape(CHUNKS, "id text kind - record_id document_id first_sequence last_sequence role name")
+_DROPPED = Shape(CHUNKS, "id word_count terms hash first_sequence last_sequence")
+_OF_RECORD = Shape(RECORDS, f"{'- ' * 11} metadata - - - - - - key")
+_OF_DOCUMENT = Shape(DOCUMENTS, f"{'- ' * 19} uri title metadata")
 
 
 class SqlChunks:
-    def __init__(self, db: Db, caches: Caches) -> None:
+    def __init__(self, db: Db, caches: Caches, seals: TxSeals) -> None:
         self._db = db
         self._caches = caches
         self._catalogues = caches.catalogues
+        self._seals = seals
         self._vectors = SqlVectors(db, caches)
 
     def ensure_space(self, space: Space) -> SpaceRow:
@@ -92,7 +102,8 @@ class SqlChunks:
             "worded_at": to_micros(source.worded_at or source.created_at),
         }
         before, once = row.next_ordinal, source.kind is SourceKind.MESSAGE
-        complete = [self._insert(row, shared, draft, once=once) for draft in drafts]
+        box = self._seals.of(space.tenant)
+        complete = [self._insert(row, box, shared, draft, once=once) for draft in drafts]
         if row.model is not None and not all(complete):
             # Also after another process has changed the model. Due since ever, whatever clock looks.
             jobs.ask(self._db, space, EMBED, row.model, from_micros(0))
@@ -101,27 +112,29 @@ class SqlChunks:
             self._advance(row)
         return row.next_ordinal - before
 
-    def _insert(self, row: SpaceRow, shared: dict[str, Any], draft: ChunkDraft, *, once: bool) -> bool:
+    def _insert(self, row: SpaceRow, box: Box, shared: dict[str, Any], draft: ChunkDraft, *, once: bool) -> bool:
         """Whether the chunk has a vector of the store's model now, or was there before."""
-        params = {
+        id_ = row.chunk_id(row.next_ordinal)
+        plain = {
             **shared,
-            "id": row.chunk_id(row.next_ordinal),
+            "id": id_,
             "hash": draft.hash,
             "word_count": draft.terms.length,
             "traits": draft.traits,
-            "terms": words.pack_terms(draft.terms),
+            "terms": words.pack_terms(box.terms(draft.terms)),
             "text": draft.text,
         }
+        params = box.params(CHUNKS, id_, plain)
         if once:
             stored = self._db.one("chunks.insert_once", params)
-            if stored is not None and stored[0] != params["id"]:
+            if stored is not None and stored[0] != id_:
                 return True  # the session has this chunk already; its range now reaches here
         else:
             start = draft.offset
             end = None if start is None else start + len(draft.text)
             self._db.run("chunks.insert", {**params, "offset": start, "end_offset": end})
         row.next_ordinal += 1
-        if draft.vector is None or not self._vectors.put(params["id"], draft.vector):
+        if draft.vector is None or not self._vectors.put(box, id_, draft.vector):
             return False
         return draft.vector.model == row.model
 
@@ -137,8 +150,9 @@ class SqlChunks:
         row = self._space(space)
         if row is None:
             return []
-        found = self._db.all(query, {"space_id": row.id, **params})
-        return [Cut(bytes(hash_), first, last, text) for hash_, first, last, text in found]
+        box = self._seals.of(space.tenant)
+        found = [box.opened(_CUT, each[4], each) for each in self._db.all(query, {"space_id": row.id, **params})]
+        return [Cut(bytes(hash_), first, last, text) for hash_, first, last, text, _ in found]
 
     def drop_session(self, scope: Scope) -> int:
         """Remove the chunks of a session's messages."""
@@ -177,7 +191,9 @@ class SqlChunks:
             return 0, {}
         gone, found = set(sequences), self._db.all("purge.chunks", {"space_id": row.id, "session": scope.session})
         dropped = [each for each in found if each[4] in gone or each[5] in gone]
-        ranges = {bytes(hash_): (one, two) for _, _, _, hash_, one, two in dropped if two > one}
+        box = self._seals.of(scope.tenant)
+        wide = (box.opened(_DROPPED, each[0], each) for each in dropped if each[5] > each[4])
+        ranges = {bytes(hash_): (one, two) for _, _, _, hash_, one, two in wide}
         return self._drop_rows(row, [each[:3] for each in dropped]), ranges
 
     def _advance(self, row: SpaceRow) -> None:
@@ -195,9 +211,10 @@ class SqlChunks:
 
     def catalogue(self, space: Space) -> Catalogue | None:
         row = self._space(space)
-        return None if row is None else self._catalogue(row)
+        return None if row is None else self._catalogue(space, row)
 
-    def _catalogue(self, row: SpaceRow) -> Catalogue:
+    def _catalogue(self, space: Space, row: SpaceRow) -> Catalogue:
+        box = self._seals.of(space.tenant)  # also where all is remembered: nobody searches without the key
         remembered = self._catalogues.get(row.id)
         # A view from before something was removed has to read for itself, and is not what to remember.
         outdated = remembered is not None and remembered.removals > row.removals
@@ -205,7 +222,8 @@ class SqlChunks:
         if known.removals < row.removals:
             known = known.kept(self._ordinals(row), row.removals)
         if known.last_ordinal + 1 < row.next_ordinal:
-            found = self._db.all("chunks.catalogue", row.ids_from(known.last_ordinal + 1))
+            stored = self._db.all("chunks.catalogue", row.ids_from(known.last_ordinal + 1))
+            found = (box.opened(_FACTS, each[0], each) for each in stored)
             known = known.grown([ChunkFacts(words.ordinal_of(chunk_id), *facts) for chunk_id, *facts in found])
         if known is not remembered and not outdated:
             self._catalogues.put(row.id, known)
@@ -225,11 +243,11 @@ class SqlChunks:
         self, space: Space, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
     ) -> WordScores | None:
         row = self._space(space)
-        return None if row is None else words.score(self._db, row, weights, beside, k1, b)
+        return None if row is None else words.score(self._db, row, weights, beside, k1, b, self._seals.of(space.tenant))
 
     def allowed(self, space: Space, query: ChunkQuery) -> list[int] | None:
         row = self._space(space)
-        where, params = _chunk_filters(query)
+        where, params = _chunk_filters(query, self._seals.of(space.tenant))
         if row is None or not where:
             return None
         found = self._db.all("chunks.allowed", {**row.ids_from(0), **params}, where=where)
@@ -248,8 +266,9 @@ class SqlChunks:
             return {}
         ids = self._db.numbers([row.chunk_id(ordinal) for ordinal in ordinals])
         moment = to_micros(now)
+        box = self._seals.of(space.tenant)
         return {
-            words.ordinal_of(chunk[0]): _stored(chunk)
+            words.ordinal_of(chunk[0]): _stored(_opened(box, chunk))
             for chunk in self._db.all("chunks.fetch", {"ids": ids})
             if as_of is not None or _is_current(chunk, moment)
         }
@@ -258,22 +277,26 @@ class SqlChunks:
 
     def nearness(self, space: Space, question: Vector) -> Nearness | None:
         row = self._space(space)
-        return None if row is None else self._vectors.nearness(row, self._catalogue(row), question)
+        return (
+            None
+            if row is None
+            else self._vectors.nearness(self._seals.of(space.tenant), row, self._catalogue(space, row), question)
+        )
 
     def cosines(self, space: Space, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
         row = self._space(space)
-        return {} if row is None else self._vectors.exact(row, question, ordinals)
+        return {} if row is None else self._vectors.exact(self._seals.of(space.tenant), row, question, ordinals)
 
     def unembedded(self, space: Space, model: str, after: int, limit: int) -> list[Unembedded]:
         row = self._space(space)
-        return [] if row is None else self._vectors.missing(row, model, after, limit)
+        return [] if row is None else self._vectors.missing(self._seals.of(space.tenant), row, model, after, limit)
 
     def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> bool:
         row = self._space(space, self._db.for_update)
-        return row is None or self._vectors.put_late(row, vectors)
+        return row is None or self._vectors.put_late(self._seals.of(space.tenant), row, vectors)
 
 
-def _chunk_filters(query: ChunkQuery) -> tuple[str, dict[str, Any]]:
+def _chunk_filters(query: ChunkQuery, box: Box) -> tuple[str, dict[str, Any]]:
     clauses: list[str] = []
     params: dict[str, Any] = {}
     if query.kinds:
@@ -296,7 +319,7 @@ def _chunk_filters(query: ChunkQuery) -> tuple[str, dict[str, Any]]:
         )
         params["as_of"] = to_micros(query.as_of)
     if query.records is not None:
-        record_clauses, record_params = record_filters(query.records)
+        record_clauses, record_params = record_filters(query.records, box)
         clauses += ["c.kind = 'record'", *record_clauses]
         params |= record_params
     return " AND ".join(clauses), params
@@ -309,6 +332,14 @@ def _is_current(chunk: Row, now: int) -> bool:
     begun = valid_from <= now
     ended = any(end is not None and end <= now for end in (valid_to, expires_at))
     return begun and not ended and superseded_by is None
+
+
+def _opened(box: Box, chunk: Row) -> Row:
+    """A row of ``chunks.fetch``: of a chunk, and of the record or document it is from."""
+    opened = box.opened(_FETCHED, chunk[0], chunk)
+    if chunk[4] is not None:
+        return box.opened(_OF_RECORD, chunk[4], opened)
+    return opened if chunk[5] is None else box.opened(_OF_DOCUMENT, chunk[5], opened)
 
 
 def _stored(chunk: Row) -> Stored:

@@ -36,6 +36,9 @@ class Db(Protocol):
     def texts(self, values: Sequence[str]) -> Any:
         """The same of texts."""
 
+    # What stands in a vector's column where it is sealed, in a column of its own.
+    no_vector: Any
+
     def pack_vector(self, values: Sequence[float]) -> Any: ...
     def unpack_vector(self, stored: Any) -> tuple[float, ...]: ...
     def matrix(self, stored: Sequence[Any]) -> Array:
@@ -43,6 +46,18 @@ class Db(Protocol):
 
     def cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
         """Of the chunks with these ids that have a vector of the model."""
+
+
+def cosines(ids: Sequence[int], vectors: Array, question: Sequence[float]) -> dict[int, float]:
+    """Of the vectors of these chunks, a row each, with the question."""
+    import numpy as np  # late: most commands never search
+
+    if not len(ids):
+        return {}
+    asked = np.asarray(question, dtype=np.float32)
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
+    found = np.divide(vectors @ asked, lengths, out=np.zeros(len(ids), dtype=np.float32), where=lengths > 0)
+    return dict(zip(ids, found.tolist(), strict=True))
 
 
 class Statements:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from holdfast.domain.chunk import SourceKind
 from holdfast.domain.job import EMBED
 from holdfast.domain.times import from_micros
-from holdfast.errors import StorageError
+from holdfast.errors import KeyMissing, StorageError
 from holdfast.storage.analysis import ANALYSIS, analyse, indexed_text
 from holdfast.storage.base import Finding
+from holdfast.storage.sealing import Box, Shape
 from holdfast.storage.sql import jobs, words
 from holdfast.storage.sql.db import Db, Row
+from holdfast.storage.sql.sealed import CHUNKS, RECORD_METADATA, RECORD_TAGS, RECORDS
 from holdfast.storage.sql.tx import SqlTx
 from holdfast.storage.sql.words import SpaceRow
 from holdfast.storage.sql.writer import Transactions
@@ -23,6 +25,10 @@ from holdfast.storage.sql.writer import Transactions
 T = TypeVar("T")
 
 log = logging.getLogger("holdfast.storage")
+
+
+_LABELLED = Shape(RECORDS, "id tags metadata inputs")
+_CHUNK = Shape(CHUNKS, "id word_count terms text kind name created_at")
 
 
 class Examined(Protocol):
@@ -57,24 +63,24 @@ def stamp_analysis(connection: Transactions) -> None:
 def examine(store: Examined, *, repair: bool) -> Iterator[Finding]:
     """Each check in a transaction of its own: what it compares is of one moment, and so is its repair."""
 
-    def run(name: str, check: Callable[[Db], Finding]) -> Finding:
+    def run(name: str, check: Callable[[SqlTx], Finding]) -> Finding:
         try:
-            return (store.write if repair else store.read)(lambda tx: check(tx.db))
+            return (store.write if repair else store.read)(check)
         except StorageError as error:
             return Finding(
                 name, ok=False, detail=str(error)
             )  # a damaged table is a finding; the rest is looked at still
 
-    yield run("sessions", lambda db: _sessions(db, repair=repair))
-    yield run("summaries", _summaries)
-    yield run("labels", lambda db: _labels(db, repair=repair))
-    yield run("graph", lambda db: _graph(db, repair=repair))
+    yield run("sessions", lambda tx: _sessions(tx.db, repair=repair))
+    yield run("summaries", lambda tx: _summaries(tx.db))
+    yield run("labels", lambda tx: _labels(tx, repair=repair))
+    yield run("graph", lambda tx: _graph(tx.db, repair=repair))
     stale = store.read(lambda tx: tx.db.one("properties.get", {"name": "analysis"})) != (ANALYSIS,)
     for (space_id,) in store.read(lambda tx: tx.db.all("doctor.spaces", {})):
         yield run("words", partial(_words, space_id=space_id, stale=stale, repair=repair))
     if repair:
         store.write(lambda tx: tx.db.run("properties.set", {"name": "analysis", "value": ANALYSIS}))
-    yield run("vectors", lambda db: _vectors(db, repair=repair))
+    yield run("vectors", lambda tx: _vectors(tx.db, repair=repair))
 
 
 def _sessions(db: Db, *, repair: bool) -> Finding:
@@ -110,14 +116,25 @@ _LABELS = {
 }
 
 
-def _labels(db: Db, *, repair: bool) -> Finding:
+def _labels(tx: SqlTx, *, repair: bool) -> Finding:
     """Tags, metadata and inputs stand twice: in the record, and as rows to search by."""
+    db = tx.db
     expected: dict[str, set[Row]] = {kind: set() for kind in _LABELS}
-    for record_id, tags, metadata, inputs in db.all("doctor.records", {}):
-        expected["tags"] |= {(record_id, tag) for tag in json.loads(tags)}
-        expected["metadata"] |= {(record_id, key, value) for key, value in json.loads(metadata).items()}
+    unread: set[str] = set()
+    for tenant, *rest in db.all("doctor.records", {}):
+        box = _box(tx, tenant)
+        if box is None:
+            unread.add(rest[0])
+            continue
+        record_id, tags, metadata, inputs = box.opened(_LABELLED, rest[0], tuple(rest))
+        expected["tags"] |= {(record_id, box.same(RECORD_TAGS["tag"], tag)) for tag in json.loads(tags)}
+        expected["metadata"] |= {
+            (record_id, box.same(RECORD_METADATA["key"], key), box.same(RECORD_METADATA["value"], value))
+            for key, value in json.loads(metadata).items()
+        }
         expected["inputs"] |= {(record_id, input_) for input_ in json.loads(inputs or "[]")}
-    wrong = {row[0] for kind, rows in expected.items() for row in rows ^ set(map(tuple, db.all(f"doctor.{kind}", {})))}
+    found = {row[0] for kind, rows in expected.items() for row in rows ^ set(map(tuple, db.all(f"doctor.{kind}", {})))}
+    wrong = found - unread
     if repair:
         for kind, label in _LABELS.items():
             db.many(label.delete, [{"id": record_id} for record_id in sorted(wrong)])
@@ -127,6 +144,14 @@ def _labels(db: Db, *, repair: bool) -> Finding:
         f"{len(wrong)} records are labelled otherwise than they say" if wrong else "labels agree with their records"
     )
     return Finding("labels", not wrong, detail, repaired=repair and bool(wrong))
+
+
+def _box(tx: SqlTx, tenant: str) -> Box | None:
+    """None where the tenant's key is not there: on purpose, it may be, and no fault of the store."""
+    try:
+        return tx.seals.of(tenant)
+    except KeyMissing:
+        return None
 
 
 def _graph(db: Db, *, repair: bool) -> Finding:
@@ -149,22 +174,24 @@ def _graph(db: Db, *, repair: bool) -> Finding:
     return Finding("graph", not found, detail, repaired=repair and bool(found))
 
 
-def _words(db: Db, *, space_id: int, stale: bool, repair: bool) -> Finding:
+def _words(tx: SqlTx, *, space_id: int, stale: bool, repair: bool) -> Finding:
     """Rebuild the index from the text and compare."""
+    db = tx.db
     found = db.one("doctor.space", {"id": space_id}, order=db.for_update if repair else "")
     if found is None:
         return Finding("words", ok=True, detail="a space that is gone by now")
-    level, owner, *counters = found
+    tenant, level, owner, *counters = found
+    box = _box(tx, tenant)
+    if box is None:
+        return Finding("words", ok=True, detail=f"{level} {owner}: not looked at, tenant {tenant!r} has no key here")
     row = SpaceRow(space_id, *counters)
     chunks = db.all("doctor.space_chunks", row.ids_from(0))
-    faults = []
-    expected = []
-    for chunk_id, length, packed, text, kind, name, created_at in chunks:
-        said = kind == SourceKind.MESSAGE.value
-        terms = analyse(indexed_text(text, name, from_micros(created_at)) if said else text)
-        expected.append((chunk_id, terms.length, words.pack_terms(terms)))
-        if (length, bytes(packed)) != expected[-1][1:]:
-            faults.append(f"chunk {words.ordinal_of(chunk_id)} has other words than its text")
+    expected = _expected(box, chunks)
+    faults = [
+        f"chunk {words.ordinal_of(chunk_id)} has other words than its text"
+        for (chunk_id, length, packed, *_), right in zip(chunks, expected, strict=True)
+        if (chunk_id, length, bytes(packed)) != right
+    ]
     stored: dict[int, bytes] = {}
     for term, _, data in db.all("words.everything", {"space_id": space_id}):
         stored[term] = stored.get(term, b"") + bytes(data)
@@ -181,6 +208,26 @@ def _words(db: Db, *, space_id: int, stale: bool, repair: bool) -> Finding:
         return Finding("words", repair, f"{where}: indexed by another analysis", repaired=repair)
     detail = f"{where}: " + ("; ".join(faults[:5]) if faults else f"{len(expected)} chunks agree with their text")
     return Finding("words", not faults, detail, repaired=repair and bool(faults))
+
+
+def _expected(box: Box, chunks: Sequence[Row]) -> list[Row]:
+    """The id, length and terms of each chunk as its text says."""
+    expected = []
+    for row in chunks:
+        chunk_id, _, _, text, kind, name, created_at = box.opened(_CHUNK, row[0], row)
+        said = kind == SourceKind.MESSAGE.value
+        terms = analyse(indexed_text(text, name, from_micros(created_at)) if said else text)
+        expected.append((chunk_id, terms.length, words.pack_terms(box.terms(terms))))
+    return expected
+
+
+def reindex(db: Db, space_id: int, box: Box) -> None:
+    """Make a space's word index anew from its text."""
+    found = db.one("doctor.space", {"id": space_id}, order=db.for_update)
+    assert found is not None
+    _, _, _, next_ordinal, _, _, _, removals = found
+    space = SpaceRow(space_id, next_ordinal, 0, 0, 0, removals)
+    _reword(db, space, _expected(box, db.all("doctor.space_chunks", space.ids_from(0))))
 
 
 def _reword(db: Db, space: SpaceRow, expected: list[Row]) -> None:

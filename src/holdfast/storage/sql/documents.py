@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from holdfast.domain.document import Document
 from holdfast.domain.scope import Space
+from holdfast.storage.sealing import Shape
 from holdfast.storage.sql.chunks import SqlChunks, space_params
-from holdfast.storage.sql.db import Db
+from holdfast.storage.sql.db import Db, Params, Row
 from holdfast.storage.sql.rows import document_from, document_params
+from holdfast.storage.sql.sealed import DOCUMENTS
+from holdfast.storage.sql.seals import TxSeals
+
+_DOCUMENT = Shape(DOCUMENTS, "id uri title metadata content_hash created_at updated_at")
 
 
 class SqlDocuments:
-    def __init__(self, db: Db, chunks: SqlChunks) -> None:
+    def __init__(self, db: Db, chunks: SqlChunks, seals: TxSeals) -> None:
         self._db = db
         self._chunks = chunks
+        self._seals = seals
 
     def get(self, space: Space, uri: str) -> Document | None:
-        row = self._db.one("documents.select", {**space_params(space), "uri": uri}, where="d.uri = :uri")
-        return None if row is None else document_from(row)
+        stored = self._seals.of(space.tenant).same(DOCUMENTS["uri"], uri)
+        row = self._db.one("documents.select", {**space_params(space), "uri": stored}, where="d.uri = :uri")
+        return None if row is None else self.opened(space, row)
+
+    def opened(self, space: Space, row: Row) -> Document:
+        return document_from(self._seals.of(space.tenant).opened(_DOCUMENT, row[0], row))
+
+    def _params(self, space: Space, document: Document) -> Params:
+        return self._seals.of(space.tenant).params(DOCUMENTS, document.id, document_params(document))
 
     def lock(self, space: Space, uri: str) -> Document | None:
         # The space's row, since a document that is not there yet has none to hold.
@@ -25,16 +38,16 @@ class SqlDocuments:
 
     def insert(self, space: Space, document: Document) -> None:
         row = self._chunks.ensure_space(space)
-        self._db.run("documents.insert", {**document_params(document), "space_id": row.id})
+        self._db.run("documents.insert", {**self._params(space, document), "space_id": row.id})
 
     def replace(self, space: Space, document: Document) -> None:
         row = self._chunks.ensure_space(space)
-        self._db.run("documents.update", {**document_params(document), "space_id": row.id})
+        self._db.run("documents.update", {**self._params(space, document), "space_id": row.id})
 
     def find(self, space: Space, limit: int, offset: int) -> list[Document]:
         params = {**space_params(space), "limit": limit, "offset": offset}
         order = "ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit OFFSET :offset"
-        return [document_from(row) for row in self._db.all("documents.select", params, order=order)]
+        return [self.opened(space, row) for row in self._db.all("documents.select", params, order=order)]
 
     def delete(self, space: Space, document_id: str) -> dict[str, int]:
         counts = {"chunks": self._chunks.drop_document(space, document_id)}

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.domain.record import RecordFilter
+from holdfast.storage.sealing import Box
+from holdfast.storage.sql.sealed import RECORD_METADATA, RECORD_TAGS
 
 
-def record_filters(wanted: RecordFilter) -> tuple[list[str], dict[str, Any]]:
+def record_filters(wanted: RecordFilter, box: Box) -> tuple[list[str], dict[str, Any]]:
     """Clauses on records ``r`` and their parameters. Values are always parameters; only fixed words are composed."""
     clauses: list[str] = []
     params: dict[str, Any] = {}
@@ -19,12 +21,13 @@ def record_filters(wanted: RecordFilter) -> tuple[list[str], dict[str, Any]]:
     for at, tag in enumerate(wanted.tags):
         name = f"tag_{at}"
         clauses.append(f"EXISTS (SELECT 1 FROM record_tags t WHERE t.record_id = r.id AND t.tag = :{name})")
-        params[name] = tag
+        params[name] = box.same(RECORD_TAGS["tag"], tag)
     for at, (key, value) in enumerate(wanted.metadata.items()):
         key_name, value_name = f"meta_key_{at}", f"meta_value_{at}"
         clauses.append(
             "EXISTS (SELECT 1 FROM record_metadata d "
             f"WHERE d.record_id = r.id AND d.key = :{key_name} AND d.value = :{value_name})"
         )
-        params |= {key_name: key, value_name: value}
+        params[key_name] = box.same(RECORD_METADATA["key"], key)
+        params[value_name] = box.same(RECORD_METADATA["value"], value)
     return clauses, params

@@ -10,12 +10,18 @@ from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.storage.cache import Caches
 from holdfast.storage.communities import Communities, Place, communities
+from holdfast.storage.sealing import Box, Shape
 from holdfast.storage.sql import words
 from holdfast.storage.sql.chunks import SqlChunks
-from holdfast.storage.sql.db import Db, Row
+from holdfast.storage.sql.db import Db, Params, Row
 from holdfast.storage.sql.rows import moment
+from holdfast.storage.sql.sealed import ENTITIES, RELATIONS
+from holdfast.storage.sql.seals import TxSeals
 
 _NAMES_AT_ONCE = 500
+_NODE = Shape(ENTITIES, "id normal name")
+_NORMAL = Shape(ENTITIES, "normal id")
+_RELATION = Shape(RELATIONS, "subject_id predicate object_id value kind polarity sentence")
 
 
 class _Dropping(NamedTuple):
@@ -33,8 +39,9 @@ _DROPPING = {
 
 
 class SqlGraph:
-    def __init__(self, db: Db, chunks: SqlChunks, caches: Caches) -> None:
+    def __init__(self, db: Db, chunks: SqlChunks, caches: Caches, seals: TxSeals) -> None:
         self._db = db
+        self._seals = seals
         self._chunks = chunks
         self._communities = caches.communities
 
@@ -43,26 +50,32 @@ class SqlGraph:
         if not said:
             return
         at = self._chunks.ensure_space(space).id
-        numbers = self._numbered(at, {found.id: found.name for each in said for found in each.entities})
+        box = self._seals.of(space.tenant)
+        numbers = self._numbered(box, at, {found.id: found.name for each in said for found in each.entities})
         for query, of_records in (("mentions.add_message", False), ("mentions.add_record", True)):
             some = [each for each in said if (each.source.record_id is not None) is of_records]
             self._db.many(query, [row for each in some for row in _mentions(at, numbers, each)])
-        self._db.many("relations.add", [row for each in said for row in _relations(at, numbers, each)])
+        self._db.many("relations.add", [row for each in said for row in _relations(box, at, numbers, each)])
 
-    def _numbered(self, at: int, names: dict[str, str]) -> dict[str, int]:
+    def _numbered(self, box: Box, at: int, names: dict[str, str]) -> dict[str, int]:
         """The numbers of the names; those that are new get one. In one order, whoever writes them."""
         ids = sorted(names)
-        known = self._numbers(at, ids)
+        known = self._numbers(box, at, ids)
         fresh = [id_ for id_ in ids if id_ not in known]
         rows = [{"space_id": at, "normal": id_, "first_word": first_word(id_), "name": names[id_]} for id_ in fresh]
-        self._db.many("entities.add", rows)
-        return known | self._numbers(at, fresh)
+        bound = box.all_same(ENTITIES["normal"], fresh)
+        sealed = [box.params(ENTITIES, (at, normal), row) for normal, row in zip(bound, rows, strict=True)]
+        self._db.many("entities.add", sealed)
+        return known | self._numbers(box, at, fresh)
 
-    def _numbers(self, at: int, ids: Sequence[str]) -> dict[str, int]:
+    def _numbers(self, box: Box, at: int, ids: Sequence[str]) -> dict[str, int]:
+        stored = dict(zip(box.all_same(ENTITIES["normal"], ids), ids, strict=True))
+        wanted = list(stored)
         known: dict[str, int] = {}
-        for start in range(0, len(ids), _NAMES_AT_ONCE):
-            page = self._db.texts(ids[start : start + _NAMES_AT_ONCE])
-            known.update(self._db.all("entities.numbers", {"space_id": at, "names": page}))
+        for start in range(0, len(wanted), _NAMES_AT_ONCE):
+            page = self._db.texts(wanted[start : start + _NAMES_AT_ONCE])
+            found = self._db.all("entities.numbers", {"space_id": at, "names": page})
+            known.update((stored[normal], number) for normal, number in found)
         return known
 
     def drop_session(self, scope: Scope) -> int:
@@ -89,17 +102,19 @@ class SqlGraph:
         return gone
 
     def nodes(self, space: Space, beginning: Sequence[str] | None = None) -> list[Node]:
-        where = "TRUE" if beginning is None else "e.first_word IN :words[]"
-        return self._nodes(space, where, {} if beginning is None else {"words": self._db.texts(beginning)})
+        if beginning is None:
+            return self._nodes(space, "TRUE", {})
+        words_ = self._seals.of(space.tenant).all_same(ENTITIES["first_word"], beginning)
+        return self._nodes(space, "e.first_word IN :words[]", {"words": self._db.texts(words_)})
 
     def _nodes(self, space: Space, where: str, params: dict[str, Any]) -> list[Node]:
         at = self._chunks.space_id(space)
         if at is None:
             return []
+        box = self._seals.of(space.tenant)
         found: dict[int, tuple[str, str, dict[EntityKind, int]]] = {}
-        for number, normal, name, kind, count in self._db.all(
-            "entities.select", {"space_id": at, **params}, where=where
-        ):
+        for row in self._db.all("entities.select", {"space_id": at, **params}, where=where):
+            number, normal, name, kind, count = box.opened(_NODE, (at, row[1]), row)
             found.setdefault(number, (normal, name, {}))[2][EntityKind(kind)] = count
         return [Node(number, *rest) for number, rest in found.items()]
 
@@ -111,7 +126,9 @@ class SqlGraph:
         if nodes is not None:
             where = "(x.subject_id IN :nodes[] OR x.object_id IN :nodes[])"
             params["nodes"] = self._db.numbers(nodes)
-        return [_link(row) for row in self._db.all("relations.select", params, where=where)]
+        box = self._seals.of(space.tenant)
+        found = self._db.all("relations.select", params, where=where)
+        return [_link(box.opened(_RELATION, (at, row[0]), row)) for row in found]
 
     def mentions(self, space: Space, nodes: Sequence[int], limit: int) -> list[Seen]:
         at = self._chunks.space_id(space)
@@ -142,7 +159,9 @@ class SqlGraph:
             return None
         known = self._communities.get(at)
         if known is None or known.stamp != tuple(stamp):
-            names = {number: normal for normal, number in self._db.all("entities.all", {"space_id": at})}
+            box = self._seals.of(space.tenant)
+            stored = self._db.all("entities.all", {"space_id": at})
+            names = {number: normal for normal, number in (box.opened(_NORMAL, (at, row[0]), row) for row in stored)}
             known = communities(tuple(stamp), names, self.places(space))
             self._communities.put(at, known)
         return known
@@ -168,12 +187,12 @@ def _mentions(space_id: int, numbers: dict[str, int], told: Told) -> Iterable[di
         }
 
 
-def _relations(space_id: int, numbers: dict[str, int], told: Told) -> Iterable[dict[str, Any]]:
+def _relations(box: Box, space_id: int, numbers: dict[str, int], told: Told) -> Iterable[Params]:
     source = told.source
     for stated in told.relations:
         if stated.subject not in numbers or (stated.object is not None and stated.object not in numbers):
             continue
-        yield {
+        row = {
             "space_id": space_id,
             "subject_id": numbers[stated.subject],
             "predicate": stated.predicate,
@@ -187,6 +206,7 @@ def _relations(space_id: int, numbers: dict[str, int], told: Told) -> Iterable[d
             "record": source.record_id,
             "said_at": to_micros(source.at),
         }
+        yield box.params(RELATIONS, (space_id, numbers[stated.subject]), row)
 
 
 def _source(session_id: str | None, sequence: int | None, record_id: str | None, at: int) -> GraphSource:

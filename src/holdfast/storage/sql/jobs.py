@@ -15,10 +15,14 @@ from datetime import datetime, timedelta
 from holdfast.domain.job import Job, JobInfo, JobQuery, JobState
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
-from holdfast.errors import InvalidInput, LeaseLost
+from holdfast.errors import InvalidInput, KeyMissing, LeaseLost
+from holdfast.storage.sealing import Shape
 from holdfast.storage.sql.db import Db, Params, Row
+from holdfast.storage.sql.sealed import JOBS
+from holdfast.storage.sql.seals import TxSeals
 
 _MAX_ERROR = 500
+_JOB = Shape(JOBS, "id kind payload run_at attempts leased_until error dead created_at")
 # What clocks may differ by, and no less than any lease. What lies further ahead was written by a clock that was wrong.
 _CLOCKS_DIFFER = timedelta(hours=1)
 
@@ -30,8 +34,9 @@ _STATES = {
 
 
 class SqlJobs:
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, seals: TxSeals) -> None:
         self._db = db
+        self._seals = seals
 
     def ask(self, space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
         ask(self._db, space, kind, detail, now, run_at)
@@ -46,7 +51,8 @@ class SqlJobs:
         params = {"tenant": _tenant(scope), "kind": query.kind, "now": to_micros(now)}
         page = {"limit": query.limit, "offset": query.offset}
         rows = self._db.all("jobs.find", {**params, **page}, where=" AND ".join(where))
-        return [_info(row, now) for row in rows]
+        box = self._seals.of(scope.tenant)
+        return [_info(box.opened(_JOB, row[0], row), now) for row in rows]
 
     def retry(self, scope: Scope, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
         params = {
@@ -144,9 +150,13 @@ def finish(db: Db, job: Job, again: datetime | None) -> bool:
     return bool(db.run("jobs.finish", held) or db.run("jobs.release", _held(job)))
 
 
-def fail(db: Db, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
+def fail(db: Db, seals: TxSeals, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
     params = {"asked": job.asked, "error": error[:_MAX_ERROR], "run_at": to_micros(run_at), "dead": int(dead)}
-    return bool(db.run("jobs.fail", {**_held(job), **params}))
+    try:
+        stored = seals.of(job.space.tenant).params(JOBS, job.id, {**_held(job), **params})
+    except KeyMissing:  # nor may what went wrong be written then, whatever it quotes
+        stored = {**_held(job), **params, "error": None}
+    return bool(db.run("jobs.fail", stored))
 
 
 def astray(db: Db, now: datetime, longest_wait: timedelta) -> bool:

@@ -7,7 +7,6 @@ from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from holdfast.domain.document import Document
 from holdfast.domain.graph import EntityKind, Found, GraphSource, RelationKind, Stated, Told
 from holdfast.domain.job import EXTRACT, GRAPH, GRAPH_RECORD
 from holdfast.domain.moving import DocumentState, Piece, RecordState, RecordVersion, SessionState
@@ -15,15 +14,23 @@ from holdfast.domain.record import Record
 from holdfast.domain.scope import Home, Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.errors import SessionNotFound
+from holdfast.storage.sealing import Shape
 from holdfast.storage.sql import jobs, records, sessions
 from holdfast.storage.sql.chunks import space_params
 from holdfast.storage.sql.db import Db, Row
-from holdfast.storage.sql.rows import document_from, micros, record_body, record_from, record_from_body, to_json
+from holdfast.storage.sql.rows import micros, record_body, to_json
+from holdfast.storage.sql.sealed import CHUNKS, ENTITIES, IMPORTS, MOVES, RECORD_VERSIONS, RELATIONS, SESSIONS
+from holdfast.storage.sql.seals import TxSeals
 
 if TYPE_CHECKING:
     from holdfast.storage.sql.tx import SqlTx
 
 _OF_SESSIONS = (EXTRACT, GRAPH)
+_PIECE = Shape(CHUNKS, "id text")
+_MENTION = Shape(ENTITIES, "- - - - normal name")
+_NAMES = Shape(ENTITIES, "- normal - normal")
+_STATE = Shape(MOVES, "state")
+_RELATION = Shape(RELATIONS, "- - predicate - value kind polarity sentence")
 _ELSEWHERE = {
     "sessions": "moving.sessions_elsewhere",
     "records": "moving.records_elsewhere",
@@ -32,26 +39,35 @@ _ELSEWHERE = {
 
 
 class SqlImports:
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, seals: TxSeals) -> None:
         self._db = db
+        self._seals = seals
 
     def seen(self, scope: Scope, digest: str) -> bool:
-        return self._db.one("imports.seen", {"tenant": scope.tenant, "digest": digest}) is not None
+        stored = self._seals.of(scope.tenant).same(IMPORTS["digest"], digest)
+        return self._db.one("imports.seen", {"tenant": scope.tenant, "digest": stored}) is not None
 
     def note(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None:
         params = {"tenant": scope.tenant, "digest": digest, "name": name, "sessions": sessions, "messages": messages}
-        self._db.run("imports.note", {**params, "imported_at": to_micros(now)})
+        box = self._seals.of(scope.tenant)
+        bound = box.same(IMPORTS["digest"], digest)
+        self._db.run("imports.note", box.params(IMPORTS, bound, {**params, "imported_at": to_micros(now)}))
 
     def progress(self, scope: Scope, digest: str) -> str | None:
-        row = self._db.one("imports.progress", {"tenant": scope.tenant, "digest": digest})
-        return None if row is None else str(row[0])
+        box = self._seals.of(scope.tenant)
+        stored = box.same(MOVES["digest"], digest)
+        row = self._db.one("imports.progress", {"tenant": scope.tenant, "digest": stored})
+        return None if row is None else str(box.opened(_STATE, stored, row)[0])
 
     def mark(self, scope: Scope, digest: str, name: str, state: str, now: datetime) -> None:
         params = {"tenant": scope.tenant, "digest": digest, "user": scope.user or "", "name": name, "state": state}
-        self._db.run("imports.mark", {**params, "now": to_micros(now)})
+        box = self._seals.of(scope.tenant)
+        bound = box.same(MOVES["digest"], digest)
+        self._db.run("imports.mark", box.params(MOVES, bound, {**params, "now": to_micros(now)}))
 
     def finish(self, scope: Scope, digest: str) -> None:
-        self._db.run("imports.finish", {"tenant": scope.tenant, "digest": digest})
+        stored = self._seals.of(scope.tenant).same(MOVES["digest"], digest)
+        self._db.run("imports.finish", {"tenant": scope.tenant, "digest": stored})
 
 
 class SqlMoving:
@@ -119,7 +135,8 @@ class SqlMoving:
             "expires_at": micros(info.expires_at),
             "cleared_through": state.cleared_through,
         }
-        if self._db.run("moving.put_session", params) != 1:
+        box = self._tx.seals.of(scope.tenant)
+        if self._db.run("moving.put_session", box.params(SESSIONS, info.id, params)) != 1:
             return False
         for entry in state.usage:
             self._tx.usage.add(scope, entry)
@@ -157,17 +174,17 @@ class SqlMoving:
             "records.select", params, where=" AND ".join([*clauses, "r.id IN :ids[]"]), order="ORDER BY r.id"
         )
         versions: dict[str, list[RecordVersion]] = {}
-        for id_, body, replaced_at in self._db.all("moving.versions", {"ids": params["ids"]}):
-            version = RecordVersion(record_from_body(body), from_micros(replaced_at))
-            versions.setdefault(id_, []).append(version)
-        return [self._record_state(record_from(row), versions) for row in rows]
+        for id_, number, body, replaced_at in self._db.all("moving.versions", {"ids": params["ids"]}):
+            past = self._tx.records.past(scope.tenant, id_, (number, body))
+            versions.setdefault(id_, []).append(RecordVersion(past, from_micros(replaced_at)))
+        return [self._record_state(record, versions) for record in self._tx.records.opened(scope.tenant, rows)]
 
     def _record_state(self, record: Record, versions: dict[str, list[RecordVersion]]) -> RecordState:
         waiting = self._waiting(record.home.space, record.id, (GRAPH_RECORD,))
         return RecordState(record, tuple(versions.get(record.id, ())), waiting)
 
     def put_record(self, home: Home, state: RecordState) -> None:
-        record = state.record
+        record, box = state.record, self._tx.seals.of(home.scope.tenant)
         self._tx.records.insert(home, record)
         rows = [
             {
@@ -179,7 +196,8 @@ class SqlMoving:
             }
             for version in state.versions
         ]
-        self._db.many("records.keep_version", rows)
+        sealed = [box.params(RECORD_VERSIONS, (record.id, row["version"]), row) for row in rows]
+        self._db.many("records.keep_version", sealed)
         for kind in state.waiting:
             jobs.ask(self._db, home.space, kind, record.id, from_micros(0))
 
@@ -197,13 +215,14 @@ class SqlMoving:
             where += " AND s.level = 'user' AND s.owner = :user"
             params["user"] = scope.user
         rows = self._db.all("moving.documents", params, where=where)
-        return [
-            DocumentState(Space(scope.tenant, Level(level), owner), _document(rest)) for level, owner, *rest in rows
-        ]
+        found = [(Space(scope.tenant, Level(level), owner), (*rest, 0)) for level, owner, *rest in rows]
+        return [DocumentState(space, self._tx.documents.opened(space, rest)) for space, rest in found]
 
     def pieces(self, space: Space, document_id: str, after: int, limit: int) -> list[tuple[int, Piece]]:
         params = {"document": document_id, "after": after, "limit": limit, "space_id": self._space_id(space)}
-        return [(id_, Piece(text, offset)) for id_, text, offset in self._db.all("moving.pieces", params)]
+        box = self._tx.seals.of(space.tenant)
+        rows = (box.opened(_PIECE, row[0], row) for row in self._db.all("moving.pieces", params))
+        return [(id_, Piece(text, offset)) for id_, text, offset in rows]
 
     def last_piece(self, space: Space, document_id: str) -> int:
         row = self._db.one("moving.last_piece", {"document": document_id, "space_id": self._space_id(space)})
@@ -217,9 +236,10 @@ class SqlMoving:
 
     def told_by_session(self, scope: Scope, after: int, limit: int) -> list[Told]:
         assert scope.user is not None
-        at = self._space_id(Space(scope.tenant, Level.USER, scope.user))
+        space = Space(scope.tenant, Level.USER, scope.user)
+        at = self._space_id(space)
         params = {"space_id": at, "session": scope.session, "after": after, "limit": limit}
-        rows = self._db.all("moving.mentions", params, where="m.session_id = :session AND m.sequence > :after")
+        rows = self._mentions(space, params, "m.session_id = :session AND m.sequence > :after")
         sources = [(sequence, list(found)) for sequence, found in groupby(rows, key=lambda row: row[1])]
         if len(rows) == limit and len(sources) > 1:
             sources.pop()  # there may be more of the last one: it begins the next page
@@ -230,17 +250,28 @@ class SqlMoving:
         span = {"space_id": at, "session": scope.session, "after": after, "last": sources[-1][0]}
         where = "x.session_id = :session AND x.sequence > :after AND x.sequence <= :last"
         stated: dict[int, list[Row]] = {}
-        for sequence, *rest in self._db.all("moving.relations", span, where=where):
+        for sequence, *rest in self._relations(space, span, where):
             stated.setdefault(sequence, []).append(tuple(rest))
         return [_told(found, stated.get(sequence, ())) for sequence, found in sources]
 
     def told_by_record(self, space: Space, record_id: str) -> Told | None:
         params = {"space_id": self._space_id(space), "record": record_id}
-        rows = self._db.all("moving.mentions", {**params, "limit": 1 << 31}, where="m.record_id = :record")
+        rows = self._mentions(space, {**params, "limit": 1 << 31}, "m.record_id = :record")
         if not rows:
             return None
-        relations = self._db.all("moving.relations", params, where="x.record_id = :record")
+        relations = self._relations(space, params, "x.record_id = :record")
         return _told(rows, [rest for _, *rest in relations])
+
+    def _mentions(self, space: Space, params: dict[str, Any], where: str) -> list[Row]:
+        box, at = self._tx.seals.of(space.tenant), params["space_id"]
+        rows = self._db.all("moving.mentions", params, where=where)
+        return [box.opened(_MENTION, (at, row[4]), row) for row in rows]
+
+    def _relations(self, space: Space, params: dict[str, Any], where: str) -> list[Row]:
+        """Without the number of the subject, which they are bound to."""
+        box, at = self._tx.seals.of(space.tenant), params["space_id"]
+        rows = self._db.all("moving.relations", params, where=where)
+        return [box.opened(_RELATION, (at, row[-1]), box.opened(_NAMES, None, row))[:-1] for row in rows]
 
     def has_told(self, space: Space, source: GraphSource) -> bool:
         params: dict[str, Any] = {"space_id": self._space_id(space), "limit": 1}
@@ -254,10 +285,6 @@ class SqlMoving:
     def taken(self, scope: Scope, kind: str, owners: Mapping[str, str]) -> list[str]:
         rows = self._db.all(_ELSEWHERE[kind], {"ids": self._db.texts(list(owners))})
         return [id_ for id_, tenant, owner in rows if tenant != scope.tenant or owner != owners[id_]]
-
-
-def _document(row: Sequence[Any]) -> Document:
-    return document_from((*row, 0))
 
 
 def _told(mentions: Sequence[Row], relations: Sequence[Sequence[Any]]) -> Told:

@@ -11,11 +11,18 @@ from holdfast.domain.job import PURGE
 from holdfast.domain.receipt import Bytes, Receipt, What
 from holdfast.domain.scope import STORE, Level, Scope, Space
 from holdfast.domain.times import to_micros
+from holdfast.storage.sealing import Shape
 from holdfast.storage.sql import jobs
 from holdfast.storage.sql.chunks import SqlChunks, space_params
 from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.rows import micros, moment, to_json
+from holdfast.storage.sql.sealed import CHUNKS, RECORD_VERSIONS
+from holdfast.storage.sql.seals import TxSeals
 from holdfast.storage.sql.words import SpaceRow
+
+_TEXT = Shape(CHUNKS, "id text")
+_BODY = Shape(RECORD_VERSIONS, "record_id version body")
+_PAGE = 500
 
 
 class Rows(NamedTuple):
@@ -59,9 +66,10 @@ OF_A_USER = (
     # The purge's own job is what finishes it.
     Rows("jobs", "id", f"tenant = :tenant AND owner = :owner AND kind <> '{PURGE}'"),
 )
-# What is nobody's: names of models, facts about the store, files that were imported, receipts without a name. A space's
+# What is nobody's: names of models, facts about the store, files that were imported, receipts without a name, which
+# tenants are sealed. A space's
 # own row loses its name when all of these are gone.
-OF_NOBODY = ("spaces", "models", "properties", "imports", "receipts")
+OF_NOBODY = ("spaces", "models", "properties", "imports", "receipts", "seals", "seal_changes")
 # Whose names are taken out of them, or who are taken out of them, by their own verbs.
 UNNAMED = ("grants", "audit")
 # What a receipt counts; the other rows are how these are kept.
@@ -70,9 +78,10 @@ _UNCOUNTED = ("jobs", "late_vectors", "postings", "record_tags", "record_metadat
 
 
 class SqlPurges:
-    def __init__(self, db: Db, chunks: SqlChunks) -> None:
+    def __init__(self, db: Db, chunks: SqlChunks, seals: TxSeals) -> None:
         self._db = db
         self._chunks = chunks
+        self._seals = seals
 
     def drop_space(self, space: Space, limit: int) -> tuple[Mapping[str, int], bool]:
         at = self._at(space)
@@ -149,7 +158,9 @@ class SqlPurges:
         where = ["created_at < :before"] if before is not None else []
         where += ["session_id = :session"] if session is not None else []
         params = {**at, "limit": limit, "session": session, "before": micros(before)}
-        return [text for (text,) in self._db.all("purge.sample", params, where=" AND ".join(where))]
+        box = self._seals.of(space.tenant)
+        rows = self._db.all("purge.sample", params, where=" AND ".join(where))
+        return [box.opened(_TEXT, row[0], row)[1] for row in rows]
 
     # Messages
 
@@ -185,7 +196,23 @@ class SqlPurges:
         at = self._at(space)
         if at is None:
             return 0
-        return self._db.run("purge.versions_of", {"space_id": at["space_id"], "named": f"%{session}%"})
+        if not self._seals.of(space.tenant).is_sealed:
+            return self._db.run("purge.versions_of", {"space_id": at["space_id"], "named": f"%{session}%"})
+        return self._drop_sealed_versions(space, at["space_id"], session)
+
+    def _drop_sealed_versions(self, space: Space, space_id: int, session: str) -> int:
+        """The database cannot look into them: each is opened, a page at a time."""
+        box, after, gone = self._seals.of(space.tenant), ("", 0), 0
+        while True:
+            params = {"space_id": space_id, "record": after[0], "version": after[1], "limit": _PAGE}
+            rows = self._db.all("purge.bodies", params)
+            bodies = ((row[0], row[1], box.opened(_BODY, (row[0], row[1]), row)[2]) for row in rows)
+            named = [{"record": record, "version": version} for record, version, body in bodies if session in body]
+            self._db.many("purge.version", named)
+            gone += len(named)
+            if len(rows) < _PAGE:
+                return gone
+            after = (rows[-1][0], rows[-1][1])
 
     def drop_small(self, space: Space, moment: datetime) -> Mapping[str, int]:
         at = self._at(space)

@@ -203,10 +203,10 @@ INSERT INTO record_versions (record_id, version, body, updated_at, replaced_at)
 VALUES (:id, :version, :body, :updated_at, :replaced_at)
 
 -- name: records.versions
-SELECT body FROM record_versions WHERE record_id = :id ORDER BY version
+SELECT version, body FROM record_versions WHERE record_id = :id ORDER BY version
 
 -- name: records.version_at
-SELECT body FROM record_versions WHERE record_id = :id AND updated_at <= :as_of AND replaced_at > :as_of
+SELECT version, body FROM record_versions WHERE record_id = :id AND updated_at <= :as_of AND replaced_at > :as_of
 ORDER BY version DESC LIMIT 1
 
 -- name: records.delete
@@ -298,10 +298,10 @@ SELECT id, word_count, terms FROM chunks WHERE record_id = :record AND space_id 
 SELECT id, word_count, terms FROM chunks WHERE document_id = :document AND space_id = :space_id ORDER BY id
 
 -- name: chunks.cut_of_session
-SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE session_id = :session AND space_id = :space_id
+SELECT hash, first_sequence, last_sequence, text, id FROM chunks WHERE session_id = :session AND space_id = :space_id
 
 -- name: chunks.cut_of_record
-SELECT hash, first_sequence, last_sequence, text FROM chunks WHERE record_id = :record AND space_id = :space_id ORDER BY id
+SELECT hash, first_sequence, last_sequence, text, id FROM chunks WHERE record_id = :record AND space_id = :space_id ORDER BY id
 
 -- name: chunks.catalogue
 SELECT id, session_id, first_sequence, role, name, created_at, word_count, traits, kind FROM chunks
@@ -378,6 +378,14 @@ SELECT low, high FROM late_vectors WHERE space_id = :space_id AND number > :numb
 -- name: vectors.note_late
 INSERT INTO late_vectors (space_id, number, low, high)
 SELECT :space_id, coalesce(max(number), 0) + 1, :low, :high FROM late_vectors WHERE space_id = :space_id
+
+-- name: vectors.sealed_page
+SELECT chunk_id, sealed FROM vectors
+WHERE model_id = :model_id AND chunk_id >= :low AND chunk_id < :high AND sealed IS NOT NULL
+ORDER BY chunk_id LIMIT :limit
+
+-- name: vectors.sealed_some
+SELECT chunk_id, sealed FROM vectors WHERE model_id = :model_id AND chunk_id IN :ids[] AND sealed IS NOT NULL
 
 -- name: vectors.drop_model
 DELETE FROM vectors WHERE model_id = :model_id
@@ -595,7 +603,7 @@ INSERT INTO properties (name, value) VALUES (:name, :value) ON CONFLICT (name) D
 SELECT id FROM spaces ORDER BY id
 
 -- name: doctor.space
-SELECT level, owner, next_ordinal, merged_ordinal, chunk_count, word_count, removals FROM spaces WHERE id = :id {order}
+SELECT tenant, level, owner, next_ordinal, merged_ordinal, chunk_count, word_count, removals FROM spaces WHERE id = :id {order}
 
 -- name: doctor.space_chunks
 SELECT id, word_count, terms, text, kind, name, created_at FROM chunks WHERE id >= :low AND id < :high ORDER BY id
@@ -623,7 +631,7 @@ GROUP BY m.id, m.name, m.dimension ORDER BY m.name
 SELECT count(*) FROM chunks
 
 -- name: doctor.records
-SELECT id, tags, metadata, inputs FROM records ORDER BY id
+SELECT tenant, id, tags, metadata, inputs FROM records ORDER BY id
 
 -- name: doctor.inputs
 SELECT record_id, input_id FROM record_inputs ORDER BY record_id, input_id
@@ -749,14 +757,17 @@ WHERE id = :id AND token = :token AND leased_until > 0
 UPDATE schedules SET leased_until = 0, token = token + 1 WHERE id = :id AND leased_until > :ahead
 
 -- name: schedules.next
-SELECT CASE WHEN next_run_at < leased_until THEN leased_until ELSE next_run_at END FROM schedules
-WHERE state = 'active' AND next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 16
+SELECT CASE WHEN next_run_at < leased_until THEN leased_until ELSE next_run_at END, tenant FROM schedules s
+WHERE state = 'active' AND next_run_at IS NOT NULL AND {where} ORDER BY next_run_at LIMIT 16
+
+-- name: schedules.tenants
+SELECT DISTINCT tenant FROM schedules
 
 -- name: schedules.insert_run
 INSERT INTO schedule_runs (id, schedule_id, due_at, started_at, ended_at, status, attempt, missed, summary, output,
-    turns, cost_nanos, error, notice, notice_until)
-VALUES (:id, :schedule_id, :due_at, :started_at, :ended_at, :status, :attempt, :missed, :summary, :output, :turns,
-    :cost_nanos, :error, :notice, :notice_until)
+    characters, turns, cost_nanos, error, notice, notice_until)
+VALUES (:id, :schedule_id, :due_at, :started_at, :ended_at, :status, :attempt, :missed, :summary, :output,
+    :characters, :turns, :cost_nanos, :error, :notice, :notice_until)
 
 -- name: schedules.trim_runs
 DELETE FROM schedule_runs WHERE schedule_id = :schedule_id AND id NOT IN (
@@ -764,16 +775,20 @@ DELETE FROM schedule_runs WHERE schedule_id = :schedule_id AND id NOT IN (
 
 -- name: schedules.runs
 SELECT r.id, r.schedule_id, r.due_at, r.started_at, r.ended_at, r.status, r.attempt, r.missed, r.summary,
-    length(r.output), r.turns, r.cost_nanos, r.error, r.notice
+    r.characters, r.turns, r.cost_nanos, r.error, r.notice
 FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id WHERE {where} {order}
 
+-- name: schedules.whole_output
+SELECT r.id, r.output FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id WHERE {where}
+
 -- name: schedules.output
-SELECT substr(r.output, :first, :count), length(r.output)
+SELECT substr(r.output, :first, :count), r.characters
 FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id WHERE {where}
 
 -- name: schedules.notice
 SELECT r.id, r.schedule_id, s.tenant, s.user_id, r.output FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id
-WHERE r.notice = 1 AND r.notice_until <= :now AND r.ended_at > :oldest ORDER BY r.notice_until, r.id LIMIT 1 {order}
+WHERE r.notice = 1 AND r.notice_until <= :now AND r.ended_at > :oldest AND {where}
+ORDER BY r.notice_until, r.id LIMIT 1 {order}
 
 -- name: schedules.hold_notice
 UPDATE schedule_runs SET notice_until = :until WHERE id = :id AND notice = 1
@@ -825,7 +840,7 @@ SELECT 1 FROM messages m JOIN sessions s ON s.id = m.session_id WHERE {where} AN
 SELECT r.id FROM records r WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :limit
 
 -- name: moving.versions
-SELECT record_id, body, replaced_at FROM record_versions WHERE record_id IN :ids[] ORDER BY record_id, version
+SELECT record_id, version, body, replaced_at FROM record_versions WHERE record_id IN :ids[] ORDER BY record_id, version
 
 -- name: moving.documents
 SELECT s.level, s.owner, d.id, d.uri, d.title, d.metadata, d.content_hash, d.created_at, d.updated_at
@@ -845,7 +860,7 @@ FROM mentions m JOIN entities e ON e.id = m.entity_id
 WHERE m.space_id = :space_id AND {where} ORDER BY m.sequence, m.id LIMIT :limit
 
 -- name: moving.relations
-SELECT x.sequence, a.normal, x.predicate, b.normal, x.value, x.kind, x.polarity, x.sentence
+SELECT x.sequence, a.normal, x.predicate, b.normal, x.value, x.kind, x.polarity, x.sentence, x.subject_id
 FROM relations x JOIN entities a ON a.id = x.subject_id LEFT JOIN entities b ON b.id = x.object_id
 WHERE x.space_id = :space_id AND {where} ORDER BY x.sequence, x.id
 
@@ -887,7 +902,7 @@ WHERE r.space_id = :space_id AND o.space_id <> :space_id ORDER BY o.id
 SELECT id FROM sessions WHERE space_id = :space_id ORDER BY id
 
 -- name: purge.sample
-SELECT text FROM chunks WHERE id >= :low AND id < :high AND {where} ORDER BY id DESC LIMIT :limit
+SELECT id, text FROM chunks WHERE id >= :low AND id < :high AND {where} ORDER BY id DESC LIMIT :limit
 
 -- name: purge.older_messages
 SELECT m.sequence FROM messages m WHERE m.session_id = :session AND m.created_at < :moment ORDER BY m.sequence {order}
@@ -927,6 +942,14 @@ DELETE FROM record_versions WHERE record_id IN (SELECT r.id FROM records r WHERE
 -- name: purge.versions_of
 DELETE FROM record_versions WHERE body LIKE :named
     AND record_id IN (SELECT r.id FROM records r WHERE r.space_id = :space_id)
+
+-- name: purge.bodies
+SELECT v.record_id, v.version, v.body FROM record_versions v JOIN records r ON r.id = v.record_id
+WHERE r.space_id = :space_id AND (v.record_id, v.version) > (:record, :version)
+ORDER BY v.record_id, v.version LIMIT :limit
+
+-- name: purge.version
+DELETE FROM record_versions WHERE record_id = :record AND version = :version
 
 -- name: purge.records_before
 SELECT id FROM records WHERE space_id = :space_id AND updated_at < :moment ORDER BY id LIMIT :limit
@@ -974,3 +997,29 @@ UPDATE receipts SET bytes = 'gone' WHERE bytes = 'waiting' AND done_at IS NOT NU
 -- name: receipts.select
 SELECT id, what, digest, before_at, asked_by, asked_at, done_at, counts, verified, remaining, bytes FROM receipts
 WHERE tenant = :tenant AND {where} {order}
+
+-- name: seals.generation
+SELECT number FROM seal_changes
+
+-- name: seals.changed
+UPDATE seal_changes SET number = number + 1
+
+-- name: seals.get
+SELECT state, version, check_value, old_check, progress FROM seals WHERE tenant = :tenant
+
+-- name: seals.all
+SELECT tenant, state, version, check_value, old_check, progress FROM seals ORDER BY tenant
+
+-- name: seals.has_rows
+SELECT 1 FROM spaces WHERE tenant = :tenant
+UNION ALL SELECT 1 FROM imports WHERE tenant = :tenant
+UNION ALL SELECT 1 FROM moves WHERE tenant = :tenant LIMIT 1
+
+-- name: seals.put
+INSERT INTO seals (tenant, state, version, check_value, old_check, progress)
+VALUES (:tenant, :state, :version, :check_value, :old_check, :progress)
+ON CONFLICT (tenant) DO UPDATE SET state = excluded.state, version = excluded.version,
+    check_value = excluded.check_value, old_check = excluded.old_check, progress = excluded.progress
+
+-- name: seals.progress
+UPDATE seals SET progress = :progress WHERE tenant = :tenant

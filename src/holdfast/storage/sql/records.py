@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,12 +10,18 @@ from holdfast.domain.job import GRAPH_RECORD
 from holdfast.domain.record import Layer, Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.times import to_micros
+from holdfast.storage.sealing import Box, Shape
 from holdfast.storage.sql import jobs
 from holdfast.storage.sql.chunks import SqlChunks, space_params
-from holdfast.storage.sql.db import Db
+from holdfast.storage.sql.db import Db, Row
 from holdfast.storage.sql.filters import record_filters
 from holdfast.storage.sql.graph import SqlGraph
-from holdfast.storage.sql.rows import micros, record_body, record_from, record_from_body, record_params
+from holdfast.storage.sql.rows import RECORD_COLUMNS, micros, record_body, record_from, record_from_body, record_params
+from holdfast.storage.sql.sealed import RECORD_METADATA, RECORD_TAGS, RECORD_VERSIONS, RECORDS
+from holdfast.storage.sql.seals import TxSeals
+
+_RECORD = Shape(RECORDS, " ".join(RECORD_COLUMNS))
+_VERSION = Shape(RECORD_VERSIONS, "version body")
 
 _IN_SPACE = "+r.space_id = :space_id"  # the plus: by another index than the space's
 # What the engine keeps for itself under a key of its own, such as a profile, is no memory that anybody saved.
@@ -54,37 +60,47 @@ _OF_SPACE = (
 
 
 class SqlRecords:
-    def __init__(self, db: Db, chunks: SqlChunks, graph: SqlGraph) -> None:
+    def __init__(self, db: Db, chunks: SqlChunks, graph: SqlGraph, seals: TxSeals) -> None:
         self._db = db
         self._chunks = chunks
         self._graph = graph
+        self._seals = seals
 
     def insert(self, home: Home, record: Record) -> None:
         space = self._chunks.ensure_space(home.space)
-        self._db.run("records.insert", {**record_params(record), "space_id": space.id})
-        self._put_labels(record)
+        box = self._seals.of(home.scope.tenant)
+        self._db.run("records.insert", {**box.params(RECORDS, record.id, record_params(record)), "space_id": space.id})
+        self._put_labels(box, record)
+
+    def opened(self, tenant: str, rows: Iterable[Row]) -> Iterator[Record]:
+        box = self._seals.of(tenant)
+        return (record_from(box.opened(_RECORD, row[0], row)) for row in rows)
+
+    def past(self, tenant: str, record_id: str, row: Row) -> Record:
+        """Of a version and its body."""
+        return record_from_body(self._seals.of(tenant).opened(_VERSION, (record_id, row[0]), row)[1])
 
     def replace(self, home: Home, record: Record) -> None:
         old = self.lock(Scope(home.scope.tenant), record.id)
         assert old is not None
-        self._db.run(
-            "records.keep_version",
-            {
-                "id": old.id,
-                "version": old.version,
-                "body": record_body(old),
-                "updated_at": micros(old.updated_at),
-                "replaced_at": micros(record.updated_at),
-            },
-        )
-        self._db.run("records.update", record_params(record))
+        box = self._seals.of(home.scope.tenant)
+        body = {
+            "id": old.id,
+            "version": old.version,
+            "body": record_body(old),
+            "updated_at": micros(old.updated_at),
+            "replaced_at": micros(record.updated_at),
+        }
+        self._db.run("records.keep_version", box.params(RECORD_VERSIONS, (old.id, old.version), body))
+        self._db.run("records.update", box.params(RECORDS, record.id, record_params(record)))
         self._drop_labels(record.id)
-        self._put_labels(record)
+        self._put_labels(box, record)
 
-    def _put_labels(self, record: Record) -> None:
-        self._db.many("records.add_tag", [{"id": record.id, "tag": tag} for tag in record.tags])
+    def _put_labels(self, box: Box, record: Record) -> None:
+        tags = [{"id": record.id, "tag": tag} for tag in record.tags]
+        self._db.many("records.add_tag", [box.params(RECORD_TAGS, record.id, row) for row in tags])
         rows = [{"id": record.id, "key": key, "value": value} for key, value in record.metadata.items()]
-        self._db.many("records.add_metadata", rows)
+        self._db.many("records.add_metadata", [box.params(RECORD_METADATA, record.id, row) for row in rows])
         self._db.many("records.add_input", [{"id": record.id, "input": input_} for input_ in record.inputs])
 
     def _drop_labels(self, record_id: str) -> None:
@@ -99,14 +115,15 @@ class SqlRecords:
         return self._one(scope, "r.id = :id", {"id": record_id}, self._db.for_update)
 
     def by_key(self, home: Home, key: str, *, lock: bool = True) -> Record | None:
-        params = {"level": home.level.value, "owner": home.owner, "key": key}
+        stored = self._seals.of(home.scope.tenant).same(RECORDS["key"], key)
+        params = {"level": home.level.value, "owner": home.owner, "key": stored}
         where = "r.level = :level AND r.owner = :owner AND r.key = :key"
         return self._one(Scope(home.scope.tenant), where, params, self._db.for_update if lock else "")
 
     def _one(self, scope: Scope, clause: str, params: dict[str, Any], order: str = "") -> Record | None:
         clauses, scoped = in_scope(scope)
         row = self._db.one("records.select", {**scoped, **params}, where=" AND ".join([*clauses, clause]), order=order)
-        return None if row is None else record_from(row)
+        return None if row is None else next(self.opened(scope.tenant, [row]))
 
     def find(self, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]:
         if query.as_of is not None:
@@ -117,7 +134,7 @@ class SqlRecords:
         if query.limit is not None:
             order += " LIMIT :limit OFFSET :offset"
             params |= {"limit": query.limit, "offset": query.offset}
-        return [record_from(row) for row in self._db.all("records.select", params, where=where, order=order)]
+        return list(self.opened(scope.tenant, self._db.all("records.select", params, where=where, order=order)))
 
     def standing(
         self, space: Space, session: str, keyed: int, layers: Mapping[Layer, int], ids: Sequence[str], now: datetime
@@ -135,7 +152,7 @@ class SqlRecords:
             where=f"{where} AND {_IN_SPACE} AND r.id IN :ids[]",
             order="ORDER BY r.updated_at DESC, r.id DESC",
         )
-        return [record_from(row) for row in rows]
+        return list(self.opened(space.tenant, rows))
 
     def _newest(self, where: str, params: dict[str, Any], layers: Mapping[Layer, int]) -> set[str]:
         """Their ids, each group read from the end of its index."""
@@ -149,7 +166,7 @@ class SqlRecords:
         clauses, params = in_scope(scope)
         where = " AND ".join([*clauses, _LISTED, "r.created_at <= :as_of"])
         rows = self._db.all("records.select", {**params, "as_of": to_micros(as_of)}, where=where)
-        then = (self._at(record_from(row), as_of) for row in rows)
+        then = (self._at(record, as_of) for record in self.opened(scope.tenant, rows))
         found = [record for record in then if query.accepts(record) and query.admits(record, as_of)]
         return sorted(found, key=lambda record: (record.updated_at, record.id), reverse=True)
 
@@ -161,11 +178,17 @@ class SqlRecords:
         return self._of_space(space, "r.id IN :ids[]", {"ids": self._db.texts(ids)}) if ids else []
 
     def same(self, space: Space, fingerprint: str) -> list[Record]:
-        return self._of_space(space, "r.fingerprint = :fingerprint", {"fingerprint": fingerprint})
+        stored = self._seals.of(space.tenant).same(RECORDS["fingerprint"], fingerprint)
+        return self._of_space(space, "r.fingerprint = :fingerprint", {"fingerprint": stored})
 
     def about(self, space: Space, subject: str, attribute: str) -> list[Record]:
         clause = "r.subject = :subject AND r.attribute = :attribute AND r.superseded_by IS NULL"
-        return self._of_space(space, clause, {"subject": subject, "attribute": attribute})
+        box = self._seals.of(space.tenant)
+        params = {
+            "subject": box.same(RECORDS["subject"], subject),
+            "attribute": box.same(RECORDS["attribute"], attribute),
+        }
+        return self._of_space(space, clause, params)
 
     def made_from(self, space: Space, ids: Sequence[str]) -> list[Record]:
         clause = "r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.input_id IN :ids[])"
@@ -198,7 +221,7 @@ class SqlRecords:
             order = "ORDER BY r.updated_at, r.id LIMIT :limit"
             params = {**params, "limit": limit}
         rows = self._db.all("records.select", {**space_params(space), **params}, where=where, order=order)
-        return [record_from(row) for row in rows]
+        return list(self.opened(space.tenant, rows))
 
     def used(self, space: Space, ids: Sequence[str], now: datetime) -> None:
         if (shared := self._counting(space, now)) is not None:
@@ -223,8 +246,8 @@ class SqlRecords:
         current = self.get(scope, record_id)
         if current is None:
             return []
-        past = [record_from_body(body) for (body,) in self._db.all("records.versions", {"id": record_id})]
-        return [*past, current]
+        found = self._db.all("records.versions", {"id": record_id})
+        return [*(self.past(scope.tenant, record_id, row) for row in found), current]
 
     def delete(self, scope: Scope, record_id: str) -> dict[str, int]:
         record = self.lock(scope, record_id)
@@ -245,12 +268,11 @@ class SqlRecords:
         if record.updated_at is None or record.updated_at <= as_of:
             return record
         row = self._db.one("records.version_at", {"id": record.id, "as_of": to_micros(as_of)})
-        return record if row is None else record_from_body(row[0])
+        return record if row is None else self.past(record.home.scope.tenant, record.id, row)
 
-    @staticmethod
-    def _where(scope: Scope, query: RecordQuery, now: datetime) -> tuple[str, dict[str, Any]]:
+    def _where(self, scope: Scope, query: RecordQuery, now: datetime) -> tuple[str, dict[str, Any]]:
         clauses, params = in_scope(scope)
-        more, values = record_filters(query.filter)
+        more, values = record_filters(query.filter, self._seals.of(scope.tenant))
         clauses += more
         params |= values
         if query.since is not None:

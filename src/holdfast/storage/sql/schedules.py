@@ -7,9 +7,10 @@ can share them; the number is what tells a holder from the next, whatever became
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import count, islice
 from typing import Any
 
 from holdfast.domain.schedule import (
@@ -26,9 +27,12 @@ from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.errors import LeaseLost
 from holdfast.storage.base import Notice
+from holdfast.storage.sealing import Shape
 from holdfast.storage.sql.chunks import SqlChunks
-from holdfast.storage.sql.db import Db, Row
+from holdfast.storage.sql.db import Db, Params, Row
 from holdfast.storage.sql.rows import micros, moment, to_json
+from holdfast.storage.sql.sealed import SCHEDULE_RUNS, SCHEDULES
+from holdfast.storage.sql.seals import TxSeals
 
 _NANO = 1_000_000_000
 # What clocks may differ by. What was settled further ahead was settled by a clock that was wrong.
@@ -36,12 +40,18 @@ _CLOCKS_DIFFER = timedelta(hours=1)
 _LEASE, _TOKEN = 25, 29  # the columns of schedules.select that only leases are made of
 _DUE = "s.state = 'active' AND s.next_run_at <= :now AND s.leased_until <= :now"
 _FIRST = "ORDER BY s.next_run_at, s.id"
+_PAGE = 200
+_SCHEDULE = Shape(SCHEDULES, f"id - - - goal {'- ' * 21} metadata")
+_RUN = Shape(SCHEDULE_RUNS, "id - - - - - - - summary characters turns - error")
+_OUTPUT = Shape(SCHEDULE_RUNS, "id output")
+_NOTICE = Shape(SCHEDULE_RUNS, "id - - - output")
 
 
 class SqlSchedules:
-    def __init__(self, db: Db, chunks: SqlChunks) -> None:
+    def __init__(self, db: Db, chunks: SqlChunks, seals: TxSeals) -> None:
         self._db = db
         self._chunks = chunks
+        self._seals = seals
 
     def count_live(self, scope: Scope) -> int:
         assert scope.user is not None
@@ -52,7 +62,7 @@ class SqlSchedules:
         return self._count(f"{where} AND s.state IN ({names})", params)
 
     def insert(self, scope: Scope, schedule: Schedule) -> None:
-        self._db.run("schedules.insert", _params(schedule))
+        self._db.run("schedules.insert", self._params(schedule))
 
     def get(self, scope: Scope, schedule_id: str) -> Schedule | None:
         return self._one(scope, schedule_id, "")
@@ -65,24 +75,48 @@ class SqlSchedules:
         row = self._db.one(
             "schedules.select", {**params, "id": schedule_id}, where=f"{where} AND s.id = :id", order=order
         )
-        return None if row is None else _schedule(row)
+        return None if row is None else _opened(self._seals, row)
+
+    def _params(self, schedule: Schedule) -> Params:
+        return self._seals.of(schedule.tenant).params(SCHEDULES, schedule.id, _params(schedule))
 
     def replace(self, scope: Scope, schedule: Schedule) -> None:
-        self._db.run("schedules.update", _params(schedule))
+        self._db.run("schedules.update", self._params(schedule))
 
     def find(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
+        if self._has_to_look(scope, query):
+            return list(islice(self._matching(scope, query), query.offset, query.offset + query.limit))
+        return self._page(scope, query)
+
+    def _has_to_look(self, scope: Scope, query: ScheduleQuery) -> bool:
+        """The database cannot look into the goals of a sealed tenant."""
+        return query.text is not None and self._seals.of(scope.tenant).is_sealed
+
+    def _matching(self, scope: Scope, query: ScheduleQuery) -> Iterator[Schedule]:
+        """Each goal opened and compared here, a page at a time."""
+        wanted = (query.text or "").casefold()
+        for offset in count(step=_PAGE):
+            page = self._page(scope, replace(query, text=None, limit=_PAGE, offset=offset))
+            yield from (schedule for schedule in page if wanted in schedule.goal.casefold())
+            if len(page) < _PAGE:
+                return
+
+    def _page(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
         where, params = _chosen(scope, query)
         params |= {"limit": query.limit, "offset": query.offset}
         order = "ORDER BY s.created_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
-        return [_schedule(row) for row in self._db.all("schedules.select", params, where=where, order=order)]
+        rows = self._db.all("schedules.select", params, where=where, order=order)
+        return [_opened(self._seals, row) for row in rows]
 
     def due(self, scope: Scope, now: datetime, limit: int) -> list[Schedule]:
         where, params = _in_scope(scope)
         params |= {"now": to_micros(now), "limit": limit}
         rows = self._db.all("schedules.select", params, where=f"{where} AND {_DUE}", order=f"{_FIRST} LIMIT :limit")
-        return [_schedule(row) for row in rows]
+        return [_opened(self._seals, row) for row in rows]
 
     def count(self, scope: Scope, query: ScheduleQuery) -> int:
+        if self._has_to_look(scope, query):
+            return sum(1 for _ in self._matching(scope, query))
         return self._count(*_chosen(scope, query))
 
     def _count(self, where: str, params: Mapping[str, Any]) -> int:
@@ -106,7 +140,7 @@ class SqlSchedules:
         )
         if row is None or row[_TOKEN] != held.token or not row[_LEASE]:
             raise LeaseLost(f"the firing of {held.schedule.id} is somebody else's by now, or the schedule is gone")
-        return _schedule(row)
+        return _opened(self._seals, row)
 
     def finish(
         self, scope: Scope, held: Held, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
@@ -114,7 +148,8 @@ class SqlSchedules:
         self.replace(scope, schedule)
         self._db.run("schedules.release", _leased(held))
         notice = {"notice": int(run.to_notify), "notice_until": 0}
-        self._db.run("schedules.insert_run", {**_run_params(run), "output": output, **notice})
+        params = {**_run_params(run), "output": output, "characters": len(output), **notice}
+        self._db.run("schedules.insert_run", self._seals.of(scope.tenant).params(SCHEDULE_RUNS, run.id, params))
         runs, ended = keep
         self._db.run("schedules.trim_runs", {"schedule_id": schedule.id, "keep": runs})
         if schedule.state not in LIVE:
@@ -136,27 +171,52 @@ class SqlSchedules:
         params |= {"id": schedule_id, "limit": limit, "offset": offset}
         order = "ORDER BY r.ended_at DESC, r.id DESC LIMIT :limit OFFSET :offset"
         rows = self._db.all("schedules.runs", params, where=f"{where} AND r.schedule_id = :id", order=order)
-        return [_run(row) for row in rows]
+        return [self._run(scope, row) for row in rows]
+
+    def _run(self, scope: Scope, row: Row) -> Run:
+        return _run(self._seals.of(scope.tenant).opened(_RUN, row[0], row))
 
     def run(self, scope: Scope, run_id: str) -> Run | None:
         where, params = _in_scope(scope)
         row = self._db.one("schedules.runs", {**params, "id": run_id}, where=f"{where} AND r.id = :id")
-        return None if row is None else _run(row)
+        return None if row is None else self._run(scope, row)
 
     def output(self, scope: Scope, run_id: str, offset: int, limit: int) -> tuple[str, int] | None:
         where, params = _in_scope(scope)
-        params |= {"id": run_id, "first": offset + 1, "count": limit}
-        row = self._db.one("schedules.output", params, where=f"{where} AND r.id = :id")
+        where, params["id"] = f"{where} AND r.id = :id", run_id
+        box = self._seals.of(scope.tenant)
+        if box.is_sealed:  # no part of it can be read without the whole
+            row = self._db.one("schedules.whole_output", params, where=where)
+            whole = "" if row is None else box.opened(_OUTPUT, row[0], row)[1]
+            return None if row is None else (whole[offset : offset + limit], len(whole))
+        row = self._db.one("schedules.output", {**params, "first": offset + 1, "count": limit}, where=where)
         return None if row is None else (row[0], int(row[1]))
 
 
-def take(db: Db, now: datetime, until: datetime) -> Held | None:
+def _usable(
+    db: Db, seals: TxSeals, find: Callable[[str, dict[str, Any]], list[Row]], tenant: Callable[[Row], str]
+) -> list[Row]:
+    """Rows of those tenants that this program may use. What is due in others waits for whoever has their key, and
+    holds up nobody."""
+    rows = find("TRUE", {})
+    if all(seals.may_use(tenant(row)) for row in rows):
+        return rows
+    closed = [name for (name,) in db.all("schedules.tenants", {}) if not seals.may_use(name)]
+    return find("NOT s.tenant IN :closed[]", {"closed": db.texts(closed)})
+
+
+def take(db: Db, seals: TxSeals, now: datetime, until: datetime) -> Held | None:
     """The schedule that has been due longest."""
-    row = db.one("schedules.select", {"now": to_micros(now)}, where=_DUE, order=f"{_FIRST} LIMIT 1 {db.skip_locked}")
+
+    def due(where: str, params: dict[str, Any]) -> list[Row]:
+        order = f"{_FIRST} LIMIT 1 {db.skip_locked}"
+        return db.all("schedules.select", {**params, "now": to_micros(now)}, where=f"{_DUE} AND {where}", order=order)
+
+    row = next(iter(_usable(db, seals, due, lambda row: str(row[1]))), None)
     if row is None:
         return None
     db.run("schedules.lease", {"id": row[0], "until": to_micros(until)})
-    found = _schedule(row)
+    found = _opened(seals, row)
     return Held(replace(found, attempts=found.attempts + 1, running_until=until), row[_TOKEN] + 1, until)
 
 
@@ -168,20 +228,30 @@ def put_back(db: Db, held: Held, until: datetime) -> bool:
     return bool(db.run("schedules.put_back", {**_leased(held), "until": to_micros(until)}))
 
 
-def next_due(db: Db) -> datetime | None:
-    found = [at for (at,) in db.all("schedules.next", {})]
+def next_due(db: Db, seals: TxSeals) -> datetime | None:
+    rows = _usable(
+        db, seals, lambda where, params: db.all("schedules.next", params, where=where), lambda row: str(row[1])
+    )
+    found = [at for at, _ in rows]
     return from_micros(min(found)) if found else None
 
 
-def astray(db: Db, now: datetime) -> list[Schedule]:
+def astray(db: Db, seals: TxSeals, now: datetime) -> list[Schedule]:
     """Those whose next firing or lease was set by a clock far ahead of this one."""
     params = {"ahead": to_micros(now + _CLOCKS_DIFFER)}
     where = "(s.state = 'active' AND s.settled_at > :ahead) OR s.leased_until > :ahead"
-    return [_schedule(row) for row in db.all("schedules.select", params, where=where)]
+    rows = db.all("schedules.select", params, where=where)
+    return [_opened(seals, row) for row in rows if seals.may_use(row[1])]
 
 
-def take_notice(db: Db, schedules: SqlSchedules, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
-    row = db.one("schedules.notice", {"now": to_micros(now), "oldest": to_micros(oldest)}, order=db.skip_locked)
+def take_notice(
+    db: Db, seals: TxSeals, schedules: SqlSchedules, now: datetime, oldest: datetime, until: datetime
+) -> Notice | None:
+    def waiting(where: str, params: dict[str, Any]) -> list[Row]:
+        times = {"now": to_micros(now), "oldest": to_micros(oldest)}
+        return db.all("schedules.notice", {**params, **times}, where=where, order=db.skip_locked)
+
+    row = next(iter(_usable(db, seals, waiting, lambda row: str(row[2]))), None)
     if row is None:
         return None
     db.run("schedules.hold_notice", {"id": row[0], "until": to_micros(until)})
@@ -189,7 +259,7 @@ def take_notice(db: Db, schedules: SqlSchedules, now: datetime, oldest: datetime
     schedule, run = schedules.get(scope, row[1]), schedules.run(scope, row[0])
     assert schedule is not None
     assert run is not None
-    return Notice(schedule, run, row[4])
+    return Notice(schedule, run, seals.of(scope.tenant).opened(_NOTICE, row[0], row)[4])
 
 
 def _in_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
@@ -257,6 +327,10 @@ def _params(schedule: Schedule) -> dict[str, Any]:
         "created_at": to_micros(schedule.created_at),
         "updated_at": to_micros(schedule.updated_at),
     }
+
+
+def _opened(seals: TxSeals, row: Row) -> Schedule:
+    return _schedule(seals.of(row[1]).opened(_SCHEDULE, row[0], row))
 
 
 def _schedule(row: Row) -> Schedule:

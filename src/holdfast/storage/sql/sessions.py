@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -15,13 +15,25 @@ from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQue
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.errors import SessionNotFound
 from holdfast.storage.base import Head
+from holdfast.storage.sealing import Shape
 from holdfast.storage.sql import jobs
 from holdfast.storage.sql.chunks import SqlChunks
-from holdfast.storage.sql.db import Db, Row
+from holdfast.storage.sql.db import Db, Params, Row
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.rows import message_from, message_params, micros, session_from, to_json
+from holdfast.storage.sql.sealed import KV, MESSAGES, SESSIONS, SUMMARIES
+from holdfast.storage.sql.seals import TxSeals
 
 _NANO = 1_000_000_000
+_SESSION = Shape(
+    SESSIONS, "id tenant user_id agent channel chat thread state metadata created_at last_active_at expires_at"
+)
+_MESSAGE = Shape(
+    MESSAGES,
+    "sequence role content parts name tool_calls tool_call_id is_error metadata tokens created_at idempotency_key",
+)
+_SUMMARY = Shape(SUMMARIES, "text epoch upper_sequence message_count updated_at")
+_KV = Shape(KV, "key value updated_at")
 
 
 def in_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
@@ -38,10 +50,11 @@ def _scope_clause(session: bool, user: bool, agent: bool) -> str:
 
 
 class SqlSessions:
-    def __init__(self, db: Db, chunks: SqlChunks, graph: SqlGraph) -> None:
+    def __init__(self, db: Db, chunks: SqlChunks, graph: SqlGraph, seals: TxSeals) -> None:
         self._db = db
         self._chunks = chunks
         self._graph = graph
+        self._seals = seals
 
     def add(self, scope: Scope, info: SessionInfo) -> bool:
         space = self._chunks.ensure_space(Space(scope.tenant, Level.USER, info.user))
@@ -61,19 +74,22 @@ class SqlSessions:
             "last_active_at": to_micros(info.last_active_at),
             "expires_at": micros(info.expires_at),
         }
-        return self._db.run("sessions.add", params) == 1
+        return self._db.run("sessions.add", self._seals.of(scope.tenant).params(SESSIONS, info.id, params)) == 1
 
     def get(self, scope: Scope) -> SessionInfo | None:
         where, params = in_scope(scope)
         row = self._db.one("sessions.select", params, where=where)
-        return None if row is None else session_from(row)
+        return None if row is None else self._opened(scope, row)
+
+    def _opened(self, scope: Scope, row: Row) -> SessionInfo:
+        return session_from(self._seals.of(scope.tenant).opened(_SESSION, row[0], row))
 
     def lock(self, scope: Scope) -> SessionInfo:
         where, params = in_scope(scope)
         row = self._db.one("sessions.select", params, where=where, order=self._db.for_update)
         if row is None:
             raise _gone(scope)
-        return session_from(row)
+        return self._opened(scope, row)
 
     def head(self, scope: Scope) -> Head:
         where, params = in_scope(scope)
@@ -86,7 +102,7 @@ class SqlSessions:
         where, params = in_scope(scope)
         where += " AND s.key = :key AND s.state <> 'TERMINATED'"
         row = self._db.one("sessions.select", {**params, "key": key}, where=where)
-        return None if row is None else session_from(row)
+        return None if row is None else self._opened(scope, row)
 
     def find(self, scope: Scope, query: SessionQuery) -> list[SessionInfo]:
         where, params = in_scope(scope)
@@ -96,13 +112,14 @@ class SqlSessions:
                 params[name] = str(value)
         order = "ORDER BY s.last_active_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
         params |= {"limit": query.limit, "offset": query.offset}
-        return [session_from(row) for row in self._db.all("sessions.select", params, where=where, order=order)]
+        return [self._opened(scope, row) for row in self._db.all("sessions.select", params, where=where, order=order)]
 
     def set_state(self, scope: Scope, state: State) -> None:
         self._db.run("sessions.set_state", _at(scope, state=state.value))
 
     def set_metadata(self, scope: Scope, metadata: Mapping[str, Any]) -> None:
-        self._db.run("sessions.set_metadata", _at(scope, metadata=to_json(dict(metadata))))
+        params = _at(scope, metadata=to_json(dict(metadata)))
+        self._db.run("sessions.set_metadata", self._seals.of(scope.tenant).params(SESSIONS, scope.session, params))
 
     def set_expiry(self, scope: Scope, expires_at: datetime | None) -> None:
         self._db.run("sessions.set_expiry", _at(scope, expires_at=micros(expires_at)))
@@ -138,22 +155,31 @@ class SqlSessions:
 
 
 class SqlMessages:
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, seals: TxSeals) -> None:
         self._db = db
+        self._seals = seals
 
     def insert(self, scope: Scope, message: Message) -> None:
-        assert scope.session is not None
-        self._db.run("messages.insert", message_params(scope.session, message))
+        self._db.run("messages.insert", self._params(scope, message))
 
     def replace(self, scope: Scope, message: Message) -> None:
+        self._db.run("messages.replace", self._params(scope, message))
+
+    def _params(self, scope: Scope, message: Message) -> Params:
         assert scope.session is not None
-        self._db.run("messages.replace", message_params(scope.session, message))
+        params = message_params(scope.session, message)
+        return self._seals.of(scope.tenant).params(MESSAGES, (scope.session, message.sequence), params)
+
+    def _opened(self, scope: Scope, rows: Iterable[Row]) -> list[Message]:
+        box = self._seals.of(scope.tenant)
+        return [message_from(box.opened(_MESSAGE, (scope.session, row[0]), row)) for row in rows]
 
     def by_idempotency_key(self, scope: Scope, key: str) -> Message | None:
         where, params = in_scope(scope)
         where += " AND m.idempotency_key = :key"
-        row = self._db.one("messages.select", {**params, "key": key}, where=where)
-        return None if row is None else message_from(row)
+        stored = self._seals.of(scope.tenant).same(MESSAGES["idempotency_key"], key)
+        row = self._db.one("messages.select", {**params, "key": stored}, where=where)
+        return None if row is None else self._opened(scope, [row])[0]
 
     def range(self, scope: Scope, after: int | None, before: int | None, limit: int | None) -> list[Message]:
         where, params = self._between(scope, after, before)
@@ -161,13 +187,13 @@ class SqlMessages:
         if limit is not None:
             order += " LIMIT :limit"
             params["limit"] = limit
-        return [message_from(row) for row in self._db.all("messages.select", params, where=where, order=order)]
+        return self._opened(scope, self._db.all("messages.select", params, where=where, order=order))
 
     def recent(self, scope: Scope, count: int, before: int | None = None) -> list[Message]:
         where, params = self._between(scope, None, before)
         order = "ORDER BY m.sequence DESC LIMIT :limit"
         rows = self._db.all("messages.select", {**params, "limit": count}, where=where, order=order)
-        return [message_from(row) for row in reversed(rows)]
+        return self._opened(scope, reversed(rows))
 
     def count_through(self, scope: Scope, upper_sequence: int) -> int:
         where, params = self._between(scope, None, upper_sequence + 1)
@@ -187,13 +213,17 @@ class SqlMessages:
 
 
 class SqlSummaries:
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, seals: TxSeals) -> None:
         self._db = db
+        self._seals = seals
 
     def get(self, scope: Scope) -> Summary | None:
         where, params = in_scope(scope)
         row = self._db.one("summaries.get", params, where=where)
-        return None if row is None else Summary(row[0], row[1], row[2], row[3], from_micros(row[4]))
+        if row is None:
+            return None
+        text, epoch, upper, count, at = self._seals.of(scope.tenant).opened(_SUMMARY, scope.session, row)
+        return Summary(text, epoch, upper, count, from_micros(at))
 
     def put(self, scope: Scope, summary: Summary) -> None:
         params = {
@@ -204,7 +234,7 @@ class SqlSummaries:
             "message_count": summary.message_count,
             "updated_at": to_micros(summary.updated_at),
         }
-        self._db.run("summaries.put", params)
+        self._db.run("summaries.put", self._seals.of(scope.tenant).params(SUMMARIES, scope.session, params))
         self._db.run("summaries.count_epoch", _at(scope, epoch=summary.epoch))
 
     def past(self, scope: Scope) -> tuple[int, int]:
@@ -215,27 +245,32 @@ class SqlSummaries:
 class SqlKeyValues:
     """An entry beyond the cap is as good as gone: reads do not see it and the next write removes it."""
 
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, seals: TxSeals) -> None:
         self._db = db
+        self._seals = seals
 
     def get(self, scope: Scope, key: str, cap: int) -> KvEntry | None:
         return next((_entry(row) for row in self._rows(scope, cap) if row[0] == key), None)
 
     def set(self, scope: Scope, key: str, value: str, now: datetime, cap: int) -> None:
+        box = self._seals.of(scope.tenant)
         params = {"session": scope.session, "key": key, "value": value, "updated_at": to_micros(now)}
-        self._db.run("kv.set", params)
+        self._db.run("kv.set", box.params(KV, (scope.session, box.same(KV["key"], key)), params))
         self._db.run("kv.trim", {"session": scope.session, "cap": cap})
 
     def delete(self, scope: Scope, key: str, cap: int) -> bool:
         self._db.run("kv.trim", {"session": scope.session, "cap": cap})  # else what the cap hides would come back
-        return self._db.run("kv.delete", {"session": scope.session, "key": key}) > 0
+        stored = self._seals.of(scope.tenant).same(KV["key"], key)
+        return self._db.run("kv.delete", {"session": scope.session, "key": stored}) > 0
 
     def items(self, scope: Scope, cap: int) -> list[KvEntry]:
         return [_entry(row) for row in reversed(self._rows(scope, cap))]
 
     def _rows(self, scope: Scope, cap: int) -> list[Row]:
         where, params = in_scope(scope)
-        return self._db.all("kv.select", {**params, "cap": cap}, where=where)
+        box = self._seals.of(scope.tenant)
+        found = self._db.all("kv.select", {**params, "cap": cap}, where=where)
+        return [box.opened(_KV, (scope.session, row[0]), row) for row in found]
 
 
 def _entry(row: Row) -> KvEntry:

@@ -7,13 +7,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol, TypeVar
 
 from holdfast.domain.job import EMBED, Job
 from holdfast.domain.schedule import Held, Schedule
 from holdfast.errors import StorageError, StoreUnavailable
 from holdfast.storage.base import Finding, Notice, Wanted
-from holdfast.storage.sql import doctor, jobs, migrate, schedules
+from holdfast.storage.sql import doctor, jobs, migrate, reseal, schedules
+from holdfast.storage.sql.seals import Seals, Unsettled
 from holdfast.storage.sql.tx import SqlTx
 from holdfast.storage.sql.writer import Transactions, Writer
 
@@ -30,26 +32,36 @@ class Connection(Transactions, Protocol):
 
 
 class SqlStore:
-    def __init__(self, connection: Connection, readers: Readers | None, group_size: int) -> None:
+    def __init__(self, connection: Connection, readers: Readers | None, group_size: int, seals: Seals) -> None:
         self._pid = os.getpid()
         self._connection = connection
         self._writer = Writer(connection, group_size)
         self._readers = readers
+        self.seals = seals
         self._waiting = threading.local()  # what a thread's next write has to bring along
 
     def write(self, work: Callable[[SqlTx], T]) -> T:
         self._refuse_fork()
         first: Callable[[SqlTx], None] | None = getattr(self._waiting, "work", None)
         if first is None:
-            return self._writer.write(work)
+            return self._settled(work)
 
         def both(tx: SqlTx) -> T:
             first(tx)
             return work(tx)
 
-        done = self._writer.write(both)
+        done = self._settled(both)
         self._waiting.work = None
         return done
+
+    def _settled(self, work: Callable[[SqlTx], T]) -> T:
+        """The work, and again from its beginning once it is noted whether the tenant it met is sealed."""
+        while True:
+            try:
+                return self._writer.write(work)
+            except Unsettled as found:
+                tenant = str(found)
+            self._writer.write(partial(_settle, tenant=tenant))
 
     @contextmanager
     def beside(self, work: Callable[[SqlTx], None]) -> Iterator[Callable[[], bool]]:
@@ -77,7 +89,7 @@ class SqlStore:
         return self.write(lambda tx: jobs.finish(tx.db, job, again))
 
     def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
-        return self.write(lambda tx: jobs.fail(tx.db, job, error, run_at, dead=dead))
+        return self.write(lambda tx: jobs.fail(tx.db, tx.seals, job, error, run_at, dead=dead))
 
     def mend_jobs(self, now: datetime, longest_wait: timedelta) -> int:
         if not self.read(lambda tx: jobs.astray(tx.db, now, longest_wait)):
@@ -91,7 +103,7 @@ class SqlStore:
         return self.read(lambda tx: jobs.count(tx.db, wanted))
 
     def take_schedule(self, now: datetime, lease: timedelta) -> Held | None:
-        return self.write(lambda tx: schedules.take(tx.db, now, now + lease))
+        return self.write(lambda tx: schedules.take(tx.db, tx.seals, now, now + lease))
 
     def renew_schedule(self, held: Held, until: datetime) -> bool:
         return self.write(lambda tx: schedules.renew(tx.db, held, until))
@@ -100,13 +112,13 @@ class SqlStore:
         return self.write(lambda tx: schedules.put_back(tx.db, held, until))
 
     def next_schedule(self) -> datetime | None:
-        return self.read(lambda tx: schedules.next_due(tx.db))
+        return self.read(lambda tx: schedules.next_due(tx.db, tx.seals))
 
     def astray_schedules(self, now: datetime) -> list[Schedule]:
-        return self.read(lambda tx: schedules.astray(tx.db, now))
+        return self.read(lambda tx: schedules.astray(tx.db, tx.seals, now))
 
     def take_notice(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
-        return self.write(lambda tx: schedules.take_notice(tx.db, tx.schedules, now, oldest, until))
+        return self.write(lambda tx: schedules.take_notice(tx.db, tx.seals, tx.schedules, now, oldest, until))
 
     def adopt(self, model: str, now: datetime) -> None:
         def change(tx: SqlTx) -> None:
@@ -123,8 +135,12 @@ class SqlStore:
     def tenants(self) -> list[str]:
         return self.read(lambda tx: [tenant for (tenant,) in tx.db.all("stats.tenants", {})])
 
+    def is_sealed(self, tenant: str) -> bool:
+        return self.seals.keyring is not None and self.read(lambda tx: tx.seals.is_sealed(tenant))
+
     def doctor(self, *, repair: bool) -> Iterator[Finding]:
         yield from doctor.examine(self, repair=repair)
+        yield from reseal.examine(self)
 
     def close(self) -> None:
         if os.getpid() != self._pid:
@@ -137,6 +153,10 @@ class SqlStore:
     def _refuse_fork(self) -> None:
         if os.getpid() != self._pid:
             raise StorageError("this store was opened before the process forked; open it again in the child")
+
+
+def _settle(tx: SqlTx, tenant: str) -> None:
+    tx.seals.settle(tenant)
 
 
 def _property(tx: SqlTx, name: str) -> str | None:
@@ -181,10 +201,11 @@ class Readers:
             self._idle.pop().close()
 
 
-def bring_forward(connection: Connection, target: migrate.Target, package: str) -> None:
+def bring_forward(connection: Connection, seals: Seals, target: migrate.Target, package: str) -> None:
     """Migrate, or leave nothing open."""
     try:
         migrate.bring_forward(target, migrate.load(package))
+        seals.is_ready = True
         doctor.stamp_analysis(connection)
     except BaseException:  # why: whatever stopped the opening, the connection must not stay open
         connection.close()

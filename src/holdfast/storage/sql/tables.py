@@ -53,7 +53,7 @@ TABLES = (
     ),
     _table("postings", "space_id term first_ordinal", "data"),
     _table("models", "id", "name dimension"),
-    _table("vectors", "model_id chunk_id", "vector"),
+    _table("vectors", "model_id chunk_id", "vector sealed"),
     _table("late_vectors", "space_id number", "low high"),
     _table("jobs", "id", "kind key tenant payload asked run_at attempts leased_until error dead created_at owner"),
     _table("entities", "id", "space_id normal first_word name"),
@@ -73,8 +73,8 @@ TABLES = (
     _table(
         "schedule_runs",
         "id",
-        "schedule_id due_at started_at ended_at status attempt missed summary output turns cost_nanos error notice"
-        " notice_until",
+        "schedule_id due_at started_at ended_at status attempt missed summary output characters turns cost_nanos error"
+        " notice notice_until",
     ),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
     _table("moves", "tenant digest", "user_id name state marked_at"),
@@ -90,4 +90,5 @@ TABLES = (
         "id",
         "tenant what digest before_at asked_by asked_at done_at counts verified remaining bytes",
     ),
+    _table("seals", "tenant", "state version check_value old_check progress"),
 )

@@ -13,29 +13,31 @@ from holdfast.storage.sql.purges import SqlPurges
 from holdfast.storage.sql.records import SqlRecords
 from holdfast.storage.sql.retention import SqlRetention
 from holdfast.storage.sql.schedules import SqlSchedules
+from holdfast.storage.sql.seals import Seals, TxSeals
 from holdfast.storage.sql.sessions import SqlCursors, SqlKeyValues, SqlMessages, SqlSessions, SqlSummaries, SqlUsage
 from holdfast.storage.sql.trust import SqlAudit, SqlGrants
 
 
 class SqlTx:
-    def __init__(self, db: Db, caches: Caches | None = None) -> None:
+    def __init__(self, db: Db, caches: Caches | None = None, seals: Seals | None = None) -> None:
         self.db = db
         kept = caches or Caches()
-        self.chunks = SqlChunks(db, kept)
-        self.graph = SqlGraph(db, self.chunks, kept)
-        self.records = SqlRecords(db, self.chunks, self.graph)
-        self.sessions = SqlSessions(db, self.chunks, self.graph)
-        self.messages = SqlMessages(db)
-        self.summaries = SqlSummaries(db)
-        self.kv = SqlKeyValues(db)
+        self.seals = TxSeals(db, seals)
+        self.chunks = SqlChunks(db, kept, self.seals)
+        self.graph = SqlGraph(db, self.chunks, kept, self.seals)
+        self.records = SqlRecords(db, self.chunks, self.graph, self.seals)
+        self.sessions = SqlSessions(db, self.chunks, self.graph, self.seals)
+        self.messages = SqlMessages(db, self.seals)
+        self.summaries = SqlSummaries(db, self.seals)
+        self.kv = SqlKeyValues(db, self.seals)
         self.usage = SqlUsage(db)
         self.cursors = SqlCursors(db)
-        self.jobs = SqlJobs(db)
-        self.documents = SqlDocuments(db, self.chunks)
-        self.imports = SqlImports(db)
+        self.jobs = SqlJobs(db, self.seals)
+        self.documents = SqlDocuments(db, self.chunks, self.seals)
+        self.imports = SqlImports(db, self.seals)
         self.grants = SqlGrants(db)
         self.audit = SqlAudit(db)
-        self.schedules = SqlSchedules(db, self.chunks)
+        self.schedules = SqlSchedules(db, self.chunks, self.seals)
         self.moving = SqlMoving(db, self)
-        self.purges = SqlPurges(db, self.chunks)
+        self.purges = SqlPurges(db, self.chunks, self.seals)
         self.retention = SqlRetention(db)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.chunk import Vector
 from holdfast.storage.base import Unembedded
 from holdfast.storage.cache import Caches
+from holdfast.storage.sealing import Box, Shape
 from holdfast.storage.sql import words
-from holdfast.storage.sql.db import Db
+from holdfast.storage.sql.db import Db, Row, cosines
+from holdfast.storage.sql.sealed import CHUNKS
 from holdfast.storage.sql.words import SpaceRow
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast.storage")
 
 _PAGE = 4096
+_UNEMBEDDED = Shape(CHUNKS, "id text")
 
 
 class SqlVectors:
@@ -27,19 +31,25 @@ class SqlVectors:
         self._db = db
         self._cache = caches.vectors
 
-    def put(self, chunk_id: int, vector: Vector) -> bool:
+    def put(self, box: Box, chunk_id: int, vector: Vector) -> bool:
         """A new chunk's vector, in the chunk's own transaction. False when it cannot be compared with the others."""
         model_id = self._model(vector)
         if model_id is None:
             return False
-        packed = self._db.pack_vector(vector.values)
-        self._db.run("vectors.put", {"id": chunk_id, "model_id": model_id, "vector": packed})
+        self._db.run("vectors.put", self._params(box, chunk_id, model_id, vector))
         return True
 
-    def put_late(self, row: SpaceRow, vectors: Mapping[int, Vector]) -> bool:
+    def _params(self, box: Box, chunk_id: int, model_id: int, vector: Vector) -> dict[str, Any]:
+        params = {"id": chunk_id, "model_id": model_id}
+        if not box.is_sealed:
+            return {**params, "vector": self._db.pack_vector(vector.values), "sealed": None}
+        sealed = box.vector((model_id, chunk_id), packed(vector.values))
+        return {**params, "vector": self._db.no_vector, "sealed": sealed}
+
+    def put_late(self, box: Box, row: SpaceRow, vectors: Mapping[int, Vector]) -> bool:
         """Vectors by ordinal. Chunks that are gone by now get none. False when some cannot be compared."""
         puts = [
-            {"id": row.chunk_id(ordinal), "model_id": model_id, "vector": self._db.pack_vector(vector.values)}
+            self._params(box, row.chunk_id(ordinal), model_id, vector)
             for ordinal, vector in sorted(vectors.items())
             if (model_id := self._model(vector)) is not None
         ]
@@ -70,12 +80,13 @@ class SqlVectors:
         found = self._db.one("models.get", {"name": vector.model})
         return int(found[0]) if found is not None and found[1] == len(vector.values) else None
 
-    def missing(self, row: SpaceRow, model: str, after: int, limit: int) -> list[Unembedded]:
+    def missing(self, box: Box, row: SpaceRow, model: str, after: int, limit: int) -> list[Unembedded]:
         known = self._db.one("models.get", {"name": model})
         params = {**row.ids_from(after + 1), "model_id": -1 if known is None else known[0], "limit": limit}
-        return [Unembedded(words.ordinal_of(id_), text) for id_, text in self._db.all("chunks.unembedded", params)]
+        found = (box.opened(_UNEMBEDDED, each[0], each) for each in self._db.all("chunks.unembedded", params))
+        return [Unembedded(words.ordinal_of(id_), text) for id_, text in found]
 
-    def nearness(self, row: SpaceRow, catalogue: Catalogue, question: Vector) -> Nearness | None:
+    def nearness(self, box: Box, row: SpaceRow, catalogue: Catalogue, question: Vector) -> Nearness | None:
         import numpy as np  # late: most commands never search
 
         from holdfast.storage.vectors import SpaceVectors, Stamp
@@ -89,35 +100,54 @@ class SqlVectors:
         found = vectors.nearness(
             catalogue.ordinals,
             Stamp(row.removals, late[0] if late else 0),
-            lambda first: self._pages(model_id, **row.ids_from(first)),
-            lambda number: self._late(row, model_id, number),
+            lambda first: self._pages(box, model_id, **row.ids_from(first)),
+            lambda number: self._late(box, row, model_id, number),
             _unit(np.asarray(question.values, dtype=np.float32)),
         )
         self._cache.put(key, vectors)  # it may have grown: the others make room for it
         return found
 
-    def _late(self, row: SpaceRow, model_id: int, number: int) -> Iterator[Page]:
+    def _late(self, box: Box, row: SpaceRow, model_id: int, number: int) -> Iterator[Page]:
         for low, high in self._db.all("vectors.late_ranges", {"space_id": row.id, "number": number}):
-            yield from self._pages(model_id, low, high)
+            yield from self._pages(box, model_id, low, high)
 
-    def _pages(self, model_id: int, low: int, high: int) -> Iterator[Page]:
+    def _pages(self, box: Box, model_id: int, low: int, high: int) -> Iterator[Page]:
         import numpy as np
 
         from holdfast.storage.vectors import Page
 
-        while found := self._db.all("vectors.page", {"model_id": model_id, "low": low, "high": high, "limit": _PAGE}):
+        query = "vectors.sealed_page" if box.is_sealed else "vectors.page"
+        while found := self._db.all(query, {"model_id": model_id, "low": low, "high": high, "limit": _PAGE}):
             ordinals = np.array([words.ordinal_of(chunk_id) for chunk_id, _ in found], dtype=np.int64)
-            yield Page(ordinals, _unit(self._db.matrix([stored for _, stored in found])))
+            matrix = _opened(box, model_id, found) if box.is_sealed else self._db.matrix([each for _, each in found])
+            yield Page(ordinals, _unit(matrix))
             low = found[-1][0] + 1
 
-    def exact(self, row: SpaceRow, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+    def exact(self, box: Box, row: SpaceRow, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
         """Cosines with the vectors as they were stored, by ordinal."""
         model_id = self._known_model(question)
         if model_id is None or not ordinals:
             return {}
         ids = [row.chunk_id(ordinal) for ordinal in ordinals]
-        found = self._db.cosines(model_id, ids, question.values)
+        if box.is_sealed:
+            stored = self._db.all("vectors.sealed_some", {"model_id": model_id, "ids": self._db.numbers(ids)})
+            matrix = _opened(box, model_id, stored)
+            found = cosines([chunk_id for chunk_id, _ in stored], matrix, question.values)
+        else:
+            found = self._db.cosines(model_id, ids, question.values)
         return {words.ordinal_of(chunk_id): cosine for chunk_id, cosine in found.items()}
+
+
+def packed(values: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+def _opened(box: Box, model_id: int, found: Sequence[Row]) -> Array:
+    """The database holds these as bytes, whichever it is: they are compared here, as they would be there."""
+    import numpy as np
+
+    opened = [box.opened_vector((model_id, chunk_id), bytes(stored)) for chunk_id, stored in found]
+    return np.frombuffer(b"".join(opened), dtype="<f4").reshape(len(found), -1) if found else np.zeros((0, 0), "<f4")
 
 
 def _unit(vectors: Array) -> Array:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.domain.chunk import Terms
 from holdfast.storage.base import WordScores
+from holdfast.storage.sealing import Box
 from holdfast.storage.sql.db import Db, Params, Row
 
 if TYPE_CHECKING:
@@ -139,19 +140,21 @@ def _without(data: bytes, ordinals: set[int]) -> bytes:
 
 
 def score(
-    db: Db, space: SpaceRow, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
+    db: Db, space: SpaceRow, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float, box: Box
 ) -> WordScores:
     """BM25 of every chunk, by ordinal, and how much of the question is known here at all."""
     import numpy as np  # late: most commands never search
 
     tail = db.all("chunks.tail", space.ids_from(space.merged_ordinal))
-    found = _entries(db, space, list(weights), tail)
+    # Added up in the order of the words' own numbers, sealed or not: the same sums to the last digit.
+    stored = {term: box.term(term) for term in weights}
+    found = _entries(db, space, list(stored.values()), tail)
     chunk_count = space.chunk_count + len(tail)
     average = max(1.0, (space.word_count + sum(length for _, length, _ in tail)) / max(1, chunk_count))
     ordinals, scores, masses = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
     total = known = 0.0
     for term in sorted(weights):
-        entries = found.get(term)
+        entries = found.get(stored[term])
         matching = 0 if entries is None else len(entries)
         # A young store knows few words: what it lacks says less than what an old one lacks.
         share = 0.0 if term in beside else weights[term]

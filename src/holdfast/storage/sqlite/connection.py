@@ -24,7 +24,8 @@ from holdfast.errors import (
 )
 from holdfast.storage.cache import Caches
 from holdfast.storage.sql import named
-from holdfast.storage.sql.db import Params, Row, Statements
+from holdfast.storage.sql.db import Params, Row, Statements, cosines
+from holdfast.storage.sql.seals import Seals
 from holdfast.storage.sql.tx import SqlTx
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class SqliteDb:
 
     for_update = ""
     skip_locked = ""
+    no_vector = b""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self.raw = connection
@@ -140,28 +142,38 @@ class SqliteDb:
         return np.frombuffer(b"".join(stored), dtype="<f4").reshape(len(stored), -1)
 
     def cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
-        import numpy as np
-
         found = self.all("vectors.some", {"model_id": model_id, "ids": self.numbers(ids)})
         if not found:
             return {}
-        vectors, asked = self.matrix([stored for _, stored in found]), np.asarray(question, dtype=np.float32)
-        lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
-        cosines = np.divide(vectors @ asked, lengths, out=np.zeros(len(found), dtype=np.float32), where=lengths > 0)
-        return dict(zip((chunk_id for chunk_id, _ in found), cosines.tolist(), strict=True))
+        return cosines([chunk_id for chunk_id, _ in found], self.matrix([stored for _, stored in found]), question)
 
 
 class SqliteConnection:
     """A connection that can be handed from thread to thread, one at a time."""
 
-    def __init__(self, path: str, config: StorageConfig, caches: Caches | None = None, *, reader: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        config: StorageConfig,
+        caches: Caches | None = None,
+        seals: Seals | None = None,
+        *,
+        reader: bool = False,
+    ) -> None:
         self.path = path
+        self._seals = seals or Seals()
         self.raw = _connect(path, config, reader=reader)
         self.db = SqliteDb(self.raw, path)
-        self.tx = SqlTx(self.db, caches)
+        self.tx = SqlTx(self.db, caches, self._seals)
 
     def begin(self) -> None:
         self.db.plain("BEGIN IMMEDIATE")
+        self._ask_seals(writing=True)
+
+    def _ask_seals(self, *, writing: bool) -> None:
+        if self._seals.is_ready:
+            found = self.db.one("seals.generation", {})
+            self.tx.seals.begin(found[0] if found else 0, writing=writing)
 
     def commit(self) -> None:
         self.db.plain("COMMIT")
@@ -192,6 +204,7 @@ class SqliteConnection:
         """Run the work on one consistent view."""
         self.db.plain("BEGIN")
         try:
+            self._ask_seals(writing=False)
             return work(self.tx)
         finally:
             self.rollback()

@@ -15,6 +15,8 @@ from holdfast.domain.times import Clock
 from holdfast.errors import InvalidInput, StorageError
 from holdfast.storage.base import Features, Finding, Progress
 from holdfast.storage.cache import Caches
+from holdfast.storage.sealing import Keyring
+from holdfast.storage.sql.seals import Seals
 from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
 from holdfast.storage.sqlite import scrub as scrubbing
 from holdfast.storage.sqlite.connection import MEMORY, SqliteConnection, meaning, prepare_folder
@@ -27,21 +29,29 @@ _AT_ONCE_BYTES = 8 << 20  # a file up to this size is scrubbed while somebody wa
 
 
 class SqliteStore(SqlStore):
-    def __init__(self, path: str, config: StorageConfig, clock: Clock, caches: Caches | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        config: StorageConfig,
+        clock: Clock,
+        caches: Caches | None = None,
+        keyring: Keyring | None = None,
+    ) -> None:
         self.path = path
         self._config = config
         if path != MEMORY:
             prepare_folder(path)
         self.caches = caches or Caches()
-        self._sqlite = SqliteConnection(path, config, self.caches)
-        bring_forward(self._sqlite, SqliteSchema(self._sqlite, clock), "holdfast.storage.sqlite")
+        self._seals = Seals(keyring)
+        self._sqlite = SqliteConnection(path, config, self.caches, self._seals)
+        bring_forward(self._sqlite, self._seals, SqliteSchema(self._sqlite, clock), "holdfast.storage.sqlite")
         # A database in memory belongs to its one connection: reads take turns with the writer.
         readers = None if path == MEMORY else Readers(self._reader, config.readers)
-        super().__init__(self._sqlite, readers, config.group_size)
+        super().__init__(self._sqlite, readers, config.group_size, self._seals)
         self._file = None if path == MEMORY else scrubbing.FILES.enter(path)
 
     def _reader(self) -> SqliteConnection:
-        return SqliteConnection(self.path, self._config, self.caches, reader=True)
+        return SqliteConnection(self.path, self._config, self.caches, self._seals, reader=True)
 
     @property
     def features(self) -> Features:

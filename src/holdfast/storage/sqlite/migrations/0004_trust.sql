@@ -88,6 +88,7 @@ CREATE TABLE schedule_runs (
     missed BIGINT NOT NULL,
     summary TEXT NOT NULL,
     output TEXT NOT NULL,
+    characters BIGINT NOT NULL,
     turns BIGINT NOT NULL,
     cost_nanos BIGINT NOT NULL,
     error TEXT,
@@ -139,3 +140,22 @@ UPDATE sessions SET oldest_at = (SELECT min(m.created_at) FROM messages m WHERE 
 CREATE INDEX sessions_by_oldest ON sessions (tenant, agent, oldest_at) WHERE oldest_at IS NOT NULL;
 CREATE INDEX sessions_that_expire ON sessions (tenant, expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX documents_by_change ON documents (space_id, updated_at);
+
+-- Tenants whose text is sealed, and those that were found open by a program that has keys. A row is never removed.
+CREATE TABLE seals (
+    tenant TEXT PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN ('open', 'sealed', 'sealing', 'rotating')),
+    -- Of the key; every sealed value begins with it.
+    version BIGINT NOT NULL,
+    check_value BLOB NOT NULL,
+    old_check BLOB NOT NULL,
+    -- How far a sealing or rotation has come.
+    progress TEXT NOT NULL
+);
+-- One row, higher with every change of the seals: every transaction reads it, and looks again when it differs.
+CREATE TABLE seal_changes (
+    number BIGINT NOT NULL
+);
+INSERT INTO seal_changes (number) VALUES (0);
+-- A sealed tenant's vector is here, and the other column is empty.
+ALTER TABLE vectors ADD COLUMN sealed BLOB;

@@ -1,0 +1,458 @@
+"""Tenants whose text is sealed: what the database holds, what is found, and what becomes of it without the key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Config, FilePart, Holdfast, TextPart, ToolCall
+from holdfast.config import Embedding, Encryption, Jobs, Notes
+from holdfast.domain.scope import Level, Space
+from holdfast.errors import KeyMissing, SealBroken, Unsupported
+from holdfast.keyring import key_file, read_keys, write_keys
+from holdfast.storage.copy import copy_store
+from holdfast.storage.sealing import Kind
+from holdfast.storage.sql.reseal import reseal
+from holdfast.storage.sql.sealed import BOUND_TO, READABLE, SEALED
+from holdfast.storage.sql.tables import TABLES
+from tests.conftest import SEALED as BY_HAND
+from tests.conftest import FakeClock
+from tests.contract.processes import run_together
+from tests.contract.rows import every_row, faults, sql
+
+pytestmark = pytest.mark.skipif(BY_HAND, reason="these say themselves what is sealed")
+
+MARK = "zanzibar"
+# Without the notes of the day, which a sealed tenant has not.
+PLAIN = Config(embedding=Embedding(model="hashed"), jobs=Jobs(worker=False), notes=Notes(write_daily=False))
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """A folder with a key for tenant default and one for tenant other."""
+    folder = tmp_path / "keys"
+    folder.mkdir(mode=0o700)
+    for tenant in ("default", "other"):
+        write_keys(key_file(folder, tenant), (os.urandom(32),))
+    return folder
+
+
+@pytest.fixture
+def config(keys: Path) -> Config:
+    return replace(PLAIN, encryption=Encryption(key_file=str(keys)))
+
+
+@pytest.fixture
+def hf(store_url: str, config: Config, clock: FakeClock) -> Iterator[Holdfast]:
+    with Holdfast.open(store_url, config=config, clock=clock) as opened:
+        yield opened
+
+
+def write_everywhere(hf: Holdfast, mark: str = MARK) -> None:
+    session = hf.session("cli", "1", user="u", metadata={mark: mark})
+    session.append("user", f"The {mark} ferry leaves at noon", name=mark, idempotency_key=mark, metadata={mark: mark})
+    call = ToolCall(mark, mark, {mark: mark})
+    session.append("assistant", f"My {mark} sister Anna lives in Porto", tool_calls=[call])
+    session.append("tool", [TextPart(mark), FilePart(f"file:///{mark}", name=mark)], tool_call_id=mark)
+    session.set_summary(f"all about {mark}", 1)
+    session.kv.set(mark, {mark: [mark]})
+    record = hf.remember(
+        f"{mark} is an island", "u", mark, tags=[mark], metadata={mark: mark}, title=mark, references=[mark]
+    )
+    hf.update(record.id, content=f"{mark} is an island of spices")
+    hf.add_document(f"doc:{mark}", f"{mark} in a document", user="u", title=mark, metadata={mark: mark})
+    with session.turn(f"I live in {mark.title()} and my favourite tea is {mark}") as turn:
+        turn.reply(f"Noted: {mark}")
+    hf.run_jobs()
+    store: Any = hf._runtime.store
+    scope, space = session.info.scope, Space(session.info.tenant, Level.USER, "u")
+    now = hf._runtime.clock()
+    store.write(lambda tx: tx.imports.note(scope, mark, mark, 1, 1, now))
+    store.write(lambda tx: tx.jobs.ask(space, "for nobody here", "", now))
+    job = store.take_job([("for nobody here", "")], now, timedelta(minutes=1))
+    assert job is not None
+    store.fail_job(job, f"it failed at {mark}", now, dead=True)
+
+
+def contents(hf: Holdfast) -> dict[str, Any]:
+    """What a reader sees."""
+    session = hf.session("cli", "1", user="u")
+    summary = session.summary()
+    by_key = next(record for record in hf.records(user="u") if record.key == MARK)
+    scope = session.info.scope
+    store: Any = hf._runtime.store
+    return {
+        "messages": [(m.role, m.content, m.name, m.tool_calls, m.metadata, m.tool_call_id) for m in session.messages()],
+        "again": session.append("user", "other", idempotency_key=MARK).content,
+        "metadata": session.metadata,
+        "summary": summary and summary.text,
+        "kv": session.kv.items(),
+        "records": sorted(
+            (
+                r.content,
+                r.key or "",
+                r.title or "",
+                r.tags,
+                str(r.metadata),
+                r.references,
+                r.fingerprint,
+                str(r.subject),
+            )
+            for r in hf.records(user="u")
+        ),
+        "history": [version.content for version in hf.history(by_key.id)],
+        "tagged": [record.content for record in hf.records(user="u", tags=[MARK], metadata={MARK: MARK})],
+        "documents": [(d.uri, d.title, d.metadata, d.content_hash) for d in hf.documents(user="u")],
+        "hits": [(hit.text, round(hit.score, 6)) for hit in hf.recall(f"{MARK} island ferry", user="u", k=20)],
+        "labelled": [hit.text for hit in hf.recall("island", user="u", tags=[MARK])],
+        "graph": sorted(entity.name for entity in hf.graph(user="u").entities),
+        "context": sorted(session.context(MARK).text.splitlines()),  # equally old ones stand in any order
+        "jobs": [job.error for job in hf.jobs()],
+        "imported": store.read(lambda tx: tx.imports.seen(scope, MARK)),
+    }
+
+
+def test_a_sealed_tenant_answers_what_an_open_one_answers(hf: Holdfast):
+    """Hits with their scores: to the last digit, but for the rounding of who compares the vectors."""
+    open_, sealed = hf.tenant("third"), hf.tenant("other")
+    write_everywhere(open_)
+    write_everywhere(sealed)
+    expected = contents(open_)
+    assert contents(sealed) == expected
+    assert expected["hits"]
+    assert expected["graph"]
+    assert expected["labelled"]
+    assert MARK in str(sql(hf, "SELECT content FROM messages"))
+    assert faults(hf) == []
+
+
+def test_what_was_written_is_nowhere_in_the_tables(hf: Holdfast):
+    write_everywhere(hf)
+    told = {
+        f"{table.name}.{column}"
+        for table in TABLES
+        for row in every_row(hf)[table.name]
+        for column, value in zip(table.columns, row, strict=True)
+        if MARK in str(value).lower() or (isinstance(value, bytes) and MARK.encode() in value.lower())
+    }
+    assert told == set()
+
+
+def test_what_was_written_is_nowhere_on_the_disk(durable_url: str, config: Config):
+    sealed, plain = (f"{word}{os.urandom(4).hex()}" for word in (MARK, "oslofjord"))  # the log has all tests' writes
+    with Holdfast.open(durable_url, config=config) as hf:
+        write_everywhere(hf, sealed)
+        write_everywhere(hf.tenant("third"), plain)
+        if durable_url.startswith("postgres"):
+            [(folder, oid)] = sql(
+                hf,
+                "SELECT current_setting('data_directory'), oid FROM pg_database WHERE datname = current_database()",
+            )
+            checkpoint(durable_url)
+            found = on_disk(Path(folder) / "base" / str(oid)) + on_disk(Path(folder) / "pg_wal")
+        else:
+            found = on_disk(Path(durable_url))
+    assert plain.encode() in found, "the search must be able to find something"
+    assert sealed.encode() not in found
+
+
+def checkpoint(url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+
+
+def on_disk(folder: Path) -> bytes:
+    return b"".join(file.read_bytes().lower() for file in sorted(folder.rglob("*")) if file.is_file())
+
+
+def test_every_column_of_text_is_sealed_or_said_to_be_readable(hf: Holdfast):
+    """A new column must say which: see storage/sql/sealed.py."""
+    if hf._runtime.store.features.name == "postgres":
+        found = sql(
+            hf,
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
+            " AND udt_name IN ('text', 'bytea', 'varchar', 'json', 'jsonb', 'vector')",
+        )
+    else:
+        found = sql(
+            hf,
+            "SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c"
+            " WHERE m.type = 'table' AND c.type NOT IN ('INTEGER', 'BIGINT', 'SMALLINT', 'DOUBLE PRECISION')",
+        )
+    ours = {(table.name, column) for table in TABLES for column in table.columns}
+    known = {table.name for table in TABLES} | {"holdfast_migrations", "holdfast_writers", "sqlite_sequence"}
+    assert {table for table, _ in found} <= known, "a table that is not in storage/sql/tables.py"
+    listed = {(table, name) for lists in (SEALED, READABLE) for table, names in lists.items() for name in names}
+    texts = {(table, column) for table, column in found if (table, column) in ours}
+    assert texts - listed == set(), "neither sealed nor readable"
+    assert listed - texts == set(), "no such column of text"
+    assert not {(t, c) for t, names in SEALED.items() for c in names} & {(t, c) for t, n in READABLE.items() for c in n}
+    reading = {Kind.TEXT, Kind.SOURCE, Kind.VECTOR}
+    bound = {table for table, names in SEALED.items() if any(column.kind in reading for column in names.values())}
+    assert bound <= BOUND_TO.keys()
+
+
+def test_without_its_key_a_tenant_says_so_and_the_others_go_on(durable_url: str, config: Config, keys: Path):
+    with Holdfast.open(durable_url, config=config) as hf:
+        write_everywhere(hf)
+        write_everywhere(hf.tenant("other"))
+        write_everywhere(hf.tenant("third"))
+        before = every_row(hf)
+    key_file(keys, "default").unlink()
+    with Holdfast.open(durable_url, config=config) as hf:
+        for attempt in attempts(hf):
+            with pytest.raises(KeyMissing, match="tenant 'default' is sealed and its key is not there"):
+                attempt()
+        assert every_row(hf) == before
+        assert contents(hf.tenant("other")) == contents(hf.tenant("third"))
+        hf.tenant("other").remember("more", user="u")
+        assert faults(hf) == [], "a key that is gone on purpose is no fault"
+
+
+def attempts(hf: Holdfast) -> list[Callable[[], object]]:
+    return [
+        lambda: hf.session("cli", "1", user="u"),
+        lambda: hf.session("cli", "new", user="v"),
+        lambda: hf.remember("plain", user="u"),
+        lambda: hf.remember("plain", user="somebody new"),
+        lambda: hf.recall(MARK, user="u"),
+        lambda: hf.records(user="u"),
+        lambda: hf.add_document("doc:plain", "plain", user="u"),
+        lambda: hf.documents(user="u"),
+        lambda: hf.graph(user="u"),
+        hf.jobs,
+    ]
+
+
+@pytest.mark.parametrize("keyless", [False, True], ids=["another key", "no keys at all"])
+def test_another_key_and_no_key_at_all(durable_url: str, config: Config, keys: Path, keyless: bool):
+    with Holdfast.open(durable_url, config=config) as hf:
+        write_everywhere(hf)
+        before = every_row(hf)
+    write_keys(key_file(keys, "default"), (os.urandom(32),))
+    with Holdfast.open(durable_url, config=PLAIN if keyless else config) as hf:
+        for attempt in attempts(hf):
+            with pytest.raises(KeyMissing, match="is not there" if keyless else "another key"):
+                attempt()
+        assert every_row(hf) == before
+
+
+def test_a_program_without_keys_is_stopped_by_one_that_has_them(durable_url: str, config: Config):
+    """Both are open when the tenant is sealed: whoever remembers it as open must notice."""
+    with Holdfast.open(durable_url, config=PLAIN) as keyless:
+        keyless.remember("before", user="u")
+        with Holdfast.open(durable_url, config=config) as keyed:
+            assert reseal(keyed._runtime.store, "default")  # type: ignore[arg-type]
+            with pytest.raises(KeyMissing):
+                keyless.remember("plain", user="u", key="k")
+            with pytest.raises(KeyMissing):
+                keyless.recall("before", user="u")
+            assert [hit.text for hit in keyed.recall("before", user="u")] == ["before"]
+            keyless.tenant("third").remember("open", user="u")
+
+
+def test_two_processes_share_a_sealed_tenant(durable_url: str, config: Config):
+    code = """
+from holdfast.config import Config, Embedding, Encryption
+settings = Config(encryption=Encryption(key_file=given["keys"]), embedding=Embedding(model="hashed"))
+hf = Holdfast.open(given["url"], config=settings)
+begin()
+for at in range(5):
+    hf.remember(f"walrus {number} {at}", user="u", key=f"k{number}_{at}")
+hf.close()
+answer(number)
+"""
+    run_together(code, {"url": durable_url, "keys": config.encryption.key_file})
+    with Holdfast.open(durable_url, config=config) as hf:
+        assert len(hf.records(user="u")) == 10
+        assert len(hf.recall("walrus", user="u", k=20)) == 10
+        assert "walrus" not in str(every_row(hf))
+        assert faults(hf) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("messages.content", "UPDATE messages SET content = 'zanzibar' WHERE sequence = 1"),
+        (
+            "messages.content",
+            "UPDATE messages SET content = (SELECT content FROM messages WHERE sequence = 2) WHERE sequence = 1",
+        ),
+        ("records.content", "UPDATE records SET content = title WHERE title IS NOT NULL"),
+        ("chunks.text", "UPDATE chunks SET text = (SELECT max(text) FROM chunks)"),
+    ],
+    ids=["plain text", "another row's", "another column's", "another chunk's"],
+)
+def test_what_was_tampered_with_is_named(hf: Holdfast, table: str, change: str):
+    write_everywhere(hf)
+    sql(hf, change)
+    found = [finding for finding in faults(hf) if finding.startswith("sealed: ")]
+    assert len(found) == 1
+    assert f"{table} of row " in found[0]
+    with pytest.raises(SealBroken, match=table):
+        hf.session("cli", "1", user="u").messages()
+        hf.records(user="u")
+        hf.recall(f"{MARK} island ferry", user="u", k=20)
+
+
+# Sealing what is there already, and sealing anew
+
+
+def test_a_tenant_that_has_text_stays_open_until_it_is_sealed(
+    durable_url: str, config: Config, caplog: pytest.LogCaptureFixture, clock: FakeClock
+):
+    with Holdfast.open(durable_url, config=PLAIN, clock=clock) as hf:
+        write_everywhere(hf)
+    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+        expected = contents(hf)
+        assert "stays open" in caplog.text
+        before = every_row(hf)
+        assert reseal(hf._runtime.store, "default")  # type: ignore[arg-type]
+        assert not reseal(hf._runtime.store, "default")  # type: ignore[arg-type]
+        assert MARK in str(before)
+        assert MARK not in str(every_row(hf))
+        assert contents(hf) == expected
+        assert faults(hf) == []
+
+
+class Stopped(Exception):
+    pass
+
+
+def test_sealing_goes_on_where_it_was_stopped(
+    durable_url: str, config: Config, monkeypatch: pytest.MonkeyPatch, clock: FakeClock
+):
+    monkeypatch.setattr("holdfast.storage.sql.reseal._BATCH", 2)
+    with Holdfast.open(durable_url, config=PLAIN, clock=clock) as hf:
+        write_everywhere(hf)
+        expected = contents(hf)
+    steps = stops = 0
+    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+
+        def stop(*_: object) -> None:
+            nonlocal steps
+            steps += 1
+            if steps % 4 == 0:
+                raise Stopped
+
+        while True:
+            try:
+                reseal(hf._runtime.store, "default", stop)  # type: ignore[arg-type]
+                break
+            except Stopped:
+                stops += 1
+                halves = sql(hf, "SELECT count(*) FROM seals WHERE state = 'sealing'")[0][0]
+                with pytest.raises(KeyMissing, match="being sealed") if halves else nullcontext():
+                    hf.recall(MARK, user="u")
+        assert stops > 5
+        assert contents(hf) == expected
+        assert MARK not in str(every_row(hf))
+        assert faults(hf) == []
+
+
+def test_sealing_anew_with_another_key(durable_url: str, config: Config, keys: Path, clock: FakeClock):
+    file = key_file(keys, "default")
+    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+        write_everywhere(hf)
+        expected = contents(hf)
+    old = read_keys(file)
+    fresh = os.urandom(32)
+    write_keys(file, (fresh, *old))
+    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+        assert contents(hf) == expected, "the old key still opens it"
+        assert reseal(hf._runtime.store, "default")  # type: ignore[arg-type]
+        assert contents(hf) == expected
+    write_keys(file, (fresh,))
+    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+        assert contents(hf) == expected
+        assert faults(hf) == []
+    write_keys(file, old)
+    with Holdfast.open(durable_url, config=config) as hf, pytest.raises(KeyMissing, match="another key"):
+        hf.recall(MARK, user="u")
+
+
+def test_a_copy_stays_sealed_in_both_directions(
+    hf: Holdfast, config: Config, tmp_path: Path, postgres_url: str, clock: FakeClock
+):
+    write_everywhere(hf)
+    write_everywhere(hf.tenant("third"))
+    expected, rows = contents(hf), every_row(hf)
+    is_postgres = hf._runtime.store.features.name == "postgres"
+    places = [str(tmp_path / "copy"), *([] if is_postgres else [postgres_url])]
+    source: Any = hf._runtime.store
+    for place in places:
+        with Holdfast.open(place, config=PLAIN, clock=clock) as keyless:  # who copies needs no key
+            copy_store(source, keyless._runtime.store)  # type: ignore[arg-type]
+            assert every_row(keyless) == rows
+            with pytest.raises(KeyMissing):
+                keyless.recall(MARK, user="u")
+        with Holdfast.open(place, config=config, clock=clock) as copied:
+            assert contents(copied) == expected
+            assert faults(copied) == []
+
+
+def test_a_backup_stays_sealed(hf: Holdfast, config: Config, tmp_path: Path, clock: FakeClock):
+    write_everywhere(hf)
+    hf.backup(tmp_path / "backup.db")
+    assert MARK.encode() not in (tmp_path / "backup.db").read_bytes().lower()
+    expected = contents(hf)
+    with Holdfast.open(tmp_path / "backup.db", config=config, clock=clock) as restored:
+        assert contents(restored) == expected
+
+
+def test_where_sealing_is_required_nothing_is_written_openly(durable_url: str, config: Config):
+    with Holdfast.open(durable_url, config=PLAIN) as hf:
+        hf.remember("before", user="u")
+    strict = replace(config, encryption=replace(config.encryption, required=True))
+    with Holdfast.open(durable_url, config=strict) as hf:
+        for tenant in ("default", "third"):
+            with pytest.raises(KeyMissing, match="not sealed"):
+                hf.tenant(tenant).remember("plain", user="u")
+        hf.tenant("other").remember("sealed", user="u")
+        assert [record.content for record in hf.records(user="u")] == ["before"]
+        assert reseal(hf._runtime.store, "default")  # type: ignore[arg-type]
+        hf.remember("after", user="u")
+
+
+def test_forgetting_in_a_sealed_tenant_leaves_nothing(hf: Holdfast):
+    write_everywhere(hf)
+    hf.session("cli", "1", user="u").delete()
+    while records := hf.records(user="u"):
+        hf.forget(records[0].id)
+    left = {table for table, rows in every_row(hf).items() if rows}
+    assert left & {"messages", "records", "record_tags", "record_metadata", "relations", "kv", "summaries"} == set()
+    assert [hit.source.kind.value for hit in hf.recall("what is in the document", user="u", k=20)] == ["document"]
+    assert faults(hf) == []
+
+
+def test_plain_files_are_not_written_beside_a_sealed_tenant(tmp_path: Path, config: Config):
+    data = tmp_path / "data"
+    config = replace(config, notes=Notes())
+    with Holdfast.open(data, config=config) as hf:
+        with hf.session("cli", "1", user="u").turn(f"I like {MARK}") as turn:
+            turn.reply("Noted")
+        for refused in (
+            lambda: hf.long_term("u"),
+            lambda: hf.note_turn("u", MARK, MARK),
+            lambda: hf.export_items("u"),
+            hf.file_sessions,
+        ):
+            with pytest.raises(Unsupported, match="plain_files"):
+                refused()
+        assert hf.daily_notes("u") == ""
+        assert not (data / "memory").exists()
+        hf.tenant("third").long_term("u").write("open tenants keep their files")
+    allowed = replace(config, encryption=replace(config.encryption, plain_files=True))
+    with Holdfast.open(data, config=allowed) as hf:
+        with hf.session("cli", "1", user="u").turn(f"I like {MARK}") as turn:
+            turn.reply("Noted")
+        assert MARK in hf.daily_notes("u")

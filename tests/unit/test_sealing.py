@@ -1,0 +1,191 @@
+"""The box a sealed tenant's values go through, and where its keys come from."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.config import Encryption
+from holdfast.domain.chunk import Terms
+from holdfast.errors import ConfigError, SealBroken, Unsupported
+from holdfast.keyring import Keys, key_file, parsed, read_keys, spelled, write_keys
+from holdfast.storage import sealing
+from holdfast.storage.sealing import OPEN, Sealed, Shape, check_value, columns
+
+KEY, OTHER = bytes(range(32)), bytes(32)
+NOTES = columns("notes", text="body", same="name", same_bytes="hash", key="key", source="source", terms="terms")
+SHAPE = Shape(NOTES, "id body name hash key source terms")
+
+
+def box(key: bytes = KEY, tenant: str = "t", version: int = 1) -> Sealed:
+    return Sealed(tenant, key, version, os.urandom)
+
+
+def row(**values: Any) -> dict[str, Any]:
+    return {"id": 1, "body": None, "name": None, "hash": None, "key": None, "source": None, "terms": None} | values
+
+
+def opened(sealed: Any, stored: dict[str, Any], at: object = 1, by: Sealed | None = None) -> dict[str, Any]:
+    return dict(zip(stored, (by or sealed).opened(SHAPE, at, tuple(stored.values())), strict=True))
+
+
+def test_what_is_sealed_opens_again():
+    sealed = box()
+    plain = row(
+        body="zebra 日本語 \x00", name="zebra", hash=b"\0" * 16, key="zebra", source='["s1",[2],"user","a zebra"]'
+    )
+    stored = dict(sealed.params(NOTES, 1, plain))
+    assert all("zebra" not in str(value) for value in stored.values())
+    assert stored["id"] == 1
+    assert opened(sealed, stored) == plain
+
+
+def test_what_is_read_is_sealed_differently_every_time_and_what_is_compared_alike():
+    sealed = box()
+    one, two = (sealed.params(NOTES, 1, row(body="zebra", name="zebra", hash=b"zebra")) for _ in range(2))
+    assert one["body"] != two["body"]
+    assert (one["name"], one["hash"]) == (two["name"], two["hash"])
+    assert sealed.same(NOTES["name"], "zebra") == one["name"]
+    assert sealed.same(NOTES["key"], "zebra") != one["name"], "the same text in two columns must not look alike"
+
+
+def test_an_empty_value_stays_empty():
+    sealed = box()
+    plain = row(body="", name="", source="[null,[],null,null]")
+    assert dict(sealed.params(NOTES, 1, plain)) == plain
+    assert opened(sealed, plain) == plain
+
+
+def test_the_database_still_sees_whose_key_and_which_session_it_is():
+    stored = box().params(NOTES, 1, row(key="internal_profile", source='["s1",[2],"user","a zebra"]'))
+    assert stored["key"].startswith("internal_")
+    assert stored["source"].startswith('["s1",')
+    assert not box().params(NOTES, 1, row(key="profile"))["key"].startswith("internal_")
+
+
+@pytest.mark.parametrize(
+    "by", [box(OTHER), box(tenant="another"), box(version=2)], ids=["another key", "another tenant", "another version"]
+)
+@pytest.mark.parametrize("column", ["body", "name"])
+def test_nothing_opens_with_another_key(by: Sealed, column: str):
+    stored = dict(box().params(NOTES, 1, row(**{column: "zebra"})))
+    with pytest.raises(SealBroken, match=rf"notes\.{column} of row 1 "):
+        opened(None, stored, by=by)
+
+
+def test_a_value_that_was_put_elsewhere_does_not_open():
+    sealed = box()
+    stored = dict(sealed.params(NOTES, 1, row(body="zebra", name="zebra")))
+    with pytest.raises(SealBroken, match="row 2"):
+        opened(sealed, stored, at=2)
+    with pytest.raises(SealBroken):
+        opened(sealed, row(name=stored["body"]))
+    with pytest.raises(SealBroken):
+        opened(sealed, row(key=stored["name"]))
+
+
+@pytest.mark.parametrize("at", [0, 1, 20, -1])
+@pytest.mark.parametrize("column", ["body", "name"])
+def test_a_value_that_was_altered_does_not_open(column: str, at: int):
+    import base64
+
+    sealed = box()
+    value = bytearray(base64.b64decode(sealed.params(NOTES, 1, row(**{column: "zebra"}))[column]))
+    value[at] ^= 1
+    with pytest.raises(SealBroken):
+        opened(sealed, row(**{column: base64.b64encode(value).decode()}))
+
+
+@pytest.mark.parametrize("text", ["zebra", "AQ==", "!", "Zebra zebra zebra zebra zebra"])
+@pytest.mark.parametrize("column", ["body", "name", "key", "source"])
+def test_plain_text_in_a_sealed_column_is_never_handed_out(column: str, text: str):
+    with pytest.raises(SealBroken):
+        opened(box(), row(**{column: text}))
+
+
+def test_terms_are_hidden_in_an_order_that_says_nothing():
+    terms = Terms({5: 1, 3: 2, -9: 1}, 4)
+    hidden = box().terms(terms)
+    assert hidden.length == 4
+    assert sorted(hidden.counts.values()) == [1, 1, 2]
+    assert list(hidden.counts) == sorted(hidden.counts)
+    assert not hidden.counts.keys() & terms.counts.keys()
+    assert hidden == box().terms(terms)
+    assert hidden != box(OTHER).terms(terms)
+    assert hidden != box(tenant="another").terms(terms)
+
+
+def test_an_open_tenant_is_left_alone():
+    plain = row(body="AQ==", name="zebra")
+    assert OPEN.params(NOTES, 1, plain) is plain
+    assert OPEN.opened(SHAPE, 1, (1, "zebra")) == (1, "zebra")
+
+
+def test_the_check_value_tells_keys_and_tenants_apart():
+    assert len({check_value(KEY, "t"), check_value(OTHER, "t"), check_value(KEY, "u")}) == 3
+
+
+def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers", None)
+    sealing._ciphers.cache_clear()
+    sealing.derived.cache_clear()
+    try:
+        with pytest.raises(Unsupported, match=r"holdfast\[encryption\]"):
+            box()
+    finally:
+        sealing._ciphers.cache_clear()
+
+
+# Keys
+
+
+def test_a_master_key_from_the_environment_serves_every_tenant():
+    keys = Keys(Encryption(key_env="K"), {"K": spelled(KEY)}, os.urandom)
+    assert keys.keys("a") == keys.keys("b") == (KEY,)
+
+
+def test_several_keys_the_first_seals(tmp_path: Path):
+    assert parsed(f"{spelled(KEY)},\n{spelled(OTHER)} ", "there") == (KEY, OTHER)
+
+
+@pytest.mark.parametrize("text", ["", "secret-secret", spelled(KEY)[:-4], spelled(KEY) + " x"])
+def test_a_bad_key_is_told_without_the_key(text: str):
+    with pytest.raises(ConfigError, match="holdfast key new") as error:
+        parsed(text, "THERE")
+    assert "secret" not in str(error.value)
+    assert "THERE" in str(error.value)
+
+
+def test_a_variable_that_is_not_there_is_told():
+    with pytest.raises(ConfigError, match="HERE"):
+        Keys(Encryption(key_env="HERE"), {}, os.urandom)
+
+
+def test_a_folder_has_a_key_for_each_tenant(tmp_path: Path):
+    write_keys(key_file(tmp_path, "Åsa/1"), (KEY,))
+    keys = Keys(Encryption(key_file=str(tmp_path)), {}, os.urandom)
+    assert keys.keys("Åsa/1") == (KEY,)
+    assert keys.keys("nobody") == ()
+    write_keys(key_file(tmp_path, "nobody"), (OTHER,))
+    assert keys.keys("nobody") == (OTHER,), "a key that comes later is found"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_a_key_that_others_may_read_is_refused(tmp_path: Path, mode: int):
+    file = tmp_path / "k"
+    write_keys(file, (KEY,))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(mode)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        read_keys(file)
+
+
+def test_two_places_for_keys_are_refused():
+    with pytest.raises(ConfigError, match="set one"):
+        Encryption(key_env="A", key_file="b")
