@@ -27,6 +27,7 @@ os.environ.setdefault("HOLDFAST_EMBEDDING_MODEL", "none")
 SEALED = os.environ.get("HOLDFAST_TEST_SEALED", "0") != "0"
 if SEALED:
     os.environ.setdefault("HOLDFAST_ENCRYPTION_KEY_ENV", "HOLDFAST_KEY")
+    os.environ.setdefault("HOLDFAST_ENCRYPTION_PLAIN_FILES", "true")
     os.environ.setdefault("HOLDFAST_KEY", "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4=")
 
 # A busy machine is no failure.
@@ -69,7 +70,7 @@ def sealed_by_hand() -> Iterator[None]:
 
 @pytest.fixture
 def sealed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every store that is opened from now on has a key for every tenant, whatever its settings are."""
+    """Every store that is opened from now on has a key for every tenant, whatever its settings are. Plain files stay."""
     seal_everything(monkeypatch)
 
 
@@ -84,7 +85,12 @@ def seal_everything(patch: pytest.MonkeyPatch) -> None:
         key = {"HOLDFAST_KEY": "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4="}
         return Keys(Encryption(key_env="HOLDFAST_KEY"), key, os.urandom)
 
+    def may_keep_files(self: runtime.Runtime, tenant: str) -> bool:
+        return self.config.encryption == Encryption() or allowed(self, tenant)
+
+    allowed = runtime.Runtime.may_keep_files
     patch.setattr(runtime, "keys_of", keys_of)
+    patch.setattr(runtime.Runtime, "may_keep_files", may_keep_files)
 
 
 @pytest.fixture
