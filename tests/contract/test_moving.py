@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Holdfast, Message, ToolCall
+from holdfast import Config, Holdfast, Message, ToolCall
 from holdfast.domain.record import Origin
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import State
@@ -606,3 +607,14 @@ def test_another_memory_file_that_is_here_is_kept(tmp_path: Path) -> None:
         assert "hello" in hf.daily_notes(user="carol")
         [info] = hf.sessions(user="carol")
         assert [file.name for file in hf.load_session(info.id).list_files()] == ["plan of it.txt"]
+
+
+@pytest.mark.parametrize(("days", "warned"), [(90, True), (0, False)])
+def test_an_import_of_what_retention_removes_says_so(
+    store_url: str, caplog: pytest.LogCaptureFixture, days: int, warned: bool
+) -> None:
+    old = Path(__file__).parents[1] / "data" / "import" / "chatgpt"
+    config = Config.load(overrides={"retention.messages_days": days})
+    with Holdfast.open(store_url, config=config) as hf, caplog.at_level(logging.WARNING, "holdfast.import"):
+        assert hf.import_(old, user="alice").messages
+    assert ("retention.messages_days" in caplog.text) == warned
