@@ -55,7 +55,8 @@ OF_A_USER = (
     Rows("sessions", "id", _SPACE),
     Rows("schedule_runs", "id", f"schedule_id IN (SELECT s.id FROM schedules s WHERE {_OF_USER})"),
     Rows("schedules", "id", _OF_USER),
-    Rows("moves", "tenant, digest", _OF_USER),
+    # Also of a whole tenant's import: it tells of this user's lines, and that they are here.
+    Rows("moves", "tenant, digest", "tenant = :tenant AND user_id IN (:user, '')"),
     # The purge's own job is what finishes it.
     Rows("jobs", "id", f"tenant = :tenant AND owner = :owner AND kind <> '{PURGE}'"),
 )

@@ -113,8 +113,7 @@ class SqlSchedules:
     ) -> None:
         self.replace(scope, schedule)
         self._db.run("schedules.release", _leased(held))
-        notice = {"notice": int(run.to_notify), "notice_until": 0}
-        self._db.run("schedules.insert_run", {**_run_params(run), "output": output, **notice})
+        self.add_run(scope, run, output)
         runs, ended = keep
         self._db.run("schedules.trim_runs", {"schedule_id": schedule.id, "keep": runs})
         if schedule.state not in LIVE:
@@ -127,6 +126,10 @@ class SqlSchedules:
 
     def free(self, scope: Scope, schedule_id: str, now: datetime) -> None:
         self._db.run("schedules.free", {"id": schedule_id, "ahead": to_micros(now + _CLOCKS_DIFFER)})
+
+    def add_run(self, scope: Scope, run: Run, output: str) -> None:
+        notice = {"notice": 2 if run.notified else int(run.to_notify), "notice_until": 0}
+        self._db.run("schedules.insert_run", {**_run_params(run), "output": output, **notice})
 
     def told(self, scope: Scope, run_id: str) -> None:
         self._db.run("schedules.told", {"id": run_id})
@@ -148,6 +151,18 @@ class SqlSchedules:
         params |= {"id": run_id, "first": offset + 1, "count": limit}
         row = self._db.one("schedules.output", params, where=f"{where} AND r.id = :id")
         return None if row is None else (row[0], int(row[1]))
+
+    def page(self, scope: Scope, after: str, limit: int) -> list[Schedule]:
+        where, params = _in_scope(scope)
+        params |= {"after": after, "limit": limit}
+        order = "ORDER BY s.id LIMIT :limit"
+        rows = self._db.all("schedules.select", params, where=f"{where} AND s.id > :after", order=order)
+        return [_schedule(row) for row in rows]
+
+    def run_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
+        where, params = _in_scope(scope)
+        rows = self._db.all("moving.run_ids", {**params, "after": after, "limit": limit}, where=where)
+        return [id_ for (id_,) in rows]
 
 
 def take(db: Db, now: datetime, until: datetime) -> Held | None:
