@@ -70,7 +70,7 @@ def sealed_by_hand() -> Iterator[None]:
 
 @pytest.fixture
 def sealed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every store that is opened from now on has a key for every tenant, whatever its settings are. Plain files stay."""
+    """Every store opened from now on has a key for every tenant, whatever its settings are. Files stay plain."""
     seal_everything(monkeypatch)
 
 
@@ -175,6 +175,8 @@ LOOK_INTO_TABLES = {
     "test_an_id_of_somebody_else_cannot_be_written_over",
     "test_an_import_that_fails_half_way_leaves_nothing",
     "test_ids_of_another_tenant_are_unknown",
+    "test_a_user_is_gone_everywhere_and_starts_clean",
+    "test_a_session_goes_with_what_was_learned_from_it_alone",
 }
 
 

@@ -14,9 +14,9 @@ from holdfast.domain.ids import IdFactory, checked_id
 from holdfast.domain.message import Message
 from holdfast.domain.moving import Imported, Skipped
 from holdfast.domain.scope import Scope
-from holdfast.domain.session import SessionInfo, State
+from holdfast.domain.session import SessionInfo, SessionQuery, State
 from holdfast.errors import HoldfastError, InvalidInput, InvalidKey, StorageError
-from holdfast.files.snapshot import Snapshot, SnapshotSession, parse_snapshot
+from holdfast.files.snapshot import SnapshotSession, parse_snapshot
 from holdfast.runtime import Runtime
 from holdfast.session import summary
 from holdfast.storage.base import Tx
@@ -26,15 +26,16 @@ log = logging.getLogger("holdfast.import")
 
 DONE = ".migrated"
 IMPORTED_ID = "imported_id"
-
-
 FORMAT = "sessions.json"
+_ALL = 1 << 31
+
+Prepared = tuple[SnapshotSession, list[append.Entry]]
 
 
 def take_in_found(runtime: Runtime, scope: Scope, path: Path) -> Imported | None:
     """Import the snapshot that lies in the data folder. A bad one stays untouched and stops nothing."""
     try:
-        done = take_in(runtime, scope, path)
+        done = take_in(runtime, scope, path, once=True)
         os.replace(path, path.with_name(path.name + DONE))
     except (HoldfastError, OSError) as error:
         log.error("%s was not imported and stays as it is: %s", path, error)  # noqa: TRY400 - the line says it all
@@ -43,8 +44,11 @@ def take_in_found(runtime: Runtime, scope: Scope, path: Path) -> Imported | None
     return done
 
 
-def take_in(runtime: Runtime, scope: Scope, path: str | PathLike[str], *, dry_run: bool = False) -> Imported:
-    """Of the users it tells of, unless the scope names one."""
+def take_in(
+    runtime: Runtime, scope: Scope, path: str | PathLike[str], *, dry_run: bool = False, once: bool = False
+) -> Imported:
+    """Of the users it tells of, unless the scope names one. One that was taken in brings back users who were purged
+    since, unless it is to come in once and never again: a file that lies there asks for nothing."""
     now = runtime.clock()
     try:
         data = Path(path).read_bytes()
@@ -57,7 +61,18 @@ def take_in(runtime: Runtime, scope: Scope, path: str | PathLike[str], *, dry_ru
         messages = sum(len(session.messages) for session in snapshot.sessions)
         return _report(str(path), len(snapshot.sessions), messages, snapshot.skipped, dry_run=True)
     prepared = [(session, _entries(runtime, session)) for session in snapshot.sessions]
-    imported = runtime.store.write(lambda tx: _store(tx, scope, runtime, snapshot, prepared, str(path), now))
+
+    def store(tx: Tx) -> Imported:
+        seen = tx.imports.seen(scope, snapshot.digest)
+        wanted = prepared if not seen else [] if once else _gone(tx, scope, prepared)
+        if seen and not wanted:
+            return Imported(FORMAT, already=True)
+        stored = _store(tx, scope, runtime, snapshot.skipped, wanted, str(path), now)
+        if not seen:
+            tx.imports.note(scope, snapshot.digest, str(path), stored.sessions, stored.messages, now)
+        return stored
+
+    imported = runtime.store.write(store)
     runtime.look_after(chunk for _, entries in prepared for entry in entries for chunk in entry.chunks)
     return imported
 
@@ -75,18 +90,26 @@ def _numbered(messages: tuple[Message, ...]) -> list[Message]:
     return [replace(message, sequence=0) for message in messages]
 
 
+def _gone(tx: Tx, scope: Scope, prepared: list[Prepared]) -> list[Prepared]:
+    """The sessions of users of whose sessions none is here any more."""
+    here = set()
+    for user in {session.user for session, _ in prepared}:
+        found = tx.sessions.find(Scope(scope.tenant, user=user), SessionQuery(limit=_ALL))
+        here |= {(user, info.metadata.get(IMPORTED_ID)) for info in found}
+    stay = {session.user for session, _ in prepared if (session.user, session.original_id) in here}
+    return [one for one in prepared if one[0].user not in stay]
+
+
 def _store(
     tx: Tx,
     scope: Scope,
     runtime: Runtime,
-    snapshot: Snapshot,
-    prepared: list[tuple[SnapshotSession, list[append.Entry]]],
+    known_skips: Sequence[str],
+    prepared: list[Prepared],
     name: str,
     now: datetime,
 ) -> Imported:
-    if tx.imports.seen(scope, snapshot.digest):
-        return Imported(FORMAT, already=True)
-    skipped = list(snapshot.skipped)
+    skipped = list(known_skips)
     sessions = messages = 0
     for session, entries in prepared:
         info = _info(tx, scope, session, runtime.config.session.default_agent, runtime.new_id)
@@ -100,7 +123,6 @@ def _store(
             summary.swap(tx, info.scope, session.summary, stored[-1].sequence, None, now)
         sessions += 1
         messages += len(stored)
-    tx.imports.note(scope, snapshot.digest, name, sessions, messages, now)
     return _report(name, sessions, messages, skipped)
 
 

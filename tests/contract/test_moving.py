@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import os
 import shutil
 import signal
@@ -20,14 +21,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Holdfast, Message, ToolCall
+from holdfast import Config, Holdfast, Message, ToolCall
 from holdfast.domain.record import Origin
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import State
 from holdfast.errors import HoldfastError, InvalidInput, StorageError
 from holdfast.write.remember import Cutter, insert
 from tests.contract.rows import every_row, faults
-from tests.contract.whole import contents, deeds, edited, remove_everything, rewritten
+from tests.contract.whole import START, contents, deeds, edited, remove_everything, rewritten, scheduled
 
 _numbers = itertools.count()
 FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
@@ -59,6 +60,7 @@ def filled(hf: Holdfast) -> None:
     hf._runtime.store.write(lambda tx: _superseded(tx, hf, new.id))
     hf.remember("Only in this chat", session=chat.id, layer="working")
     hf.add_document("note:packing.md", "# Packing\n\n" + "Boxes first, then the dog. " * 100, user="alice")
+    scheduled(hf, chat, "Water the plants", "All of them, and the cactus. " * 50, START, {"a.b": [1]})
     hf.session("whatsapp", "1", user="bob").append("user", "Bob is here")
     hf.run_jobs()
     if hf._runtime.folder is not None:
@@ -490,6 +492,15 @@ BAD: dict[str, tuple[str, Callable[[Path], None]]] = {
     ),
     "a wrong hash": ("documents.jsonl, line 1", lambda at: edited(at, "documents", 0, content_hash="zz")),
     "the tenant's document": ("documents.jsonl, line 1", lambda at: edited(at, "documents", 0, level="global")),
+    "a wrong cadence": ("schedules.jsonl, line 1", lambda at: edited(at, "schedules", 0, cadence="now and then")),
+    "another user's schedule": ("schedules.jsonl, line 1", lambda at: edited(at, "schedules", 0, user="bob")),
+    "half a firing": (
+        "schedules.jsonl, line 1",
+        lambda at: edited(at, "schedules", 0, due_at=None, next_run_at="2026-01-01T00:00:00Z"),
+    ),
+    "a lease": ("schedules.jsonl, line 1", lambda at: edited(at, "schedules", 0, running_until="2026-01-01T00:00:00Z")),
+    "a priceless run": ("schedule_runs.jsonl, line 2", lambda at: edited(at, "schedule_runs", 1, cost=-1)),
+    "a run of bytes": ("schedule_runs.jsonl, line 3", lambda at: edited(at, "schedule_runs", 2, output=[1])),
     "a wrong offset": ("pieces.jsonl, line 2", lambda at: edited(at, "pieces", 1, offset="far")),
     "a relation to nobody": (
         "graph.jsonl, line 1",
@@ -606,3 +617,14 @@ def test_another_memory_file_that_is_here_is_kept(tmp_path: Path) -> None:
         assert "hello" in hf.daily_notes(user="carol")
         [info] = hf.sessions(user="carol")
         assert [file.name for file in hf.load_session(info.id).list_files()] == ["plan of it.txt"]
+
+
+@pytest.mark.parametrize(("days", "warned"), [(90, True), (0, False)])
+def test_an_import_of_what_retention_removes_says_so(
+    store_url: str, caplog: pytest.LogCaptureFixture, days: int, warned: bool
+) -> None:
+    old = Path(__file__).parents[1] / "data" / "import" / "chatgpt"
+    config = Config.load(overrides={"retention.messages_days": days})
+    with Holdfast.open(store_url, config=config) as hf, caplog.at_level(logging.WARNING, "holdfast.import"):
+        assert hf.import_(old, user="alice").messages
+    assert ("retention.messages_days" in caplog.text) == warned

@@ -12,7 +12,7 @@ import pytest
 from holdfast import Config, Holdfast
 from holdfast.config import Session as SessionConfig
 from holdfast.domain.session import State
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, Unsupported
 from tests.contract.rows import every_row, faults
 
 ID = "01930000-0000-7000-8000-000000000001"
@@ -209,7 +209,7 @@ def test_any_store_can_be_asked_to_take_one_in(hf: Holdfast, tmp_path: Path) -> 
         hf.import_(path)
     with pytest.raises(InvalidInput):
         hf.import_(tmp_path / "missing.json")
-    with pytest.raises(InvalidInput):
+    with pytest.raises(Unsupported):
         hf.import_(tmp_path)
     assert hf.stats()["messages"] == 3
     assert faults(hf) == []
@@ -238,3 +238,32 @@ def test_an_unreadable_one_does_not_stop_the_start(folder: Path, caplog: pytest.
     with Holdfast.open(folder) as hf:
         assert hf.sessions() == []
     assert os.path.islink(path)
+
+
+def test_a_user_who_was_purged_comes_back_with_the_same_file_and_nobody_is_doubled(
+    hf: Holdfast, tmp_path: Path
+) -> None:
+    path = tmp_path / "other.json"
+    bobs = {"id": "telegram:7", "user": "bob", "messages": [{"role": "user", "content": "Bob is here"}]}
+    mine = {"id": "telegram:8", "user": "alice", "messages": [{"role": "user", "content": "Alice is here"}]}
+    path.write_text(json.dumps([bobs, mine]))
+    assert hf.import_(path).sessions == 2
+    assert hf.purge_user("alice").verified
+    hf.session("web", "1", user="alice").append("user", "I am new")
+    done = hf.import_(path)
+    assert (done.sessions, done.messages, done.already) == (1, 1, False)
+    assert sorted(info.user for info in hf.sessions()) == ["alice", "alice", "bob"]
+    assert hf.import_(path).already
+    assert faults(hf) == []
+
+
+def test_a_purged_user_does_not_come_back_by_a_file_that_lies_there(folder: Path) -> None:
+    put(folder, SESSIONS)
+    with Holdfast.open(folder) as hf:
+        users = {info.user for info in hf.sessions()}
+        for user in users:
+            hf.purge_user(user)
+    put(folder, SESSIONS)
+    with Holdfast.open(folder) as hf:
+        assert users
+        assert hf.sessions() == []

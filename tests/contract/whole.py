@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
-from holdfast import FilePart, Holdfast, ImagePart, Session, TextPart, ToolCall
+from holdfast import FilePart, Holdfast, ImagePart, Schedule, Session, TextPart, ToolCall
+from holdfast.domain.schedule import Notify, Run, RunStatus, ScheduleState
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.files.layout import owner_folder
 
@@ -29,7 +31,7 @@ labels = st.dictionaries(st.sampled_from(("a", "b.c", 'q"')), texts.filter(bool)
 
 KINDS = (
     "say, say, call, parts, kv, summary, usage, clear, new, end, learn, remember, remember, keyed, in chat, global, "
-    "agent, document, notes, expire, forget"
+    "agent, document, notes, expire, schedule, schedule, forget"
 )
 
 Deed = Callable[[Holdfast], None]
@@ -108,6 +110,8 @@ def _do(
             if hf._runtime.folder is not None:
                 hf.note_turn(user, filled, two, moment)
                 hf.long_term(user=user).append(filled)
+        case "schedule":
+            scheduled(hf, session, filled, one, moment, value)
         case "expire":
             session.expire_in(timedelta(days=number + 1))
         case _:
@@ -116,12 +120,55 @@ def _do(
                 hf.forget(id=found[0].id)
 
 
+def scheduled(hf: Holdfast, session: Session, goal: str, said: str, moment: datetime, value: Any) -> Schedule:
+    """A schedule that has been through something, and three runs of it."""
+    many = len(said)
+    where: Any = {"session": session.id, "metadata": {"v": value}}
+    made = hf.schedules.create(session.user, goal, "every: 90m", "Europe/Lisbon", **where)
+    state, firing = list(ScheduleState)[many % 5], moment if many % 2 else None
+    status = RunStatus.FAILED if many % 3 else RunStatus.OK
+    times: dict[str, Any] = dict.fromkeys(("next_run_at", "due_at", "skipped_from", "ends_at"), firing)
+    times |= dict.fromkeys(("last_due_at", "last_run_at", "skipped_to", "settled_at"), moment)
+    lived = replace(
+        made,
+        **times,
+        state=state,
+        notify=list(Notify)[many % 3],
+        last_status=status,
+        attempts=many,
+        failures=many + 1,
+        run_count=many + 2,
+        max_runs=many or None,
+    )
+    runs = [
+        Run(
+            *(hf._runtime.new_id(), made.id, moment, moment + timedelta(microseconds=1), moment + timedelta(seconds=2)),
+            *(status, number, many, goal[:9]),
+            turns=number,
+            cost=many / 7,
+            error=said if status is RunStatus.FAILED else None,
+            to_notify=bool(number),
+            notified=number == 2,
+        )
+        for number in range(3)
+    ]
+
+    def put(tx: Any) -> None:
+        tx.schedules.replace(lived.scope, lived)
+        for run in runs:
+            tx.schedules.add_run(lived.scope, run, said * (1 + run.turns * 100))
+
+    hf._runtime.store.write(put)
+    return lived
+
+
 def remove_everything(hf: Holdfast) -> None:
-    """All of a tenant, through the verbs there are; a purge may stand here."""
-    while sessions := hf.sessions(limit=100):
-        for info in sessions:
-            hf.load_session(info.id).delete()
+    """All of a tenant: its users by a purge each, and what belongs to agents and to everybody by its verbs."""
     store, scope = hf._runtime.store, Scope(hf._tenant)
+    for space in store.read(lambda tx: tx.moving.spaces(scope)):
+        if space.level is Level.USER:
+            receipt = hf.purge_user(space.owner)
+            assert receipt.verified, receipt.left
 
     def rest(tx: Any) -> list[Space]:
         for record_id in tx.moving.record_ids(scope, "", 10_000):
@@ -131,11 +178,12 @@ def remove_everything(hf: Holdfast) -> None:
         return list(tx.moving.spaces(scope))
 
     for space in store.write(rest):
+        assert space.level is not Level.USER, f"{space} was purged"
         if hf._runtime.folder is not None:
             for file in owner_folder(hf._runtime.folder, space).glob("*.md"):
                 file.unlink()
-    users = [Space(hf._tenant, Level.USER, user) for user in USERS]
-    assert store.read(lambda tx: dict(tx.moving.totals(scope))) == {"sessions": 0, "messages": 0, "records": 0}, users
+    assert store.read(lambda tx: dict(tx.moving.totals(scope))) == {"sessions": 0, "messages": 0, "records": 0}
+    assert hf.schedules.count() == 0
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -18,7 +18,7 @@ FORMATS = (
     *("openai", "anthropic", "markdown", "sessions.json"),
 )
 _SHOWN = 20
-_NOUNS = ("session", "message", "record", "document", "file")
+_NOUNS = ("session", "message", "record", "document", "schedule", "file")
 
 
 def add(commands: Any) -> None:

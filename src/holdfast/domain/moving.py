@@ -10,6 +10,7 @@ from datetime import datetime
 from holdfast.domain.document import Document
 from holdfast.domain.graph import Told
 from holdfast.domain.record import Record
+from holdfast.domain.schedule import Run
 from holdfast.domain.scope import Space
 from holdfast.domain.session import ModelUsage, SessionInfo, Summary
 
@@ -67,6 +68,14 @@ class GraphState:
 
 
 @dataclass(frozen=True, slots=True)
+class RunState:
+    """A run of a schedule with all that it said."""
+
+    run: Run
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExportedFolder:
     """What an export wrote: lines by kind, and copied files."""
 
@@ -99,6 +108,7 @@ class Imported:
     left_out: int = 0
     skipped: tuple[Skipped, ...] = ()
     dry_run: bool = False
+    schedules: int = 0
 
 
 def renewed_id(old: str, owner: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from os import PathLike
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.runtime import SNAPSHOT
 from holdfast.storage.base import Progress
+
+log = logging.getLogger("holdfast.import")
 
 
 class Moving(Face):
@@ -52,7 +55,24 @@ class Moving(Face):
         place, report = checked_path(path, "the import's path"), checked_progress(progress)
         only_look = checked_flag(dry_run, "dry_run")
         scope = self._scope(user=owner)
-        return take_in(self._runtime, scope, place, format, report or (lambda *_: None), dry_run=only_look)
+        done = take_in(self._runtime, scope, place, format, report or (lambda *_: None), dry_run=only_look)
+        if done.messages and not only_look:
+            self._tell_what_goes()
+        return done
+
+    def _tell_what_goes(self) -> None:
+        """Whoever brings years of conversations learns now, and not by their absence, that only days are kept."""
+        from holdfast import retention
+
+        if not self._runtime.config.retention.enabled:
+            return
+        found = retention.apply(self._runtime, self._tenant, dry_run=True)
+        if old := sum(each.counts.get("messages", 0) for each in found):
+            log.warning(
+                "%d messages here are older than retention.messages_days keeps them, and go within the hour;"
+                " set it to 0 to keep all",
+                old,
+            )
 
     def _import_found(self) -> None:
         folder = self._runtime.folder

@@ -1,4 +1,4 @@
-"""An export for people: a transcript of each session, an index of them, a page of records. Never read back."""
+"""An export for people: a transcript of each session, an index, a page of records and of schedules. Never read back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABOUT = """\
 
 - `data/` has everything, a line of JSON each. `holdfast import` takes this folder in again.
 - `files/` has MEMORY.md, the daily notes and the files of sessions as they were.
-- `readable/` is for people: an index, a transcript of each session, and a page of records. It is not read back.
+- `readable/` is for people: an index, a transcript of each session, records and schedules. It is not read back.
 - `manifest.json` says what belongs here, with a SHA-256 of each file in `data/`. An import refuses what differs.
 """
 _PAST = {"valid_to": "ended", "superseded_by": "superseded", "archived_at": "faded"}
@@ -34,6 +34,9 @@ class Readable:
         self._records = _opened(self._folder / "records.md")
         self._index.write("# Sessions\n\n")
         self._records.write("# Records\n\n")
+        self._schedules = _opened(self._folder / "schedules.md")
+        self._schedules.write("# Schedules\n\n")
+        self._has_runs = False
         self._session = ""
         self._transcript: TextIO | None = None
 
@@ -44,6 +47,10 @@ class Readable:
             self._message(line)
         elif kind == "records":
             self._records.write(_record(line))
+        elif kind == "schedules":
+            self._schedules.write(_schedule(line))
+        elif kind == "schedule_runs":
+            self._run(line)
 
     def _message(self, line: Mapping[str, Any]) -> None:
         if self._transcript is None or line["session_id"] != self._session:
@@ -52,6 +59,13 @@ class Readable:
             self._transcript = _opened(self._folder / "sessions" / f"{self._session}.md")
         entry = TranscriptEntry(Role(line["role"]), read_stamp(line["created_at"]), _said(line))
         self._transcript.write(render_entry(entry))
+
+    def _run(self, line: Mapping[str, Any]) -> None:
+        if not self._has_runs:
+            self._schedules.write("\n# Runs\n\n")
+            self._has_runs = True
+        told = line.get("error") or line["summary"]
+        self._schedules.write(f"- {line['ended_at'][:16]}, {line['status']}: {_plain(told)}\n")
 
     def _close_transcript(self) -> None:
         if self._transcript is not None:
@@ -66,6 +80,7 @@ class Readable:
         self._close_transcript()
         self._index.close()
         self._records.close()
+        self._schedules.close()
 
 
 def _opened(path: Path) -> TextIO:
@@ -92,6 +107,11 @@ def _record(line: Mapping[str, Any]) -> str:
     marks = [line["type"], *(f"`{line['key']}`" for _ in range("key" in line))]
     past = [word for name, word in _PAST.items() if name in line]
     return f"- {_plain(line['content'])} ({', '.join([*marks, owner, line['created_at'][:10], *past])})\n"
+
+
+def _schedule(line: Mapping[str, Any]) -> str:
+    about = [_plain(line["cadence"]), line["timezone"], line["state"], _plain(line["user"]), line["created_at"][:10]]
+    return f"- {_plain(line['goal'])} ({', '.join(about)})\n"
 
 
 def _plain(text: str) -> str:

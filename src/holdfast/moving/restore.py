@@ -258,6 +258,7 @@ def _report(mark: Mark, files: int, notes: list[Skipped], continued: int) -> Imp
         messages=mark.counts.get("messages", 0),
         records=mark.counts.get("records", 0),
         documents=mark.counts.get("documents", 0),
+        schedules=mark.counts.get("schedules", 0),
         files=files,
         already=bool(mark.here) and not mark.added and not files and not mark.left_out and not notes,
         continued=continued,

@@ -61,7 +61,7 @@ class Moving(Protocol):
     def told_by_record(self, space: Space, record_id: str) -> Told | None: ...
     def has_told(self, space: Space, source: GraphSource) -> bool: ...
     def taken(self, scope: Scope, kind: str, owners: Mapping[str, str]) -> list[str]:
-        """Of these ids of sessions, records or documents, those that belong to other owners than these."""
+        """Of these ids of a kind, those that belong to other owners than these; a run's is its schedule."""
 
 
 class Grants(Protocol):
@@ -125,6 +125,7 @@ class Schedules(Protocol):
     def free(self, scope: Scope, schedule_id: str, now: datetime) -> None:
         """End a lease that a clock far ahead of this one has given."""
 
+    def add_run(self, scope: Scope, run: Run, output: str) -> None: ...
     def told(self, scope: Scope, run_id: str) -> None: ...
     def runs(self, scope: Scope, schedule_id: str, limit: int, offset: int) -> list[Run]:
         """The latest first."""
@@ -132,6 +133,12 @@ class Schedules(Protocol):
     def run(self, scope: Scope, run_id: str) -> Run | None: ...
     def output(self, scope: Scope, run_id: str, offset: int, limit: int) -> tuple[str, int] | None:
         """A part of what a run said, and how many characters it all is."""
+
+    def page(self, scope: Scope, after: str, limit: int) -> list[Schedule]:
+        """In the order of the ids."""
+
+    def run_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
+        """Of the runs of all schedules, in their order."""
 
 
 class Purges(Protocol):

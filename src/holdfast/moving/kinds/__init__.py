@@ -12,9 +12,16 @@ from holdfast.moving.kinds.kind import Into, Kind, Outcome
 from holdfast.moving.kinds.kv import KV
 from holdfast.moving.kinds.messages import MESSAGES
 from holdfast.moving.kinds.records import RECORDS
+from holdfast.moving.kinds.schedules import SCHEDULE_RUNS, SCHEDULES
 from holdfast.moving.kinds.sessions import SESSIONS, SETTLED
 
-KINDS: tuple[Kind, ...] = (SESSIONS, KV, MESSAGES, RECORDS, DOCUMENTS, PIECES, GRAPH)
-STEPS: tuple[Kind, ...] = (SESSIONS, KV, MESSAGES, SETTLED, RECORDS, DOCUMENTS, PIECES, GRAPH)
+KINDS: tuple[Kind, ...] = (
+    *(SESSIONS, KV, MESSAGES, RECORDS, DOCUMENTS, PIECES, GRAPH),
+    *(SCHEDULES, SCHEDULE_RUNS),
+)
+STEPS: tuple[Kind, ...] = (
+    *(SESSIONS, KV, MESSAGES, SETTLED, RECORDS, DOCUMENTS, PIECES, GRAPH),
+    *(SCHEDULES, SCHEDULE_RUNS),
+)
 
 __all__ = ["KINDS", "STEPS", "Into", "Kind", "Outcome"]

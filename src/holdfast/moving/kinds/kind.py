@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from holdfast.config import Config
 from holdfast.domain.moving import renewed_id
 from holdfast.domain.scope import Scope
-from holdfast.domain.text import checked_name
+from holdfast.domain.text import checked_name, shown
 from holdfast.errors import InvalidInput
 from holdfast.storage.base import Tx
 
@@ -105,3 +105,9 @@ def mapped(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput(f"{what} must be an object, not {type(value).__name__}")
     return value
+
+
+def checked_cost(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise InvalidInput(f"{what} must be a number from 0 up, not {shown(value)}")
+    return float(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,10 +12,20 @@ from holdfast.domain.keys import SessionKey
 from holdfast.domain.moving import SessionState
 from holdfast.domain.scope import Scope
 from holdfast.domain.session import ModelUsage, SessionInfo, State, Summary
-from holdfast.domain.text import checked_choice, checked_name, checked_text, shown
+from holdfast.domain.text import checked_choice, checked_name, checked_text
 from holdfast.domain.values import checked_metadata, checked_number
-from holdfast.errors import InvalidInput
-from holdfast.moving.kinds.kind import HERE, Into, Kind, Outcome, lean, listed, mapped, need, session_scopes
+from holdfast.moving.kinds.kind import (
+    HERE,
+    Into,
+    Kind,
+    Outcome,
+    checked_cost,
+    lean,
+    listed,
+    mapped,
+    need,
+    session_scopes,
+)
 from holdfast.moving.kinds.times import moment, moment_or_none, stamp, stamp_or_none
 from holdfast.storage.base import Tx
 
@@ -128,11 +137,9 @@ def _summary(value: dict[str, Any]) -> Summary:
 
 
 def _usage(value: dict[str, Any]) -> ModelUsage:
-    cost = value.get("cost", 0.0)
-    if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not math.isfinite(cost) or not 0 <= cost < 1e9:
-        raise InvalidInput(f"usage.cost must be a number from 0 up, not {shown(cost)}")
     counts = {name: checked_number(value.get(name, 0), f"usage.{name}") for name in _COUNTS}
-    return ModelUsage(checked_name(value.get("model"), "usage.model"), **counts, cost=float(cost))
+    cost = checked_cost(value.get("cost", 0.0), "usage.cost")
+    return ModelUsage(checked_name(value.get("model"), "usage.model"), **counts, cost=cost)
 
 
 def _cursors(value: dict[str, Any]) -> dict[str, int]:

@@ -35,6 +35,8 @@ _ELSEWHERE = {
     "sessions": "moving.sessions_elsewhere",
     "records": "moving.records_elsewhere",
     "documents": "moving.documents_elsewhere",
+    "schedules": "moving.schedules_elsewhere",
+    "schedule_runs": "moving.runs_elsewhere",
 }
 
 

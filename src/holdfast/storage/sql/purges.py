@@ -62,14 +62,15 @@ OF_A_USER = (
     Rows("sessions", "id", _SPACE),
     Rows("schedule_runs", "id", f"schedule_id IN (SELECT s.id FROM schedules s WHERE {_OF_USER})"),
     Rows("schedules", "id", _OF_USER),
-    Rows("moves", "tenant, digest", _OF_USER),
+    # Also of a whole tenant's import: it tells of this user's lines, and that they are here.
+    Rows("moves", "tenant, digest", "tenant = :tenant AND user_id IN (:user, '')"),
     # The purge's own job is what finishes it.
     Rows("jobs", "id", f"tenant = :tenant AND owner = :owner AND kind <> '{PURGE}'"),
 )
 # What is nobody's: names of models, facts about the store, files that were imported, receipts without a name, which
 # tenants are sealed. A space's
 # own row loses its name when all of these are gone.
-OF_NOBODY = ("spaces", "models", "properties", "imports", "receipts", "seals", "seal_changes")
+OF_NOBODY = ("spaces", "models", "properties", "imports", "receipts", "seals")
 # Whose names are taken out of them, or who are taken out of them, by their own verbs.
 UNNAMED = ("grants", "audit")
 # What a receipt counts; the other rows are how these are kept.

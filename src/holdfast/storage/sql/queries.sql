@@ -648,7 +648,7 @@ SELECT DISTINCT tenant FROM spaces ORDER BY tenant
 -- name: stats.counts
 SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages), (SELECT count(*) FROM records),
     (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), (SELECT count(*) FROM vectors),
-    (SELECT count(*) FROM spaces WHERE level = 'user')
+    (SELECT count(*) FROM spaces WHERE level = 'user' AND substr(owner, 1, 1) <> ' ')
 
 -- name: grants.put
 INSERT INTO grants (tenant, user_id, name, granted_at, granted_by)
@@ -873,13 +873,22 @@ SELECT id, tenant, coalesce(user_id, '') FROM records WHERE id IN :ids[]
 -- name: moving.documents_elsewhere
 SELECT d.id, s.tenant, s.level || ':' || s.owner FROM documents d JOIN spaces s ON s.id = d.space_id WHERE d.id IN :ids[]
 
+-- name: moving.schedules_elsewhere
+SELECT id, tenant, user_id FROM schedules WHERE id IN :ids[]
+
+-- name: moving.runs_elsewhere
+SELECT r.id, s.tenant, r.schedule_id FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id IN :ids[]
+
+-- name: moving.run_ids
+SELECT r.id FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id
+WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :limit
+
 -- name: moving.session_totals
 SELECT count(*), coalesce(sum(s.message_count), 0) FROM sessions s WHERE {where}
 
 -- name: moving.spaces
-SELECT level, owner FROM spaces WHERE tenant = :tenant
-
-    (SELECT count(*) FROM spaces WHERE level = 'user' AND substr(owner, 1, 1) <> ' ')
+-- Without those of users who were purged.
+SELECT level, owner FROM spaces WHERE tenant = :tenant AND substr(owner, 1, 1) <> ' '
 
 -- name: purge.hide_space
 -- The row stays, since its number must not be given out again; the name goes.

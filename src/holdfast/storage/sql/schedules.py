@@ -86,7 +86,7 @@ class SqlSchedules:
     def find(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
         if self._has_to_look(scope, query):
             return list(islice(self._matching(scope, query), query.offset, query.offset + query.limit))
-        return self._page(scope, query)
+        return self._listed(scope, query)
 
     def _has_to_look(self, scope: Scope, query: ScheduleQuery) -> bool:
         """The database cannot look into the goals of a sealed tenant."""
@@ -96,12 +96,12 @@ class SqlSchedules:
         """Each goal opened and compared here, a page at a time."""
         wanted = (query.text or "").casefold()
         for offset in count(step=_PAGE):
-            page = self._page(scope, replace(query, text=None, limit=_PAGE, offset=offset))
+            page = self._listed(scope, replace(query, text=None, limit=_PAGE, offset=offset))
             yield from (schedule for schedule in page if wanted in schedule.goal.casefold())
             if len(page) < _PAGE:
                 return
 
-    def _page(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
+    def _listed(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
         where, params = _chosen(scope, query)
         params |= {"limit": query.limit, "offset": query.offset}
         order = "ORDER BY s.created_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
@@ -147,9 +147,7 @@ class SqlSchedules:
     ) -> None:
         self.replace(scope, schedule)
         self._db.run("schedules.release", _leased(held))
-        notice = {"notice": int(run.to_notify), "notice_until": 0}
-        params = {**_run_params(run), "output": output, "characters": len(output), **notice}
-        self._db.run("schedules.insert_run", self._seals.of(scope.tenant).params(SCHEDULE_RUNS, run.id, params))
+        self.add_run(scope, run, output)
         runs, ended = keep
         self._db.run("schedules.trim_runs", {"schedule_id": schedule.id, "keep": runs})
         if schedule.state not in LIVE:
@@ -162,6 +160,11 @@ class SqlSchedules:
 
     def free(self, scope: Scope, schedule_id: str, now: datetime) -> None:
         self._db.run("schedules.free", {"id": schedule_id, "ahead": to_micros(now + _CLOCKS_DIFFER)})
+
+    def add_run(self, scope: Scope, run: Run, output: str) -> None:
+        notice = {"notice": 2 if run.notified else int(run.to_notify), "notice_until": 0}
+        params = {**_run_params(run), "output": output, "characters": len(output), **notice}
+        self._db.run("schedules.insert_run", self._seals.of(scope.tenant).params(SCHEDULE_RUNS, run.id, params))
 
     def told(self, scope: Scope, run_id: str) -> None:
         self._db.run("schedules.told", {"id": run_id})
@@ -191,6 +194,18 @@ class SqlSchedules:
             return None if row is None else (whole[offset : offset + limit], len(whole))
         row = self._db.one("schedules.output", {**params, "first": offset + 1, "count": limit}, where=where)
         return None if row is None else (row[0], int(row[1]))
+
+    def page(self, scope: Scope, after: str, limit: int) -> list[Schedule]:
+        where, params = _in_scope(scope)
+        params |= {"after": after, "limit": limit}
+        order = "ORDER BY s.id LIMIT :limit"
+        rows = self._db.all("schedules.select", params, where=f"{where} AND s.id > :after", order=order)
+        return [_opened(self._seals, row) for row in rows]
+
+    def run_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
+        where, params = _in_scope(scope)
+        rows = self._db.all("moving.run_ids", {**params, "after": after, "limit": limit}, where=where)
+        return [id_ for (id_,) in rows]
 
 
 def _usable(
