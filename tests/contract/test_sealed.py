@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Config, FilePart, Holdfast, TextPart, ToolCall
+from holdfast import Config, FilePart, Holdfast, Run, Schedule, TextPart, ToolCall
 from holdfast.config import Embedding, Encryption, Jobs, Notes
+from holdfast.domain.schedule import RunStatus
 from holdfast.domain.scope import Level, Space
 from holdfast.errors import KeyMissing, SealBroken, Unsupported
 from holdfast.keyring import key_file, read_keys, write_keys
+from holdfast.storage.base import Tx
 from holdfast.storage.copy import copy_store
 from holdfast.storage.sealing import Kind
 from holdfast.storage.sql.reseal import reseal
@@ -79,6 +82,24 @@ def write_everywhere(hf: Holdfast, mark: str = MARK) -> None:
     job = store.take_job([("for nobody here", "")], now, timedelta(minutes=1))
     assert job is not None
     store.fail_job(job, f"it failed at {mark}", now, dead=True)
+    store.write(lambda tx: tx.imports.mark(scope, mark, mark, f'{{"{mark}": 1}}', now))
+    schedule(hf, session.id, mark)
+
+
+def schedule(hf: Holdfast, session: str, mark: str) -> Schedule:
+    """One whose first run said something, and whose second failed."""
+    where: Any = {"session": session, "metadata": {mark: mark}}
+    made = hf.schedules.create("u", f"Ask about {mark.upper()}", "every: 1h", **where)
+    for status in RunStatus:
+        at = hf._runtime.clock()
+        told: Any = {"error": f"no {mark} today" if status is RunStatus.FAILED else None, "to_notify": True}
+        run = Run(hf._runtime.new_id(), made.id, at, at, at, status, 1, 0, f"On {mark}", **told)
+        hf._runtime.store.write(partial(add_run, made=made, run=run, output=f"All about {mark} 🌴, twice: {mark}"))
+    return made
+
+
+def add_run(tx: Tx, *, made: Schedule, run: Run, output: str) -> None:
+    tx.schedules.add_run(made.scope, run, output)
 
 
 def contents(hf: Holdfast) -> dict[str, Any]:
@@ -116,7 +137,20 @@ def contents(hf: Holdfast) -> dict[str, Any]:
         "context": sorted(session.context(MARK).text.splitlines()),  # equally old ones stand in any order
         "jobs": [job.error for job in hf.jobs()],
         "imported": store.read(lambda tx: tx.imports.seen(scope, MARK)),
+        "under way": store.read(lambda tx: tx.imports.progress(scope, MARK)),
+        "schedules": [scheduled(hf, made) for made in hf.schedules.search()],
+        "goals": [hf.schedules.count(text=text) for text in ("ask ABOUT zan", "100%", "a_k")],
     }
+
+
+def scheduled(hf: Holdfast, made: Schedule) -> list[object]:
+    runs = sorted(hf.schedules.runs(made.id), key=lambda run: run.status)
+    parts = [hf.schedules.run_output(run.id, offset=10, limit=9) for run in runs]
+    return [
+        *(made.goal, made.metadata, made.state),
+        *((run.status, run.summary, run.error, run.output_characters) for run in runs),
+        *((part.text, part.total) for part in parts),
+    ]
 
 
 def test_a_sealed_tenant_answers_what_an_open_one_answers(hf: Holdfast):
@@ -129,16 +163,22 @@ def test_a_sealed_tenant_answers_what_an_open_one_answers(hf: Holdfast):
     assert expected["hits"]
     assert expected["graph"]
     assert expected["labelled"]
+    assert expected["schedules"]
+    assert expected["goals"] == [1, 0, 0]
     assert MARK in str(sql(hf, "SELECT content FROM messages"))
     assert faults(hf) == []
 
 
 def test_what_was_written_is_nowhere_in_the_tables(hf: Holdfast):
     write_everywhere(hf)
+    tables = every_row(hf)
+    assert {table for table in SEALED if not tables[table]} == set(), "every table must have something to hide"
+    [audit] = [table for table in TABLES if table.name == "audit"]
+    tables[audit.name] = sql(hf, f"SELECT {', '.join(audit.columns)} FROM audit")
     told = {
         f"{table.name}.{column}"
         for table in TABLES
-        for row in every_row(hf)[table.name]
+        for row in tables[table.name]
         for column, value in zip(table.columns, row, strict=True)
         if MARK in str(value).lower() or (isinstance(value, bytes) and MARK.encode() in value.lower())
     }
@@ -201,7 +241,9 @@ def test_every_column_of_text_is_sealed_or_said_to_be_readable(hf: Holdfast):
     assert bound <= BOUND_TO.keys()
 
 
-def test_without_its_key_a_tenant_says_so_and_the_others_go_on(durable_url: str, config: Config, keys: Path):
+def test_without_its_key_a_tenant_says_so_and_the_others_go_on(
+    durable_url: str, config: Config, keys: Path, tmp_path: Path
+):
     with Holdfast.open(durable_url, config=config) as hf:
         write_everywhere(hf)
         write_everywhere(hf.tenant("other"))
@@ -209,7 +251,7 @@ def test_without_its_key_a_tenant_says_so_and_the_others_go_on(durable_url: str,
         before = every_row(hf)
     key_file(keys, "default").unlink()
     with Holdfast.open(durable_url, config=config) as hf:
-        for attempt in attempts(hf):
+        for attempt in attempts(hf, tmp_path):
             with pytest.raises(KeyMissing, match="tenant 'default' is sealed and its key is not there"):
                 attempt()
         assert every_row(hf) == before
@@ -218,7 +260,7 @@ def test_without_its_key_a_tenant_says_so_and_the_others_go_on(durable_url: str,
         assert faults(hf) == [], "a key that is gone on purpose is no fault"
 
 
-def attempts(hf: Holdfast) -> list[Callable[[], object]]:
+def attempts(hf: Holdfast, folder: Path) -> list[Callable[[], object]]:
     return [
         lambda: hf.session("cli", "1", user="u"),
         lambda: hf.session("cli", "new", user="v"),
@@ -229,18 +271,23 @@ def attempts(hf: Holdfast) -> list[Callable[[], object]]:
         lambda: hf.add_document("doc:plain", "plain", user="u"),
         lambda: hf.documents(user="u"),
         lambda: hf.graph(user="u"),
+        lambda: hf.schedules.search(user="u"),
+        lambda: hf.schedules.create("u", "plain", "every: 1h"),
+        lambda: hf.purge_user("u"),
+        lambda: hf.purge_older("u", days=0),
+        lambda: hf.export(folder / "export"),
         hf.jobs,
     ]
 
 
 @pytest.mark.parametrize("keyless", [False, True], ids=["another key", "no keys at all"])
-def test_another_key_and_no_key_at_all(durable_url: str, config: Config, keys: Path, keyless: bool):
+def test_another_key_and_no_key_at_all(durable_url: str, config: Config, keys: Path, keyless: bool, tmp_path: Path):
     with Holdfast.open(durable_url, config=config) as hf:
         write_everywhere(hf)
         before = every_row(hf)
     write_keys(key_file(keys, "default"), (os.urandom(32),))
     with Holdfast.open(durable_url, config=PLAIN if keyless else config) as hf:
-        for attempt in attempts(hf):
+        for attempt in attempts(hf, tmp_path):
             with pytest.raises(KeyMissing, match="is not there" if keyless else "another key"):
                 attempt()
         assert every_row(hf) == before

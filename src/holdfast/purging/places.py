@@ -15,7 +15,7 @@ from holdfast.domain.ids import checked_id
 from holdfast.domain.message import Message, Role
 from holdfast.domain.receipt import What
 from holdfast.domain.scope import DEFAULT_TENANT, Scope
-from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.errors import HoldfastError, InvalidInput, KeyMissing
 from holdfast.files import edited
 from holdfast.files.daily_notes import day_file, line_of
 from holdfast.files.layout import own_place, owner_folder
@@ -23,6 +23,7 @@ from holdfast.files.long_term import NAME
 from holdfast.notes import Notes
 from holdfast.purging.order import Order
 from holdfast.runtime import SNAPSHOT, Runtime, masking
+from holdfast.storage.base import Tx
 from holdfast.write.remember import Cutter
 
 log = logging.getLogger("holdfast.purge")
@@ -102,7 +103,7 @@ class Places:
         names = [path.name for path in folder.iterdir() if _is_id(path.name)]
         tenants = self.runtime.store.tenants()
         known = self.runtime.store.read(
-            lambda tx: {name for name in names for each in tenants if tx.sessions.get(Scope(each, session=name))}
+            lambda tx: {name for name in names for each in tenants if _is_known(tx, Scope(each, session=name))}
         )
         return [folder / name for name in names if name not in known]
 
@@ -177,6 +178,13 @@ class Places:
             log.warning("%s cannot be read; look whether it tells of who was purged", path)
             return 0
         return _remove(self.root, path) if any(s.user == self.order.space.owner for s in snapshot.sessions) else 0
+
+
+def _is_known(tx: Tx, session: Scope) -> bool:
+    try:
+        return tx.sessions.get(session) is not None
+    except KeyMissing:  # there is a row, and whoever has the key can read it
+        return True
 
 
 def _is_said(line: str, sides: Collection[str]) -> bool:

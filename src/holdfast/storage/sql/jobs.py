@@ -13,9 +13,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from holdfast.domain.job import Job, JobInfo, JobQuery, JobState
-from holdfast.domain.scope import Level, Scope, Space
+from holdfast.domain.scope import STORE, Level, Scope, Space
 from holdfast.domain.times import from_micros, to_micros
-from holdfast.errors import InvalidInput, KeyMissing, LeaseLost
+from holdfast.errors import InvalidInput, LeaseLost
 from holdfast.storage.sealing import Shape
 from holdfast.storage.sql.db import Db, Params, Row
 from holdfast.storage.sql.sealed import JOBS
@@ -152,10 +152,12 @@ def finish(db: Db, job: Job, again: datetime | None) -> bool:
 
 def fail(db: Db, seals: TxSeals, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
     params = {"asked": job.asked, "error": error[:_MAX_ERROR], "run_at": to_micros(run_at), "dead": int(dead)}
-    try:
-        stored = seals.of(job.space.tenant).params(JOBS, job.id, {**_held(job), **params})
-    except KeyMissing:  # nor may what went wrong be written then, whatever it quotes
-        stored = {**_held(job), **params, "error": None}
+    stored: Params = {**_held(job), **params}
+    # What went wrong may quote anything. Work on the whole store has no key of its own.
+    if (job.space == STORE and not seals.all_open) or not seals.may_use(job.space.tenant):
+        stored = {**stored, "error": None}
+    else:
+        stored = seals.of(job.space.tenant).params(JOBS, job.id, stored)
     return bool(db.run("jobs.fail", stored))
 
 

@@ -233,6 +233,7 @@ class SqlPurges:
     # Receipts
 
     def open_receipt(self, scope: Scope, receipt: Receipt) -> None:
+        self._seals.of(scope.tenant)  # without the key nothing is begun: what is to go has to be read
         params = {
             "id": receipt.id,
             "tenant": scope.tenant,

@@ -76,18 +76,18 @@ class TxSeals:
         self._db = db
         self._known = known or Seals()
         self._boxes: dict[str, Box] = {}
-        self._all_open = self._known.keyring is None
+        self.all_open = self._known.keyring is None
         self._writing = False
 
     def begin(self, generation: int, *, writing: bool) -> None:
         self._writing = writing
-        self._all_open = generation == 0 and self._known.keyring is None
-        if not self._all_open:
+        self.all_open = generation == 0 and self._known.keyring is None
+        if not self.all_open:
             self._boxes = self._known.boxes(generation)
 
     def of(self, tenant: str) -> Box:
         """What the tenant's values go through. Raises KeyMissing."""
-        if self._all_open:
+        if self.all_open:
             return OPEN
         return self._boxes.get(tenant) or self._find(tenant)
 
