@@ -55,6 +55,7 @@ class Verb:
     needs: tuple[Needs, ...]
     grave: bool = False
     silent: bool = False  # does nothing by itself: only a refusal is told
+    unnames: bool = False  # after it nobody is to be named any more: the log names what it answered with
     when: tuple[When, ...] = ()
     access: str = field(init=False)
     writes: bool = field(init=False)
@@ -108,7 +109,8 @@ HOLDFAST: Mapping[str, Verb] = {
     "export_items": Verb(On.OWNER, _on(Reach.USER, Right.READ), grave=True),
     "import_items": Verb(On.OWNER, _on(Reach.USER, Right.WRITE), grave=True),
     "purge_session": Verb(On.ID, _on(Reach.SESSION, Right.WRITE), grave=True),
-    **dict.fromkeys(("purge_user", "purge_older"), Verb(On.OWNER, _on(Reach.USER, Right.WRITE), grave=True)),
+    "purge_user": Verb(On.OWNER, _on(Reach.USER, Right.WRITE), grave=True, unnames=True),
+    "purge_older": Verb(On.OWNER, _on(Reach.USER, Right.WRITE), grave=True),
     "receipts": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.READ)),
     "apply_retention": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
     "jobs": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.READ)),
