@@ -139,7 +139,7 @@ class _Waited:
 def _plain(answer: Any) -> str:
     """An answer without what differs between two stores: ids, and where they are."""
     text = repr(answer).replace("<Async", "<")
-    return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|/\S*/a?sync\b|at 0x\w+", "…", text)
+    return re.sub(r"[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f-]{27}|/\S*/a?sync\b|at 0x\w+", "…", text)
 
 
 Call = Callable[[Any, Any, Path], Any]
@@ -234,6 +234,11 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.revoke": lambda hf, s, place: hf.revoke("u", "read:global"),
     "AsyncHoldfast.audit": lambda hf, s, place: hf.audit(verb="grant"),
     "AsyncHoldfast.backup": lambda hf, s, place: hf.backup(place / "backup.db"),
+    "AsyncHoldfast.purge_session": lambda hf, s, place: hf.purge_session(s.id, dry_run=True),
+    "AsyncHoldfast.purge_user": lambda hf, s, place: hf.purge_user("u", dry_run=True),
+    "AsyncHoldfast.purge_older": lambda hf, s, place: hf.purge_older("u", 30, dry_run=True),
+    "AsyncHoldfast.receipts": lambda hf, s, place: hf.receipts(),
+    "AsyncHoldfast.apply_retention": lambda hf, s, place: hf.apply_retention(dry_run=True),
     "AsyncHoldfast.export": lambda hf, s, place: hf.export(place / "export", user="u"),
     "AsyncSession.new": lambda hf, s, place: s.new(),
     "AsyncSession.clear": lambda hf, s, place: s.clear(),

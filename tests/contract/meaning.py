@@ -63,7 +63,12 @@ def _direction(word: str, dimension: int, name: str) -> np.ndarray[Any, Any]:
 def settings(**overrides: Any) -> Config:
     """Nothing in the background unless asked for: a test says when jobs run. ``embedding__when="later"``…"""
     given = {name.replace("__", "."): value for name, value in overrides.items()}
-    quiet = {"embedding.model": "none", "embedding.background": False, "graph.enabled": False}
+    quiet = {
+        "embedding.model": "none",
+        "embedding.background": False,
+        "graph.enabled": False,
+        "retention.enabled": False,
+    }
     return Config.load(overrides=quiet | given)
 
 

@@ -204,10 +204,11 @@ def test_a_copy_to_postgres_and_back_is_lossless(tmp_path: Path, postgres_url: s
         seen: list[tuple[str, int, int]] = []
         copied = copy_store(store_of(first), store_of(middle), lambda *step: seen.append(step))
         assert rows(middle) == rows(first)
-        assert copied == {name: len(found) for name, found in rows(first).items()}
+        told = {name: count for name, count in copied.items() if name != "audit"}
+        assert told == {name: len(found) for name, found in rows(first).items()}
         assert {name for name, count in copied.items() if count} == {name for name, _, _ in seen}
-        may_be_empty = ("documents", "imports", "cursors", "record_inputs", "seals")
-        assert all(count for name, count in copied.items() if name not in may_be_empty)
+        may_be_empty = "documents imports cursors record_inputs seals moves grants receipts".split()
+        assert all(count for name, count in told.items() if name not in may_be_empty)
         copy_store(store_of(middle), store_of(last))
         assert rows(last) == rows(first)
         for recipe in ("words", "vectors", "weighted", "default"):

@@ -175,7 +175,8 @@ def _left(hf: Holdfast) -> int:
 
 
 def check(hf: Holdfast, gang: Gang, jobs: int) -> dict[str, list[str]]:
-    """Each promise with what breaks it."""
+    """Each promise with what breaks it. A server that was struck takes its time to be back."""
+    _left(hf)
     return {name: list(found) for name, found in _faults(hf, gang, jobs)}
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast import Config, Holdfast
+from holdfast.domain.job import RETENTION
 from holdfast.domain.times import system_clock
 from holdfast.runtime import open_store
 from holdfast.storage.sql import words
@@ -421,11 +422,16 @@ def raw_store(hf: Holdfast) -> Any:
 
 
 def dump_tx(tx: Any) -> Dump:
+    """But for who looked at it, and for the job that every opening asks for."""
     rows: Dump = {}
     for table in TABLES:
+        if table.name == "audit":
+            continue
         found = tx.db.composed(f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {', '.join(table.key)}")
         rows[table.name] = [
-            tuple(bytes(value) if isinstance(value, memoryview) else value for value in row) for row in found
+            tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
+            for row in found
+            if table.name != "jobs" or RETENTION not in row
         ]
     return rows
 

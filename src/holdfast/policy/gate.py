@@ -146,7 +146,7 @@ class Gate:
         if not grave:
             ledger.note(self._line(call, answer))
         elif ledger.config.log:
-            tell(line)
+            tell(_unnamed(line, answer) if call.verb.unnames else line)
         return answer
 
     def _failed(self, call: Call, error: Exception) -> None:
@@ -171,6 +171,12 @@ class Gate:
         user, agent, session, record = call.target(answer)
         name, access = call.passage.name, call.verb.access
         return Line(me.name, me.tenant, name, access, outcome, user, agent, session, record, lacks)
+
+
+def _unnamed(line: Line, answer: Any) -> Line:
+    receipt = str(answer.id)
+    by = receipt if line.principal == line.user else line.principal
+    return line._replace(principal=by, user=None, session=None, record=receipt)
 
 
 def _refusal(me: Principal, verb: str, lacks: Grant) -> str:

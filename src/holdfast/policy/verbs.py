@@ -55,6 +55,7 @@ class Verb:
     needs: tuple[Needs, ...]
     grave: bool = False
     silent: bool = False  # does nothing by itself: only a refusal is told
+    unnames: bool = False  # after it nobody is to be named any more: the log names what it answered with
     when: tuple[When, ...] = ()
     access: str = field(init=False)
     writes: bool = field(init=False)
@@ -108,7 +109,8 @@ HOLDFAST: Mapping[str, Verb] = {
     "export_items": Verb(On.OWNER, _on(Reach.USER, Right.READ), grave=True),
     "import_items": Verb(On.OWNER, _on(Reach.USER, Right.WRITE), grave=True),
     "purge_session": Verb(On.ID, _on(Reach.SESSION, Right.WRITE), grave=True),
-    **dict.fromkeys(("purge_user", "purge_older"), Verb(On.OWNER, _on(Reach.USER, Right.WRITE), grave=True)),
+    "purge_user": Verb(On.OWNER, _on(Reach.USER, Right.WRITE), grave=True, unnames=True),
+    "purge_older": Verb(On.OWNER, _on(Reach.USER, Right.WRITE), grave=True),
     "receipts": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.READ)),
     "apply_retention": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
     "jobs": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.READ)),
@@ -119,8 +121,8 @@ HOLDFAST: Mapping[str, Verb] = {
     "run_schedules": Verb(On.WHOLE, _WRITE_STORE),
     "file_sessions": Verb(On.WHOLE, (*_READ_STORE, *_WRITE_STORE)),
     # They write and read files of the machine, and those are not the user's.
-    "export": Verb(On.FILTER, (READ, *_WRITE_STORE), grave=True),
-    "import_": Verb(On.FILTER, (WRITE, *_READ_STORE), grave=True),
+    "export": Verb(On.REACH, (READ, *_WRITE_STORE), grave=True),
+    "import_": Verb(On.REACH, (WRITE, *_READ_STORE), grave=True),
     "doctor": Verb(On.WHOLE, _READ_STORE, when=(When("repair", True, Needs(Right.WRITE, Reach.STORE)),)),
     "backup": Verb(On.WHOLE, _READ_STORE, grave=True),
     "stats": Verb(On.WHOLE, _READ_STORE),
@@ -157,7 +159,8 @@ SCHEDULES: Mapping[str, Verb] = {
     **dict.fromkeys(("get", "runs", "run_output"), Verb(On.ID, (READ,))),
     **dict.fromkeys(("edit", "pause", "resume"), Verb(On.ID, (READ, WRITE))),
     "delete": Verb(On.ID, (WRITE,), grave=True),
-    **dict.fromkeys(("search", "count", "due"), Verb(On.FILTER, (READ,))),
+    **dict.fromkeys(("search", "count"), Verb(On.FILTER, (READ,))),
+    "due": Verb(On.REACH, (READ,)),
 }
 TURN: Mapping[str, Verb] = {"reply": _WRITE_SESSION}
 LONG_TERM: Mapping[str, Verb] = {

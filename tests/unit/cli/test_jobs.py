@@ -75,7 +75,7 @@ def test_jobs_are_tried_again_and_dropped(run, laid_aside):
 
 def test_jobs_are_run(run, talk, monkeypatch):
     monkeypatch.setenv("HOLDFAST_EMBEDDING_MODEL", "hashed")
-    assert run("jobs", "run", "--json").json == {"jobs": 1}
+    assert run("jobs", "run", "--json").json["jobs"] == 1
     assert run("jobs", "run", "--until-idle").out == "0 jobs run.\n"
     assert run("worker", "--once").out == "0 jobs run.\n"
     assert run("worker", "--once", "--until-idle").status == 2

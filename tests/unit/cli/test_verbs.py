@@ -242,7 +242,7 @@ def test_recall_by_another_recipe(run, talk, monkeypatch):
     done = run("recall", "heron", "--user", "ana", "--recipe", "vectors", "--json")
     assert done.error["code"] == "unsupported"
     monkeypatch.setenv("HOLDFAST_EMBEDDING_MODEL", "hashed")
-    assert run("worker", "--until-idle", "--json").json == {"jobs": 1}
+    assert run("worker", "--until-idle", "--json").json["jobs"] == 1
     [hit, *_] = run("recall", "herons", "--user", "ana", "--recipe", "vectors", "--json").json
     assert list(hit["signals"]) == ["vectors"]
     assert run("worker", "--until-idle").out == "0 jobs run.\n"
