@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +11,12 @@ from holdfast.bench import prompting, searching, speed
 TINY = replace(speed.SHORT, chunks=600, few_chunks=100, questions=6, records=30, memories=10, messages=60)
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> speed.Bench:
-    return speed.Bench(tmp_path, TINY, lambda _: None)
+pytestmark = pytest.mark.xdist_group("bench")  # one process fills the store for all tests
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> speed.Bench:
+    return speed.Bench(tmp_path_factory.mktemp("bench"), TINY, lambda _: None)
 
 
 def test_a_context_is_measured_beside_a_recall_of_the_same_question(bench: speed.Bench) -> None:

@@ -898,7 +898,7 @@ def _public(kind: type) -> set[str]:
     return {name for name, _ in inspect.getmembers_static(kind) if not name.startswith("_")}
 
 
-EXAMPLES = {"memory": 6, "sqlite": 4, "postgres": 2}
+EXAMPLES = {"memory": 4, "sqlite": 2, "postgres": 1}
 worlds = {"tenants": few, "users": few, "agents": few}
 look_alike = {
     "tenants": ["acme", "ACME"],
