@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -103,7 +104,7 @@ def exact_counter() -> TokenCounter:
 
 def talk(
     folder: Path, count: TokenCounter, restarts: frozenset[int], llm: Llm | None = None
-) -> Iterator[tuple[Session, Context, Seen]]:
+) -> Generator[tuple[Session, Context, Seen], None, None]:
     """Every turn of the script; before some, the program is closed and started again."""
     clock = Clock()
     hf = Holdfast.open(folder, clock=clock, counter=count, llm=llm, config=QUIET)
@@ -164,7 +165,7 @@ def test_no_planted_fact_is_out_of_reach(tmp_path: Path) -> None:
     count = exact_counter()
     for _ in talk(tmp_path, count, frozenset(range(50, TURNS, 50))):
         pass
-    with Holdfast.open(tmp_path, counter=count) as hf:
+    with Holdfast.open(tmp_path, counter=count, config=QUIET) as hf:
         session = hf.session("test", "1", user="alice")
         lost = [question for _, question, answer in PLANTED if not reachable(session, question, answer, hf)]
         assert lost == []
@@ -177,9 +178,10 @@ def test_restarts_in_the_middle_change_nothing(tmp_path: Path, monkeypatch: pyte
     def told(folder: str, restarts: frozenset[int]) -> list[Seen]:
         ids = itertools.count()
         monkeypatch.setattr("holdfast.runtime.uuid7", lambda now, _: uuid7(now, next(ids).to_bytes(10, "big")))
-        return [seen for *_, seen in talk(tmp_path / folder, count, restarts)]
+        with closing(talk(tmp_path / folder, count, restarts)) as turns:
+            return [seen for *_, seen in itertools.islice(turns, TURNS // 2)]
 
-    restarts = frozenset(random.Random(3).sample(range(1, TURNS), 25))
+    restarts = frozenset(random.Random(3).sample(range(1, TURNS // 2), 25))
     through, restarted = told("through", frozenset()), told("restarted", restarts)
     different = [at for at, pair in enumerate(zip(through, restarted, strict=True)) if pair[0] != pair[1]]
     assert different == []

@@ -39,7 +39,7 @@ TENANTS = ("default", "acme")
 USERS = ("alice", "Alice", "a:b")
 AGENTS = ("assistant", "coder")
 CAPS = (2, 3, 5)
-EXAMPLES = {"memory": 100, "sqlite": 60, "postgres": 12}
+EXAMPLES = {"memory": 60, "sqlite": 40, "postgres": 8}
 STEPS = 50
 
 # A run may draw only so much: what is stored comes from a few choices of every kind, the order of calls from many.

@@ -21,7 +21,7 @@ from holdfast.storage.sql.tx import SqlTx
 from tests.conftest import FakeClock, _required_server
 from tests.contract.meaning import Topics, open_with
 
-EXAMPLES = {"sqlite": 15, "postgres": 2}
+EXAMPLES = {"sqlite": 10, "postgres": 2}
 STEPS = 25
 USERS = ("alice", "bob")
 QUESTIONS = ("dog", "what did Ann say about the ocean?", "physician record w3")
