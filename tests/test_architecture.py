@@ -43,8 +43,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 # Other packages are imported inside the function that needs them. Not so in modules that are themselves imported late.
-THIRD_PARTY_AT_THE_TOP = {"holdfast.storage.postgres": {"psycopg"}, "holdfast.recall.rank": {"numpy"}}
-THIRD_PARTY_AT_THE_TOP["holdfast.adapters.mcp_server"] = {"anyio", "mcp", "mcp_types"}
+THIRD_PARTY_AT_THE_TOP = {
+    "holdfast.storage.postgres": {"psycopg"},
+    "holdfast.recall.rank": {"numpy"},
+    "holdfast.adapters.mcp_server": {"anyio", "mcp", "mcp_types"},
+}
 
 # What makes a run differ from the next belongs to the composition root, which hands it down.
 ROOT = "runtime"

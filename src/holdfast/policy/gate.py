@@ -48,7 +48,7 @@ class Gate:
             return self._written(ledger, call)
         try:
             answer = call.made()
-        except Exception as error:
+        except Exception as error:  # why: whatever it was, who tried is noted; it goes on as it came
             self._failed(call, error)
             raise
         ledger.note(self._line(call, answer))
@@ -135,7 +135,7 @@ class Gate:
                     answer = call.made()
                 finally:
                     done = written()
-        except BaseException as error:
+        except BaseException as error:  # why: an interrupt must not lose what was counted; it goes on as it came
             if not done:
                 ledger.put_back(counted)
             if isinstance(error, Exception):
