@@ -35,8 +35,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("engine",),
     ("aio",),
     ("",),
-    ("tools",),
-    ("adapters", "server", "bench"),
+    ("tools", "shapes"),
+    ("adapters", "bench"),
+    ("server",),
     ("cli",),
     ("__main__",),
 )

@@ -7,7 +7,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.cli import place, shapes, show
+from holdfast import shapes
+from holdfast.cli import place, show
 from holdfast.cli.ask import Progress
 from holdfast.cli.options import command
 from holdfast.errors import HoldfastError, InvalidInput

@@ -6,7 +6,8 @@ from argparse import Namespace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.cli import sample, shapes, show, verbs
+from holdfast import shapes
+from holdfast.cli import sample, show, verbs
 from holdfast.cli.forget import forgotten_line
 from holdfast.cli.options import command
 from holdfast.cli.records import history_lines, record_table

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli import options, shapes, show
+from holdfast import shapes
+from holdfast.cli import options, show
 from holdfast.cli.ask import Progress
 from holdfast.cli.options import Parser, UsageError, command
 from holdfast.cli.place import opened

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli import options, shapes, show
+from holdfast.cli import options, show
 from holdfast.cli.ask import at_terminal, confirm
 from holdfast.cli.options import Parser, UsageError, command
 from holdfast.cli.place import opened
@@ -152,7 +152,7 @@ def import_items(args: Namespace) -> int:
     return 0
 
 
-def _problems(problems: Iterable[ItemProblem]) -> list[shapes.Json]:
+def _problems(problems: Iterable[ItemProblem]) -> list[dict[str, Any]]:
     return [{"file": one.file, "line": one.line, "reason": one.reason} for one in problems]
 
 

@@ -7,7 +7,8 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli import options, shapes, show
+from holdfast import shapes
+from holdfast.cli import options, show
 from holdfast.cli.ask import confirm
 from holdfast.cli.options import Parser, command
 from holdfast.cli.place import opened

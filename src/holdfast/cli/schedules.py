@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli import options, shapes, show
+from holdfast import shapes
+from holdfast.cli import options, show
 from holdfast.cli.ask import at_terminal, confirm
 from holdfast.cli.options import Parser, UsageError, command
 from holdfast.cli.place import opened

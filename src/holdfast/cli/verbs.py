@@ -7,7 +7,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli import options, shapes, show
+from holdfast import shapes
+from holdfast.cli import options, show
 from holdfast.cli.options import command
 from holdfast.cli.place import opened
 from holdfast.errors import InvalidInput

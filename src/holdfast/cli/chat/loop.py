@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli import shapes, show
+from holdfast import shapes
+from holdfast.cli import show
 from holdfast.cli.chat import commands
 from holdfast.cli.chat.lines import Lines
 from holdfast.cli.chat.prompt import SYSTEM, messages_of

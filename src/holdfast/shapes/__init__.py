@@ -1,40 +1,39 @@
-"""What programs read: every noun as JSON. Names here are a promise; add, never rename."""
+"""What programs read: every noun as JSON, the same on the command line and over HTTP."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
+
+from holdfast.shapes import nouns
 
 if TYPE_CHECKING:
-    from holdfast import (
-        AuditEntry,
-        Context,
-        Document,
-        Forgotten,
-        Granted,
-        Hit,
-        JobInfo,
-        Message,
-        Receipt,
-        Record,
-        Retained,
-        Schedule,
-        SessionInfo,
-        Source,
-        Summary,
-    )
-    from holdfast import Run as ScheduleRun
-    from holdfast.domain.session import Usage
+    from holdfast.domain.access import Granted
+    from holdfast.domain.audit import AuditEntry
+    from holdfast.domain.chunk import Hit, Source
+    from holdfast.domain.context import Context
+    from holdfast.domain.document import Document
+    from holdfast.domain.job import JobInfo
+    from holdfast.domain.message import Message
+    from holdfast.domain.receipt import Receipt
+    from holdfast.domain.record import Forgotten, Record
+    from holdfast.domain.retention import Retained
+    from holdfast.domain.schedule import Run, Schedule
+    from holdfast.domain.session import Compacted, SessionInfo, Summary, Usage
     from holdfast.storage.base import Finding
 
-Json = dict[str, Any]
 
-
+@overload
+def iso(moment: datetime) -> str: ...
+@overload
+def iso(moment: None) -> None: ...
+@overload
+def iso(moment: datetime | None) -> str | None: ...
 def iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
-def session(info: SessionInfo) -> Json:
+def session(info: SessionInfo) -> nouns.Session:
     return {
         "id": info.id,
         "key": str(info.key),
@@ -54,11 +53,13 @@ def session(info: SessionInfo) -> Json:
     }
 
 
-def message(given: Message) -> Json:
+def message(given: Message) -> nouns.Message:
     from holdfast.domain.message import part_to_json
 
     content = given.content if isinstance(given.content, str) else [part_to_json(part) for part in given.content]
-    calls = [{"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in given.tool_calls]
+    calls: list[nouns.ToolCall] = [
+        {"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in given.tool_calls
+    ]
     return {
         "sequence": given.sequence,
         "role": given.role.value,
@@ -74,7 +75,7 @@ def message(given: Message) -> Json:
     }
 
 
-def summary(given: Summary | None) -> Json | None:
+def summary(given: Summary | None) -> nouns.Summary | None:
     if given is None:
         return None
     return {
@@ -86,7 +87,7 @@ def summary(given: Summary | None) -> Json | None:
     }
 
 
-def usage(given: Usage) -> list[Json]:
+def usage(given: Usage) -> list[nouns.ModelUsage]:
     return [
         {
             "model": entry.model,
@@ -100,7 +101,7 @@ def usage(given: Usage) -> list[Json]:
     ]
 
 
-def record(given: Record) -> Json:
+def record(given: Record) -> nouns.Record:
     return {
         "id": given.id,
         "tenant": given.home.scope.tenant,
@@ -145,8 +146,10 @@ def record(given: Record) -> Json:
     }
 
 
-def hit(rank: int, given: Hit) -> Json:
-    signals = {name: {"rank": signal.rank, "score": signal.score} for name, signal in given.signals.items()}
+def hit(rank: int, given: Hit) -> nouns.Hit:
+    signals: dict[str, nouns.Signal] = {
+        name: {"rank": signal.rank, "score": signal.score} for name, signal in given.signals.items()
+    }
     return {
         "rank": rank,
         "score": given.score,
@@ -158,7 +161,7 @@ def hit(rank: int, given: Hit) -> Json:
     }
 
 
-def source(given: Source) -> Json:
+def source(given: Source) -> nouns.Source:
     return {
         "kind": given.kind.value,
         "id": given.id,
@@ -174,7 +177,7 @@ def source(given: Source) -> Json:
     }
 
 
-def document(given: Document) -> Json:
+def document(given: Document) -> nouns.Document:
     return {
         "id": given.id,
         "uri": given.uri,
@@ -188,7 +191,7 @@ def document(given: Document) -> Json:
     }
 
 
-def job(given: JobInfo) -> Json:
+def job(given: JobInfo) -> nouns.Job:
     return {
         "id": given.id,
         "kind": given.kind,
@@ -205,7 +208,7 @@ def job(given: JobInfo) -> Json:
     }
 
 
-def context(given: Context) -> Json:
+def context(given: Context) -> nouns.Context:
     return {
         "text": given.text,
         "messages": [message(entry) for entry in given.messages],
@@ -216,7 +219,7 @@ def context(given: Context) -> Json:
     }
 
 
-def forgotten(gone: Forgotten) -> Json:
+def forgotten(gone: Forgotten) -> nouns.Forgotten:
     return {"forgotten": gone.total, "ids": list(gone.ids), "counts": dict(gone.counts), "left": list(gone.left)}
 
 
@@ -226,15 +229,15 @@ def status(finding: Finding) -> str:
     return "ok" if finding.ok else "FAULT"
 
 
-def finding(given: Finding) -> Json:
+def finding(given: Finding) -> nouns.Finding:
     return {"check": given.check, "status": status(given), "detail": given.detail}
 
 
-def granted(given: Granted) -> Json:
+def granted(given: Granted) -> nouns.Granted:
     return {"user": given.user, "grant": str(given.grant), "at": iso(given.at), "by": given.by}
 
 
-def audit_entry(given: AuditEntry) -> Json:
+def audit_entry(given: AuditEntry) -> nouns.AuditEntry:
     return {
         "id": given.id,
         "at": iso(given.at),
@@ -253,7 +256,7 @@ def audit_entry(given: AuditEntry) -> Json:
     }
 
 
-def schedule(given: Schedule) -> Json:
+def schedule(given: Schedule) -> nouns.Schedule:
     return {
         "id": given.id,
         "tenant": given.tenant,
@@ -285,7 +288,7 @@ def schedule(given: Schedule) -> Json:
     }
 
 
-def run(given: ScheduleRun) -> Json:
+def run(given: Run) -> nouns.Run:
     return {
         "id": given.id,
         "schedule_id": given.schedule_id,
@@ -305,7 +308,7 @@ def run(given: ScheduleRun) -> Json:
     }
 
 
-def receipt(given: Receipt) -> Json:
+def receipt(given: Receipt) -> nouns.Receipt:
     return {
         "id": given.id or None,
         "what": given.what.value,
@@ -321,5 +324,16 @@ def receipt(given: Receipt) -> Json:
     }
 
 
-def retained(given: Retained) -> Json:
+def retained(given: Retained) -> nouns.Retained:
     return {"tenant": given.tenant, "agent": given.agent, "days": dict(given.days), "counts": dict(given.counts)}
+
+
+def compacted(given: Compacted) -> nouns.Compacted:
+    return {
+        "done": given.done,
+        "messages": given.messages,
+        "tokens_before": given.tokens_before,
+        "tokens_after": given.tokens_after,
+        "by": given.by,
+        "reason": given.reason,
+    }
