@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -178,6 +179,8 @@ CALLS: dict[str, Call] = {
     "AsyncSession.resume": lambda hf, s, place: s.resume(),
     "AsyncSession.refresh": lambda hf, s, place: s.refresh(),
     "AsyncHoldfast.load_session": lambda hf, s, place: hf.load_session(s.id, user="u"),
+    "AsyncHoldfast.usage": lambda hf, s, place: hf.usage(user="u"),
+    "AsyncHoldfast.archive": lambda hf, s, place: hf.archive(BytesIO(), user="u"),
     "AsyncHoldfast.sessions": lambda hf, s, place: hf.sessions(user="u"),
     "AsyncHoldfast.remember": lambda hf, s, place: hf.remember(
         "hello dog", user="u", key="dog", id=RECORD, metadata={"a.b": "c"}

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,8 @@ MEMORY: dict[str, dict[str, Any]] = {
     "export_items": {"user": "alice"},
     "import_items": {"user": "alice"},
     "export": {"path": "EXPORT", "user": "alice"},
+    "archive": {"file": "FILE", "user": "alice"},
+    "usage": {"user": "alice"},
     "purge_session": {"id": UNKNOWN},
     "purge_user": {"user": "nobody"},
     "purge_older": {"user": "nobody", "days": 30},
@@ -309,6 +312,8 @@ class Target:
                 made[name] = self.folder / f"backup{next(self.numbers)}.db"
             elif type(value) is str and value == "EXPORT":
                 made[name] = self.folder / f"export{next(self.numbers)}"
+            elif type(value) is str and value == "FILE":
+                made[name] = BytesIO()
             else:
                 made[name] = value
         return made

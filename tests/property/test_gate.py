@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,7 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "session": _whole(lambda a: a.mine.session("chan", "chat", user=a.user, agent=a.victim.agent)),
     "load_session": _whole(lambda a: a.mine.load_session(a.session, user=a.user)),
     "sessions": _whole(lambda a: a.mine.sessions(user=a.user)),
+    "usage": _whole(lambda a: a.mine.usage(user=a.user)),
     "recall": _everybodys(lambda hf: hf.recall, "secret"),
     "remember": _everybodys(lambda hf: hf.remember, "mine now"),
     "record": _whole(lambda a: a.mine.record(a.victim.record, user=a.user)),
@@ -144,6 +146,7 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
         lambda: a.mine.export(a.folder / "stolen", user=a.user),
         lambda: a.mine.export(a.folder / "stolen"),
     ],
+    "archive": _whole(lambda a: a.mine.archive(BytesIO(), user=a.user)),
     "import_": lambda a: [
         lambda: a.mine.import_(a.folder / "theirs.txt", user=a.user),
         lambda: a.mine.import_(a.folder / "theirs.txt"),

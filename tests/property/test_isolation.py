@@ -15,9 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -571,6 +573,22 @@ def _export(world: World, me: Owner) -> Seen:
             yield written, world.of_user(me.tenant, user) if user is not None else tenant
 
 
+def _archive(world: World, me: Owner) -> Seen:
+    file = BytesIO()
+    world.on(me).archive(file, user=me.user)
+    with ZipFile(file) as packed:
+        written = [name + packed.read(name).decode() for name in packed.namelist()]
+    yield written, world.of_user(me.tenant, me.user)
+
+
+def _usage(world: World, me: Owner) -> Seen:
+    """Models are called after who used them."""
+    for owner in _people(world):
+        for info in world.on(owner).sessions(user=owner.user):
+            world.on(owner).load_session(info.id).add_usage(owner.mark)
+    yield [world.on(me).usage(user=me.user)], {me.number}
+
+
 def _receipts(world: World, me: Owner) -> Seen:
     """Of one's own tenant, and they name nobody."""
     assert me.user
@@ -602,6 +620,8 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.grants": _grants,
     "Holdfast.audit": _audit,
     "Holdfast.export": _export,
+    "Holdfast.archive": _archive,
+    "Holdfast.usage": _usage,
     "Session.refresh": _own(lambda session: session.refresh()),
     "Session.recent": _own(lambda session: session.recent(50)),
     "Session.messages": _own(lambda session: session.messages()),

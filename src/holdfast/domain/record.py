@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from holdfast.domain.paging import PageEnd
 from holdfast.domain.scope import Home
 from holdfast.domain.text import checked_choice, shown
 from holdfast.errors import InvalidInput
@@ -135,6 +136,7 @@ class RecordQuery:
     archived: bool = False  # those that have faded, and no others
     limit: int | None = 50
     offset: int = 0
+    before: PageEnd | None = None
 
     def accepts(self, record: Record) -> bool:
         """The filter and the times, on a record already read. Whether it was true is another question."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from holdfast.domain.paging import PageEnd
 from holdfast.domain.scope import Scope
 from holdfast.domain.times import zone_named
 
@@ -156,3 +157,4 @@ class ScheduleQuery:
     due_before: datetime | None = None
     limit: int = 50
     offset: int = 0
+    before: PageEnd | None = None

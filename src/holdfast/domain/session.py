@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.domain.keys import SessionKey
+from holdfast.domain.paging import PageEnd
 from holdfast.domain.scope import Scope
 
 
@@ -139,3 +140,4 @@ class SessionQuery:
     state: State | None = None
     limit: int = 50
     offset: int = 0
+    before: PageEnd | None = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from os import PathLike
 from typing import Literal
 
 from holdfast.domain.document import Document
+from holdfast.domain.paging import checked_end
 from holdfast.domain.record import Forgotten
 from holdfast.domain.values import checked_number, checked_page, checked_progress
 from holdfast.domain.verb import verb
@@ -49,14 +51,15 @@ class Documents(Face):
         scope: Literal["global"] | None = None,
         limit: int = 50,
         offset: int = 0,
+        before: tuple[datetime, str] | None = None,
     ) -> list[Document]:
-        """The documents of a user, an agent or the tenant, the latest change first."""
-        space, count, first = (
-            self._home(user, agent, None, scope).space,
-            checked_page(limit),
-            checked_number(offset, "offset"),
-        )
-        return self._read(lambda tx: tx.documents.find(space, count, first))
+        """The documents of a user, an agent or the tenant, the latest change first.
+
+        ``before`` goes on where another page ended: its last document's ``updated_at`` and ``id``.
+        """
+        space, count = self._home(user, agent, None, scope).space, checked_page(limit)
+        first, place = checked_number(offset, "offset"), checked_end(before)
+        return self._read(lambda tx: tx.documents.find(space, count, first, place))
 
     @verb("remove_document")
     def remove_document(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from os import PathLike
 from pathlib import Path
+from typing import BinaryIO
 
 from holdfast.domain.moving import ExportedFolder, Imported
-from holdfast.domain.text import checked_name, checked_path
+from holdfast.domain.text import checked_name, checked_path, shown
 from holdfast.domain.values import checked_flag, checked_progress
 from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
+from holdfast.errors import InvalidInput
 from holdfast.runtime import SNAPSHOT
 from holdfast.storage.base import Progress
 
@@ -33,6 +35,16 @@ class Moving(Face):
 
         place, report = Path(checked_path(path, "the export's path")), checked_progress(progress)
         return export(self._runtime, self._scope(user=user), place, report or (lambda *_: None))
+
+    @verb("archive")
+    def archive(self, file: BinaryIO, user: str | None = None, *, progress: Progress | None = None) -> ExportedFolder:
+        """What ``export`` writes, as a zip in a file that you opened. It needs no right on the machine's files."""
+        from holdfast.moving.archive import archive
+
+        report = checked_progress(progress)
+        if not callable(getattr(file, "write", None)) or not callable(getattr(file, "seek", None)):
+            raise InvalidInput(f"file must be a binary file opened for writing, not {shown(file)}")
+        return archive(self._runtime, self._scope(user=user), file, report or (lambda *_: None))
 
     @verb("import_")
     def import_(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from holdfast import forgetting
 from holdfast.ageing.asked import ask
 from holdfast.domain.ids import checked_id
+from holdfast.domain.paging import checked_end
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
 from holdfast.domain.scope import Scope
 from holdfast.domain.text import checked_text
@@ -119,10 +120,12 @@ class Records(Face):
         agent: str | None = None,
         history: bool = False,
         archived: bool = False,
+        before: tuple[datetime | None, str] | None = None,
     ) -> list[Record]:
         """Records, the latest change first: those true now or at ``as_of``; with ``history`` also those that were.
 
-        With ``archived`` those that have faded, and no others.
+        With ``archived`` those that have faded, and no others. ``before`` goes on where another page ended: its last
+        record's ``updated_at`` and ``id``.
         """
         query = RecordQuery(
             search.record_filter(layers, types, tags, metadata),
@@ -133,6 +136,7 @@ class Records(Face):
             archived=checked_flag(archived, "archived"),
             limit=checked_page(limit),
             offset=checked_number(offset, "offset"),
+            before=checked_end(before),
         )
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
         return self._read(lambda tx: tx.records.find(scope, query, now))

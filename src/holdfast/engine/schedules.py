@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.domain.ids import checked_id
+from holdfast.domain.paging import checked_end
 from holdfast.domain.schedule import (
     ENDED,
     Notify,
@@ -225,11 +226,17 @@ class Schedules:
         due_before: datetime | None = None,
         limit: int = 50,
         offset: int = 0,
+        *,
+        before: tuple[datetime, str] | None = None,
     ) -> list[Schedule]:
-        """The newest first. ``text`` is looked for in the goals; ``due_before`` is when they run next."""
+        """The newest first. ``text`` is looked for in the goals; ``due_before`` is when they run next.
+
+        ``before`` goes on where another page ended: its last schedule's ``created_at`` and ``id``.
+        """
         scope = self._scope(user=user)
         query = _query(agent, state, text, due_before)
-        query = replace(query, limit=checked_page(limit), offset=checked_number(offset, "offset"))
+        first, place = checked_number(offset, "offset"), checked_end(before)
+        query = replace(query, limit=checked_page(limit), offset=first, before=place)
         return self._runtime.store.read(lambda tx: tx.schedules.find(scope, query))
 
     @verb("schedules.count")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from holdfast.domain.keys import SessionKey, user_for
-from holdfast.domain.session import SessionInfo, SessionQuery, State
+from holdfast.domain.paging import PageEnd, checked_end
+from holdfast.domain.session import SessionInfo, SessionQuery, State, Usage
 from holdfast.domain.text import checked_choice, checked_name, optional_name
 from holdfast.domain.times import checked_ttl
 from holdfast.domain.values import checked_metadata, checked_number, checked_page
@@ -17,7 +18,7 @@ from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.errors import SessionNotFound
 from holdfast.handle import Session
-from holdfast.session import lifecycle
+from holdfast.session import lifecycle, usage
 
 
 class Sessions(Face):
@@ -88,14 +89,27 @@ class Sessions(Face):
         state: str | None = None,
         limit: int = 50,
         offset: int = 0,
+        *,
+        before: tuple[datetime, str] | None = None,
     ) -> list[SessionInfo]:
-        """Sessions, the most recently active first. Those of an agent with its own store are listed if it is named."""
+        """Sessions, the most recently active first. Those of an agent with its own store are listed if it is named.
+
+        ``before`` goes on where another page ended: its last session's ``last_active_at`` and ``id``.
+        """
+        place = checked_end(before)
         if agent is not None and self._is_elsewhere(checked_name(agent, "agent")):
-            return self._of_agent(agent)._listed(user, agent, channel, state, limit, offset)  # noqa: SLF001
-        return self._listed(user, agent, channel, state, limit, offset)
+            return self._of_agent(agent)._listed(user, agent, channel, state, limit, offset, place)  # noqa: SLF001
+        return self._listed(user, agent, channel, state, limit, offset, place)
 
     def _listed(
-        self, user: str | None, agent: str | None, channel: str | None, state: str | None, limit: int, offset: int
+        self,
+        user: str | None,
+        agent: str | None,
+        channel: str | None,
+        state: str | None,
+        limit: int,
+        offset: int,
+        before: PageEnd | None,
     ) -> list[SessionInfo]:
         scope = self._scope(user=user, agent=agent)
         query = SessionQuery(
@@ -103,8 +117,15 @@ class Sessions(Face):
             state=_state(state),
             limit=checked_page(limit),
             offset=checked_number(offset, "offset"),
+            before=before,
         )
         return self._read(lambda tx: tx.sessions.find(scope, query))
+
+    @verb("usage")
+    def usage(self, user: str | None = None, agent: str | None = None, session: str | None = None) -> Usage:
+        """What models took in all: of a session, a user, an agent, or as far as the grants reach."""
+        scope = self._scope(user=user, agent=agent, session=session)
+        return self._read(lambda tx: usage.read(tx, scope))
 
 
 def _state(value: object) -> State | None:

@@ -86,6 +86,7 @@ HOLDFAST: Mapping[str, Verb] = {
     "session": _WRITE_USER,
     "load_session": Verb(On.ID, _on(Reach.SESSION, Right.READ)),
     "sessions": Verb(On.FILTER, (READ,)),
+    "usage": Verb(On.FILTER, (READ,)),
     "recall": Verb(On.HOME, (READ,)),
     "remember": Verb(On.HOME, (WRITE,)),
     "record": Verb(On.ID, (READ,)),
@@ -123,6 +124,8 @@ HOLDFAST: Mapping[str, Verb] = {
     # They write and read files of the machine, and those are not the user's.
     "export": Verb(On.REACH, (READ, *_WRITE_STORE), grave=True),
     "import_": Verb(On.REACH, (WRITE, *_READ_STORE), grave=True),
+    # It writes to what the caller has open.
+    "archive": Verb(On.REACH, (READ,), grave=True),
     "doctor": Verb(On.WHOLE, _READ_STORE, when=(When("repair", True, Needs(Right.WRITE, Reach.STORE)),)),
     "backup": Verb(On.WHOLE, _READ_STORE, grave=True),
     "stats": Verb(On.WHOLE, _READ_STORE),

@@ -16,6 +16,7 @@ from holdfast.domain.document import Document
 from holdfast.domain.graph import Link, Node, Seen, Told
 from holdfast.domain.job import Job, JobInfo, JobQuery
 from holdfast.domain.message import Message
+from holdfast.domain.paging import PageEnd
 from holdfast.domain.receipt import Bytes
 from holdfast.domain.record import Layer, Record, RecordQuery
 from holdfast.domain.schedule import Held, Run, Schedule
@@ -315,7 +316,7 @@ class Documents(Protocol):
 
     def insert(self, space: Space, document: Document) -> None: ...
     def replace(self, space: Space, document: Document) -> None: ...
-    def find(self, space: Space, limit: int, offset: int) -> list[Document]:
+    def find(self, space: Space, limit: int, offset: int, before: PageEnd | None = None) -> list[Document]:
         """The latest change first."""
 
     def delete(self, space: Space, document_id: str) -> Mapping[str, int]: ...

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from holdfast.domain.document import Document
+from holdfast.domain.paging import PageEnd
 from holdfast.domain.scope import Space
 from holdfast.storage.sealing import Shape
 from holdfast.storage.sql.chunks import SqlChunks, space_params
 from holdfast.storage.sql.db import Db, Params, Row
+from holdfast.storage.sql.filters import after_end
 from holdfast.storage.sql.rows import document_from, document_params
 from holdfast.storage.sql.sealed import DOCUMENTS
 from holdfast.storage.sql.seals import TxSeals
@@ -44,10 +46,14 @@ class SqlDocuments:
         row = self._chunks.ensure_space(space)
         self._db.run("documents.update", {**self._params(space, document), "space_id": row.id})
 
-    def find(self, space: Space, limit: int, offset: int) -> list[Document]:
-        params = {**space_params(space), "limit": limit, "offset": offset}
+    def find(self, space: Space, limit: int, offset: int, before: PageEnd | None = None) -> list[Document]:
+        more, place = after_end(before, "d.updated_at", "d.id")
+        params = {**space_params(space), "limit": limit, "offset": offset, **place}
         order = "ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit OFFSET :offset"
-        return [self.opened(space, row) for row in self._db.all("documents.select", params, order=order)]
+        return [
+            self.opened(space, row)
+            for row in self._db.all("documents.select", params, where=f"TRUE{more}", order=order)
+        ]
 
     def delete(self, space: Space, document_id: str) -> dict[str, int]:
         counts = {"chunks": self._chunks.drop_document(space, document_id)}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.domain.paging import PageEnd
 from holdfast.domain.record import RecordFilter
+from holdfast.domain.times import to_micros
 from holdfast.storage.sealing import Box
 from holdfast.storage.sql.sealed import RECORD_METADATA, RECORD_TAGS
 
@@ -31,3 +33,11 @@ def record_filters(wanted: RecordFilter, box: Box) -> tuple[list[str], dict[str,
         params[key_name] = box.same(RECORD_METADATA["key"], key)
         params[value_name] = box.same(RECORD_METADATA["value"], value)
     return clauses, params
+
+
+def after_end(place: PageEnd | None, time: str, id: str) -> tuple[str, dict[str, Any]]:
+    """The clause that goes on behind a place of a list, the latest first."""
+    if place is None:
+        return "", {}
+    clause = f" AND ({time} < :end_at OR ({time} = :end_at AND {id} < :end_id))"
+    return clause, {"end_at": to_micros(place.at), "end_id": place.id}

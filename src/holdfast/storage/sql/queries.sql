@@ -134,8 +134,9 @@ ON CONFLICT (session_id, model) DO UPDATE SET calls = usage.calls + excluded.cal
     cost_nanos = usage.cost_nanos + excluded.cost_nanos
 
 -- name: usage.select
-SELECT u.model, u.calls, u.input_tokens, u.output_tokens, u.cached_tokens, u.cost_nanos
-FROM usage u JOIN sessions s ON s.id = u.session_id WHERE {where} ORDER BY u.model
+SELECT u.model, CAST(sum(u.calls) AS BIGINT), CAST(sum(u.input_tokens) AS BIGINT), CAST(sum(u.output_tokens) AS BIGINT),
+    CAST(sum(u.cached_tokens) AS BIGINT), CAST(sum(u.cost_nanos) AS BIGINT)
+FROM usage u JOIN sessions s ON s.id = u.session_id WHERE {where} GROUP BY u.model ORDER BY u.model
 
 -- name: records.insert
 INSERT INTO records

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.domain.job import GRAPH_RECORD
+from holdfast.domain.paging import PageEnd
 from holdfast.domain.record import Layer, Record, RecordQuery
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.times import to_micros
@@ -14,7 +15,7 @@ from holdfast.storage.sealing import Box, Shape
 from holdfast.storage.sql import jobs
 from holdfast.storage.sql.chunks import SqlChunks, space_params
 from holdfast.storage.sql.db import Db, Row
-from holdfast.storage.sql.filters import record_filters
+from holdfast.storage.sql.filters import after_end, record_filters
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.rows import RECORD_COLUMNS, micros, record_body, record_from, record_from_body, record_params
 from holdfast.storage.sql.sealed import RECORD_METADATA, RECORD_TAGS, RECORD_VERSIONS, RECORDS
@@ -127,9 +128,11 @@ class SqlRecords:
 
     def find(self, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]:
         if query.as_of is not None:
-            past = self._as_of(scope, query, query.as_of)
+            past = [record for record in self._as_of(scope, query, query.as_of) if _comes_after(record, query.before)]
             return past[query.offset :][: query.limit]
         where, params = self._where(scope, query, now)
+        more, place = after_end(query.before, "r.updated_at", "r.id")
+        where, params = where + more, params | place
         order = "ORDER BY r.updated_at DESC, r.id DESC"
         if query.limit is not None:
             order += " LIMIT :limit OFFSET :offset"
@@ -290,3 +293,7 @@ class SqlRecords:
             clauses += current
             params |= moment
         return " AND ".join(clauses), params
+
+
+def _comes_after(record: Record, place: PageEnd | None) -> bool:
+    return place is None or (record.updated_at, record.id) < place

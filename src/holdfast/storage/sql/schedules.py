@@ -30,6 +30,7 @@ from holdfast.storage.base import Notice
 from holdfast.storage.sealing import Shape
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db, Params, Row
+from holdfast.storage.sql.filters import after_end
 from holdfast.storage.sql.rows import micros, moment, to_json
 from holdfast.storage.sql.sealed import SCHEDULE_RUNS, SCHEDULES
 from holdfast.storage.sql.seals import TxSeals
@@ -103,7 +104,9 @@ class SqlSchedules:
 
     def _listed(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
         where, params = _chosen(scope, query)
-        params |= {"limit": query.limit, "offset": query.offset}
+        more, place = after_end(query.before, "s.created_at", "s.id")
+        where += more
+        params |= {"limit": query.limit, "offset": query.offset, **place}
         order = "ORDER BY s.created_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
         rows = self._db.all("schedules.select", params, where=where, order=order)
         return [_opened(self._seals, row) for row in rows]

@@ -19,6 +19,7 @@ from holdfast.storage.sealing import Shape
 from holdfast.storage.sql import jobs
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db, Params, Row
+from holdfast.storage.sql.filters import after_end
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.rows import message_from, message_params, micros, session_from, to_json
 from holdfast.storage.sql.sealed import KV, MESSAGES, SESSIONS, SUMMARIES
@@ -110,6 +111,8 @@ class SqlSessions:
             if value is not None:
                 where += f" AND s.{name} = :{name}"
                 params[name] = str(value)
+        more, place = after_end(query.before, "s.last_active_at", "s.id")
+        where, params = where + more, params | place
         order = "ORDER BY s.last_active_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
         params |= {"limit": query.limit, "offset": query.offset}
         return [self._opened(scope, row) for row in self._db.all("sessions.select", params, where=where, order=order)]
