@@ -35,7 +35,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("engine",),
     ("aio",),
     ("",),
-    ("tools", "shapes"),
+    ("tools", "shapes", "sample"),
     ("adapters", "bench"),
     ("server",),
     ("cli",),

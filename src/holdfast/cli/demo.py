@@ -6,8 +6,8 @@ from argparse import Namespace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast import shapes
-from holdfast.cli import sample, show, verbs
+from holdfast import sample, shapes
+from holdfast.cli import show, verbs
 from holdfast.cli.forget import forgotten_line
 from holdfast.cli.options import command
 from holdfast.cli.records import history_lines, record_table
@@ -42,6 +42,9 @@ class SampleClock:
     def __call__(self) -> datetime:
         return self.now
 
+    def set(self, moment: datetime) -> None:
+        self.now = moment
+
 
 def add(commands: Any) -> None:
     command(commands, "demo", "show recall, context, history and forgetting on a sample conversation", demo)
@@ -57,7 +60,7 @@ def demo(args: Namespace) -> int:
         TemporaryDirectory(prefix="holdfast-demo-") as folder,
         Holdfast.open(folder, clock=clock) as hf,
     ):
-        session = _converse(hf, clock)
+        session = sample.load(hf, at=clock.set)
         steps = {
             "sessions": _sessions(hf),
             "recall": _recall(hf),
@@ -70,27 +73,6 @@ def demo(args: Namespace) -> int:
         lines += [f"{number}. {step.title}", f"   $ {step.typed}", *(f"   {line}".rstrip() for line in step.lines), ""]
     show.answer(args, {name: step.value for name, step in steps.items()}, [*lines, *_GO_ON])
     return 0
-
-
-def _converse(hf: Holdfast, clock: SampleClock) -> Session:
-    """Every chat a session of its own under the same key; the last one is still open."""
-    from holdfast import Message
-
-    session = hf.session(sample.CHANNEL, sample.CHAT, user=sample.USER, agent=sample.AGENT)
-    for number, chat in enumerate(sample.CHATS):
-        clock.now = chat.at
-        if number:
-            session = session.new()
-        session.extend(
-            Message.new(
-                "user" if speaker == "Mara" else "assistant",
-                text,
-                name=speaker,
-                created_at=chat.at + timedelta(minutes=minute),
-            )
-            for minute, (speaker, text) in enumerate(chat.lines)
-        )
-    return session
 
 
 def _sessions(hf: Holdfast) -> Step:

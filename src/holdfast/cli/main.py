@@ -24,6 +24,7 @@ from holdfast.cli import (
     purge,
     records,
     schedules,
+    serve,
     sessions,
     show,
     trust,
@@ -47,7 +48,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for group in (
         *(chat, verbs, forget, sessions, records, documents, graph, notes, jobs, schedules),
-        *(mcp, trust, moving, purge, data, keys, demo, bench),
+        *(serve, mcp, trust, moving, purge, data, keys, demo, bench),
     ):
         group.add(commands)
     return parser

@@ -11,12 +11,12 @@ from holdfast.cli.place import opened, settings
 from holdfast.errors import Unsupported
 
 USER = "HOLDFAST_USER"
-_NOBODY = "me"  # whoever runs the program: a store on one's own machine has one user
+NOBODY = "me"  # whoever runs the program: a store on one's own machine has one user
 
 
 def add(commands: Any) -> None:
     parser = command(commands, "mcp", "serve a user's memory over MCP on the standard streams", serve)
-    parser.add_argument("--user", metavar="U", help=f"whose memory; default: ${USER}, then {_NOBODY!r}")
+    parser.add_argument("--user", metavar="U", help=f"whose memory; default: ${USER}, then {NOBODY!r}")
     parser.add_argument("--agent", metavar="A", help="the agent that schedules run as; default: the setting's")
 
 
@@ -29,7 +29,7 @@ def serve(args: Namespace) -> int:
         raise Unsupported(f"{missing.name} is not installed: pip install 'holdfast[mcp]'") from None
     from holdfast.tools import Whose
 
-    user = args.user or os.environ.get(USER) or _NOBODY
+    user = args.user or os.environ.get(USER) or NOBODY
     with opened(args, creates=True, config=settings(args)) as hf:
         anyio.run(over_stdio, Whose(hf, user, agent=args.agent))
     return 0

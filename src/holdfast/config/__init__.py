@@ -34,6 +34,7 @@ from holdfast.config.sections import (
     Retention,
     Schedules,
     Search,
+    Server,
     Session,
     Storage,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "Retention",
     "Schedules",
     "Search",
+    "Server",
     "Session",
     "Storage",
 ]
@@ -89,6 +91,7 @@ class Config:
     audit: Audit = field(default_factory=Audit)
     schedules: Schedules = field(default_factory=Schedules)
     encryption: Encryption = field(default_factory=Encryption)
+    server: Server = field(default_factory=Server)
     agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
 
     def __post_init__(self) -> None:

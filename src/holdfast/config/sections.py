@@ -349,9 +349,24 @@ class Encryption(_Section):
             raise ConfigError("encryption.key_env and encryption.key_file are two places for keys: set one of them")
 
 
+@dataclass(frozen=True, slots=True)
+class Server(_Section):
+    """What `holdfast serve` does."""
+
+    host: str = setting("127.0.0.1", "the address it listens on; others than this machine's own need API keys")
+    port: int = setting(8420, "the port it listens on; 0: any that is free", 0, 65_535)
+    hosts: str = setting("none", "further names it answers to, such as memory.example.org, another.example", most=4096)
+    max_body_bytes: int = setting(8 * 2**20, "bytes of a request at most", 1024, 2**30)
+    requests_per_minute: int = setting(6000, "requests of one API key a minute; 0: as many as come", 0, 10_000_000)
+    threads: int = setting(32, "requests that are worked on at once", 1, 256)
+    waiting: int = setting(1000, "requests that wait or are worked on; beyond it they are refused", 1, 100_000)
+    streams: int = setting(100, "readers of live events at once", 0, 10_000)
+    shutdown_seconds: int = setting(10, "how long it waits for requests that were begun when it stops", 0, 3600)
+
+
 _KINDS: tuple[Any, ...] = (
     *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
-    *(Embedding, Llm, Notes, Graph, Search, Jobs, Retention, Aio, Audit, Schedules, Encryption),
+    *(Embedding, Llm, Notes, Graph, Search, Jobs, Retention, Aio, Audit, Schedules, Encryption, Server),
 )
 SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 SETTINGS: dict[str, dict[str, Setting]] = {
@@ -359,5 +374,5 @@ SETTINGS: dict[str, dict[str, Setting]] = {
 }
 # One for all agents that share it.
 OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit", "schedules", "encryption")
-OF_A_PROCESS = ("aio",)
+OF_A_PROCESS = ("aio", "server")
 KEYS = [f"{section}.{key}" for section, settings in SETTINGS.items() for key in settings]

@@ -1,9 +1,13 @@
-"""The demo's conversation: three chats between Mara and her assistant Pip, on fixed days."""
+"""A sample to look at: three chats between Mara and her assistant Pip."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import NamedTuple
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from holdfast import Holdfast, Session
 
 USER = "mara"
 AGENT = "pip"
@@ -51,3 +55,30 @@ CHATS = (
 QUESTION = "What does the goose on the jetty want?"
 KEY = "regatta_date"
 BEFORE, AFTER = "Regatta is on 13 June", "Regatta is on 20 June"
+
+
+def load(
+    hf: Holdfast, *, later: timedelta = timedelta(0), at: Callable[[datetime], None] = lambda _: None
+) -> Session:
+    """Every chat a session of its own under the same key; the last one is still open.
+
+    The chats were in spring 2026, or so much ``later``; ``at`` is told when each begins.
+    """
+    from holdfast import Message
+
+    session = hf.session(CHANNEL, CHAT, user=USER, agent=AGENT)
+    for number, chat in enumerate(CHATS):
+        begins = chat.at + later
+        at(begins)
+        if number:
+            session = session.new()
+        session.extend(
+            Message.new(
+                "user" if speaker == "Mara" else "assistant",
+                text,
+                name=speaker,
+                created_at=begins + timedelta(minutes=minute),
+            )
+            for minute, (speaker, text) in enumerate(chat.lines)
+        )
+    return session

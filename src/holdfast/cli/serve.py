@@ -1,0 +1,62 @@
+"""serve: HTTP, MCP and the page on one address."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.mcp import NOBODY, USER
+from holdfast.cli.options import command
+from holdfast.cli.place import opened, settings
+from holdfast.errors import Unsupported
+
+if TYPE_CHECKING:
+    from holdfast import Holdfast
+
+
+def add(commands: Any) -> None:
+    parser = command(commands, "serve", "serve memory over HTTP and MCP, with a page to look at it", serve)
+    parser.add_argument("--host", metavar="ADDRESS", help="where to listen; default: the setting's, 127.0.0.1")
+    parser.add_argument("--port", metavar="N", type=int, help="default: the setting's, 8420; 0: any that is free")
+    parser.add_argument(
+        "--user",
+        metavar="U",
+        help=f"whose memory is meant where nobody is named and there are no keys; default: ${USER}, then {NOBODY!r}",
+    )
+    parser.add_argument("--no-worker", action="store_true", help="leave background work to `holdfast worker`")
+
+
+def serve(args: Namespace) -> int:
+    try:
+        from holdfast.server.run import serve as listen  # late: it takes a second
+    except ImportError as missing:
+        raise Unsupported(f"{missing.name} is not installed: pip install 'holdfast[serve]'") from None
+    config = settings(args)
+    with opened(args, creates=True, config=config) as hf:
+        rules = hf.config.server
+        host, port = args.host or rules.host, rules.port if args.port is None else args.port
+        if not args.no_worker:
+            hf.start_worker()
+        user = args.user or os.environ.get(USER) or NOBODY
+        listen(hf, host=host, port=port, user=user, ready=lambda url: _tell(args, hf, url))
+    return 0
+
+
+def _tell(args: Namespace, hf: Holdfast, url: str) -> None:
+    if args.json:
+        print(json.dumps({"url": url, "mcp": f"{url}/mcp", "openapi": f"{url}/openapi.json"}), flush=True)
+        return
+    lines = [
+        f"Holdfast serves {hf.stats()['location']}",
+        f"  page   {url}/",
+        f"  API    {url}/v1/…, described at {url}/openapi.json",
+        f"  MCP    {url}/mcp",
+    ]
+    if not hf.sessions(limit=1) and not hf.records(limit=1):
+        lines.append("The store is empty: the page offers a sample conversation to look at.")
+    if not hf.keys.any_live():
+        lines.append("Nobody needs a key from this machine. holdfast keys create makes one; from then on all do.")
+    print("\n".join([*lines, "Stop it with Ctrl-C."]), file=sys.stderr, flush=True)

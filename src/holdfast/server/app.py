@@ -1,0 +1,113 @@
+"""The whole server as one ASGI application: the API, MCP, the page, and the guard around them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from holdfast import Holdfast
+from holdfast.server.answer import json_answer, json_bytes, problem
+from holdfast.server.door import LOCAL_NAMES, Door, is_local
+from holdfast.server.guard import Guard
+from holdfast.server.http import OPERATIONS
+from holdfast.server.metrics import Metrics
+from holdfast.server.openapi import described
+from holdfast.server.operation import Operation
+from holdfast.server.problems import Problem
+from holdfast.server.service import Service
+
+_PAGE_MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+_PAGE_RULES = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-cache",
+}
+
+
+def application(hf: Holdfast, *, host: str, user: str) -> tuple[ASGIApp, Service]:
+    """For a server at ``host``. ``user`` is whose memory is meant where there are no keys and nobody is named."""
+    rules, local, metrics = hf.config.server, is_local(host), Metrics()
+    door = Door(hf, user=user, is_local=local, per_minute=rules.requests_per_minute)
+    service = Service(hf, door, metrics)
+    routes: list[BaseRoute] = [
+        Route("/openapi.json", partial(_openapi, service), methods=["GET"]),
+        Route("/", partial(_page, "index.html"), methods=["GET"]),
+        Route("/ui/{name}", _file, methods=["GET"]),
+        *_routes(service),
+    ]
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            service.stopping.set()
+            service.close()
+
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused})
+    named = [name.strip() for name in rules.hosts.split(",") if name.strip() not in ("", "none")]
+    hosts = [*LOCAL_NAMES, *named, *([] if host in ("0.0.0.0", "::") else [host])]  # noqa: S104 - compared, not bound
+    return Guard(app, hosts=hosts, max_body=rules.max_body_bytes, metrics=metrics), service
+
+
+def _routes(service: Service) -> Iterator[Route]:
+    """One for each path, so that a method it does not have is answered with those it has."""
+    by_path: dict[str, dict[str, Operation]] = {}
+    for each in OPERATIONS:
+        by_path.setdefault(each.path, {})[each.method] = each
+    for path, methods in by_path.items():
+        yield Route(path, _endpoint(service, methods), methods=list(methods))
+
+
+def _endpoint(service: Service, methods: Mapping[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        operation = methods["GET" if request.method == "HEAD" else request.method]
+        if operation.free:
+            return await service.free(operation, request)
+        return await (service.stream if operation.stream else service.answer)(operation, request)
+
+    return endpoint
+
+
+async def _openapi(service: Service, _request: Request) -> Response:
+    def work() -> bytes:
+        return json_bytes(described(OPERATIONS, keyed=service.door.needs_key))
+
+    return json_answer(await service.run(work))
+
+
+async def _page(name: str, _request: Request) -> Response:
+    return _of_page(name)
+
+
+async def _file(request: Request) -> Response:
+    return _of_page(request.path_params["name"])
+
+
+def _of_page(name: str) -> Response:
+    folder = files("holdfast.server") / "ui"
+    known = {each.name: each for each in folder.iterdir()}
+    kind = _PAGE_MEDIA.get(name.rpartition(".")[2])
+    if name not in known or kind is None:
+        raise Problem(404, "not_found", "there is no such page")
+    return Response(known[name].read_bytes(), media_type=kind, headers=_PAGE_RULES)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """What the router refuses."""
+    assert isinstance(error, HTTPException)
+    words = {404: ("not_found", "there is nothing at this address"), 405: ("wrong_method", "not with this method")}
+    code, detail = words.get(error.status_code, ("refused", str(error.detail)))
+    found = Problem(error.status_code, code, detail, headers=error.headers)
+    return problem(found, request.scope["state"]["request_id"])

@@ -1,0 +1,116 @@
+"""What changes, told as it does: server-sent events for live views.
+
+The store is asked, not the server: another process may have written. Events say what changed and not what it says now,
+besides what a list would show. A time is given to a change before it is committed, so each look reaches back a little,
+and what was told already is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from holdfast import Holdfast, shapes
+from holdfast.domain.times import from_micros, to_micros
+from holdfast.errors import InvalidInput
+from holdfast.server.answer import json_bytes
+from holdfast.server.given import Name, Query
+
+_BACK = timedelta(seconds=5)
+_PAGE = 100
+_MOST = 1_000  # of one kind in one look; whoever was away longer reads the lists anew
+_EVERY = 1.0
+_BEAT = 15.0
+
+
+class EventsQuery(Query):
+    user: Annotated[Name | None, Field(description="only what is this user's")] = None
+
+
+class Change(NamedTuple):
+    at: datetime
+    kind: str
+    id: str
+    shape: Any
+
+
+class Feed:
+    """All that was changed since a moment, each change once."""
+
+    def __init__(self, hf: Holdfast, user: str | None, since: datetime) -> None:
+        self._hf = hf
+        self._user = user
+        self._since = since
+        self._told: dict[tuple[str, str], datetime] = {}
+
+    def look(self) -> list[Change]:
+        back = self._since - _BACK
+        found = sorted([*self._sessions(back), *self._records(back)])
+        new = [each for each in found if self._told.get((each.kind, each.id)) != each.at]
+        self._since = max([self._since, *(each.at for each in found)])
+        self._told = {(each.kind, each.id): each.at for each in found if each.at >= self._since - 2 * _BACK}
+        return new
+
+    def skip(self) -> None:
+        """What was changed until now is known."""
+        self.look()
+
+    def _sessions(self, back: datetime) -> list[Change]:
+        def read(end: tuple[datetime, str] | None) -> list[Change]:
+            page = self._hf.sessions(self._user, limit=_PAGE, before=end)
+            return [Change(info.last_active_at, "session", info.id, shapes.session(info)) for info in page]
+
+        return _since(back, read)
+
+    def _records(self, back: datetime) -> list[Change]:
+        def read(end: tuple[datetime, str] | None) -> list[Change]:
+            page = self._hf.records(self._user, limit=_PAGE, history=True, before=end)
+            return [Change(each.updated_at, "record", each.id, shapes.record(each)) for each in page if each.updated_at]
+
+        return _since(back, read)
+
+
+def _since(back: datetime, read: Callable[[tuple[datetime, str] | None], list[Change]]) -> list[Change]:
+    found: list[Change] = []
+    end: tuple[datetime, str] | None = None
+    while len(found) < _MOST:
+        page = read(end)
+        found += [each for each in page if each.at > back]
+        if len(page) < _PAGE or page[-1].at <= back:
+            break
+        end = (page[-1].at, page[-1].id)
+    return found
+
+
+def since(last_event_id: str | None) -> datetime | None:
+    if last_event_id is None:
+        return None
+    try:
+        return from_micros(int(last_event_id))
+    except (ValueError, OverflowError):
+        raise InvalidInput("this Last-Event-ID is none of ours; leave it out to begin now") from None
+
+
+async def told(
+    feed: Feed, run: Callable[[Callable[[], list[Change]]], Any], stopping: asyncio.Event
+) -> AsyncIterator[bytes]:
+    """Until the reader goes or the server stops."""
+    yield b"retry: 2000\n\n"
+    quiet = 0.0
+    while not stopping.is_set():
+        changes = await run(feed.look)
+        for each in changes:
+            id_ = to_micros(each.at)
+            yield f"id: {id_}\nevent: {each.kind}\ndata: ".encode() + json_bytes(each.shape) + b"\n\n"
+        quiet = 0.0 if changes else quiet + _EVERY
+        if quiet >= _BEAT:
+            quiet = 0.0
+            yield b": still here\n\n"
+        try:
+            await asyncio.wait_for(stopping.wait(), _EVERY)
+        except TimeoutError:
+            continue

@@ -1,0 +1,85 @@
+"""What callers give: types with the limits that a schema can tell, and models that refuse everything else."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from typing_extensions import TypeAliasType
+
+from holdfast.domain.record import Layer, RecordType
+
+_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
+# Printable, no white space at either end.
+_NAME = rf"^[^\s{_CONTROL}]([^{_CONTROL}]*[^\s{_CONTROL}])?$"
+_TEXT = r"^[^\x00]*$"
+_ID = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=_NAME)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=_TEXT)]
+Text = Annotated[str, StringConstraints(pattern=_TEXT)]
+Words = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")]
+Id = Annotated[str, StringConstraints(pattern=_ID)]
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
+Seconds = Annotated[float, Field(gt=0, le=365_000 * 86_400, allow_inf_nan=False)]
+Json = TypeAliasType(
+    "Json",
+    Union[dict[Text, "Json"], list["Json"], Text, int, Annotated[float, Field(allow_inf_nan=False)], bool, None],  # type: ignore[misc]
+)
+Metadata = Annotated[dict[Text, Json], Field(max_length=1000)]
+Labels = Annotated[dict[Label, Text], Field(max_length=100)]
+LayerName = Literal[tuple(Layer)]  # type: ignore[valid-type]
+TypeName = Literal[tuple(RecordType)]  # type: ignore[valid-type]
+
+
+def _whole(value: object) -> object:
+    """Only digits: what a number of a query may look like is no matter of taste."""
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    raise ValueError("must be a whole number")
+
+
+def _flag(value: object) -> object:
+    if value in ("true", "false"):
+        return value == "true"
+    raise ValueError("must be true or false")
+
+
+def _time(value: object) -> object:
+    """A bare number would be taken for seconds since 1970."""
+    if isinstance(value, str) and "T" in value.upper():
+        return value
+    raise ValueError("must be a time such as 2026-05-02T09:30:00Z")
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Flag = Annotated[bool, BeforeValidator(_flag)]
+Time = Annotated[AwareDatetime, BeforeValidator(_time)]
+Limit = Annotated[Whole, Field(ge=1, le=1000, description="Entries of a page at most")]
+Cursor = Annotated[
+    str, StringConstraints(max_length=200), Field(description="`next` of the page before", json_schema_extra={})
+]
+
+
+class Query(BaseModel):
+    """What stands behind the question mark of an address."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Body(BaseModel):
+    """A JSON object. Numbers are numbers, and names nobody knows are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    def given(self) -> dict[str, Any]:
+        """What the caller named, and nothing else."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class Pages(Query):
+    limit: Limit = 50
+    cursor: Cursor | None = None

@@ -1,0 +1,62 @@
+"""Documents: texts that are searched like messages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from holdfast import Document, shapes
+from holdfast.server.door import Caller
+from holdfast.server.given import Labels, Name, Pages, Query, Text, Words
+from holdfast.server.operation import Operations
+from holdfast.server.pages import Page, before, page
+from holdfast.server.whose import Home
+from holdfast.shapes import nouns
+
+operations = Operations("documents")
+
+_Uri = Annotated[Name, Field(description="any name that tells it apart")]
+
+
+class DocumentsQuery(Pages):
+    user: Name | None = None
+    agent: Name | None = None
+    scope: Literal["global"] | None = None
+
+
+class AddDocument(Home):
+    uri: _Uri
+    text: Words
+    title: Annotated[Text | None, Field(max_length=500)] = None
+    metadata: Labels | None = None
+
+
+class OneDocument(Query):
+    uri: _Uri
+    user: Name | None = None
+    agent: Name | None = None
+    scope: Literal["global"] | None = None
+
+
+@operations.get("/v1/documents")
+def list_documents(who: Caller, query: DocumentsQuery) -> Page[nouns.Document]:
+    """Documents, the latest change first"""
+    owner = who.home(query.user, query.agent, None, query.scope)
+    found = who.hf.documents(**owner, limit=query.limit + 1, before=before(query.cursor))
+    return page(found, query.limit, shapes.document, lambda document: (document.updated_at, document.id))
+
+
+@operations.post("/v1/documents", 201)
+def add_document(who: Caller, body: AddDocument) -> nouns.Document:
+    """Keep a text under a uri; the same text again changes nothing, another takes its place"""
+    kept = who.hf.add_document(body.uri, body.text, **body.home(who), title=body.title, metadata=body.metadata)
+    assert isinstance(kept, Document)
+    return shapes.document(kept)
+
+
+@operations.delete("/v1/documents")
+def remove_document(who: Caller, query: OneDocument) -> nouns.Forgotten:
+    """Remove the document with this uri"""
+    owner = who.home(query.user, query.agent, None, query.scope)
+    return shapes.forgotten(who.hf.remove_document(query.uri, **owner))

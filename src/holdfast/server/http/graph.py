@@ -1,0 +1,44 @@
+"""The knowledge graph."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypedDict
+
+from pydantic import Field
+
+from holdfast.server.door import Caller
+from holdfast.server.given import Flag, Name, Query, Whole, Words
+from holdfast.server.operation import Operations
+
+operations = Operations("graph")
+
+
+class Graph(TypedDict):
+    """Who and what is spoken of, how they are related, and where that was said. `cut`: there is more."""
+
+    entities: list[dict[str, Any]]
+    relations: list[dict[str, Any]]
+    mentions: list[dict[str, Any]]
+    cut: bool
+
+
+class GraphQuery(Query):
+    user: Name | None = None
+    agent: Name | None = None
+    scope: Literal["global"] | None = None
+    entity: Annotated[Words | None, Field(max_length=1000, description="only what is around this one")] = None
+    depth: Annotated[Whole, Field(ge=0, le=10, description="how many relations far")] = 1
+    fresh: Annotated[Flag, Field(description="read first what was not read yet")] = False
+
+
+@operations.get("/v1/graph")
+def get_graph(who: Caller, query: GraphQuery) -> Graph:
+    """Who and what is spoken of, and how they are related"""
+    owner = who.home(query.user, query.agent, None, query.scope)
+    found = who.hf.graph(entity=query.entity, depth=query.depth, fresh=query.fresh, **owner).to_json()
+    return {
+        "entities": found["entities"],
+        "relations": found["relations"],
+        "mentions": found["mentions"],
+        "cut": found["cut"],
+    }

@@ -1,0 +1,111 @@
+"""Purges, usage, and the sample: what is done to memory as a whole."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+from pydantic import Field, RootModel
+
+from holdfast import Receipt, shapes
+from holdfast.errors import InvalidInput
+from holdfast.server.door import Caller
+from holdfast.server.given import Body, Id, Name, Pages, Query
+from holdfast.server.operation import Operations
+from holdfast.server.pages import Page, number
+from holdfast.shapes import nouns
+
+operations = Operations("keeping")
+
+
+class UsageFound(TypedDict):
+    """What models took."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost: float
+    models: list[nouns.ModelUsage]
+
+
+class UsageQuery(Query):
+    user: Name | None = None
+    agent: Name | None = None
+    session: Id | None = None
+
+
+class PurgeSession(Body):
+    what: Literal["session"]
+    session: Id
+    confirm: Annotated[str | None, Field(description="the session's id again; without it only counted")] = None
+
+
+class PurgeUser(Body):
+    what: Literal["user"]
+    user: Name
+    confirm: Annotated[str | None, Field(description="the user's name again; without it only counted")] = None
+
+
+class PurgeOlder(Body):
+    what: Literal["older"]
+    user: Name
+    days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)]
+    confirm: Annotated[str | None, Field(description="the user's name again; without it only counted")] = None
+
+
+class Purge(RootModel[Annotated[PurgeSession | PurgeUser | PurgeOlder, Field(discriminator="what")]]):
+    """Which of the three, and the confirmation."""
+
+
+class Purged(TypedDict):
+    """`done` is false where nothing was confirmed: then the receipt only counts."""
+
+    done: bool
+    receipt: nouns.Receipt
+
+
+@operations.get("/v1/usage")
+def get_usage(who: Caller, query: UsageQuery) -> UsageFound:
+    """What models took: of a session, a user, or all you may see"""
+    found = who.hf.usage(query.user, query.agent, query.session)
+    return {
+        "input_tokens": found.input_tokens,
+        "output_tokens": found.output_tokens,
+        "cached_tokens": found.cached_tokens,
+        "cost": found.cost,
+        "models": shapes.usage(found),
+    }
+
+
+@operations.post("/v1/purge")
+def purge(who: Caller, body: Purge) -> Purged:
+    """Remove a session, a user, or all of a user that is older, without a trace
+
+    `confirm` must repeat whose it is. Without it nothing is removed, and the receipt says what would be.
+    """
+    wanted = body.root
+    whose = wanted.session.lower() if isinstance(wanted, PurgeSession) else wanted.user
+    if wanted.confirm is not None and wanted.confirm != whose:
+        raise InvalidInput("confirm does not repeat whose memory this is; nothing was removed")
+    done = wanted.confirm is not None
+    return {"done": done, "receipt": shapes.receipt(_purged(who, wanted, dry_run=not done))}
+
+
+@operations.get("/v1/purge")
+def list_receipts(who: Caller, query: Pages) -> Page[nouns.Receipt]:
+    """What was purged, the latest first, without names and content"""
+    offset = number(query.cursor)
+    found = who.hf.receipts(query.limit + 1, offset)
+    more = str(offset + query.limit) if len(found) > query.limit else None
+    return {"items": [shapes.receipt(each) for each in found[: query.limit]], "next": more}
+
+
+def _purged(who: Caller, wanted: PurgeSession | PurgeUser | PurgeOlder, *, dry_run: bool) -> Receipt:
+    match wanted:
+        case PurgeSession():
+            return who.hf.purge_session(wanted.session, asked_by=who.name, dry_run=dry_run)
+        case PurgeUser():
+            return who.hf.purge_user(wanted.user, asked_by=who.name, dry_run=dry_run)
+        case PurgeOlder():
+            return who.hf.purge_older(
+                wanted.user, wanted.days, asked_by=who.name, dry_run=dry_run
+            )

@@ -1,0 +1,155 @@
+"""Schedules: goals that come back, and what came of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+from pydantic import Field, StringConstraints
+
+from holdfast import shapes
+from holdfast.server.door import Caller
+from holdfast.server.given import Body, Id, Metadata, Name, Pages, Query, Text, Time, Whole, Words
+from holdfast.server.operation import Operations
+from holdfast.server.pages import Page, before, number, page
+from holdfast.shapes import nouns
+
+operations = Operations("schedules")
+
+_Notify = Literal["always", "conditional", "never"]
+_State = Literal["active", "paused", "completed", "failed", "disabled"]
+_Cadence = Annotated[
+    str,
+    StringConstraints(max_length=200, pattern=r"^(cron|once|every): ?[ -~]+$"),
+    Field(
+        description="`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`",
+        examples=["cron: 0 9 * * 1-5", "every: 15m"],
+    ),
+]
+_Zone = Annotated[
+    str, StringConstraints(max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$"), Field(examples=["Europe/Lisbon", "UTC"])
+]
+_Goal = Annotated[Words, Field(max_length=1000)]
+_Runs = Annotated[int | None, Field(ge=1, le=1_000_000)]
+
+
+class Output(TypedDict):
+    """A page of what a run said. `next_offset` is where the next one begins."""
+
+    text: str
+    offset: int
+    next_offset: int | None
+    characters: int
+
+
+class Gone(TypedDict):
+    deleted: bool
+
+
+class SchedulesQuery(Pages):
+    user: Name | None = None
+    agent: Name | None = None
+    state: _State | None = None
+    text: Annotated[Words | None, Field(max_length=1000, description="words of the goal")] = None
+
+
+class CreateSchedule(Body):
+    goal: _Goal
+    cadence: _Cadence
+    user: Name | None = None
+    timezone: _Zone | None = None
+    notify: _Notify = "always"
+    agent: Name | None = None
+    channel: Name | None = None
+    chat: Name | None = None
+    thread: Name | None = None
+    session: Id | None = None
+    max_runs: _Runs = None
+    ends_at: Time | None = None
+    metadata: Metadata | None = None
+
+
+class ChangeSchedule(Body):
+    state: Literal["active", "paused"] | None = None
+    goal: _Goal | None = None
+    cadence: _Cadence | None = None
+    timezone: _Zone | None = None
+    notify: _Notify | None = None
+    agent: Name | None = None
+    channel: Name | None = None
+    chat: Name | None = None
+    thread: Name | None = None
+    max_runs: Annotated[int | None, Field(ge=0, le=1_000_000, description="0 takes the limit away")] = None
+    ends_at: Time | Literal["never"] | None = None
+    metadata: Metadata | None = None
+
+
+class OutputQuery(Query):
+    offset: Annotated[Whole, Field(ge=0, le=2**40)] = 0
+    limit: Annotated[Whole, Field(ge=1, le=1_000_000)] = 10_000
+
+
+@operations.get("/v1/schedules")
+def list_schedules(who: Caller, query: SchedulesQuery) -> Page[nouns.Schedule]:
+    """Schedules, the newest first"""
+    found = who.hf.schedules.search(
+        query.user, query.agent, query.state, query.text, limit=query.limit + 1, before=before(query.cursor)
+    )
+    return page(found, query.limit, shapes.schedule, lambda each: (each.created_at, each.id))
+
+
+@operations.post("/v1/schedules", 201, keyed=True)
+def create_schedule(who: Caller, body: CreateSchedule) -> nouns.Schedule:
+    """Let a goal come back"""
+    values = body.model_dump(exclude={"user", "agent"})
+    made = who.hf.schedules.create(
+        who.own(body.user), **values, agent=body.agent or who.agent, idempotency_key=who.once
+    )
+    return shapes.schedule(made)
+
+
+@operations.get("/v1/schedules/{id}")
+def get_schedule(who: Caller, id: str) -> nouns.Schedule:
+    """A schedule"""
+    return shapes.schedule(who.hf.schedules.get(id))
+
+
+@operations.patch("/v1/schedules/{id}")
+def change_schedule(who: Caller, id: str, body: ChangeSchedule) -> nouns.Schedule:
+    """Change what is given; pause, or let it go on"""
+    values = {name: value for name, value in body.given().items() if value is not None and name != "state"}
+    found = who.hf.schedules.edit(id, **values) if values else who.hf.schedules.get(id)
+    if body.state == "paused":
+        found = who.hf.schedules.pause(id)
+    elif body.state == "active":
+        found = who.hf.schedules.resume(id)
+    return shapes.schedule(found)
+
+
+@operations.delete("/v1/schedules/{id}")
+def delete_schedule(who: Caller, id: str) -> Gone:
+    """Remove a schedule and its runs"""
+    who.hf.schedules.delete(id)
+    return {"deleted": True}
+
+
+@operations.get("/v1/schedules/{id}/runs")
+def list_runs(who: Caller, id: str, query: Pages) -> Page[nouns.Run]:
+    """What came of a schedule, the latest first"""
+    offset = number(query.cursor)
+    found = who.hf.schedules.runs(id, limit=query.limit + 1, offset=offset)
+    more = str(offset + query.limit) if len(found) > query.limit else None
+    return {"items": [shapes.run(each) for each in found[: query.limit]], "next": more}
+
+
+@operations.get("/v1/runs/{id}/output")
+def get_output(who: Caller, id: str, query: OutputQuery) -> Output:
+    """All that a run said, a page at a time"""
+    found = who.hf.schedules.run_output(id, offset=query.offset, limit=query.limit)
+    return {
+        "text": found.text,
+        "offset": found.offset,
+        "next_offset": found.next_offset,
+        "characters": found.total,
+    }
+
+

@@ -1,0 +1,314 @@
+"""Sessions, their messages, turns and contexts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal, TypedDict
+
+from pydantic import Field
+
+from holdfast import Message, SessionInfo, Turn, shapes
+from holdfast.server.door import Caller
+from holdfast.server.given import Body, Id, Json, Metadata, Name, Pages, Query, Seconds, Text, Time, Tokens, Whole, Words
+from holdfast.server.operation import Operations
+from holdfast.server.pages import Page, before, page
+from holdfast.shapes import nouns
+
+operations = Operations("sessions")
+
+_State = Literal["ACTIVE", "PAUSED", "TERMINATED"]
+
+
+class Removed(TypedDict):
+    counts: dict[str, int]
+
+
+class TurnTaken(TypedDict):
+    """The user's message as it is kept, the prompt, and the reply if one was given. `failed`: what memory left out."""
+
+    message: nouns.Message
+    context: nouns.Context
+    reply: nouns.Message | None
+    compacted: nouns.Compacted | None
+    failed: list[nouns.Dropped]
+
+
+class SessionsQuery(Pages):
+    user: Name | None = None
+    agent: Name | None = None
+    channel: Name | None = None
+    state: _State | None = None
+
+
+class OpenSession(Body):
+    channel: Name
+    chat: Name
+    thread: Name | None = None
+    user: Name | None = None
+    agent: Name | None = None
+    metadata: Metadata | None = None
+    ttl_seconds: Annotated[Seconds | None, Field(description="how long it lives without being used")] = None
+
+
+class ChangeSession(Body):
+    state: _State | None = None
+    metadata: Annotated[Metadata | None, Field(description="entries to change; null takes one out")] = None
+
+
+class TextPart(Body):
+    kind: Literal["text"]
+    text: Text
+
+
+class LinkedPart(Body):
+    kind: Literal["image", "file"]
+    uri: Annotated[Text, Field(min_length=1)]
+    media_type: Text | None = None
+    alt: Text | None = None
+    name: Text | None = None
+
+
+class GivenToolCall(Body):
+    id: Name
+    name: Name
+    arguments: dict[Text, Json] = {}
+
+
+Content = Text | Annotated[list[TextPart | LinkedPart], Field(max_length=1000)]
+Calls = Annotated[list[GivenToolCall], Field(max_length=100)]
+
+
+class GivenMessage(Body):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: Content
+    name: Name | None = None
+    tool_calls: Calls = []
+    tool_call_id: Name | None = None
+    is_error: bool = False
+    metadata: Metadata | None = None
+    created_at: Time | None = None
+
+
+class GivenMessages(Body):
+    messages: Annotated[list[GivenMessage], Field(min_length=1, max_length=1000)]
+
+
+class GivenUsage(Body):
+    model: Name
+    input_tokens: Annotated[int, Field(ge=0, le=10**12)] = 0
+    output_tokens: Annotated[int, Field(ge=0, le=10**12)] = 0
+    cached_tokens: Annotated[int, Field(ge=0, le=10**12)] = 0
+    cost: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] = 0.0
+
+
+class TakeTurn(Body):
+    content: Content
+    reply: Annotated[Content | None, Field(description="the assistant's answer, if it is known")] = None
+    tool_calls: Annotated[Calls, Field(description="of the reply")] = []
+    usage: Annotated[GivenUsage | None, Field(description="what the reply cost")] = None
+    max_tokens: Annotated[int | None, Field(ge=200, le=10_000_000)] = None
+    model_window: Annotated[int | None, Field(ge=1000, le=100_000_000)] = None
+    skill: Name | None = None
+    name: Name | None = None
+    metadata: Metadata | None = None
+    at: Time | None = None
+
+
+class MessagesQuery(Query):
+    after: Annotated[Whole | None, Field(ge=0, le=2**53)] = None
+    before: Annotated[Whole | None, Field(ge=0, le=2**53)] = None
+    limit: Annotated[Whole, Field(ge=1, le=1000)] = 100
+
+
+class AskContext(Body):
+    query: Text = ""
+    max_tokens: Annotated[int | None, Field(ge=200, le=10_000_000)] = None
+    model_window: Annotated[int | None, Field(ge=1000, le=100_000_000)] = None
+    skill: Name | None = None
+    at: Time | None = None
+    compact: Annotated[bool, Field(description="condense history first if that is due")] = False
+
+
+class ContextQuery(Query):
+    query: Text = ""
+    max_tokens: Annotated[Whole | None, Field(ge=200, le=10_000_000)] = None
+
+
+class Condense(Body):
+    keep: Annotated[int | None, Field(ge=1, le=100_000, description="messages that stay as they are")] = None
+
+
+@operations.get("/v1/sessions")
+def list_sessions(who: Caller, query: SessionsQuery) -> Page[nouns.Session]:
+    """Sessions, the most recently active first"""
+    found = who.hf.sessions(
+        query.user, query.agent, query.channel, query.state, query.limit + 1, before=before(query.cursor)
+    )
+    return page(found, query.limit, shapes.session, lambda info: (info.last_active_at, info.id))
+
+
+@operations.post("/v1/sessions")
+def open_session(who: Caller, body: OpenSession) -> nouns.Session:
+    """The live session of a chat, made when there is none"""
+    ttl = None if body.ttl_seconds is None else timedelta(seconds=body.ttl_seconds)
+    session = who.hf.session(
+        body.channel,
+        body.chat,
+        body.thread,
+        user=body.user,
+        agent=body.agent or who.agent,
+        metadata=body.metadata,
+        ttl=ttl,
+    )
+    return shapes.session(session.refresh())
+
+
+@operations.get("/v1/sessions/{id}")
+def get_session(who: Caller, id: str) -> nouns.Session:
+    """A session"""
+    return shapes.session(who.hf.load_session(id).info)
+
+
+@operations.patch("/v1/sessions/{id}")
+def change_session(who: Caller, id: str, body: ChangeSession) -> nouns.Session:
+    """Pause, resume or end a session; change its metadata"""
+    session = who.hf.load_session(id)
+    if body.metadata is not None:
+        session.update_metadata(body.metadata)
+    match body.state:
+        case "ACTIVE":
+            session.resume()
+        case "PAUSED":
+            session.pause()
+        case "TERMINATED":
+            session.terminate()
+    return shapes.session(session.refresh())
+
+
+@operations.delete("/v1/sessions/{id}")
+def delete_session(who: Caller, id: str) -> Removed:
+    """Remove a session with its messages"""
+    return {"counts": dict(who.hf.load_session(id).delete())}
+
+
+@operations.get("/v1/sessions/{id}/messages")
+def list_messages(who: Caller, id: str, query: MessagesQuery) -> Page[nouns.Message]:
+    """Messages in the order they were said
+
+    `next` is what to give as `after`. Without `after` and with `before` it is the last ones before that number.
+    """
+    session = who.hf.load_session(id)
+    found = session.messages(after=query.after, before=query.before, limit=query.limit + 1)
+    is_tail = query.after is None and query.before is not None
+    shown = found[-query.limit :] if is_tail else found[: query.limit]
+    more = str(shown[-1].sequence) if not is_tail and len(found) > query.limit else None
+    return {"items": [shapes.message(each) for each in shown], "next": more}
+
+
+@operations.post("/v1/sessions/{id}/messages", 201, keyed=True)
+def append_message(who: Caller, id: str, body: GivenMessage) -> nouns.Message:
+    """Keep a message; it is on the disk when this answers"""
+    session = who.hf.load_session(id)
+    return shapes.message(session.append(**_message(body), idempotency_key=who.once))
+
+
+@operations.post("/v1/sessions/{id}/messages/batch", 201)
+def append_messages(who: Caller, id: str, body: GivenMessages) -> Page[nouns.Message]:
+    """Keep several messages, all of them or none"""
+    kept = who.hf.load_session(id).extend([Message.new(**_message(each)) for each in body.messages])
+    return {"items": [shapes.message(each) for each in kept], "next": None}
+
+
+@operations.post("/v1/sessions/{id}/turns", 201, keyed=True)
+def take_turn(who: Caller, id: str, body: TakeTurn) -> TurnTaken:
+    """One exchange: the user's message in, a context out, the reply in
+
+    Without a `reply` the message is kept and the context answered; send the same again with the reply and the same
+    Idempotency-Key, and only the reply is added.
+    """
+    session = who.hf.load_session(id)
+    with session.turn(
+        _content(body.content),
+        body.max_tokens,
+        model_window=body.model_window,
+        skill=body.skill,
+        at=body.at,
+        name=body.name,
+        metadata=body.metadata,
+        idempotency_key=who.once,
+    ) as turn:
+        reply = None if body.reply is None else _reply(turn, body)
+    return {
+        "message": shapes.message(turn.message),
+        "context": shapes.context(turn.context),
+        "reply": reply,
+        "compacted": None if turn.compacted is None else shapes.compacted(turn.compacted),
+        "failed": [{"what": each.what, "reason": each.reason} for each in turn.failed],
+    }
+
+
+@operations.get("/v1/sessions/{id}/context")
+def get_context(who: Caller, id: str, query: ContextQuery) -> nouns.Context:
+    """What belongs into the next prompt"""
+    return shapes.context(who.hf.load_session(id).context(query.query, query.max_tokens))
+
+
+@operations.post("/v1/sessions/{id}/context")
+def make_context(who: Caller, id: str, body: AskContext) -> nouns.Context:
+    """What belongs into the next prompt, with all that can be said about it"""
+    session = who.hf.load_session(id)
+    context = session.context(
+        body.query,
+        body.max_tokens,
+        model_window=body.model_window,
+        skill=body.skill,
+        at=body.at,
+        compact=body.compact,
+    )
+    return shapes.context(context)
+
+
+@operations.post("/v1/sessions/{id}/compact")
+def compact_session(who: Caller, id: str, body: Condense) -> nouns.Compacted:
+    """Condense a session's history into its summary"""
+    return shapes.compacted(who.hf.load_session(id).compact(body.keep))
+
+
+class Summarised(TypedDict):
+    summary: nouns.Summary | None
+
+
+@operations.get("/v1/sessions/{id}/summary")
+def get_summary(who: Caller, id: str) -> Summarised:
+    """What the condensed part of a session says"""
+    return {"summary": shapes.summary(who.hf.load_session(id).summary())}
+
+
+def _message(given: GivenMessage) -> dict[str, Any]:
+    return {
+        "role": given.role,
+        "content": _content(given.content),
+        "name": given.name,
+        "tool_calls": _calls(given.tool_calls),
+        "tool_call_id": given.tool_call_id,
+        "is_error": given.is_error,
+        "metadata": given.metadata,
+        "created_at": given.created_at,
+    }
+
+
+def _content(given: str | list[TextPart | LinkedPart]) -> str | list[dict[str, Any]]:
+    return given if isinstance(given, str) else [each.model_dump(exclude_none=True) for each in given]
+
+
+def _calls(given: list[GivenToolCall]) -> list[dict[str, Any]]:
+    return [each.model_dump() for each in given]
+
+
+def _reply(turn: Turn, body: TakeTurn) -> nouns.Message | None:
+    assert body.reply is not None
+    usage = None if body.usage is None else body.usage.model_dump()
+    kept = turn.reply(_content(body.reply), tool_calls=_calls(body.tool_calls), usage=usage, skill=body.skill)
+    return None if kept is None else shapes.message(kept)
+
+

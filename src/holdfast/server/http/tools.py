@@ -1,0 +1,54 @@
+"""The tools of a model, for programs that call a model themselves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypedDict
+
+from pydantic import Field
+
+from holdfast.server.door import Caller
+from holdfast.server.given import Body, Id, Json, Name, Query, Text
+from holdfast.server.operation import Operations
+from holdfast.tools import Toolbox
+
+operations = Operations("tools")
+
+
+class ToolSchemas(TypedDict):
+    tools: list[dict[str, Any]]
+
+
+class Outcome(TypedDict):
+    """`text` is for the model; `data` is the same as JSON, null for an error that the model is told."""
+
+    text: str
+    data: dict[str, Any] | None
+    is_error: bool
+
+
+class ToolsQuery(Query):
+    form: Annotated[Literal["openai", "anthropic"], Field(description="whose shape the schemas have")] = "openai"
+
+
+class CallTool(Body):
+    arguments: Annotated[dict[Text, Json], Field(description="as the model gave them")] = {}
+    user: Name | None = None
+    session: Id | None = None
+
+
+@operations.get("/v1/tools")
+def list_tools(who: Caller, query: ToolsQuery) -> ToolSchemas:
+    """The tools, as a model's provider wants them"""
+    box = Toolbox(who.hf, who.user or "nobody")
+    return {"tools": box.openai() if query.form == "openai" else box.anthropic()}
+
+
+@operations.post("/v1/tools/{tool}")
+def call_tool(who: Caller, tool: str, body: CallTool) -> Outcome:
+    """Do what a model asked for"""
+    outcome = Toolbox(who.hf, who.own(body.user), session=body.session, agent=who.agent).call(tool, body.arguments)
+    return {
+        "text": outcome.text,
+        "data": None if outcome.data is None else dict(outcome.data),
+        "is_error": outcome.is_error,
+    }

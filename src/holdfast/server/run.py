@@ -1,0 +1,64 @@
+"""Listening: from the first request to the last one that was begun."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from holdfast import Holdfast
+from holdfast.errors import ConfigError
+from holdfast.server.app import application
+from holdfast.server.door import is_local
+from holdfast.server.service import Service
+
+
+def serve(hf: Holdfast, *, host: str, port: int, user: str, ready: Callable[[str], None]) -> None:
+    """Until a signal. ``ready`` is told the address once requests are taken."""
+    if not is_local(host) and not hf.keys.any_live():
+        raise ConfigError(
+            f"{host} can be reached by others, and this store has no API key: make one with"
+            " 'holdfast keys create NAME --admin', or listen on 127.0.0.1"
+        )
+    with _listening(host, port) as listening:
+        app, service = application(hf, host=host, user=user)
+        rules = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=hf.config.server.shutdown_seconds,
+            # A proxy's word on who calls is not taken: a header can say anything.
+            proxy_headers=False,
+        )
+        shown = f"[{host}]" if ":" in host else host
+        _Server(rules, service, lambda: ready(f"http://{shown}:{listening.getsockname()[1]}")).run([listening])
+
+
+class _Server(uvicorn.Server):
+    """Ends live streams before it waits for requests: those would never end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._service = service
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.stopping.set()
+        await super().shutdown(sockets)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None

@@ -1,0 +1,59 @@
+"""JSON Schema of what the API answers with, read from the typed dictionaries of ``shapes``."""
+
+from __future__ import annotations
+
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+REFERENCE = "#/components/schemas/{}"
+
+Definitions = dict[str, dict[str, Any]]
+
+
+def schema_of(hint: Any, found: Definitions) -> dict[str, Any]:
+    """The schema; the typed dictionaries it refers to are added to what was ``found``."""
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return {}
+    if hint in _PLAIN:
+        return {"type": _PLAIN[hint]}
+    if origin is Annotated:
+        return schema_of(args[0], found) | {"format": args[1]}
+    if origin is Literal:
+        return {"type": "string", "enum": list(args)}
+    if origin in (Union, UnionType):
+        return {"anyOf": [schema_of(each, found) for each in args]}
+    if origin is list:
+        return {"type": "array", "items": schema_of(args[0], found)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": schema_of(args[1], found)}
+    return _named(origin or hint, args, found)
+
+
+def _named(kind: Any, args: tuple[Any, ...], found: Definitions) -> dict[str, Any]:
+    if not is_typeddict(kind):
+        raise TypeError(f"no schema for {kind!r}")
+    name = kind.__name__ + "".join(f"Of{each.__name__}" for each in args)
+    if name not in found:
+        found[name] = {}  # it may refer to itself
+        filled = dict(zip(getattr(kind, "__parameters__", ()), args, strict=True))
+        hints = get_type_hints(kind, include_extras=True)
+        properties = {each: schema_of(_filled(hint, filled), found) for each, hint in hints.items()}
+        found[name] = {
+            "type": "object",
+            "properties": properties,
+            "required": sorted(kind.__required_keys__),
+        }
+        if kind.__doc__:
+            found[name]["description"] = kind.__doc__
+    return {"$ref": REFERENCE.format(name)}
+
+
+def _filled(hint: Any, filled: dict[Any, Any]) -> Any:
+    """A type with its variable replaced: ``list[T]`` of a page."""
+    if isinstance(hint, TypeVar):
+        return filled[hint]
+    if get_origin(hint) is list and isinstance(get_args(hint)[0], TypeVar):
+        return list[filled[get_args(hint)[0]]]  # type: ignore[misc]
+    return hint

@@ -1,0 +1,97 @@
+"""What the parts of the server share, and how one operation is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import Holdfast
+from holdfast.aio import Pool
+from holdfast.server.answer import json_answer, json_bytes
+from holdfast.server.door import Caller, Door
+from holdfast.server.metrics import Metrics
+from holdfast.server.operation import Operation
+from holdfast.server.problems import Problem
+
+T = TypeVar("T")
+
+_BODY_SECONDS = 30.0
+
+
+class Service:
+    """One hop to a thread for each request: who it is, what is given, the verb, and the JSON are done there."""
+
+    def __init__(self, hf: Holdfast, door: Door, metrics: Metrics) -> None:
+        rules = hf.config.server
+        self.hf = hf
+        self.door = door
+        self.metrics = metrics
+        self.stopping = asyncio.Event()
+        self.streams = 0
+        self.most_streams = rules.streams
+        self._pool = Pool(rules.threads)
+        self._waiting = 0
+        self._most_waiting = rules.waiting
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Refused when too many wait already: an answer that comes too late helps nobody."""
+        if self._waiting >= self._most_waiting:
+            raise Problem(503, "overloaded", "too many requests wait already; try again", headers={"Retry-After": "1"})
+        self._waiting += 1
+        try:
+            return await self._pool.run(work)
+        finally:
+            self._waiting -= 1
+
+    async def answer(self, operation: Operation, request: Request) -> Response:
+        raw = await _body(request, operation)
+        state, headers = request.scope["state"], request.headers
+        path, query = request.path_params, request.query_params.multi_items()
+
+        def work() -> bytes:
+            who = self._enter(headers, state)
+            return json_bytes(operation.run(who, **operation.arguments(path, query, raw)))
+
+        return json_answer(await self.run(work), operation.status)
+
+    async def stream(self, operation: Operation, request: Request) -> Response:
+        raw = await _body(request, operation)
+        state, headers = request.scope["state"], request.headers
+        path, query = request.path_params, request.query_params.multi_items()
+
+        def work() -> tuple[Caller, dict[str, Any]]:
+            return self._enter(headers, state), operation.arguments(path, query, raw)
+
+        who, given = await self.run(work)
+        response: Response = await operation.run(self, request, who, **given)
+        return response
+
+    async def free(self, operation: Operation, request: Request) -> Response:
+        """For whoever asks; it says nothing of anybody."""
+        given = operation.arguments(request.path_params, request.query_params.multi_items(), b"")
+        return json_answer(json_bytes(await operation.run(self, **given)), operation.status)
+
+    def _enter(self, headers: Mapping[str, str], state: dict[str, Any]) -> Caller:
+        who = self.door.enter(headers)
+        state["caller_name"] = who.name
+        return who
+
+    def close(self) -> None:
+        """Every request that was begun is carried out."""
+        self._pool.shutdown()
+
+
+async def _body(request: Request, operation: Operation) -> bytes:
+    try:
+        raw = await asyncio.wait_for(request.body(), _BODY_SECONDS)
+    except TimeoutError:
+        raise Problem(400, "too_slow", f"the body did not come within {_BODY_SECONDS:.0f} seconds") from None
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    # What a form of somebody else's page could send is no JSON.
+    if raw and operation.body is not None and kind != "application/json":
+        raise Problem(415, "wrong_media_type", "send the body as Content-Type: application/json")
+    return raw
