@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Granted,
         Hit,
         JobInfo,
+        KeyInfo,
         Message,
         Receipt,
         Record,
@@ -232,6 +233,22 @@ def finding(given: Finding) -> Json:
 
 def granted(given: Granted) -> Json:
     return {"user": given.user, "grant": str(given.grant), "at": iso(given.at), "by": given.by}
+
+
+def api_key(given: KeyInfo) -> Json:
+    return {
+        "id": given.id,
+        "tenant": given.tenant,
+        "name": given.name,
+        "user": given.user,
+        "agent": given.agent,
+        "grants": [str(grant) for grant in given.grants],
+        "created_at": iso(given.created_at),
+        "created_by": given.created_by,
+        "expires_at": iso(given.expires_at),
+        "revoked_at": iso(given.revoked_at),
+        "last_used_at": iso(given.last_used_at),
+    }
 
 
 def audit_entry(given: AuditEntry) -> Json:
