@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 import pytest
 
 from holdfast import AsyncHoldfast, AsyncSession, Config, Holdfast, Message
-from holdfast.aio import AsyncKeyValues, AsyncLongTerm, AsyncSchedules
+from holdfast.aio import AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
 from holdfast.config import Aio
 from holdfast.errors import SequenceConflict, StoreUnavailable
 from holdfast.schedule.runner import Hands, Runner
@@ -134,7 +134,7 @@ class _Waited:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
-        return _Waited(found) if name in ("kv", "schedules") else found
+        return _Waited(found) if name in ("kv", "schedules", "keys") else found
 
 
 def _plain(answer: Any) -> str:
@@ -236,6 +236,11 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.grants": lambda hf, s, place: hf.grants(),
     "AsyncHoldfast.revoke": lambda hf, s, place: hf.revoke("u", "read:global"),
     "AsyncHoldfast.audit": lambda hf, s, place: hf.audit(verb="grant"),
+    "AsyncKeys.create": lambda hf, s, place: hf.keys.create("ci", user="u", expires_in=60),
+    "AsyncKeys.list": lambda hf, s, place: hf.keys.list(user="u"),
+    "AsyncKeys.any_live": lambda hf, s, place: hf.keys.any_live(),
+    "AsyncKeys.acting": lambda hf, s, place: hf.keys.acting(_secret(hf)),
+    "AsyncKeys.revoke": lambda hf, s, place: hf.keys.revoke("ci"),
     "AsyncHoldfast.backup": lambda hf, s, place: hf.backup(place / "backup.db"),
     "AsyncHoldfast.purge_session": lambda hf, s, place: hf.purge_session(s.id, dry_run=True),
     "AsyncHoldfast.purge_user": lambda hf, s, place: hf.purge_user("u", dry_run=True),
@@ -271,11 +276,15 @@ def _ran(hf: Any) -> str:
     return face.schedules.runs(made)[0].id
 
 
+def _secret(hf: Any) -> str:
+    return _blocking(hf).keys.create("another", user="u").secret
+
+
 RECORD = "01890000-0000-7000-8000-000000000001"
 
 
 def test_no_method_is_left_out_above() -> None:
-    kinds = (AsyncHoldfast, AsyncSession, AsyncKeyValues, AsyncLongTerm, AsyncSchedules)
+    kinds = (AsyncHoldfast, AsyncSession, AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules)
     awaited = {
         f"{kind.__name__}.{name}"
         for kind in kinds

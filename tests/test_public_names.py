@@ -28,8 +28,10 @@ def test_the_public_names_are_exactly_these() -> None:
         "HoldfastError",
         "ImagePart",
         "JobInfo",
+        "KeyInfo",
         "Mention",
         "Message",
+        "NewKey",
         "Notification",
         "Outcome",
         "Profile",
@@ -47,6 +49,7 @@ def test_the_public_names_are_exactly_these() -> None:
         "TextPart",
         "ToolCall",
         "Turn",
+        "Unauthenticated",
         "Usage",
     ]
     assert holdfast.__all__ == sorted(set(holdfast.__all__))

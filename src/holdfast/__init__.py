@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from holdfast.aio import AsyncHoldfast, AsyncSession, AsyncTurn
     from holdfast.config import Config
     from holdfast.domain.access import Grant, Granted
+    from holdfast.domain.api_key import KeyInfo, NewKey
     from holdfast.domain.audit import AuditEntry
     from holdfast.domain.chunk import Hit, Signal, Source
     from holdfast.domain.context import Context
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.domain.schedule import Notification, Outcome, Run, Schedule
     from holdfast.domain.session import Compacted, SessionInfo, Summary, Usage
     from holdfast.engine import Holdfast
-    from holdfast.errors import HoldfastError
+    from holdfast.errors import HoldfastError, Unauthenticated
     from holdfast.handle import Session
     from holdfast.schedule.firing import Firing
     from holdfast.turn import Turn
@@ -50,8 +51,10 @@ __all__ = [
     "HoldfastError",
     "ImagePart",
     "JobInfo",
+    "KeyInfo",
     "Mention",
     "Message",
+    "NewKey",
     "Notification",
     "Outcome",
     "Profile",
@@ -69,6 +72,7 @@ __all__ = [
     "TextPart",
     "ToolCall",
     "Turn",
+    "Unauthenticated",
     "Usage",
 ]
 
@@ -76,6 +80,7 @@ _HOMES = {
     "aio": "AsyncHoldfast AsyncSession AsyncTurn",
     "config": "Config",
     "domain.access": "Grant Granted",
+    "domain.api_key": "KeyInfo NewKey",
     "domain.audit": "AuditEntry",
     "domain.chunk": "Hit Signal Source",
     "domain.context": "Context",
@@ -90,7 +95,7 @@ _HOMES = {
     "domain.retention": "Retained",
     "domain.session": "Compacted SessionInfo Summary Usage",
     "engine": "Holdfast",
-    "errors": "HoldfastError",
+    "errors": "HoldfastError Unauthenticated",
     "handle": "Session",
     "schedule.firing": "Firing",
     "turn": "Turn",

@@ -25,6 +25,7 @@ from holdfast.domain.scope import DEFAULT_TENANT
 from holdfast.domain.times import Clock
 from holdfast.domain.tokens import TokenCounter
 from holdfast.engine import Holdfast
+from holdfast.engine.keys import Keys
 from holdfast.engine.schedules import Schedules
 from holdfast.errors import StoreUnavailable
 from holdfast.files.long_term import LongTerm
@@ -167,6 +168,21 @@ class AsyncSchedules:
     run_output = hop(Schedules.run_output)
 
 
+class AsyncKeys:
+    def __init__(self, sync: Keys, pool: Pool) -> None:
+        self._sync = sync
+        self._pool = pool
+
+    create = hop(Keys.create)
+    list = hop(Keys.list)
+    revoke = hop(Keys.revoke)
+    any_live = hop(Keys.any_live)
+
+    async def acting(self, secret: str) -> AsyncHoldfast:
+        """The same store acting as what the key is bound to. Raises Unauthenticated."""
+        return AsyncHoldfast(await self._pool.run(partial(self._sync.acting, secret)), self._pool)
+
+
 # A callback may be a coroutine function: it runs in the loop of whoever gave it, with an AsyncHoldfast in its firing.
 Callback = Callable[[Firing], Awaitable[Outcome | str | None] | Outcome | str | None]
 Notifier = Callable[[Notification], Awaitable[object] | object]
@@ -307,7 +323,8 @@ class AsyncHoldfast:
         await asyncio.shield(closing)
 
     def _finish(self) -> None:
-        if self._sync._is_operator:  # noqa: SLF001  # whoever acts for somebody shares the pool as they share the store
+        # Whoever acts for somebody shares the pool as they share the store.
+        if self._sync._is_operator and self._sync._closes:  # noqa: SLF001
             self._pool.shutdown()
             self._sync.close()
 
@@ -353,6 +370,11 @@ class AsyncHoldfast:
     def schedules(self) -> AsyncSchedules:
         """Goals that come back: ``await hf.schedules.create(user=…, goal=…, cadence="every: 1h")``."""
         return AsyncSchedules(self._sync.schedules, self._pool)
+
+    @property
+    def keys(self) -> AsyncKeys:
+        """API keys: ``await hf.keys.create("ci", user=…)``, and ``await hf.keys.acting(secret)`` for a request."""
+        return AsyncKeys(self._sync.keys, self._pool)
 
     async def run_schedules(
         self, callback: Callback, notify: Notifier | None = None, *, until_idle: bool = True

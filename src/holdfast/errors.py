@@ -3,7 +3,8 @@
 HoldfastError
 ├── InvalidInput            a value that cannot be stored as it is
 │   ├── InvalidKey          a key or id outside its rules
-│   └── BudgetTooSmall      a token budget nothing can fit into
+│   ├── BudgetTooSmall      a token budget nothing can fit into
+│   └── IdempotencyConflict an idempotency key that stands for another request
 ├── NotFound
 │   ├── SessionNotFound
 │   ├── RecordNotFound
@@ -12,6 +13,7 @@ HoldfastError
 ├── SequenceConflict        a message number at or below the last one
 ├── LeaseLost               a job took longer than its lease, and somebody else has taken it
 ├── PermissionDenied        a grant is missing
+├── Unauthenticated         an API key that is unknown, revoked or expired
 ├── Unsupported             this store or build cannot do that
 ├── ConfigError             a setting is unknown or wrong
 ├── ProviderError           a model or embedder failed
@@ -51,6 +53,10 @@ class BudgetTooSmall(InvalidInput):
     code = "budget_too_small"
 
 
+class IdempotencyConflict(InvalidInput):
+    code = "idempotency_conflict"
+
+
 class NotFound(HoldfastError, LookupError):
     code = "not_found"
 
@@ -85,6 +91,10 @@ class PermissionDenied(HoldfastError):
     def __init__(self, message: str = "", missing: str | None = None) -> None:
         super().__init__(message)
         self.missing = missing  # the grant, such as read:global
+
+
+class Unauthenticated(HoldfastError):
+    code = "unauthenticated"
 
 
 class Unsupported(HoldfastError):

@@ -16,6 +16,7 @@ from functools import partial
 
 from holdfast import items
 from holdfast.config import Config
+from holdfast.domain.once import KEPT
 from holdfast.domain.receipt import What
 from holdfast.domain.record import RecordQuery
 from holdfast.domain.retention import Days, Retained
@@ -67,6 +68,7 @@ def apply(
         counts = Counter(expired.get(agent, {}))
         counts.update(work.messages(agent, days.before("messages", work.now)))
         found.append(Retained(tenant, agent, {"messages": days.messages}, +counts))
+    work.once()
     days = days_of(runtime.config, tenant)
     counts = Counter({"records": work.records(days), "documents": work.documents(days)})
     return [*found, Retained(tenant, None, {"records": days.records, "documents": days.documents}, +counts)]
@@ -138,6 +140,15 @@ class _Sweep:
         if summary is not None and summary.updated_at < before:
             removal.counts["summaries"] += tx.purges.drop_summary(scope)
         return removal.counts
+
+    def once(self) -> None:
+        """Idempotency keys that nobody will repeat any more. They are no memory, and are not counted."""
+        before = self.now - KEPT
+        while not self.dry_run:
+            self.between()
+            gone = self.runtime.store.write(lambda tx: tx.once.trim(self._scope, before, _MESSAGES))
+            if gone < _MESSAGES:
+                return
 
     def records(self, days: Days) -> int:
         before = days.before("records", self.now)

@@ -6,11 +6,13 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.config import Config, Encryption
+from holdfast.domain import api_key
 from holdfast.domain.chunk import ChunkDraft, Vector
 from holdfast.domain.ids import uuid7
 from holdfast.domain.message import Message
@@ -53,6 +55,7 @@ class Runtime:
     forgetful: Forgetful | None = None  # the store, where memory is switched off
     ledger: Ledger | None = None  # who did what; nobody did anything where nothing is kept
     gate: Gate = OPEN  # what the calls of a handle come through; the program's own work has none
+    keys_used: dict[str, datetime] = field(default_factory=dict)  # when a key's use was last noted, by its id
 
     def holding(self, info: SessionInfo) -> Runtime:
         """For a session's handle: where nothing is kept, the session is there as long as a call lasts."""
@@ -64,6 +67,9 @@ class Runtime:
 
     def new_id(self) -> str:
         return uuid7(self.clock(), secrets.token_bytes(10))
+
+    def new_secret(self) -> str:
+        return api_key.spelled(secrets.token_bytes(api_key.SECRET_BYTES))
 
     def meaning(self, space: Space, question: str) -> Vector | None:
         """The question's vector, made before the transaction that searches with it; None where words answer alone."""

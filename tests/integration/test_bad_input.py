@@ -18,6 +18,7 @@ import pytest
 
 from holdfast import Config, Holdfast, ImagePart, Message, Session, TextPart, ToolCall
 from holdfast.domain.message import Role
+from holdfast.engine.keys import Keys
 from holdfast.engine.schedules import Schedules
 from holdfast.errors import HoldfastError
 from holdfast.files.long_term import LongTerm
@@ -242,6 +243,13 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "runs": {"id": "SCHEDULE"},
     "run_output": {"run_id": UNKNOWN},
 }
+KEYS: dict[str, dict[str, Any]] = {
+    "create": {"name": "ci", "user": "alice"},
+    "list": {},
+    "revoke": {"id_or_name": "nothing"},
+    "acting": {"secret": "hf_" + "x" * 43},
+    "any_live": {},
+}
 UPDATES = (
     "key title type layer tags metadata confidence salience references pinned valid_from valid_to ttl expires_at colour"
 )
@@ -286,6 +294,7 @@ def test_every_public_method_is_here() -> None:
     assert names(KeyValues) == set(KV)
     assert names(LongTerm) == set(LONG_TERM)
     assert names(Schedules) == set(SCHEDULES)
+    assert names(Keys) == set(KEYS)
 
 
 class Target:
@@ -328,6 +337,8 @@ def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, A
         yield f"KeyValues.{name}", getattr(target.session.kv, name), base
     for name, base in SCHEDULES.items():
         yield f"Schedules.{name}", getattr(target.hf.schedules, name), base
+    for name, base in KEYS.items():
+        yield f"Keys.{name}", getattr(target.hf.keys, name), base
     if target.hf._runtime.folder is not None:
         memory = target.hf.long_term(user="alice")
         for name, base in LONG_TERM.items():

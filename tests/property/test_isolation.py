@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from holdfast import Document, Holdfast, Message, Receipt, Session, SessionInfo
 from holdfast.domain.scope import Level, Space
 from holdfast.domain.text import checked_name
+from holdfast.engine.keys import Keys
 from holdfast.engine.schedules import Schedules
 from holdfast.errors import (
     DocumentNotFound,
@@ -207,6 +208,10 @@ class World:
     def drop_jobs(self) -> None:
         store: Any = self.hf._runtime.store
         store.write(lambda tx: tx.db.composed("DELETE FROM jobs WHERE kind = 'watched'"))
+
+    def drop_keys(self) -> None:
+        store: Any = self.hf._runtime.store
+        store.write(lambda tx: tx.db.composed("DELETE FROM api_keys"))
 
     def on(self, owner: Owner) -> Holdfast:
         return self.hf.tenant(owner.tenant)
@@ -598,6 +603,26 @@ def _receipts(world: World, me: Owner) -> Seen:
     yield [replace(receipt, tenant="") for receipt in found], set()
 
 
+def _keys(world: World, me: Owner) -> Seen:
+    for owner in world.talkers():
+        world.on(owner).keys.create(owner.mark, user=owner.user)
+    mine = {owner.number for owner in world.talkers() if (owner.tenant, owner.user) == (me.tenant, me.user)}
+    yield world.on(me).keys.list(user=me.user), mine
+    yield world.on(me).keys.list(), {owner.number for owner in world.talkers() if owner.tenant == me.tenant}
+    yield world.on(me).keys.list(user=f"{me.user}?"[-200:]), set()
+    world.drop_keys()
+
+
+def _acting_by_key(world: World, me: Owner) -> Seen:
+    """Whoever looks the secret up, it is whose it is."""
+    secret = world.on(me).keys.create("same", user=me.user).secret
+    for tenant in world.tenants:
+        theirs = world.hf.tenant(tenant).keys.acting(secret)
+        yield theirs.records(limit=1000), world.of_user(me.tenant, me.user)
+    assert world.hf.keys.any_live()
+    world.drop_keys()
+
+
 READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Holdfast.receipts": _receipts,
     "Holdfast.sessions": _sessions,
@@ -643,6 +668,9 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Schedules.get": _of_a_schedule(lambda schedules: schedules.get),
     "Schedules.runs": _of_a_schedule(lambda schedules: schedules.runs),
     "Schedules.run_output": _run_output,
+    "Keys.list": _keys,
+    "Keys.acting": _acting_by_key,
+    "Keys.any_live": _acting_by_key,
 }
 
 
@@ -836,7 +864,20 @@ def _create_schedule(world: World, me: Owner) -> None:
             refused(SessionNotFound, create, me.user, "mine now", "every: 1h", session=other.session)
 
 
+def _change_keys(world: World, me: Owner) -> None:
+    """The same name is another key in another tenant, and neither that nor an id reaches across."""
+    made = {tenant: world.hf.tenant(tenant).keys.create("same", user=me.user).info for tenant in world.tenants}
+    for tenant, key in made.items():
+        assert world.on(me).keys.revoke(key.id) == (tenant == me.tenant)
+    assert not world.on(me).keys.revoke("same")
+    live = {tenant for tenant in world.tenants if world.hf.tenant(tenant).keys.list()}
+    assert live == set(world.tenants) - {me.tenant}
+    world.drop_keys()
+
+
 WRITES: dict[str, Callable[[World, Owner], None]] = {
+    "Keys.create": _change_keys,
+    "Keys.revoke": _change_keys,
     "Holdfast.grant": _grant,
     "Holdfast.revoke": _grant,
     "Holdfast.purge_session": _purge_session,
@@ -890,7 +931,7 @@ NEITHER = {
     **dict.fromkeys(
         ("run_jobs", "start_worker", "run_schedules"), "for whoever runs the store; each job has its own space"
     ),
-    "schedules": "its verbs are below: Schedules.…",
+    **dict.fromkeys(("schedules", "keys"), "their verbs are below: Schedules.…, Keys.…"),
     "session": "finds or makes one's own: test_the_same_chat_is_another_session_for_everybody",
 }
 HANDLE = set(
@@ -910,6 +951,7 @@ def test_every_public_verb_is_watched() -> None:
     verbs |= {f"Session.{name}" for name in _public(Session) - HANDLE}
     verbs |= {f"KeyValues.{name}" for name in _public(KeyValues)}
     verbs |= {f"Schedules.{name}" for name in _public(Schedules)}
+    verbs |= {f"Keys.{name}" for name in _public(Keys)}
     assert verbs - READS.keys() - WRITES.keys() == set(), "a new verb: show here that it leaks nothing"
     assert {verb for verb in READS.keys() | WRITES.keys() if " " not in verb} - verbs == set(), "gone: remove its entry"
 

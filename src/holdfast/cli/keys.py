@@ -1,4 +1,7 @@
-"""key: make a key, seal a tenant with it, seal it anew with another, and see which tenants are sealed."""
+"""key: make a key, seal a tenant with it, seal it anew with another, and see which tenants are sealed.
+
+API keys are ``holdfast keys``.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,17 @@ _LEFT_BEHIND = (
 
 
 def add(commands: Any) -> None:
-    noun = command(commands, "key", "keys of sealed tenants; without a verb: which tenants are sealed", status)
+    noun = command(
+        commands,
+        "key",
+        "encryption keys of sealed tenants (API keys: holdfast keys); without a verb: which are sealed",
+        status,
+    )
     verbs = noun.add_subparsers(title="verbs", metavar="VERB")
     command(verbs, "status", "which tenants are sealed, and whether their key is here", status)
-    making = command(verbs, "new", "make a key: print it, or write it to a new file that only you may read", new)
+    making = command(
+        verbs, "new", "make an encryption key: print it, or write it to a file that only you may read", new
+    )
     making.add_argument("--out", metavar="FILE", help="a new file to write it to")
     making.add_argument(
         "--for-tenant", action="store_true", help="write it to the tenant's file in the folder encryption.key_file"

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 from holdfast import __version__
 from holdfast.cli import (
+    apikeys,
     bench,
     data,
     demo,
@@ -48,7 +49,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for group in (
         *(chat, verbs, forget, sessions, records, documents, graph, notes, jobs, schedules),
-        *(serve, mcp, trust, moving, purge, data, keys, demo, bench),
+        *(serve, mcp, trust, apikeys, moving, purge, data, keys, demo, bench),
     ):
         group.add(commands)
     return parser

@@ -8,20 +8,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from holdfast.domain.access import Grant, Granted, Principal, Reach
+from holdfast.domain.api_key import KeyInfo
 from holdfast.domain.audit import AuditEntry, AuditQuery, Outcome
 from holdfast.domain.ids import checked_id
 from holdfast.domain.scope import Scope
-from holdfast.domain.text import checked_choice, checked_name, optional_name, shown
+from holdfast.domain.text import checked_choice, checked_name, optional_name
 from holdfast.domain.times import checked_time
-from holdfast.domain.values import at_most, checked_number, checked_page
+from holdfast.domain.values import checked_number, checked_page
 from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
+from holdfast.engine.keys import Keys, checked_grants
 from holdfast.errors import InvalidInput
 
 if TYPE_CHECKING:
     from holdfast.engine.holdfast import Holdfast
-
-MAX_GRANTS = 1000
 
 
 class Acting(Face):
@@ -50,7 +50,7 @@ class Acting(Face):
         known = name if name is not None else who or through or chat
         if known is None:
             raise InvalidInput("say who acts: user=, agent=, session= or, for somebody who owns nothing, name=")
-        principal = Principal(checked_name(known, "name"), self._tenant, who, through, chat, _grants(grants))
+        principal = Principal(checked_name(known, "name"), self._tenant, who, through, chat, checked_grants(grants))
         return self._seen_as(Holdfast(self._agents, self._tenant, through or self._agent, principal))
 
     def _elsewhere(self, tenant: str) -> Principal:
@@ -60,6 +60,19 @@ class Acting(Face):
             return me
         grants = tuple(grant for grant in me.grants if grant.reach is Reach.STORE)
         return replace(me, tenant=name, user=None, agent=None, session=None, grants=grants)
+
+    @property
+    def keys(self) -> Keys:
+        """API keys: ``hf.keys.create("ci", user=…)``, and ``hf.keys.acting(secret)`` for a request that shows one."""
+        shared = self._agents.runtime()  # kept there, for all agents
+        return Keys(shared, self._gate, self._tenant, self._by_key)
+
+    def _by_key(self, key: KeyInfo) -> Holdfast:
+        from holdfast.engine.holdfast import Holdfast
+
+        theirs = self._seen_as(Holdfast(self._agents, key.tenant, key.agent or self._agent, key.principal))
+        theirs._closes = False  # noqa: SLF001 - one of ours: whoever shows a key may be an operator, of others' store
+        return theirs
 
     @verb("grant")
     def grant(self, user: str, grant: str | Grant) -> bool:
@@ -113,9 +126,3 @@ class Acting(Face):
         if self._runtime.ledger is not None:
             self._runtime.ledger.flush()
         return self._read(lambda tx: tx.audit.find(Scope(self._tenant), query))
-
-
-def _grants(given: Iterable[str | Grant]) -> tuple[Grant, ...]:
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise InvalidInput(f"grants must be a list such as ['read:global'], not {shown(given)}")
-    return tuple(Grant.parse(each) for each in at_most(MAX_GRANTS, given, "these are too many grants"))

@@ -25,6 +25,7 @@ F = TypeVar("F", bound="Face")
 
 class Face:
     _scheduled = False  # whether this memory was handed to a scheduled turn, which may not make schedules
+    _closes = True  # whether an operator's closing closes the store; not for one that came in with a key
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Face:
     def _seen_as(self, memory: F) -> F:
         """Another view of the same memory is no way around that."""
         memory._scheduled = self._scheduled  # noqa: SLF001 - one of ours
+        memory._closes = self._closes  # noqa: SLF001
         return memory
 
     @property
@@ -58,6 +60,11 @@ class Face:
             return ()
         scope = Scope(self._tenant, user=principal.user)
         return self._agents.runtime().store.read(lambda tx: tx.grants.of(scope))
+
+    @property
+    def principal(self) -> Principal:
+        """Who acts through this handle."""
+        return self._principal
 
     @property
     def config(self) -> Config:

@@ -72,7 +72,7 @@ class Holdfast(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs
 
         A handle that acts for somebody does not close what is not its own.
         """
-        if self._is_operator:
+        if self._is_operator and self._closes:
             self._agents.close()
 
     def __enter__(self) -> Self:

@@ -9,17 +9,19 @@ from typing import Any, Literal
 from holdfast import forgetting
 from holdfast.ageing.asked import ask
 from holdfast.domain.ids import checked_id
+from holdfast.domain.once import Asked, Thing
 from holdfast.domain.paging import checked_end
 from holdfast.domain.record import Forgotten, Layer, Record, RecordQuery, RecordType
-from holdfast.domain.scope import Scope
+from holdfast.domain.scope import Home, Scope
 from holdfast.domain.text import checked_text
-from holdfast.domain.times import checked_time
+from holdfast.domain.times import checked_time, checked_ttl
 from holdfast.domain.values import checked_flag, checked_label, checked_number, checked_page
 from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
 from holdfast.errors import InvalidInput, RecordNotFound
 from holdfast.recall import search
 from holdfast.storage.base import Tx
+from holdfast.write import once
 from holdfast.write import remember as memory
 
 
@@ -48,8 +50,13 @@ class Records(Face):
         session: str | None = None,
         agent: str | None = None,
         scope: Literal["global"] | None = None,
+        idempotency_key: str | None = None,
     ) -> Record:
-        """Keep a memory. The same key (or id) again replaces its text and keeps what it said before."""
+        """Keep a memory. The same key (or id) again replaces its text and keeps what it said before.
+
+        Asked again with the same ``idempotency_key`` within two days, it answers with what was made the first time, as
+        it is by then; with another request under that key it raises IdempotencyConflict.
+        """
         now = self._now()
         home = self._home(user, agent, session, scope)
         values = {
@@ -69,8 +76,13 @@ class Records(Face):
             "ttl": ttl,
         }
         changes = memory.checked_changes(values, now)
+        own = None if id is None else checked_id(id, "record id")
+        asked = _once(idempotency_key, home, own, changes, ttl)
+        known = None if asked is None else self._read(lambda tx: _again(tx, home, asked, now))
+        if known is not None:
+            return known
         draft = Record(
-            id=self._runtime.new_id() if id is None else checked_id(id, "record id"),
+            id=own or self._runtime.new_id(),
             home=home,
             layer=Layer.SEMANTIC,
             type=RecordType.FACT,
@@ -82,7 +94,11 @@ class Records(Face):
         cut = self._cut.with_vectors(self._runtime.store, self._runtime.embedding, changes.over(draft))
 
         def save(tx: Tx) -> Record:
+            before = _again(tx, home, asked, now)
+            if before is not None:
+                return before
             saved = memory.save(tx, draft, changes, cut, now)
+            once.note(tx, home.space, asked, saved.id, now)
             if saved.layer is Layer.EPISODIC:  # it may be worth promoting
                 ask(tx, home.space, self.config.learn, now)
             return saved
@@ -215,3 +231,26 @@ class Records(Face):
             would_go = self._read(lambda tx: forgetting.chosen(tx, owner, choose))
             return Forgotten({}, tuple(record.id for record in would_go))
         return forgetting.forget(self._runtime, self._tenant, owner, choose, self._cut)
+
+
+def _once(
+    key: str | None, home: Home, record_id: str | None, changes: memory.Changes, ttl: timedelta | float | None
+) -> Asked | None:
+    """The request as it is when it is asked again: without the time that it is asked at."""
+    if key is None:
+        return None
+    said = {name: getattr(changes, name) for name in changes.__slots__ if name != "expires_at"}
+    lasting = None if ttl is None else checked_ttl(ttl) // timedelta(microseconds=1)
+    return Asked.of(
+        Thing.RECORD, key, {**said, "ttl": lasting, "id": record_id, "home": [home.level.value, home.owner]}
+    )
+
+
+def _again(tx: Tx, home: Home, asked: Asked | None, now: datetime) -> Record | None:
+    def find(tx: Tx, record_id: str) -> Record:
+        found = tx.records.get(home.scope, record_id)
+        if found is None:
+            raise RecordNotFound(f"record {record_id} was made under this idempotency_key, and is gone since")
+        return found
+
+    return once.made_before(tx, home.space, asked, find, now)

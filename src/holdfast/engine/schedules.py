@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.domain.ids import checked_id
+from holdfast.domain.once import Asked, Thing
 from holdfast.domain.paging import checked_end
 from holdfast.domain.schedule import (
     ENDED,
@@ -18,7 +19,7 @@ from holdfast.domain.schedule import (
     ScheduleQuery,
     ScheduleState,
 )
-from holdfast.domain.scope import Scope
+from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.session import SessionInfo
 from holdfast.domain.text import checked_choice, checked_name, checked_text, cut_text, optional_name, shown
 from holdfast.domain.times import checked_time, zone_named
@@ -30,6 +31,7 @@ from holdfast.schedule import decide
 from holdfast.schedule.cadence import Once, instant, parsed
 from holdfast.schedule.firing import refuse_inside
 from holdfast.storage.base import Tx
+from holdfast.write import once
 
 ScopeOf = Callable[..., Scope]  # by user, agent and session; refuses an agent whose memory is kept apart
 _NEVER = ("", "never", "none")
@@ -62,49 +64,60 @@ class Schedules:
         max_runs: int | None = None,
         ends_at: datetime | str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
     ) -> Schedule:
         """Let a goal come back: ``cron: 0 9 * * 1-5``, ``once: 2026-12-01T09:00`` or ``every: 15m``.
 
         Times without an offset are the zone's. ``notify`` says when a run is told: ``always``, ``conditional`` (when
         it begins with ``[NOTIFY]``) or ``never``. ``session`` is where it was asked for; its channel, chat and thread
-        are where it reports to.
+        are where it reports to. Asked again with the same ``idempotency_key`` within two days, it answers with what was
+        made the first time, as it is by then; with another request under that key it raises IdempotencyConflict.
         """
         refuse_inside("make", scheduled=self._scheduled)
         now, rules = self._runtime.clock(), self._rules
         zone = _checked_zone(rules.timezone if timezone is None else timezone)
         name = self._runtime.config.session.default_agent if agent is None else agent
         scope = self._scope(user=checked_name(user, "user"), agent=name)
-        origin = None if session is None else self._session(session, user)
-        found = parsed(cadence, zone, now)
         draft = Schedule(
             id=self._runtime.new_id(),
             tenant=scope.tenant,
             user=user,
             agent=name,
             goal=_checked_goal(goal, rules.goal_bytes),
-            cadence=found.text,
+            cadence=parsed(cadence, zone, now).text,
             timezone=zone,
             created_at=now,
             updated_at=now,
             anchor_at=now,
             notify=checked_choice(Notify, notify, "notify"),
-            channel=optional_name(channel, "channel") or (origin.key.channel if origin else None),
-            chat=optional_name(chat, "chat") or (origin.key.chat if origin else None),
-            thread=optional_name(thread, "thread") or (origin.key.thread if origin else None),
-            session=None if origin is None else origin.id,
+            channel=optional_name(channel, "channel"),
+            chat=optional_name(chat, "chat"),
+            thread=optional_name(thread, "thread"),
+            session=None if session is None else checked_id(session, "session id"),
             max_runs=_checked_runs(max_runs),
             ends_at=_checked_end(ends_at, zone),
             metadata=checked_metadata(metadata),
         )
-        made = decide.begun(draft, now)
-        decide.refuse_haste(found, now, rules)
+        asked = _once(idempotency_key, draft)
+        known = None if asked is None else self._runtime.store.read(lambda tx: _again(tx, draft.scope, asked, now))
+        return known or self._make(draft, asked, now)
 
-        def add(tx: Tx) -> None:
+    def _make(self, draft: Schedule, asked: Asked | None, now: datetime) -> Schedule:
+        if draft.session is not None:
+            draft = _asked_in(self._session(draft.session, draft.user), draft)
+        made = decide.begun(draft, now)
+        decide.refuse_haste(parsed(draft.cadence, draft.timezone, now), now, self._rules)
+
+        def add(tx: Tx) -> Schedule:
+            before = _again(tx, made.scope, asked, now)
+            if before is not None:
+                return before
             self._refuse_more(tx, made.scope)
             tx.schedules.insert(made.scope, made)
+            once.note(tx, _space(made.scope), asked, made.id, now)
+            return made
 
-        self._runtime.store.write(add)
-        return made
+        return self._runtime.store.write(add)
 
     @verb("schedules.get")
     def get(self, id: str, *, user: str | None = None) -> Schedule:
@@ -367,6 +380,42 @@ def _checked_end(value: object, zone: str) -> datetime | None:
             raise InvalidInput(f"ends_at must be a time such as 2026-12-01T09:00, not {shown(value)}") from None
         return instant(moment, zone_named(zone)) if moment.tzinfo is None else checked_time(moment, "ends_at")
     return checked_time(value, "ends_at")
+
+
+def _asked_in(session: SessionInfo, draft: Schedule) -> Schedule:
+    """What is reported goes where it was asked for, if nothing else was said."""
+    key = session.key
+    return replace(
+        draft,
+        session=session.id,
+        channel=draft.channel or key.channel,
+        chat=draft.chat or key.chat,
+        thread=draft.thread or key.thread,
+    )
+
+
+_ASKED = "user agent goal cadence timezone notify channel chat thread session max_runs ends_at metadata".split()
+
+
+def _once(key: str | None, draft: Schedule) -> Asked | None:
+    if key is None:
+        return None
+    return Asked.of(Thing.SCHEDULE, key, {name: getattr(draft, name) for name in _ASKED})
+
+
+def _again(tx: Tx, scope: Scope, asked: Asked | None, now: datetime) -> Schedule | None:
+    def find(tx: Tx, schedule_id: str) -> Schedule:
+        found = tx.schedules.get(scope, schedule_id)
+        if found is None:
+            raise ScheduleNotFound(f"schedule {schedule_id} was made under this idempotency_key, and is gone since")
+        return found
+
+    return once.made_before(tx, _space(scope), asked, find, now)
+
+
+def _space(scope: Scope) -> Space:
+    assert scope.user is not None
+    return Space(scope.tenant, Level.USER, scope.user)
 
 
 def _unknown(schedule_id: str) -> ScheduleNotFound:

@@ -11,7 +11,7 @@ from holdfast.domain.scope import Scope
 from holdfast.domain.text import checked_name
 from holdfast.domain.verb import Passage
 from holdfast.errors import HoldfastError
-from holdfast.policy.verbs import On, Verb, When
+from holdfast.policy.verbs import GIVEN, On, Verb, When
 
 Target = tuple[str | None, str | None, str | None, str | None]  # user, agent, session, record
 
@@ -128,6 +128,8 @@ class Call:
 
 
 def _applies(when: When, given: Any) -> bool:
+    if when.value is GIVEN:
+        return given is not None
     if when.value is True:
         return given is not None and given is not False
     return given is when.value or (isinstance(given, str) and given == when.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -76,6 +76,13 @@ class Gate:
             me = self.principal.name
             raise PermissionDenied(f"{me} does not have {grant}, and so can neither give nor take it", str(grant))
 
+    def check_has(self, needs: Iterable[Need]) -> None:
+        """Nobody lets a key do what they may not do themselves."""
+        for need in needs if self._checks else ():
+            lacks = self._lacks(need)
+            if lacks is not None:
+                raise PermissionDenied(_refusal(self.principal, "a key that may do this", lacks), str(lacks))
+
     # Is it allowed?
 
     def _is_own(self, verb: Verb, subject: Any) -> bool:
@@ -146,7 +153,7 @@ class Gate:
         if not grave:
             ledger.note(self._line(call, answer))
         elif ledger.config.log:
-            tell(_unnamed(line, answer) if call.verb.unnames else line)
+            tell(_unnamed(line, answer, self.principal) if call.verb.unnames else line)
         return answer
 
     def _failed(self, call: Call, error: Exception) -> None:
@@ -173,9 +180,9 @@ class Gate:
         return Line(me.name, me.tenant, name, access, outcome, user, agent, session, record, lacks)
 
 
-def _unnamed(line: Line, answer: Any) -> Line:
+def _unnamed(line: Line, answer: Any, me: Principal) -> Line:
     receipt = str(answer.id)
-    by = receipt if line.principal == line.user else line.principal
+    by = receipt if line.user in (line.principal, me.user) else line.principal
     return line._replace(principal=by, user=None, session=None, record=receipt)
 
 

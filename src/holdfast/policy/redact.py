@@ -118,6 +118,7 @@ FORMS: tuple[Form, ...] = (
     _form("google oauth token", rf"{_A}ya29\.[A-Za-z0-9_-]{{20,500}}", "ya29."),
     _form("npm token", rf"{_A}npm_[A-Za-z0-9]{{30,60}}{_Z}", "npm_"),
     _form("pypi token", rf"{_A}pypi-[A-Za-z0-9_-]{{40,300}}", "pypi-"),
+    _form("holdfast key", rf"{_A}hf_[A-Za-z0-9_-]{{43}}{_Z}", "hf_"),
     _form("hugging face token", rf"{_A}(?:hf|api_org)_[A-Za-z0-9]{{30,60}}{_Z}", "hf_", "api_org_"),
     _form("sendgrid key", rf"{_A}SG\.[A-Za-z0-9_-]{{16,32}}\.[A-Za-z0-9_-]{{30,64}}", "SG."),
     _form("twilio key", rf"{_ALNUM}SK[0-9a-f]{{32}}(?![A-Za-z0-9])", "SK"),

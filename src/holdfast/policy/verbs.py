@@ -34,9 +34,12 @@ class Needs:
     reach: Reach | None = None
 
 
+GIVEN = ...
+
+
 @dataclass(frozen=True, slots=True)
 class When:
-    """What a verb needs besides where an argument has this value."""
+    """What a verb needs besides where an argument has this value; with ``GIVEN``, any at all."""
 
     argument: str
     value: Any
@@ -44,7 +47,8 @@ class When:
 
     def __str__(self) -> str:
         reach = self.needs.reach or "the same level"
-        return f"{self.needs.right}:{reach} where `{self.argument}` is {self.value!r}"
+        value = "given" if self.value is GIVEN else repr(self.value)
+        return f"{self.needs.right}:{reach} where `{self.argument}` is {value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ HOLDFAST: Mapping[str, Verb] = {
     "sessions": Verb(On.FILTER, (READ,)),
     "usage": Verb(On.FILTER, (READ,)),
     "recall": Verb(On.HOME, (READ,)),
-    "remember": Verb(On.HOME, (WRITE,)),
+    # The same key again answers with the record as it is by then, whoever changed it.
+    "remember": Verb(On.HOME, (WRITE,), when=(When("idempotency_key", GIVEN, READ),)),
     "record": Verb(On.ID, (READ,)),
     "records": Verb(On.REACH, (READ,)),
     "count_records": Verb(On.REACH, (READ,)),
@@ -158,12 +163,24 @@ KV: Mapping[str, Verb] = {
     **dict.fromkeys(("set", "delete"), _WRITE_SESSION),
 }
 SCHEDULES: Mapping[str, Verb] = {
-    "create": _WRITE_USER,
+    "create": Verb(
+        On.OWNER,
+        _on(Reach.USER, Right.WRITE),
+        when=(When("idempotency_key", GIVEN, Needs(Right.READ, Reach.USER)),),
+    ),
     **dict.fromkeys(("get", "runs", "run_output"), Verb(On.ID, (READ,))),
     **dict.fromkeys(("edit", "pause", "resume"), Verb(On.ID, (READ, WRITE))),
     "delete": Verb(On.ID, (WRITE,), grave=True),
     **dict.fromkeys(("search", "count"), Verb(On.FILTER, (READ,))),
     "due": Verb(On.REACH, (READ,)),
+}
+KEYS: Mapping[str, Verb] = {
+    # A key reads and writes all of its user's. What else it is given is checked one by one.
+    "create": Verb(On.OWNER, _on(Reach.USER, Right.READ, Right.WRITE), grave=True),
+    "list": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.READ)),
+    "revoke": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
+    "acting": Verb(On.WHOLE, _WRITE_STORE, silent=True),
+    "any_live": Verb(On.WHOLE, _READ_STORE, silent=True),
 }
 TURN: Mapping[str, Verb] = {"reply": _WRITE_SESSION}
 LONG_TERM: Mapping[str, Verb] = {
@@ -178,6 +195,7 @@ FACES: Mapping[str, Mapping[str, Verb]] = {
     "turn": TURN,
     "long_term": LONG_TERM,
     "schedules": SCHEDULES,
+    "keys": KEYS,
 }
 # A verb of Holdfast under its own name, one of a handle with that before it: session.append.
 VERBS: Mapping[str, Verb] = {
@@ -189,8 +207,9 @@ FREE: Mapping[str, str] = {
     "close": "only the handle that opened the store closes it; any other's does nothing",
     "agent": "the same caller with an agent's settings; what it is asked is checked as ever",
     "config": "settings, not memory",
+    "principal": "who acts, which whoever acts knows",
     "long_term": "a handle; its reading and writing is checked",
-    "schedules": "a handle; its verbs are checked",
+    **dict.fromkeys(("schedules", "keys"), "a handle; its verbs are checked"),
     "turn.add": "kept with the reply, which is checked",
     **dict.fromkeys(("turn.message", "turn.context", "turn.compacted", "turn.failed"), "what the turn has at hand"),
     **{

@@ -145,25 +145,32 @@ def _known(tx: Tx, *, order: Order) -> _Progress:
 
 
 def _remove_some(tx: Tx, *, runtime: Runtime, order: Order, known: _Progress) -> bool:
-    _unname(tx, order)
+    keys = _unname(tx, order)
     removal = Removal(runtime, tx, order, runtime.clock())
     done = removal.run()
     receipt = tx.purges.receipt(Scope(order.space.tenant), order.receipt)
     assert receipt is not None
     counts = Counter(receipt.counts)
     counts.update(removal.counts)
+    counts["api_keys"] += keys
     tx.purges.write_receipt(Scope(order.space.tenant), replace(receipt, counts=_counted(counts)))
     known.records += [id for id in removal.records if id not in known.records]
     return done
 
 
-def _unname(tx: Tx, order: Order) -> None:
-    """Who did what stays, and nobody can read there any more who this was; what they were granted goes."""
-    if order.what is What.USER:
-        scope = Scope(order.space.tenant, user=order.space.owner)
-        # The receipt's number: whoever knows the name could guess it from a digest of it.
-        tx.grants.erase(scope, order.receipt)
-        tx.audit.erase(scope, order.receipt)
+def _unname(tx: Tx, order: Order) -> int:
+    """Who did what stays, and nobody can read there any more who this was; what they were granted goes.
+
+    So do their keys, whose names stand in the audit: answers how many.
+    """
+    if order.what is not What.USER:
+        return 0
+    scope = Scope(order.space.tenant, user=order.space.owner)
+    # The receipt's number: whoever knows the name could guess it from a digest of it.
+    keys = tx.api_keys.erase(scope, order.receipt)
+    tx.grants.erase(scope, order.receipt)
+    tx.audit.erase(scope, order.receipt)
+    return keys
 
 
 def _counted(counts: Counter[str], files: int = 0) -> dict[str, int]:

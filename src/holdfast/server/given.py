@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from typing_extensions import TypeAliasType
-
-from holdfast.domain.record import Layer, RecordType
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 # Printable, no white space at either end.
@@ -25,14 +23,15 @@ Id = Annotated[str, StringConstraints(pattern=_ID)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 Seconds = Annotated[float, Field(gt=0, le=365_000 * 86_400, allow_inf_nan=False)]
-Json = TypeAliasType(
-    "Json",
-    Union[dict[Text, "Json"], list["Json"], Text, int, Annotated[float, Field(allow_inf_nan=False)], bool, None],  # type: ignore[misc]
-)
+if TYPE_CHECKING:
+    Json = Any  # a type checker does not follow types into themselves
+else:
+    Json = TypeAliasType(
+        "Json",
+        Union[dict[Text, "Json"], list["Json"], Text, int, Annotated[float, Field(allow_inf_nan=False)], bool, None],
+    )
 Metadata = Annotated[dict[Text, Json], Field(max_length=1000)]
 Labels = Annotated[dict[Label, Text], Field(max_length=100)]
-LayerName = Literal[tuple(Layer)]  # type: ignore[valid-type]
-TypeName = Literal[tuple(RecordType)]  # type: ignore[valid-type]
 
 
 def _whole(value: object) -> object:

@@ -33,7 +33,7 @@ _ALWAYS = {
 
 class TooLarge(Problem):
     def __init__(self, most: int) -> None:
-        super().__init__(413, "too_large", f"the body is larger than {most:,} bytes, which is the most this server takes")
+        super().__init__(413, "too_large", f"the body is larger than the {most:,} bytes this server takes")
 
 
 class Guard:

@@ -1,4 +1,4 @@
-"""Counters and times for Prometheus: of requests, of verbs, and of the store. Names of routes and verbs, never of users."""
+"""Counters and times for Prometheus: of requests, of verbs, and of the store. They name routes and verbs, not users."""
 
 from __future__ import annotations
 

@@ -107,9 +107,7 @@ class Operations(list[Operation]):
         def added(run: F) -> F:
             hints = get_type_hints(run, include_extras=True)
             gives, query, body = hints.get("return"), hints.get("query"), hints.get("body")
-            self.append(
-                Operation(method, path, self._tag, run, status, gives, query, body, keyed, media, stream, free)
-            )
+            self.append(Operation(method, path, self._tag, run, status, gives, query, body, keyed, media, stream, free))
             return run
 
         return added
@@ -151,4 +149,3 @@ def _several(kind: type[Query], query: Sequence[tuple[str, str]]) -> dict[str, A
         else:
             given[name] = value
     return given
-

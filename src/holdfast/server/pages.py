@@ -33,9 +33,7 @@ def before(cursor: str | None) -> End | None:
     if cursor is None:
         return None
     try:
-        micros, _, id_ = urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4)).decode().partition("/")
-        if not id_:
-            raise ValueError(cursor)
+        micros, id_ = urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4)).decode().split("/")
         return from_micros(int(micros)), id_
     except (ValueError, Error, OverflowError):
         raise InvalidInput("this cursor is none of ours; begin without one") from None

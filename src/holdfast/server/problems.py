@@ -36,7 +36,7 @@ class Fault(TypedDict):
     message: str
 
 
-class Problem(Exception):  # noqa: N818 - it is what HTTP calls it
+class Problem(Exception):
     """Refused before a verb was called. ``headers`` go out with it."""
 
     def __init__(

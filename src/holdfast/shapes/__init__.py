@@ -9,6 +9,7 @@ from holdfast.shapes import nouns
 
 if TYPE_CHECKING:
     from holdfast.domain.access import Granted
+    from holdfast.domain.api_key import KeyInfo
     from holdfast.domain.audit import AuditEntry
     from holdfast.domain.chunk import Hit, Source
     from holdfast.domain.context import Context
@@ -235,6 +236,22 @@ def finding(given: Finding) -> nouns.Finding:
 
 def granted(given: Granted) -> nouns.Granted:
     return {"user": given.user, "grant": str(given.grant), "at": iso(given.at), "by": given.by}
+
+
+def api_key(given: KeyInfo) -> nouns.ApiKey:
+    return {
+        "id": given.id,
+        "tenant": given.tenant,
+        "name": given.name,
+        "user": given.user,
+        "agent": given.agent,
+        "grants": [str(grant) for grant in given.grants],
+        "created_at": iso(given.created_at),
+        "created_by": given.created_by,
+        "expires_at": iso(given.expires_at),
+        "revoked_at": iso(given.revoked_at),
+        "last_used_at": iso(given.last_used_at),
+    }
 
 
 def audit_entry(given: AuditEntry) -> nouns.AuditEntry:

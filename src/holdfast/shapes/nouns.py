@@ -6,6 +6,10 @@ from typing import Annotated, Any, Literal, TypedDict
 
 Time = Annotated[str, "date-time"]
 Role = Literal["system", "user", "assistant", "tool"]
+Layer = Literal["working", "episodic", "semantic", "procedural"]
+RecordType = Literal[
+    "fact", "preference", "constraint", "decision", "note", "failure", "fix", "command_result", "task_state"
+]
 
 
 class Session(TypedDict):
@@ -86,8 +90,8 @@ class Record(TypedDict):
     user: str | None
     agent: str | None
     session_id: str | None
-    layer: Literal["working", "episodic", "semantic", "procedural"]
-    type: str
+    layer: Layer
+    type: RecordType
     key: str | None
     title: str | None
     content: str
@@ -205,6 +209,20 @@ class Granted(TypedDict):
     grant: str
     at: Time
     by: str
+
+
+class ApiKey(TypedDict):
+    id: str
+    tenant: str
+    name: str
+    user: str | None
+    agent: str | None
+    grants: list[str]
+    created_at: Time
+    created_by: str
+    expires_at: Time | None
+    revoked_at: Time | None
+    last_used_at: Time | None
 
 
 class AuditEntry(TypedDict):

@@ -22,7 +22,7 @@ from holdfast.domain.record import Layer, Record, RecordQuery
 from holdfast.domain.schedule import Held, Run, Schedule
 from holdfast.domain.scope import Home, Scope, Space
 from holdfast.domain.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
-from holdfast.storage.beside import Audit, Grants, Imports, Moving, Purges, Retention, Schedules
+from holdfast.storage.beside import ApiKeys, Audit, Grants, Imports, Moving, Onces, Purges, Retention, Schedules
 from holdfast.storage.catalogue import Array, Catalogue
 from holdfast.storage.communities import Communities, Place
 from holdfast.storage.vectors import Nearness
@@ -351,6 +351,10 @@ class Tx(Protocol):
     def grants(self) -> Grants: ...
     @property
     def audit(self) -> Audit: ...
+    @property
+    def api_keys(self) -> ApiKeys: ...
+    @property
+    def once(self) -> Onces: ...
     @property
     def schedules(self) -> Schedules: ...
     @property

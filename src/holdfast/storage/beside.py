@@ -7,9 +7,11 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from holdfast.domain.access import Grant, Granted
+from holdfast.domain.api_key import KeyInfo
 from holdfast.domain.audit import AuditEntry, AuditQuery
 from holdfast.domain.graph import GraphSource, Told
 from holdfast.domain.moving import DocumentState, Piece, RecordState, SessionState
+from holdfast.domain.once import Asked, Made
 from holdfast.domain.receipt import Receipt, What
 from holdfast.domain.schedule import Held, Run, Schedule, ScheduleQuery
 from holdfast.domain.scope import Home, Scope, Space
@@ -88,6 +90,40 @@ class Audit(Protocol):
         """Put another name in the user's place everywhere, and nothing in that of sessions and records."""
 
     def trim(self, scope: Scope, before: datetime) -> int:
+        """Remove what is older. Answers how many."""
+
+
+class ApiKeys(Protocol):
+    """Keys of a tenant. A secret is found by its hash alone, whosever it is."""
+
+    def add(self, scope: Scope, key: KeyInfo, secret_hash: str, now: datetime) -> bool:
+        """False when another that is live has its name."""
+
+    def by_hash(self, store: Space, secret_hash: str) -> KeyInfo | None:
+        """Of whichever tenant, revoked and expired ones too."""
+
+    def any_live(self, store: Space, now: datetime) -> bool: ...
+    def named(self, scope: Scope, id_or_name: str) -> KeyInfo | None:
+        """The one that was not revoked."""
+
+    def find(self, scope: Scope) -> list[KeyInfo]:
+        """A user's, or all of a tenant, the newest first; revoked and expired ones too."""
+
+    def revoke(self, scope: Scope, key_id: str, now: datetime) -> bool: ...
+    def used(self, scope: Scope, key_id: str, now: datetime) -> None: ...
+    def erase(self, scope: Scope, instead: str) -> int:
+        """Remove a user's keys. ``instead`` stands in the audit and elsewhere where one of them, or the user, stood.
+
+        What keys of others may do to the user's memory is taken from them.
+        """
+
+
+class Onces(Protocol):
+    """What was made under idempotency keys."""
+
+    def get(self, space: Space, asked: Asked) -> Made | None: ...
+    def put(self, space: Space, asked: Asked, made_id: str, now: datetime) -> None: ...
+    def trim(self, scope: Scope, before: datetime, limit: int) -> int:
         """Remove what is older. Answers how many."""
 
 

@@ -7,9 +7,11 @@ import inspect
 import pytest
 
 from holdfast import Holdfast, Session, Turn
+from holdfast.engine.keys import Keys
+from holdfast.engine.schedules import Schedules
 from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues
-from holdfast.policy.verbs import FREE, HOLDFAST, KV, LONG_TERM, SESSION, TURN, VERBS, On
+from holdfast.policy.verbs import FREE, HOLDFAST, KEYS, KV, LONG_TERM, SCHEDULES, SESSION, TURN, VERBS, On
 
 FACES = [
     (Holdfast, "", HOLDFAST),
@@ -17,6 +19,8 @@ FACES = [
     (KeyValues, "session.kv.", KV),
     (Turn, "turn.", TURN),
     (LongTerm, "long_term.", LONG_TERM),
+    (Schedules, "schedules.", SCHEDULES),
+    (Keys, "keys.", KEYS),
 ]
 BEGUN_BY_ITS_BLOCK = {"session.turn"}
 

@@ -106,6 +106,4 @@ def _purged(who: Caller, wanted: PurgeSession | PurgeUser | PurgeOlder, *, dry_r
         case PurgeUser():
             return who.hf.purge_user(wanted.user, asked_by=who.name, dry_run=dry_run)
         case PurgeOlder():
-            return who.hf.purge_older(
-                wanted.user, wanted.days, asked_by=who.name, dry_run=dry_run
-            )
+            return who.hf.purge_older(wanted.user, wanted.days, asked_by=who.name, dry_run=dry_run)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypedDict
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from holdfast import Record, shapes
-from holdfast.recall.recipe import RECIPES
 from holdfast.server.door import Caller
 from holdfast.server.given import (
     Body,
@@ -16,14 +15,12 @@ from holdfast.server.given import (
     Id,
     Label,
     Labels,
-    LayerName,
     Name,
     Pages,
     Query,
     Seconds,
     Text,
     Time,
-    TypeName,
     Whole,
     Words,
 )
@@ -35,7 +32,7 @@ from holdfast.shapes import nouns
 operations = Operations("memory")
 
 _Kind = Literal["message", "record", "document"]
-_Recipe = Literal[tuple(RECIPES)]  # type: ignore[valid-type]
+_Recipe = Literal["default", "words", "vectors", "weighted", "records", "graph", "graph_global"]
 _Title = Annotated[Text, Field(max_length=500)]
 _Tags = Annotated[list[Label], Field(max_length=100)]
 
@@ -66,8 +63,8 @@ class Recall(Home):
     k: Annotated[int, Field(ge=1, le=100)] = 10
     recipe: _Recipe | None = None
     kinds: Annotated[list[_Kind] | None, Field(min_length=1, max_length=3)] = None
-    layers: Annotated[list[LayerName] | None, Field(min_length=1, max_length=10)] = None
-    types: Annotated[list[TypeName] | None, Field(min_length=1, max_length=20)] = None
+    layers: Annotated[list[nouns.Layer] | None, Field(min_length=1, max_length=10)] = None
+    types: Annotated[list[nouns.RecordType] | None, Field(min_length=1, max_length=20)] = None
     tags: _Tags | None = None
     metadata: Labels | None = None
     since: Time | None = None
@@ -82,8 +79,8 @@ class RecordsQuery(Pages):
     user: Name | None = None
     agent: Name | None = None
     session: Id | None = None
-    layer: list[LayerName] | None = None
-    type: list[TypeName] | None = None
+    layer: list[nouns.Layer] | None = None
+    type: list[nouns.RecordType] | None = None
     tag: list[Label] | None = None
     since: Time | None = None
     until: Time | None = None
@@ -95,10 +92,10 @@ class RecordsQuery(Pages):
 class Remember(Home):
     content: Words
     key: Annotated[Name | None, Field(description="saying it again replaces what it said")] = None
-    type: TypeName = "fact"
-    layer: LayerName = "semantic"
+    type: nouns.RecordType = "fact"
+    layer: nouns.Layer = "semantic"
     title: _Title | None = None
-    tags: _Tags = []
+    tags: _Tags = Field(default_factory=list)
     metadata: Labels | None = None
     confidence: Fraction | None = None
     salience: Fraction | None = None
@@ -110,8 +107,8 @@ class Remember(Home):
 class ChangeRecord(Body):
     content: Words | None = None
     title: _Title | None = None
-    type: TypeName | None = None
-    layer: LayerName | None = None
+    type: nouns.RecordType | None = None
+    layer: nouns.Layer | None = None
     tags: _Tags | None = None
     metadata: Labels | None = None
     confidence: Fraction | None = None
@@ -124,7 +121,7 @@ class ChangeRecord(Body):
             raise ValueError("name at least one field to change")
         return self
 
-    model_config = {"json_schema_extra": {"minProperties": 1}}
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
 
 class Promote(Body):

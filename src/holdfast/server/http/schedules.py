@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from holdfast import shapes
 from holdfast.server.door import Caller
-from holdfast.server.given import Body, Id, Metadata, Name, Pages, Query, Text, Time, Whole, Words
+from holdfast.server.given import Body, Id, Metadata, Name, Pages, Query, Time, Whole, Words
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, number, page
 from holdfast.shapes import nouns
@@ -151,5 +151,3 @@ def get_output(who: Caller, id: str, query: OutputQuery) -> Output:
         "next_offset": found.next_offset,
         "characters": found.total,
     }
-
-

@@ -7,9 +7,20 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import Field
 
-from holdfast import Message, SessionInfo, Turn, shapes
+from holdfast import Message, Turn, shapes
 from holdfast.server.door import Caller
-from holdfast.server.given import Body, Id, Json, Metadata, Name, Pages, Query, Seconds, Text, Time, Tokens, Whole, Words
+from holdfast.server.given import (
+    Body,
+    Json,
+    Metadata,
+    Name,
+    Pages,
+    Query,
+    Seconds,
+    Text,
+    Time,
+    Whole,
+)
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, page
 from holdfast.shapes import nouns
@@ -71,7 +82,7 @@ class LinkedPart(Body):
 class GivenToolCall(Body):
     id: Name
     name: Name
-    arguments: dict[Text, Json] = {}
+    arguments: dict[Text, Json] = Field(default_factory=dict)
 
 
 Content = Text | Annotated[list[TextPart | LinkedPart], Field(max_length=1000)]
@@ -82,7 +93,7 @@ class GivenMessage(Body):
     role: Literal["system", "user", "assistant", "tool"]
     content: Content
     name: Name | None = None
-    tool_calls: Calls = []
+    tool_calls: Calls = Field(default_factory=list)
     tool_call_id: Name | None = None
     is_error: bool = False
     metadata: Metadata | None = None
@@ -104,7 +115,7 @@ class GivenUsage(Body):
 class TakeTurn(Body):
     content: Content
     reply: Annotated[Content | None, Field(description="the assistant's answer, if it is known")] = None
-    tool_calls: Annotated[Calls, Field(description="of the reply")] = []
+    tool_calls: Annotated[Calls, Field(description="of the reply")] = Field(default_factory=list)
     usage: Annotated[GivenUsage | None, Field(description="what the reply cost")] = None
     max_tokens: Annotated[int | None, Field(ge=200, le=10_000_000)] = None
     model_window: Annotated[int | None, Field(ge=1000, le=100_000_000)] = None
@@ -310,5 +321,3 @@ def _reply(turn: Turn, body: TakeTurn) -> nouns.Message | None:
     usage = None if body.usage is None else body.usage.model_dump()
     kept = turn.reply(_content(body.reply), tool_calls=_calls(body.tool_calls), usage=usage, skill=body.skill)
     return None if kept is None else shapes.message(kept)
-
-

@@ -57,7 +57,7 @@ async def get_events(service: Service, request: Request, who: Caller, query: eve
 
 
 @operations.get("/v1/export", media="application/zip", stream=True)
-async def export(service: Service, request: Request, who: Caller, query: ExportQuery) -> Response:
+async def export(service: Service, _request: Request, who: Caller, query: ExportQuery) -> Response:
     """Everything of a user, or of the whole tenant, as a zip that `holdfast import` takes in again"""
     # Written whole before the first byte goes out: an export that fails is a problem, not half a file.
     file = TemporaryFile()  # noqa: SIM115 - closed when the last byte was sent
@@ -93,6 +93,6 @@ async def health(service: Service) -> Health:
 
 
 @operations.get("/metrics", media=MEDIA.partition(";")[0], stream=True)
-async def metrics(service: Service, request: Request, who: Caller) -> Response:
+async def metrics(service: Service, _request: Request, who: Caller) -> Response:
     """For Prometheus: requests, calls of memory, and what the store holds"""
     return Response(await service.run(lambda: service.metrics.written(who.hf)), media_type=MEDIA)

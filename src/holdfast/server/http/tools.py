@@ -31,7 +31,7 @@ class ToolsQuery(Query):
 
 
 class CallTool(Body):
-    arguments: Annotated[dict[Text, Json], Field(description="as the model gave them")] = {}
+    arguments: Annotated[dict[Text, Json], Field(description="as the model gave them")] = Field(default_factory=dict)
     user: Name | None = None
     session: Id | None = None
 

@@ -31,6 +31,7 @@ class Rows(NamedTuple):
     table: str
     key: str
     where: str
+    by_name: bool = False  # found without the space, which may never have been, or have lost its name
 
 
 _SPACE = "space_id = :space_id"
@@ -64,6 +65,9 @@ OF_A_USER = (
     Rows("schedules", "id", _OF_USER),
     # Also of a whole tenant's import: it tells of this user's lines, and that they are here.
     Rows("moves", "tenant, digest", "tenant = :tenant AND user_id IN (:user, '')"),
+    # Whoever is purged has no key any more.
+    Rows("api_keys", "id", _OF_USER, by_name=True),
+    Rows("once", "tenant, owner, kind, key_hash", "tenant = :tenant AND owner = :owner", by_name=True),
     # The purge's own job is what finishes it.
     Rows("jobs", "id", f"tenant = :tenant AND owner = :owner AND kind <> '{PURGE}'"),
 )
@@ -75,7 +79,10 @@ OF_NOBODY = ("spaces", "models", "properties", "imports", "receipts", "seals")
 UNNAMED = ("grants", "audit")
 # What a receipt counts; the other rows are how these are kept.
 _COUNTED = {"record_versions": "versions"}
-_UNCOUNTED = ("jobs", "late_vectors", "postings", "record_tags", "record_metadata", "record_inputs", "cursors")
+_UNCOUNTED = ("jobs", "late_vectors", "postings", "record_tags", "record_metadata", "record_inputs", "cursors", "once")
+
+
+_BY_NAME = tuple(rows for rows in OF_A_USER if rows.by_name)
 
 
 class SqlPurges:
@@ -86,16 +93,16 @@ class SqlPurges:
 
     def drop_space(self, space: Space, limit: int) -> tuple[Mapping[str, int], bool]:
         at = self._at(space)
-        if at is None:
-            return {}, True
         counts: dict[str, int] = {}
-        for rows in OF_A_USER:
-            gone = self._delete(rows, at, limit)
+        for rows in OF_A_USER if at is not None else _BY_NAME:
+            gone = self._delete(rows, at or _named(space), limit)
             if gone and rows.table not in _UNCOUNTED:
                 counts[_COUNTED.get(rows.table, rows.table)] = gone
             limit -= gone
             if limit <= 0:
                 return counts, False
+        if at is None:
+            return counts, True
         self._db.run("purge.hide_space", {"id": at["space_id"]})
         self._db.run("purge.count", {})
         self._chunks.forget(at["space_id"])
@@ -110,11 +117,10 @@ class SqlPurges:
 
     def count_space(self, space: Space) -> Mapping[str, int]:
         at = self._at(space)
-        if at is None:
-            return {}
+        params = at or _named(space)
         found = {
-            rows.table: self._db.composed(f"SELECT count(*) FROM {rows.table} WHERE {rows.where}", at)[0][0]
-            for rows in OF_A_USER
+            rows.table: self._db.composed(f"SELECT count(*) FROM {rows.table} WHERE {rows.where}", params)[0][0]
+            for rows in (OF_A_USER if at is not None else _BY_NAME)
         }
         return {table: number for table, number in found.items() if number}
 
@@ -125,13 +131,7 @@ class SqlPurges:
         if found is None:
             return None
         row = SpaceRow(found[0], 0, 0, 0, 0)
-        return {
-            "space_id": row.id,
-            **row.ids_from(0),
-            "tenant": space.tenant,
-            "owner": jobs.owner_of(space),
-            "user": space.owner,
-        }
+        return {"space_id": row.id, **row.ids_from(0), **_named(space)}
 
     def learned_elsewhere(self, space: Space) -> list[str]:
         return self._ids("purge.learned_elsewhere", space)
@@ -220,6 +220,7 @@ class SqlPurges:
         if at is None:
             return {}
         params = {"space_id": at["space_id"], "moment": to_micros(moment)}
+        self._db.run("once.before", {**_named(space), "before": to_micros(moment)})
         counts = {
             "kv": self._db.run("purge.kv_before", params),
             "versions": self._db.run("purge.versions_before", params),
@@ -280,6 +281,10 @@ class SqlPurges:
 
     def withdraw(self, space: Space, kind: str, detail: str) -> None:
         jobs.withdraw(self._db, space, kind, detail)
+
+
+def _named(space: Space) -> dict[str, Any]:
+    return {"tenant": space.tenant, "owner": jobs.owner_of(space), "user": space.owner}
 
 
 def _outcome(receipt: Receipt) -> dict[str, str]:

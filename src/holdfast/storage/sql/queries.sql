@@ -699,6 +699,61 @@ UPDATE audit SET missing = NULL WHERE tenant = :tenant AND missing IN (:reading,
 -- name: audit.trim
 DELETE FROM audit WHERE tenant = :tenant AND last_at < :before
 
+-- name: api_keys.add
+INSERT INTO api_keys
+    (id, tenant, name, secret_hash, user_id, agent, grants, created_at, created_by, expires_at)
+VALUES
+    (:id, :tenant, :name, :secret_hash, :user, :agent, :grants, :created_at, :created_by, :expires_at)
+ON CONFLICT DO NOTHING
+
+-- name: api_keys.free_name
+-- A key that has expired gives its name to the next, and counts as revoked since then.
+UPDATE api_keys SET revoked_at = expires_at
+WHERE tenant = :tenant AND name = :name AND revoked_at IS NULL AND expires_at <= :now
+
+-- name: api_keys.select
+SELECT id, tenant, name, user_id, agent, grants, created_at, created_by, expires_at, revoked_at, last_used_at
+FROM api_keys WHERE {where} {order}
+
+-- name: api_keys.revoke
+UPDATE api_keys SET revoked_at = :now WHERE tenant = :tenant AND id = :id AND revoked_at IS NULL
+
+-- name: api_keys.used
+UPDATE api_keys SET last_used_at = :now WHERE tenant = :tenant AND id = :id
+
+-- name: api_keys.any_live
+SELECT 1 FROM api_keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) LIMIT 1
+
+-- name: api_keys.disown
+UPDATE api_keys SET created_by = :instead WHERE tenant = :tenant AND created_by = :user
+
+-- name: api_keys.set_grants
+UPDATE api_keys SET grants = :grants WHERE tenant = :tenant AND id = :id
+
+-- name: api_keys.erase
+DELETE FROM api_keys WHERE tenant = :tenant AND user_id = :user
+
+-- name: api_keys.unname
+UPDATE audit SET principal = :instead
+WHERE tenant = :tenant AND principal = :principal AND at >= :since AND at <= :until
+
+-- name: once.add
+INSERT INTO once (tenant, owner, kind, key_hash, digest, made_id, made_at)
+VALUES (:tenant, :owner, :kind, :key_hash, :digest, :made_id, :made_at)
+ON CONFLICT (tenant, owner, kind, key_hash) DO UPDATE
+SET digest = excluded.digest, made_id = excluded.made_id, made_at = excluded.made_at
+
+-- name: once.get
+SELECT made_id, digest, made_at FROM once
+WHERE tenant = :tenant AND owner = :owner AND kind = :kind AND key_hash = :key_hash
+
+-- name: once.trim
+DELETE FROM once WHERE (tenant, owner, kind, key_hash) IN
+    (SELECT tenant, owner, kind, key_hash FROM once WHERE tenant = :tenant AND made_at < :before LIMIT :limit)
+
+-- name: once.before
+DELETE FROM once WHERE tenant = :tenant AND owner = :owner AND made_at < :before
+
 -- name: schedules.select
 SELECT s.id, s.tenant, s.user_id, s.agent, s.goal, s.cadence, s.timezone, s.state, s.notify, s.channel, s.chat, s.thread,
     s.session_id, s.next_run_at, s.due_at, s.last_due_at, s.last_run_at, s.last_status, s.attempts, s.failures,

@@ -31,6 +31,7 @@ BOUND_TO: Mapping[str, tuple[str, ...]] = {
     "moves": ("digest",),
     "schedules": ("id",),
     "schedule_runs": ("id",),
+    "once": ("key_hash",),
 }
 
 SESSIONS = columns("sessions", text="metadata")
@@ -57,6 +58,8 @@ IMPORTS = columns("imports", text="name", same="digest")
 MOVES = columns("moves", text="name state", same="digest")
 SCHEDULES = columns("schedules", text="goal goal_folded metadata")
 SCHEDULE_RUNS = columns("schedule_runs", text="summary output error")
+# Hashes, too: whoever guesses a short key, and what was asked for under it, must not find it confirmed here.
+ONCE = columns("once", same="key_hash digest")
 
 SEALED: Mapping[str, Columns] = {
     "sessions": SESSIONS,
@@ -77,6 +80,7 @@ SEALED: Mapping[str, Columns] = {
     "moves": MOVES,
     "schedules": SCHEDULES,
     "schedule_runs": SCHEDULE_RUNS,
+    "once": ONCE,
 }
 
 # Text and bytes that stay readable, table by table, and what they are.
@@ -167,6 +171,17 @@ READABLE: Mapping[str, Mapping[str, str]] = {
         "record_id": "an id",
         "missing": "a right, and whose",
     },
+    "api_keys": {
+        "id": "an id",
+        "tenant": "whose",
+        "name": "what people call it",
+        "secret_hash": "tells whether a secret is this key's; it cannot be guessed",
+        "user_id": "whose",
+        "agent": "whose",
+        "grants": "rights, and whose",
+        "created_by": "who",
+    },
+    "once": {"tenant": "whose", "owner": "whose", "kind": "a word of ours", "made_id": "an id"},
     "receipts": {
         "id": "an id",
         "tenant": "whose",

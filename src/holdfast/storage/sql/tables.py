@@ -90,5 +90,11 @@ TABLES = (
         "id",
         "tenant what digest before_at asked_by asked_at done_at counts verified remaining bytes",
     ),
+    _table(
+        "api_keys",
+        "id",
+        "tenant name secret_hash user_id agent grants created_at created_by expires_at revoked_at last_used_at",
+    ),
+    _table("once", "tenant owner kind key_hash", "digest made_id made_at"),
     _table("seals", "tenant", "state version check_value old_check progress"),
 )

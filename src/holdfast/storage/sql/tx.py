@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from holdfast.storage.cache import Caches
+from holdfast.storage.sql.api_keys import SqlApiKeys
 from holdfast.storage.sql.chunks import SqlChunks
 from holdfast.storage.sql.db import Db
 from holdfast.storage.sql.documents import SqlDocuments
 from holdfast.storage.sql.graph import SqlGraph
 from holdfast.storage.sql.jobs import SqlJobs
 from holdfast.storage.sql.moving import SqlImports, SqlMoving
+from holdfast.storage.sql.once import SqlOnces
 from holdfast.storage.sql.purges import SqlPurges
 from holdfast.storage.sql.records import SqlRecords
 from holdfast.storage.sql.retention import SqlRetention
@@ -37,6 +39,8 @@ class SqlTx:
         self.imports = SqlImports(db, self.seals)
         self.grants = SqlGrants(db)
         self.audit = SqlAudit(db)
+        self.api_keys = SqlApiKeys(db)
+        self.once = SqlOnces(db, self.seals)
         self.schedules = SqlSchedules(db, self.chunks, self.seals)
         self.moving = SqlMoving(db, self)
         self.purges = SqlPurges(db, self.chunks, self.seals)

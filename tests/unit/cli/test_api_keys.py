@@ -1,0 +1,48 @@
+"""holdfast keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast import Holdfast
+from tests.unit.cli.conftest import Run
+
+
+def test_keys_are_made_listed_and_taken(run: Run, data: Path) -> None:
+    assert run("keys").out == "No API keys: holdfast keys create NAME makes one.\n"
+    made = run("keys", "create", "laptop", "--user", "ana", "--agent", "bot", "--grant", "read:global", "--days", "30")
+    secret, said = made.out.splitlines()
+    assert said == "That is the secret of the key laptop. It is shown only now: keep it safe."
+    with Holdfast.open(data) as hf:
+        assert repr(hf.keys.acting(secret)).endswith("as key:laptop>")
+    lines = run("keys").out.splitlines()
+    assert lines[0].split() == ["NAME", "ACTS", "FOR", "UNTIL", "LAST", "USED", "BY", "ID"]
+    assert "user ana, agent bot, read:global" in lines[1]
+    [listed] = run("keys", "list", "--user", "ana", "--json").json
+    assert (listed["name"], listed["created_by"], listed["grants"]) == ("laptop", "operator", ["read:global"])
+    assert listed["last_used_at"] is not None
+    assert listed["expires_at"] is not None
+    assert secret not in str(listed)
+    assert run("keys", "--user", "bob", "--json").json == []
+    assert run("keys", "revoke", "laptop").out == "laptop is revoked\n"
+    assert run("keys", "revoke", "laptop", "--json").json == {"revoked": False}
+    assert run("keys", "list", "--json").json == []
+    assert "revoked" in run("keys", "list", "--all").out
+    assert "revoked" in run("keys", "--all").out
+
+
+def test_an_admin_key_is_of_its_tenant(run: Run, data: Path) -> None:
+    made = run("keys", "create", "admin", "--admin", "--tenant", "acme", "--json").json
+    assert (made["tenant"], made["grants"]) == ("acme", ["read:store", "write:store"])
+    with Holdfast.open(data) as hf:
+        assert hf.keys.acting(made["secret"]).doctor()
+    assert run("keys", "--json").json == []
+    assert len(run("keys", "--tenant", "acme", "--json").json) == 1
+
+
+def test_what_makes_no_key_says_why(run: Run, data: Path) -> None:
+    assert "say what the key may" in run("keys", "create", "x").err
+    assert run("keys", "create", "x", "--user", "ana", "--days", "0", "--json").error["code"] == "invalid_input"
+    assert run("keys", "create", "x", "--user", "ana", "--grant", "all", "--json").error["code"] == "invalid_input"
+    assert run("keys", "revoke", "x").status == 0
+    assert run("keys", "create").status == 2
