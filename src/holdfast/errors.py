@@ -4,6 +4,7 @@ HoldfastError
 ├── InvalidInput            a value that cannot be stored as it is
 │   ├── InvalidKey          a key or id outside its rules
 │   ├── BudgetTooSmall      a token budget nothing can fit into
+│   ├── WrongState          what is asked of cannot do that any more, or not yet
 │   └── IdempotencyConflict an idempotency key that stands for another request
 ├── NotFound
 │   ├── SessionNotFound
@@ -51,6 +52,10 @@ class InvalidKey(InvalidInput):
 
 class BudgetTooSmall(InvalidInput):
     code = "budget_too_small"
+
+
+class WrongState(InvalidInput):
+    code = "wrong_state"
 
 
 class IdempotencyConflict(InvalidInput):

@@ -16,7 +16,7 @@ from holdfast.domain.text import checked_text
 from holdfast.domain.times import checked_ttl
 from holdfast.domain.values import checked_flag, checked_number, checked_progress
 from holdfast.domain.verb import verb
-from holdfast.errors import InvalidInput, SessionNotFound
+from holdfast.errors import InvalidInput, SessionNotFound, WrongState
 from holdfast.files.listing import list_folder
 from holdfast.files.transcript import TranscriptEntry, render
 from holdfast.runtime import Runtime
@@ -320,7 +320,7 @@ class Session:
     def _set_state(self, state: State) -> None:
         self._info = self._runtime.store.write(lambda tx: lifecycle.set_state(tx, self._scope, state))
         if self._info.state is not state:
-            raise InvalidInput(f"session {self.id} is terminated; hf.session(…) gives its successor")
+            raise WrongState(f"session {self.id} is terminated; hf.session(…) gives its successor")
 
     @verb("session.delete")
     def delete(self) -> Mapping[str, int]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from holdfast.ageing.asked import ask
 from holdfast.domain.record import Layer, Origin, Record
 from holdfast.domain.scope import Home, Scope, Space
-from holdfast.errors import InvalidInput, RecordNotFound, SessionNotFound
+from holdfast.errors import RecordNotFound, SessionNotFound, WrongState
 from holdfast.learn import promote as rules
 from holdfast.learn.promote import Wider
 from holdfast.runtime import Runtime
@@ -104,9 +104,9 @@ def _promoted_before(tx: Tx, record: Record, home: Home) -> Record | None:
 
 def _check(record: Record, home: Home, now: datetime) -> None:
     if record.layer not in (Layer.EPISODIC, Layer.WORKING) and home == record.home:
-        raise InvalidInput(f"record {record.id} is {record.layer} already; name a scope to let more people see it")
+        raise WrongState(f"record {record.id} is {record.layer} already; name a scope to let more people see it")
     if record.superseded_by is not None or not record.true_at(now):
-        raise InvalidInput(f"record {record.id} is not true now; promote the one that took its place")
+        raise WrongState(f"record {record.id} is not true now; promote the one that took its place")
 
 
 def _cutter(runtime: Runtime, copy: Record) -> memory.Cutter:

@@ -25,7 +25,7 @@ from holdfast.domain.text import checked_choice, checked_name, checked_text, cut
 from holdfast.domain.times import checked_time, zone_named
 from holdfast.domain.values import checked_metadata, checked_number, checked_page
 from holdfast.domain.verb import verb
-from holdfast.errors import InvalidInput, ScheduleNotFound, SessionNotFound
+from holdfast.errors import InvalidInput, ScheduleNotFound, SessionNotFound, WrongState
 from holdfast.runtime import Runtime
 from holdfast.schedule import decide
 from holdfast.schedule.cadence import Once, instant, parsed
@@ -193,7 +193,7 @@ class Schedules:
             found = parsed(edited.cadence, edited.timezone, now)
             edited = replace(edited, cadence=found.text, anchor_at=now, skipped_from=None, skipped_to=None)
             if isinstance(found, Once) and found.at <= now:
-                raise InvalidInput(f"{found.text!r} lies in the past; give a time to come")
+                raise WrongState(f"{found.text!r} lies in the past; give a time to come")
         on = decide.begun(edited, now)
         if was.state is not ScheduleState.PAUSED:
             return on

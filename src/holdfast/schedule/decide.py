@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from holdfast.config import Schedules as Rules
 from holdfast.domain.schedule import LIVE, MARK, Notify, RunStatus, Schedule, ScheduleState
 from holdfast.domain.text import cut_text
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, WrongState
 from holdfast.schedule.cadence import Cadence, Once, count_between, parsed, smallest_gap
 
 
@@ -50,7 +50,7 @@ def begun(schedule: Schedule, now: datetime) -> Schedule:
     due = _first(schedule, cadence, now)
     reason = _over(schedule, due)
     if reason:
-        raise InvalidInput(f"{schedule.cadence!r} has nothing left to fire: {reason}")
+        raise WrongState(f"{schedule.cadence!r} has nothing left to fire: {reason}")
     return replace(
         schedule,
         state=ScheduleState.ACTIVE,

@@ -7,15 +7,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp
 
 from holdfast import Holdfast
-from holdfast.server.answer import json_answer, json_bytes, problem
+from holdfast.server.answer import json_answer, json_bytes
 from holdfast.server.door import LOCAL_NAMES, Door, is_local
 from holdfast.server.guard import Guard
 from holdfast.server.http import OPERATIONS
@@ -48,14 +46,14 @@ def application(hf: Holdfast, *, host: str, user: str) -> tuple[ASGIApp, Service
     ]
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: object) -> AsyncIterator[None]:
         try:
             yield
         finally:
             service.stopping.set()
             service.close()
 
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused})
+    app = Router(routes, lifespan=lifespan)  # no more of the framework than that: the guard answers what goes wrong
     named = [name.strip() for name in rules.hosts.split(",") if name.strip() not in ("", "none")]
     hosts = [*LOCAL_NAMES, *named, *([] if host in ("0.0.0.0", "::") else [host])]  # noqa: S104 - compared, not bound
     return Guard(app, hosts=hosts, max_body=rules.max_body_bytes, metrics=metrics), service
@@ -102,12 +100,3 @@ def _of_page(name: str) -> Response:
     if name not in known or kind is None:
         raise Problem(404, "not_found", "there is no such page")
     return Response(known[name].read_bytes(), media_type=kind, headers=_PAGE_RULES)
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    """What the router refuses."""
-    assert isinstance(error, HTTPException)
-    words = {404: ("not_found", "there is nothing at this address"), 405: ("wrong_method", "not with this method")}
-    code, detail = words.get(error.status_code, ("refused", str(error.detail)))
-    found = Problem(error.status_code, code, detail, headers=error.headers)
-    return problem(found, request.scope["state"]["request_id"])

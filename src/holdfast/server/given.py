@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
@@ -13,6 +14,7 @@ _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 _NAME = rf"^[^\s{_CONTROL}]([^{_CONTROL}]*[^\s{_CONTROL}])?$"
 _TEXT = r"^[^\x00]*$"
 _ID = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=_NAME)]
@@ -21,8 +23,7 @@ Text = Annotated[str, StringConstraints(pattern=_TEXT)]
 Words = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")]
 Id = Annotated[str, StringConstraints(pattern=_ID)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
-Seconds = Annotated[float, Field(gt=0, le=365_000 * 86_400, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=1, le=365_000 * 86_400, allow_inf_nan=False)]
 if TYPE_CHECKING:
     Json = Any  # a type checker does not follow types into themselves
 else:
@@ -48,19 +49,28 @@ def _flag(value: object) -> object:
 
 
 def _time(value: object) -> object:
-    """A bare number would be taken for seconds since 1970."""
-    if isinstance(value, str) and "T" in value.upper():
-        return value
+    """RFC 3339, and nothing else that could be taken for a time."""
+    if isinstance(value, str) and _TIME.match(value):
+        return datetime.fromisoformat(value.upper())
     raise ValueError("must be a time such as 2026-05-02T09:30:00Z")
 
 
+def _integral(value: object) -> object:
+    """What JSON calls a whole number may be written 1.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Int = Annotated[int, BeforeValidator(_integral)]
 Whole = Annotated[int, BeforeValidator(_whole)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Time = Annotated[AwareDatetime, BeforeValidator(_time)]
 Limit = Annotated[Whole, Field(ge=1, le=1000, description="Entries of a page at most")]
 Cursor = Annotated[
-    str, StringConstraints(max_length=200), Field(description="`next` of the page before", json_schema_extra={})
+    str,
+    StringConstraints(pattern=r"^[0-9]{1,16}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
+    Field(description="`next` of the page before"),
 ]
+Offset = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}$"), Field(description="`next` of the page before")]
 
 
 class Query(BaseModel):
@@ -82,3 +92,10 @@ class Body(BaseModel):
 class Pages(Query):
     limit: Limit = 50
     cursor: Cursor | None = None
+
+
+class Counted(Query):
+    """Pages of a list that is short, and counted from its beginning."""
+
+    limit: Limit = 50
+    cursor: Offset | None = None

@@ -11,6 +11,7 @@ from time import perf_counter
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,6 +24,10 @@ log = logging.getLogger("holdfast.http")
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:@/\s]+)(?::\d{1,5})?")
 _REQUEST_ID = re.compile(r"[\w.:-]{1,100}")
+_ROUTER = {
+    404: ("not_found", "there is nothing at this address"),
+    405: ("wrong_method", "this address takes other methods; Allow names them"),
+}
 _ALWAYS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -52,6 +57,7 @@ class Guard:
         headers = Headers(scope=scope)
         request_id = _number(headers)
         scope.setdefault("state", {})["request_id"] = request_id
+        scope["app"] = self._app  # the router raises what it refuses only where it is part of something
         began, sent = perf_counter(), _Sent(send, request_id)
         self._metrics.begun()
         try:
@@ -148,6 +154,9 @@ def _as_problem(error: Exception, request_id: str) -> Problem:
         return error
     if isinstance(error, HoldfastError):
         return of_error(error)
+    if isinstance(error, HTTPException):
+        code, detail = _ROUTER.get(error.status_code, ("refused", "this server does not do that"))
+        return Problem(error.status_code, code, detail, headers=error.headers)
     _unexpected(error, request_id)
     return Problem(500, "internal_error", f"something is wrong in this server; its log has it under {request_id}")
 

@@ -60,7 +60,7 @@ _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "description": "The same key again makes nothing twice",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[!-~]+$"},
+    "schema": {"type": "string", "minLength": 1, "maxLength": 256, "pattern": r"^[!-~]+$"},
 }
 _ID = {"type": "string", "format": "uuid"}
 _IN_PATH = {"tool": {"type": "string", "enum": list(TOOLS)}}

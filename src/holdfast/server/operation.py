@@ -9,12 +9,15 @@ from typing import Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
+from holdfast.domain.text import shown
 from holdfast.server.given import Query
 from holdfast.server.problems import Fault, Problem
+from holdfast.tools import TOOLS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PATH = re.compile(r"\{(\w+)\}")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _FAULTS = 10  # told at most
 
 
@@ -57,7 +60,7 @@ class Operation:
 
     def arguments(self, path: Mapping[str, str], query: Sequence[tuple[str, str]], raw: bytes) -> dict[str, Any]:
         """Everything checked, or the problem with it."""
-        given: dict[str, Any] = dict(path)
+        given: dict[str, Any] = {name: self._named(name, value) for name, value in path.items()}
         if self.query is not None:
             given["query"] = _read(self.query, lambda kind: kind.model_validate(_several(kind, query)), "query")
         elif query:
@@ -67,6 +70,13 @@ class Operation:
         elif raw.strip():
             raise Problem(422, "invalid_input", f"{self.method} {self.path} takes no body")
         return given
+
+    def _named(self, name: str, value: str) -> str:
+        """What can name nothing that is there names nothing."""
+        known = value in TOOLS if name == "tool" else _UUID.fullmatch(value)
+        if not known:
+            raise Problem(404, "not_found", f"there is no {name} {shown(value)}")
+        return value
 
 
 class Operations(list[Operation]):

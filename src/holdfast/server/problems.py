@@ -14,6 +14,7 @@ MEDIA = "application/problem+json"
 STATUS: Mapping[type[errors.HoldfastError], int] = {
     errors.InvalidInput: 422,
     errors.IdempotencyConflict: 409,
+    errors.WrongState: 409,
     errors.NotFound: 404,
     errors.SequenceConflict: 409,
     errors.LeaseLost: 409,

@@ -1,20 +1,59 @@
-"""Whose memory a request means: a user's, an agent's, a session's, or everybody's."""
+"""Whose memory a request means: a user's, a session's, an agent's, or everybody's."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
 
 from holdfast.server.door import Caller
-from holdfast.server.given import Body, Id, Name
+from holdfast.server.given import Body, Id, Name, Query
+
+_Scope = Literal["global"]
 
 
-class Home(Body):
-    """Leave all four out to mean your own."""
+def _not_both(*names: str) -> dict[str, Any]:
+    """In words of a schema: at most one of them."""
+    said = {name: {"type": "string"} for name in names}
+    return {"required": list(names), "properties": said}
+
+
+_ONE_OWNER: Any = [_not_both("user", "agent"), _not_both("user", "scope"), _not_both("agent", "scope")]
+_ONE_HOME: Any = [*_ONE_OWNER, _not_both("session", "agent"), _not_both("session", "scope")]
+
+
+class Owner(Body):
+    """At most one of them; none means your own."""
+
+    model_config = ConfigDict(json_schema_extra={"not": {"anyOf": _ONE_OWNER}})
 
     user: Name | None = None
     agent: Name | None = None
+    scope: _Scope | None = None
+
+    def home(self, who: Caller) -> dict[str, Any]:
+        return who.home(self.user, self.agent, None, self.scope)
+
+
+class Home(Owner):
+    """A user, perhaps with one of their sessions; or an agent; or everybody. None of them means your own."""
+
+    model_config = ConfigDict(json_schema_extra={"not": {"anyOf": _ONE_HOME}})
+
     session: Id | None = None
-    scope: Literal["global"] | None = None
 
     def home(self, who: Caller) -> dict[str, Any]:
         return who.home(self.user, self.agent, self.session, self.scope)
+
+
+class Shared(Query):
+    """For reading: what is shared counts before a user."""
+
+    user: Name | None = None
+    agent: Annotated[Name, Field(description="what this agent knows, instead of a user's")] | None = None
+    scope: Annotated[_Scope, Field(description="what everybody is told, instead of that")] | None = None
+
+    def owner(self, who: Caller) -> dict[str, Any]:
+        if self.scope is not None:
+            return {"scope": self.scope}
+        return who.home(None if self.agent else self.user, self.agent, None, None)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from holdfast import Document, shapes
 from holdfast.server.door import Caller
-from holdfast.server.given import Labels, Name, Pages, Query, Text, Words
+from holdfast.server.given import Labels, Name, Pages, Text, Words
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, page
-from holdfast.server.whose import Home
+from holdfast.server.whose import Owner, Shared
 from holdfast.shapes import nouns
 
 operations = Operations("documents")
@@ -19,31 +19,25 @@ operations = Operations("documents")
 _Uri = Annotated[Name, Field(description="any name that tells it apart")]
 
 
-class DocumentsQuery(Pages):
-    user: Name | None = None
-    agent: Name | None = None
-    scope: Literal["global"] | None = None
+class DocumentsQuery(Pages, Shared):
+    """Those of a user, or of what is shared."""
 
 
-class AddDocument(Home):
+class AddDocument(Owner):
     uri: _Uri
     text: Words
     title: Annotated[Text | None, Field(max_length=500)] = None
     metadata: Labels | None = None
 
 
-class OneDocument(Query):
+class OneDocument(Owner):
     uri: _Uri
-    user: Name | None = None
-    agent: Name | None = None
-    scope: Literal["global"] | None = None
 
 
 @operations.get("/v1/documents")
 def list_documents(who: Caller, query: DocumentsQuery) -> Page[nouns.Document]:
     """Documents, the latest change first"""
-    owner = who.home(query.user, query.agent, None, query.scope)
-    found = who.hf.documents(**owner, limit=query.limit + 1, before=before(query.cursor))
+    found = who.hf.documents(**query.owner(who), limit=query.limit + 1, before=before(query.cursor))
     return page(found, query.limit, shapes.document, lambda document: (document.updated_at, document.id))
 
 
@@ -56,7 +50,6 @@ def add_document(who: Caller, body: AddDocument) -> nouns.Document:
 
 
 @operations.delete("/v1/documents")
-def remove_document(who: Caller, query: OneDocument) -> nouns.Forgotten:
+def remove_document(who: Caller, body: OneDocument) -> nouns.Forgotten:
     """Remove the document with this uri"""
-    owner = who.home(query.user, query.agent, None, query.scope)
-    return shapes.forgotten(who.hf.remove_document(query.uri, **owner))
+    return shapes.forgotten(who.hf.remove_document(body.uri, **body.home(who)))

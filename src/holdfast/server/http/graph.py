@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from pydantic import Field
 
 from holdfast.server.door import Caller
-from holdfast.server.given import Flag, Name, Query, Whole, Words
+from holdfast.server.given import Flag, Whole, Words
 from holdfast.server.operation import Operations
+from holdfast.server.whose import Shared
 
 operations = Operations("graph")
 
@@ -22,11 +23,8 @@ class Graph(TypedDict):
     cut: bool
 
 
-class GraphQuery(Query):
-    user: Name | None = None
-    agent: Name | None = None
-    scope: Literal["global"] | None = None
-    entity: Annotated[Words | None, Field(max_length=1000, description="only what is around this one")] = None
+class GraphQuery(Shared):
+    entity: Annotated[Words, Field(max_length=1000, description="only what is around this one")] | None = None
     depth: Annotated[Whole, Field(ge=0, le=10, description="how many relations far")] = 1
     fresh: Annotated[Flag, Field(description="read first what was not read yet")] = False
 
@@ -34,8 +32,7 @@ class GraphQuery(Query):
 @operations.get("/v1/graph")
 def get_graph(who: Caller, query: GraphQuery) -> Graph:
     """Who and what is spoken of, and how they are related"""
-    owner = who.home(query.user, query.agent, None, query.scope)
-    found = who.hf.graph(entity=query.entity, depth=query.depth, fresh=query.fresh, **owner).to_json()
+    found = who.hf.graph(entity=query.entity, depth=query.depth, fresh=query.fresh, **query.owner(who)).to_json()
     return {
         "entities": found["entities"],
         "relations": found["relations"],

@@ -7,11 +7,10 @@ from typing import Annotated, Literal, TypedDict
 from pydantic import Field, RootModel
 
 from holdfast import Receipt, shapes
-from holdfast.errors import InvalidInput
 from holdfast.server.door import Caller
-from holdfast.server.given import Body, Id, Name, Pages, Query
+from holdfast.server.given import Body, Counted, Id, Name, Query
 from holdfast.server.operation import Operations
-from holdfast.server.pages import Page, number
+from holdfast.server.pages import Page, counted
 from holdfast.shapes import nouns
 
 operations = Operations("keeping")
@@ -80,23 +79,20 @@ def get_usage(who: Caller, query: UsageQuery) -> UsageFound:
 def purge(who: Caller, body: Purge) -> Purged:
     """Remove a session, a user, or all of a user that is older, without a trace
 
-    `confirm` must repeat whose it is. Without it nothing is removed, and the receipt says what would be.
+    `confirm` must repeat the user's name or the session's id. Otherwise nothing is removed, `done` is false, and the
+    receipt says what would be.
     """
     wanted = body.root
     whose = wanted.session.lower() if isinstance(wanted, PurgeSession) else wanted.user
-    if wanted.confirm is not None and wanted.confirm != whose:
-        raise InvalidInput("confirm does not repeat whose memory this is; nothing was removed")
-    done = wanted.confirm is not None
+    done = wanted.confirm == whose
     return {"done": done, "receipt": shapes.receipt(_purged(who, wanted, dry_run=not done))}
 
 
 @operations.get("/v1/purge")
-def list_receipts(who: Caller, query: Pages) -> Page[nouns.Receipt]:
+def list_receipts(who: Caller, query: Counted) -> Page[nouns.Receipt]:
     """What was purged, the latest first, without names and content"""
-    offset = number(query.cursor)
-    found = who.hf.receipts(query.limit + 1, offset)
-    more = str(offset + query.limit) if len(found) > query.limit else None
-    return {"items": [shapes.receipt(each) for each in found[: query.limit]], "next": more}
+    offset = int(query.cursor or 0)
+    return counted(who.hf.receipts(query.limit + 1, offset), query.limit, offset, shapes.receipt)
 
 
 def _purged(who: Caller, wanted: PurgeSession | PurgeUser | PurgeOlder, *, dry_run: bool) -> Receipt:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypedDict
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, StringConstraints
 
 from holdfast import Record, shapes
+from holdfast.domain.keys import MAX_RECORD_KEY
 from holdfast.server.door import Caller
 from holdfast.server.given import (
     Body,
     Flag,
     Fraction,
     Id,
+    Int,
     Label,
     Labels,
     Name,
@@ -34,6 +36,7 @@ operations = Operations("memory")
 _Kind = Literal["message", "record", "document"]
 _Recipe = Literal["default", "words", "vectors", "weighted", "records", "graph", "graph_global"]
 _Title = Annotated[Text, Field(max_length=500)]
+_Key = Annotated[str, StringConstraints(min_length=1, max_length=MAX_RECORD_KEY, pattern=r"^[a-z][a-z0-9_]*$")]
 _Tags = Annotated[list[Label], Field(max_length=100)]
 
 
@@ -52,7 +55,6 @@ class History(TypedDict):
 class RecallQuery(Query):
     query: Text
     user: Name | None = None
-    agent: Name | None = None
     session: Id | None = None
     k: Annotated[Whole, Field(ge=1, le=100)] = 10
     recipe: _Recipe | None = None
@@ -60,7 +62,7 @@ class RecallQuery(Query):
 
 class Recall(Home):
     query: Text
-    k: Annotated[int, Field(ge=1, le=100)] = 10
+    k: Annotated[Int, Field(ge=1, le=100)] = 10
     recipe: _Recipe | None = None
     kinds: Annotated[list[_Kind] | None, Field(min_length=1, max_length=3)] = None
     layers: Annotated[list[nouns.Layer] | None, Field(min_length=1, max_length=10)] = None
@@ -71,7 +73,7 @@ class Recall(Home):
     until: Time | None = None
     as_of: Annotated[Time | None, Field(description="what was true then")] = None
     at: Annotated[Time | None, Field(description="when it is asked, for words such as yesterday")] = None
-    neighbours: Annotated[int, Field(ge=0, le=10, description="messages around each hit")] = 0
+    neighbours: Annotated[Int, Field(ge=0, le=10, description="messages around each hit")] = 0
     skill: Name | None = None
 
 
@@ -91,7 +93,7 @@ class RecordsQuery(Pages):
 
 class Remember(Home):
     content: Words
-    key: Annotated[Name | None, Field(description="saying it again replaces what it said")] = None
+    key: Annotated[_Key | None, Field(description="saying it again replaces what it said")] = None
     type: nouns.RecordType = "fact"
     layer: nouns.Layer = "semantic"
     title: _Title | None = None
@@ -115,21 +117,13 @@ class ChangeRecord(Body):
     salience: Fraction | None = None
     pinned: bool | None = None
 
-    @model_validator(mode="after")
-    def _says_something(self) -> ChangeRecord:
-        if not self.model_fields_set:
-            raise ValueError("name at least one field to change")
-        return self
-
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
-
 
 class Promote(Body):
     scope: Annotated[Literal["user", "global"] | None, Field(description="how far it reaches then")] = None
 
 
 class ForgetByKey(Home):
-    key: Name
+    key: _Key
 
 
 class ForgetByWords(Home):
@@ -140,7 +134,7 @@ class ForgetByWords(Home):
 @operations.get("/v1/recall")
 def recall(who: Caller, query: RecallQuery) -> Hits:
     """What memory knows about a question"""
-    owner = who.home(query.user, query.agent, query.session, None)
+    owner = who.home(query.user, None, query.session, None)
     return _hits(who.hf.recall(query.query, k=query.k, recipe=query.recipe, **owner))
 
 
@@ -189,7 +183,8 @@ def get_record(who: Caller, id: str) -> nouns.Record:
 @operations.patch("/v1/records/{id}")
 def change_record(who: Caller, id: str, body: ChangeRecord) -> nouns.Record:
     """Change some fields; what it said before goes to its history"""
-    return shapes.record(who.hf.update(id, **body.given()))
+    changes = {name: value for name, value in body.given().items() if value is not None}
+    return shapes.record(who.hf.update(id, **changes) if changes else who.hf.record(id))
 
 
 @operations.delete("/v1/records/{id}")
@@ -210,13 +205,13 @@ def promote_record(who: Caller, id: str, body: Promote) -> nouns.Record:
     return shapes.record(who.hf.promote(id, scope=body.scope))
 
 
-@operations.post("/v1/records/forget-key")
+@operations.post("/v1/forget/key")
 def forget_key(who: Caller, body: ForgetByKey) -> nouns.Forgotten:
     """Forget what is kept under a key"""
     return shapes.forgotten(who.hf.forget(key=body.key, **body.home(who)))
 
 
-@operations.post("/v1/records/forget-words")
+@operations.post("/v1/forget/words")
 def forget_words(who: Caller, body: ForgetByWords) -> nouns.Forgotten:
     """Forget all records that hold every word of a query"""
     return shapes.forgotten(who.hf.forget(query=body.query, dry_run=body.dry_run, **body.home(who)))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from zoneinfo import available_timezones
 
 from pydantic import Field, StringConstraints
+from typing_extensions import TypeAliasType
 
 from holdfast import shapes
 from holdfast.server.door import Caller
-from holdfast.server.given import Body, Id, Metadata, Name, Pages, Query, Time, Whole, Words
+from holdfast.server.given import Body, Counted, Id, Int, Metadata, Name, Pages, Query, Time, Whole, Words
 from holdfast.server.operation import Operations
-from holdfast.server.pages import Page, before, number, page
+from holdfast.server.pages import Page, before, counted, page
 from holdfast.shapes import nouns
 
 operations = Operations("schedules")
@@ -25,11 +27,15 @@ _Cadence = Annotated[
         examples=["cron: 0 9 * * 1-5", "every: 15m"],
     ),
 ]
-_Zone = Annotated[
-    str, StringConstraints(max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$"), Field(examples=["Europe/Lisbon", "UTC"])
-]
+_ZONES: Any = {"enum": sorted(available_timezones())}
+if TYPE_CHECKING:
+    TimeZone = str
+else:
+    TimeZone = TypeAliasType(
+        "TimeZone", Annotated[str, StringConstraints(max_length=64), Field(json_schema_extra=_ZONES)]
+    )
 _Goal = Annotated[Words, Field(max_length=1000)]
-_Runs = Annotated[int | None, Field(ge=1, le=1_000_000)]
+_Runs = Annotated[Int, Field(ge=1, le=1_000_000)] | None
 
 
 class Output(TypedDict):
@@ -56,7 +62,7 @@ class CreateSchedule(Body):
     goal: _Goal
     cadence: _Cadence
     user: Name | None = None
-    timezone: _Zone | None = None
+    timezone: TimeZone | None = None
     notify: _Notify = "always"
     agent: Name | None = None
     channel: Name | None = None
@@ -72,13 +78,13 @@ class ChangeSchedule(Body):
     state: Literal["active", "paused"] | None = None
     goal: _Goal | None = None
     cadence: _Cadence | None = None
-    timezone: _Zone | None = None
+    timezone: TimeZone | None = None
     notify: _Notify | None = None
     agent: Name | None = None
     channel: Name | None = None
     chat: Name | None = None
     thread: Name | None = None
-    max_runs: Annotated[int | None, Field(ge=0, le=1_000_000, description="0 takes the limit away")] = None
+    max_runs: Annotated[Int, Field(ge=0, le=1_000_000, description="0 takes the limit away")] | None = None
     ends_at: Time | Literal["never"] | None = None
     metadata: Metadata | None = None
 
@@ -133,12 +139,11 @@ def delete_schedule(who: Caller, id: str) -> Gone:
 
 
 @operations.get("/v1/schedules/{id}/runs")
-def list_runs(who: Caller, id: str, query: Pages) -> Page[nouns.Run]:
+def list_runs(who: Caller, id: str, query: Counted) -> Page[nouns.Run]:
     """What came of a schedule, the latest first"""
-    offset = number(query.cursor)
+    offset = int(query.cursor or 0)
     found = who.hf.schedules.runs(id, limit=query.limit + 1, offset=offset)
-    more = str(offset + query.limit) if len(found) > query.limit else None
-    return {"items": [shapes.run(each) for each in found[: query.limit]], "next": more}
+    return counted(found, query.limit, offset, shapes.run)
 
 
 @operations.get("/v1/runs/{id}/output")

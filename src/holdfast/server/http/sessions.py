@@ -9,18 +9,7 @@ from pydantic import Field
 
 from holdfast import Message, Turn, shapes
 from holdfast.server.door import Caller
-from holdfast.server.given import (
-    Body,
-    Json,
-    Metadata,
-    Name,
-    Pages,
-    Query,
-    Seconds,
-    Text,
-    Time,
-    Whole,
-)
+from holdfast.server.given import Body, Int, Json, Metadata, Name, Pages, Query, Seconds, Text, Time, Whole
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, page
 from holdfast.shapes import nouns
@@ -106,9 +95,9 @@ class GivenMessages(Body):
 
 class GivenUsage(Body):
     model: Name
-    input_tokens: Annotated[int, Field(ge=0, le=10**12)] = 0
-    output_tokens: Annotated[int, Field(ge=0, le=10**12)] = 0
-    cached_tokens: Annotated[int, Field(ge=0, le=10**12)] = 0
+    input_tokens: Annotated[Int, Field(ge=0, le=10**12)] = 0
+    output_tokens: Annotated[Int, Field(ge=0, le=10**12)] = 0
+    cached_tokens: Annotated[Int, Field(ge=0, le=10**12)] = 0
     cost: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] = 0.0
 
 
@@ -117,8 +106,8 @@ class TakeTurn(Body):
     reply: Annotated[Content | None, Field(description="the assistant's answer, if it is known")] = None
     tool_calls: Annotated[Calls, Field(description="of the reply")] = Field(default_factory=list)
     usage: Annotated[GivenUsage | None, Field(description="what the reply cost")] = None
-    max_tokens: Annotated[int | None, Field(ge=200, le=10_000_000)] = None
-    model_window: Annotated[int | None, Field(ge=1000, le=100_000_000)] = None
+    max_tokens: Annotated[Int, Field(ge=200, le=10_000_000)] | None = None
+    model_window: Annotated[Int, Field(ge=1000, le=100_000_000)] | None = None
     skill: Name | None = None
     name: Name | None = None
     metadata: Metadata | None = None
@@ -126,15 +115,15 @@ class TakeTurn(Body):
 
 
 class MessagesQuery(Query):
-    after: Annotated[Whole | None, Field(ge=0, le=2**53)] = None
-    before: Annotated[Whole | None, Field(ge=0, le=2**53)] = None
+    after: Annotated[Whole, Field(ge=0, le=2**53)] | None = None
+    before: Annotated[Whole, Field(ge=0, le=2**53)] | None = None
     limit: Annotated[Whole, Field(ge=1, le=1000)] = 100
 
 
 class AskContext(Body):
     query: Text = ""
-    max_tokens: Annotated[int | None, Field(ge=200, le=10_000_000)] = None
-    model_window: Annotated[int | None, Field(ge=1000, le=100_000_000)] = None
+    max_tokens: Annotated[Int, Field(ge=200, le=10_000_000)] | None = None
+    model_window: Annotated[Int, Field(ge=1000, le=100_000_000)] | None = None
     skill: Name | None = None
     at: Time | None = None
     compact: Annotated[bool, Field(description="condense history first if that is due")] = False
@@ -142,11 +131,11 @@ class AskContext(Body):
 
 class ContextQuery(Query):
     query: Text = ""
-    max_tokens: Annotated[Whole | None, Field(ge=200, le=10_000_000)] = None
+    max_tokens: Annotated[Whole, Field(ge=200, le=10_000_000)] | None = None
 
 
 class Condense(Body):
-    keep: Annotated[int | None, Field(ge=1, le=100_000, description="messages that stay as they are")] = None
+    keep: Annotated[Int, Field(ge=1, le=100_000, description="messages that stay as they are")] | None = None
 
 
 @operations.get("/v1/sessions")

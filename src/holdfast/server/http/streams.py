@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Annotated, TypedDict
+from typing import IO, Annotated, TypedDict
 
 from pydantic import Field
 from starlette.requests import Request
@@ -18,9 +18,7 @@ from holdfast.server.given import Name, Query
 from holdfast.server.metrics import MEDIA
 from holdfast.server.operation import Operations
 from holdfast.server.problems import Problem
-
-if TYPE_CHECKING:
-    from holdfast.server.service import Service
+from holdfast.server.service import Service
 
 operations = Operations("streams")
 
