@@ -16,6 +16,7 @@ from holdfast import errors
 from holdfast.cli import main as command_line
 from holdfast.cli.options import Parser
 from holdfast.config import Config
+from holdfast.engine.keys import Keys
 from holdfast.engine.schedules import Schedules
 from holdfast.files import copied
 from holdfast.files.export_folder import DATA, MANIFEST, VERSION
@@ -58,6 +59,7 @@ never make a store. A time that is typed without a zone is local."""
 VALUES = (
     *("Message", "TextPart", "ImagePart", "FilePart", "ToolCall", "SessionInfo", "Summary", "Compacted", "Usage"),
     *("Hit", "Signal", "Source", "Context", "Record", "Forgotten", "Document", "JobInfo", "Granted", "AuditEntry"),
+    *("KeyInfo", "NewKey"),
 )
 
 
@@ -180,6 +182,8 @@ def python() -> Iterator[str]:
     yield from _class(KeyValues)
     yield "## Holdfast.schedules"
     yield from _class(Schedules)
+    yield "## Holdfast.keys"
+    yield from _class(Keys)
     yield "## Holdfast.long_term"
     yield from _class(LongTerm)
     yield "## AsyncHoldfast, AsyncSession and AsyncTurn"

@@ -43,10 +43,11 @@ def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> None:
         view.remember("for all", scope="global", title="T", references=["r"], ttl=1000, pinned=True)
         record = view.remember("walrus one", user="user 1", key="k", tags=["a", "b.c"], metadata={"m.n": "é"})
         view.update(record.id, content="walrus two")
-        view.remember("My sister Anna lives in Porto", user="user 1")
+        view.remember("My sister Anna lives in Porto", user="user 1", idempotency_key="once")
         hf.run_jobs()  # what is left over would be done by whoever opens a copy
         _fill_background(hf, Space(tenant, Level.USER, "user 1"))
         view.schedules.create("user 1", "water the walrus é", "every: 1h", "Europe/Lisbon", metadata={"a": [1]})
+        view.keys.create("laptop", user="user 1", grants=["read:global"], expires_in=1000)
     _run_schedules(hf)
 
 

@@ -147,6 +147,7 @@ def test_a_key_is_remembered_for_two_days(timed: Holdfast, clock: FakeClock) -> 
     assert timed.remember("Tea at four", user="alice", idempotency_key=KEY).id != first.id
     clock.advance(hours=49)  # not cleared away yet, and over all the same
     assert timed.remember("Coffee", user="alice", idempotency_key=KEY).content == "Coffee"
+    assert rows(timed) == 1, "each new one clears a few away"
 
 
 def test_neither_the_key_nor_a_bare_hash_of_what_was_asked_is_kept(hf: Holdfast) -> None:

@@ -67,7 +67,14 @@ def write_everywhere(hf: Holdfast, mark: str = MARK) -> None:
     session.set_summary(f"all about {mark}", 1)
     session.kv.set(mark, {mark: [mark]})
     record = hf.remember(
-        f"{mark} is an island", "u", mark, tags=[mark], metadata={mark: mark}, title=mark, references=[mark]
+        f"{mark} is an island",
+        "u",
+        mark,
+        tags=[mark],
+        metadata={mark: mark},
+        title=mark,
+        references=[mark],
+        idempotency_key=mark,
     )
     hf.update(record.id, content=f"{mark} is an island of spices")
     hf.add_document(f"doc:{mark}", f"{mark} in a document", user="u", title=mark, metadata={mark: mark})

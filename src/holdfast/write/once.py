@@ -7,12 +7,14 @@ from datetime import datetime
 from typing import TypeVar
 
 from holdfast.domain.once import KEPT, Asked
-from holdfast.domain.scope import Space
+from holdfast.domain.scope import Scope, Space
 from holdfast.errors import IdempotencyConflict
 from holdfast.storage.base import Tx
 
 T = TypeVar("T")
 Find = Callable[[Tx, str], T]
+
+_FEW = 10
 
 
 def made_before(tx: Tx, space: Space, asked: Asked | None, find: Find[T], now: datetime) -> T | None:
@@ -28,5 +30,7 @@ def made_before(tx: Tx, space: Space, asked: Asked | None, find: Find[T], now: d
 
 
 def note(tx: Tx, space: Space, asked: Asked | None, made_id: str, now: datetime) -> None:
+    """And clears away a few that are over, so that there are never many, also where retention is switched off."""
     if asked is not None:
         tx.once.put(space, asked, made_id, now)
+        tx.once.trim(Scope(space.tenant), now - KEPT, _FEW)
