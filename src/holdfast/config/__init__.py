@@ -31,6 +31,7 @@ from holdfast.config.sections import (
     Llm,
     Memory,
     Notes,
+    Observe,
     Retention,
     Schedules,
     Search,
@@ -60,6 +61,7 @@ __all__ = [
     "Llm",
     "Memory",
     "Notes",
+    "Observe",
     "Retention",
     "Schedules",
     "Search",
@@ -89,6 +91,7 @@ class Config:
     audit: Audit = field(default_factory=Audit)
     schedules: Schedules = field(default_factory=Schedules)
     encryption: Encryption = field(default_factory=Encryption)
+    observe: Observe = field(default_factory=Observe)
     agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
 
     def __post_init__(self) -> None:
