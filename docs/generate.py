@@ -58,6 +58,7 @@ never make a store. A time that is typed without a zone is local."""
 VALUES = (
     *("Message", "TextPart", "ImagePart", "FilePart", "ToolCall", "SessionInfo", "Summary", "Compacted", "Usage"),
     *("Hit", "Signal", "Source", "Context", "Record", "Forgotten", "Document", "JobInfo", "Granted", "AuditEntry"),
+    "Observed",
 )
 
 

@@ -40,7 +40,7 @@ class Gate:
 
     def call(self, passage: Passage, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = Call(passage, VERBS[passage.name], subject, args, kwargs)
-        if not self._observers.on:
+        if not self._observers.on or call.verb.silent:
             return self._passed(call)
         with self._observers.during(self._work(call)) as seen:
             answer = self._passed(call)
