@@ -336,7 +336,7 @@ def test_no_word_of_anybody_is_told(collected):
             _use(hf, secrets)
             _misuse(hf, secrets)
     finally:
-        for each in undo:
+        for each in reversed(undo):
             each()
     everything = "\n".join([lines.getvalue(), text.getvalue(), collected.everything, *map(repr, told)])
     assert [secret for secret in SECRETS if secret in everything] == []
@@ -404,6 +404,7 @@ def test_a_line_is_one_line_and_has_its_fields():
         "kind": "a\nb\u2028c",
         "why": "KeyError",
     }
+    assert json.loads(JsonLines(words=True).format(record))["event"] == "it failed: words"
     assert JsonLines().format(record_of("%d done", 3, event="job", fields={"event": "no"})).count('"job"') == 1
     assert Lines().format(record_of("two\nlines: %s", InvalidInput("words"))).endswith(r"two\nlines: invalid_input")
 

@@ -66,7 +66,7 @@ class JsonLines(Lines):
             "event": getattr(record, "event", None) or self._message(record),
         }
         for name, value in (getattr(record, "fields", None) or {}).items():
-            told.setdefault(name, _wordless(value))
+            told.setdefault(name, value if self._words else _wordless(value))
         return json.dumps(told | (self._error(record) or {}), default=str)  # ASCII: no character of it ends a line
 
 
