@@ -60,6 +60,7 @@ VALUES = (
     *("Message", "TextPart", "ImagePart", "FilePart", "ToolCall", "SessionInfo", "Summary", "Compacted", "Usage"),
     *("Hit", "Signal", "Source", "Context", "Record", "Forgotten", "Document", "JobInfo", "Granted", "AuditEntry"),
     *("KeyInfo", "NewKey"),
+    "Observed",
 )
 
 

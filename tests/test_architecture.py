@@ -19,6 +19,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("domain",),
     ("config",),
+    ("observe",),
     ("storage", "providers"),
     ("write", "recall", "context", "compact", "learn", "policy", "session", "files", "schedule"),
     ("keyring",),
@@ -47,6 +48,7 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 THIRD_PARTY_AT_THE_TOP = {
     "holdfast.storage.postgres": {"psycopg"},
     "holdfast.recall.rank": {"numpy"},
+    "holdfast.observe.otel": {"opentelemetry"},
     "holdfast.adapters.mcp_server": {"anyio", "mcp", "mcp_types"},
 }
 

@@ -232,6 +232,7 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.file_sessions": lambda hf, s, place: hf.file_sessions(),
     "AsyncHoldfast.doctor": lambda hf, s, place: hf.doctor(),
     "AsyncHoldfast.stats": lambda hf, s, place: hf.stats(),
+    "AsyncHoldfast.observe": lambda hf, s, place: hf.observe(lambda told: None),
     "AsyncHoldfast.grant": lambda hf, s, place: hf.grant("u", "read:global"),
     "AsyncHoldfast.grants": lambda hf, s, place: hf.grants(),
     "AsyncHoldfast.revoke": lambda hf, s, place: hf.revoke("u", "read:global"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.domain.graph import Entity, Graph, GraphSource, Mention, Relation
     from holdfast.domain.job import JobInfo
     from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
+    from holdfast.domain.observed import Observed
     from holdfast.domain.profile import Profile
     from holdfast.domain.receipt import Receipt
     from holdfast.domain.record import Forgotten, Record
@@ -56,6 +57,7 @@ __all__ = [
     "Message",
     "NewKey",
     "Notification",
+    "Observed",
     "Outcome",
     "Profile",
     "Receipt",
@@ -88,6 +90,7 @@ _HOMES = {
     "domain.graph": "Entity Graph GraphSource Mention Relation",
     "domain.job": "JobInfo",
     "domain.message": "FilePart ImagePart Message TextPart ToolCall",
+    "domain.observed": "Observed",
     "domain.profile": "Profile",
     "domain.receipt": "Receipt",
     "domain.record": "Forgotten Record",

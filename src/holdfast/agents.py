@@ -17,10 +17,21 @@ from holdfast.domain.times import Clock
 from holdfast.domain.tokens import TokenCounter
 from holdfast.errors import ConfigError, StoreUnavailable
 from holdfast.files.layout import folder_name
+from holdfast.observe.observers import Observers
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.embedding import Embedding
 from holdfast.providers.llm import Llm
-from holdfast.runtime import Runtime, chosen_embedding, chosen_llm, database_file, forgetting, open_store, running
+from holdfast.providers.watched import WatchedLlm
+from holdfast.runtime import (
+    Runtime,
+    chosen_embedding,
+    chosen_llm,
+    database_file,
+    forgetting,
+    observers_of,
+    open_store,
+    running,
+)
 
 FOLDER = "agents"
 MEMORY = ":memory:"
@@ -43,6 +54,7 @@ class Agents:
     config: Config
     given: Given
     begin: Callable[[Runtime], None]  # background work, once a store is open
+    observers: Observers = field(init=False)  # of all of them
     _shared: Runtime | None = None
     _apart: dict[str | None, Runtime] = field(default_factory=dict)
     _embeddings: dict[EmbeddingConfig, Embedding | None] = field(default_factory=dict)
@@ -50,6 +62,7 @@ class Agents:
     _closed: bool = False
 
     def __post_init__(self) -> None:
+        self.observers = observers_of(self.config)
         for name in self.config.agents:  # told at the start, not when the agent first speaks
             if self._is_own(name):
                 self._place(name)
@@ -85,7 +98,7 @@ class Agents:
     def _opened(self, name: str | None) -> Runtime:
         config = self.config.of_agent(name)
         if not config.memory.enabled:
-            return forgetting(config, self.given.clock, self.given.count, self._llm(config))
+            return forgetting(config, self.given.clock, self.given.count, self._llm(config), self.observers)
         if name is not None and self._is_own(name):
             return self._open(self._place(name), config)
         if self._shared is None:
@@ -94,12 +107,13 @@ class Agents:
 
     def _open(self, location: str, config: Config) -> Runtime:
         if config.embedding not in self._embeddings:  # a model is loaded once, whoever uses it
-            self._embeddings[config.embedding] = chosen_embedding(self.given.embedder, config)
+            self._embeddings[config.embedding] = chosen_embedding(self.given.embedder, config, self.observers)
         embedding = self._embeddings[config.embedding]
         llm = self._llm(config)
         store, folder = open_store(location, config, self.given.clock)
         try:
-            runtime = running(store, config, self.given.clock, embedding, folder, self.given.count, llm)
+            count, clock = self.given.count, self.given.clock
+            runtime = running(store, config, clock, embedding, folder, count, llm, self.observers)
             self.begin(runtime)
             return runtime
         except BaseException:  # why: whatever stopped the opening, the store must not stay open
@@ -107,7 +121,8 @@ class Agents:
             raise
 
     def _llm(self, config: Config) -> Llm | None:
-        return chosen_llm(self.given.llm, config)
+        llm = chosen_llm(self.given.llm, config)
+        return None if llm is None else WatchedLlm(llm, self.observers)
 
     def _is_own(self, name: str) -> bool:
         memory = self.config.of_agent(name).memory

@@ -445,6 +445,7 @@ class AsyncHoldfast:
     doctor = hop(Holdfast.doctor)
     backup = hop(Holdfast.backup)
     stats = hop(Holdfast.stats)
+    observe = hop(Holdfast.observe)
     grant = hop(Holdfast.grant)
     revoke = hop(Holdfast.revoke)
     grants = hop(Holdfast.grants)

@@ -145,7 +145,7 @@ def _ask(tx: Tx, space: Space, sessions: Sequence[str], now: datetime) -> None:
 
 def _reader(runtime: Runtime) -> Worker:
     """A worker that does nothing else."""
-    worker = Worker(runtime.store, runtime.clock, runtime.config.jobs, lambda: 1.0)
+    worker = Worker(runtime.store, runtime.clock, runtime.config.jobs, lambda: 1.0, runtime.observers)
     worker.register(GRAPH, session_job(runtime))
     worker.register(GRAPH_RECORD, record_job(runtime))
     return worker

@@ -21,7 +21,8 @@ from holdfast.domain.session import SessionInfo
 from holdfast.domain.times import Clock
 from holdfast.domain.tokens import TokenCounter, estimate
 from holdfast.domain.verb import OPEN, Gate
-from holdfast.errors import ConfigError, InvalidInput, StoreReadOnly
+from holdfast.errors import ConfigError, InvalidInput, StoreReadOnly, Unsupported
+from holdfast.observe.observers import Observers
 from holdfast.policy.ledger import Ledger
 from holdfast.providers.choose import embedder_named, llm_key, llm_named
 from holdfast.providers.embedder import Embedder
@@ -56,6 +57,7 @@ class Runtime:
     ledger: Ledger | None = None  # who did what; nobody did anything where nothing is kept
     gate: Gate = OPEN  # what the calls of a handle come through; the program's own work has none
     keys_used: dict[str, datetime] = field(default_factory=dict)  # when a key's use was last noted, by its id
+    observers: Observers = field(default_factory=Observers)  # who is told of each call, job and request
 
     def holding(self, info: SessionInfo) -> Runtime:
         """For a session's handle: where nothing is kept, the session is there as long as a call lasts."""
@@ -117,27 +119,45 @@ def running(
     folder: Path | None,
     count: TokenCounter,
     llm: Llm | None,
+    observers: Observers,
 ) -> Runtime:
     """Everything together."""
     if embedding is not None:
         with suppress(StoreReadOnly):  # whoever may not write may read: with the vectors that are there
             store.adopt(embedding.model, clock())
-    worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
+    worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
     ledger = Ledger(store, config.audit, clock, lambda: secrets.token_bytes(10))
-    runner = _runner(store, config, clock)
-    return Runtime(store, config, clock, embedding, worker, runner, folder, count, llm, ledger=ledger)
+    runner = _runner(store, config, clock, observers)
+    return Runtime(
+        store, config, clock, embedding, worker, runner, folder, count, llm, ledger=ledger, observers=observers
+    )
 
 
-def forgetting(config: Config, clock: Clock, count: TokenCounter, llm: Llm | None) -> Runtime:
+def forgetting(config: Config, clock: Clock, count: TokenCounter, llm: Llm | None, observers: Observers) -> Runtime:
     """Everything as ever, and nothing stays: memory that is switched off."""
     nothing_sealed = replace(config, encryption=Encryption())
     store = Forgetful(open_store(":memory:", nothing_sealed, clock, Caches(0))[0])
-    worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random)
-    return Runtime(store, config, clock, None, worker, _runner(store, config, clock), None, count, llm, store)
+    worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
+    runner = _runner(store, config, clock, observers)
+    return Runtime(store, config, clock, None, worker, runner, None, count, llm, store, observers=observers)
 
 
-def _runner(store: Store, config: Config, clock: Clock) -> Runner:
-    return Runner(store, clock, config.schedules, lambda: uuid7(clock(), secrets.token_bytes(10)))
+def _runner(store: Store, config: Config, clock: Clock, observers: Observers) -> Runner:
+    return Runner(store, clock, config.schedules, lambda: uuid7(clock(), secrets.token_bytes(10)), observers)
+
+
+def observers_of(config: Config) -> Observers:
+    """Nobody listens yet, but OpenTelemetry where the settings want it."""
+    observers = Observers(names=config.observe.names)
+    if config.observe.opentelemetry:
+        try:
+            from holdfast.observe.otel import Telemetry  # late: it is an extra
+        except ImportError as missing:
+            raise Unsupported(
+                f"observe.opentelemetry needs {missing.name}, which is not installed: pip install 'holdfast[otel]'"
+            ) from None
+        observers.add(Telemetry().begin)
+    return observers
 
 
 def masking(config: Config) -> Callable[[str], str]:
@@ -149,11 +169,11 @@ def masking(config: Config) -> Callable[[str], str]:
     return lambda text: redact(text).text
 
 
-def chosen_embedding(given: Embedder | None, config: Config) -> Embedding | None:
+def chosen_embedding(given: Embedder | None, config: Config, observers: Observers) -> Embedding | None:
     """The embedder somebody handed over, or else the one the settings name."""
     settings = config.embedding
     embedder = given or embedder_named(settings.model, api_key=os.environ.get(settings.api_key_env))
-    return None if embedder is None else Embedding(embedder, settings)
+    return None if embedder is None else Embedding(embedder, settings, observers)
 
 
 def chosen_llm(given: Llm | None, config: Config) -> Llm | None:

@@ -134,9 +134,9 @@ def test_the_model_is_asked_outside_every_transaction(store_url: str) -> None:
 
 
 def test_a_lost_race_is_settled_quietly(store_url: str) -> None:
-    with Holdfast.open(store_url, llm=FakeLlm(lambda _: overtaken())) as hf:
+    llm = FakeLlm(lambda _: overtaken())
+    with Holdfast.open(store_url, llm=llm) as hf:
         session = talk(hf, 30)
-        llm: Any = hf._runtime.llm
 
         def overtaken() -> str:
             if len(llm.calls) == 1:
@@ -268,9 +268,9 @@ def test_the_settings_choose_a_language_model(monkeypatch: pytest.MonkeyPatch) -
     with Holdfast.open(":memory:", config=config) as hf:
         assert hf._runtime.llm is not None
         assert hf._runtime.llm.model == "qwen"
-    given = FakeLlm("x")
-    with Holdfast.open(":memory:", config=config, llm=given) as hf:
-        assert hf._runtime.llm is given
+    with Holdfast.open(":memory:", config=config, llm=FakeLlm("x", model="given")) as hf:
+        assert hf._runtime.llm is not None
+        assert hf._runtime.llm.model == "given"
     with Holdfast.open(":memory:") as hf:
         assert hf._runtime.llm is None
     with pytest.raises(ConfigError):

@@ -204,6 +204,7 @@ MEMORY: dict[str, dict[str, Any]] = {
     "tenant": {"name": "other"},
     "agent": {"name": "other"},
     "stats": {},
+    "observe": {"callback": lambda told: None},
     "acting": {"user": "alice"},
     "grant": {"user": "alice", "grant": "read:global"},
     "revoke": {"user": "alice", "grant": "read:global"},

@@ -160,6 +160,7 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "doctor": lambda a: [a.mine.doctor, lambda: a.mine.doctor(repair=True)],
     "backup": _whole(lambda a: a.mine.backup(a.folder / "stolen.db")),
     "stats": _whole(lambda a: a.mine.stats()),
+    "observe": _whole(lambda a: a.mine.observe(lambda _: None)),
     "grant": lambda a: [
         lambda: a.mine.grant(a.me.user or "", "read:global"),
         lambda: a.mine.grant(a.me.user or "", f"read:user:{a.user}"),

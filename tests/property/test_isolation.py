@@ -928,6 +928,7 @@ NEITHER = {
     **dict.fromkeys(("open", "close", "tenant", "agent", "config"), "the store as a whole"),
     **dict.fromkeys(("doctor", "backup", "stats"), "for whoever runs the store; the last counts and names nobody"),
     "acting": "the same store through a gate: test_gate.py",
+    "observe": "for whoever runs the store; what it tells is in test_observe.py",
     **dict.fromkeys(
         ("run_jobs", "start_worker", "run_schedules"), "for whoever runs the store; each job has its own space"
     ),

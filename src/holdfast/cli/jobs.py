@@ -45,6 +45,7 @@ def add(commands: Any) -> None:
     worker_.add_argument(
         "--schedules", action="store_true", help="hand what schedules bring to the model, too (else: schedules.worker)"
     )
+    options.add_logging(worker_)
     ending = worker_.add_mutually_exclusive_group()
     ending.add_argument("--once", action="store_true", help="end after one job, or when none is due")
     ending.add_argument("--until-idle", action="store_true", help="end when nothing is left that is due")

@@ -97,6 +97,10 @@ def _run(arguments: list[str]) -> int:
 @contextmanager
 def _logging(args: Namespace) -> Iterator[None]:
     """Warnings go to stderr, all the rest too with ``--verbose``."""
+    if hasattr(args, "log_format"):
+        with _staying(args):
+            yield
+        return
     import logging
 
     class Line(logging.Formatter):
@@ -114,6 +118,21 @@ def _logging(args: Namespace) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.level, logger.propagate = before
+
+
+@contextmanager
+def _staying(args: Namespace) -> Iterator[None]:
+    """A command that stays writes lines others can read, and nobody's words."""
+    from holdfast.cli.place import settings
+    from holdfast.observe.logs import configure_logging
+
+    wanted = settings(args).observe
+    level = args.log_level or ("debug" if args.verbose else wanted.log_level)
+    undo = configure_logging(level, args.log_format or wanted.log_format, words=wanted.error_words)
+    try:
+        yield
+    finally:
+        undo()
 
 
 def _fail(text: str, code: str, *, as_json: bool, status: int = FAILED) -> int:

@@ -6,7 +6,7 @@ import os
 from argparse import Namespace
 from typing import Any
 
-from holdfast.cli.options import command
+from holdfast.cli.options import add_logging, command
 from holdfast.cli.place import opened, settings
 from holdfast.errors import Unsupported
 
@@ -18,6 +18,7 @@ def add(commands: Any) -> None:
     parser = command(commands, "mcp", "serve a user's memory over MCP on the standard streams", serve)
     parser.add_argument("--user", metavar="U", help=f"whose memory; default: ${USER}, then {NOBODY!r}")
     parser.add_argument("--agent", metavar="A", help="the agent that schedules run as; default: the setting's")
+    add_logging(parser)
 
 
 def serve(args: Namespace) -> int:

@@ -72,6 +72,18 @@ def command(commands: Any, name: str, summary: str, run: Run | None, **more: Any
     return parser
 
 
+def add_logging(parser: Parser) -> None:
+    """For commands that stay."""
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), help="how log lines on stderr are written (else: observe.log_format)"
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        help="the least they tell (else: observe.log_level; debug with --verbose)",
+    )
+
+
 def add_owner(parser: Parser) -> None:
     parser.add_argument("--user", metavar="U", help="the user whose memory it is")
     parser.add_argument("--agent", metavar="A", help="the agent whose memory it is")

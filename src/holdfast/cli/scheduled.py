@@ -33,12 +33,14 @@ def turn(firing: Firing) -> Outcome:
     """One turn of the schedule's own conversation."""
     from holdfast.domain.schedule import Outcome
     from holdfast.providers.llm import LlmRequest
+    from holdfast.providers.watched import WatchedLlm
     from holdfast.runtime import chosen_llm
 
     hf, schedule = firing.hf, firing.schedule
     llm = chosen_llm(None, hf.config)
     if llm is None:
         raise ProviderError(WAITING)
+    llm = WatchedLlm(llm, hf._agents.observers)  # noqa: SLF001 - whoever listens hears of this request, too
     session = hf.session(CHANNEL, schedule.id, user=schedule.user, agent=schedule.agent)
     wishes = [_ASKED, *([_ONLY_IF] if schedule.notify is Notify.CONDITIONAL else [])]
     limits = Limits.of(hf.config, None, None)

@@ -31,6 +31,7 @@ from holdfast.config.sections import (
     Llm,
     Memory,
     Notes,
+    Observe,
     Retention,
     Schedules,
     Search,
@@ -61,6 +62,7 @@ __all__ = [
     "Llm",
     "Memory",
     "Notes",
+    "Observe",
     "Retention",
     "Schedules",
     "Search",
@@ -92,6 +94,7 @@ class Config:
     schedules: Schedules = field(default_factory=Schedules)
     encryption: Encryption = field(default_factory=Encryption)
     server: Server = field(default_factory=Server)
+    observe: Observe = field(default_factory=Observe)
     agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
 
     def __post_init__(self) -> None:

@@ -364,9 +364,22 @@ class Server(_Section):
     shutdown_seconds: int = setting(10, "how long it waits for requests that were begun when it stops", 0, 3600)
 
 
+@dataclass(frozen=True, slots=True)
+class Observe(_Section):
+    opentelemetry: bool = setting(False, "spans and metrics go to OpenTelemetry as this program has set it up")
+    names: bool = setting(False, "spans and observers are told names of users and ids, too")
+    log_format: Literal["text", "json"] = setting(
+        "text", "the log lines of commands that stay: words, or a JSON object each", choices=("text", "json")
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        "warning", "the least they tell", choices=("debug", "info", "warning", "error")
+    )
+    error_words: bool = setting(False, "they tell the words of errors, which may quote what somebody said")
+
+
 _KINDS: tuple[Any, ...] = (
     *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
-    *(Embedding, Llm, Notes, Graph, Search, Jobs, Retention, Aio, Audit, Schedules, Encryption, Server),
+    *(Embedding, Llm, Notes, Graph, Search, Jobs, Retention, Aio, Audit, Schedules, Encryption, Server, Observe),
 )
 SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 SETTINGS: dict[str, dict[str, Setting]] = {
@@ -374,5 +387,5 @@ SETTINGS: dict[str, dict[str, Setting]] = {
 }
 # One for all agents that share it.
 OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit", "schedules", "encryption")
-OF_A_PROCESS = ("aio", "server")
+OF_A_PROCESS = ("aio", "server", "observe")
 KEYS = [f"{section}.{key}" for section, settings in SETTINGS.items() for key in settings]

@@ -40,7 +40,7 @@ class Face:
         self._tenant = checked_name(tenant, "tenant")
         operator = runtime.config.audit.operator
         self._principal = principal or Principal(operator, self._tenant, grants=OPERATOR)
-        self._gate = Gate(self._principal, runtime.store, runtime.ledger, self._stored_grants)
+        self._gate = Gate(self._principal, runtime.store, runtime.ledger, self._stored_grants, runtime.observers)
         self._runtime = replace(runtime, gate=self._gate)  # its handles come through the same gate
         self._cut = memory.Cutter(runtime.config.chunks, for_graph=runtime.config.graph.enabled)
 

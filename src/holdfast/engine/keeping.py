@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from holdfast.domain.observed import Observed
 from holdfast.domain.scope import DEFAULT_TENANT
 from holdfast.domain.text import checked_path
 from holdfast.domain.values import checked_progress
 from holdfast.domain.verb import verb
 from holdfast.engine.face import Face
-from holdfast.errors import Unsupported
+from holdfast.errors import InvalidInput, Unsupported
 from holdfast.storage.base import Finding, Progress
 
 if TYPE_CHECKING:
@@ -61,3 +63,15 @@ class Keeping(Face):
         """How much there is, over all tenants."""
         features = self._runtime.store.features
         return {"backend": features.name, "location": features.location, **self._runtime.store.counts()}
+
+    @verb("observe")
+    def observe(self, callback: Callable[[Observed], object]) -> Callable[[], None]:
+        """Tell ``callback`` how every call, job and request to a model on this open store went, from now on.
+
+        It is called on the thread that did the work, over all tenants and handles: it has to be quick and safe to call
+        from several threads. What it raises is logged once and harms nothing. Answers a function that ends it.
+        """
+        given: object = callback
+        if not callable(given) or inspect.iscoroutinefunction(given):
+            raise InvalidInput(f"observe needs a plain function of one argument, not {type(callback).__name__}")
+        return self._agents.observers.add(lambda _: callback)

@@ -8,9 +8,11 @@ from typing import Any
 
 from holdfast.domain.access import Grant, Need, Principal, Reach, Right
 from holdfast.domain.audit import AuditEntry, Outcome
+from holdfast.domain.observed import Kind, Work
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.verb import Passage
 from holdfast.errors import HoldfastError, PermissionDenied
+from holdfast.observe.observers import Observers, counted
 from holdfast.policy.access import gives, missing
 from holdfast.policy.called import Call
 from holdfast.policy.ledger import Ledger, Line, tell
@@ -26,17 +28,28 @@ Stored = Callable[[Principal], tuple[Grant, ...]]
 class Gate:
     """For one principal and one store. What is stored about them is asked for only where their own is not enough."""
 
-    def __init__(self, principal: Principal, store: Store, ledger: Ledger | None, stored: Stored) -> None:
+    def __init__(
+        self, principal: Principal, store: Store, ledger: Ledger | None, stored: Stored, observers: Observers
+    ) -> None:
         self.principal = principal
         self._store = store
         self._ledger = ledger
         self._stored = stored
+        self._observers = observers
         self._checks = not principal.may_all
 
     def call(self, passage: Passage, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        verb, ledger = VERBS[passage.name], self._ledger
-        call = Call(passage, verb, subject, args, kwargs)
-        if self._checks and not self._is_own(verb, subject):
+        call = Call(passage, VERBS[passage.name], subject, args, kwargs)
+        if not self._observers.on or call.verb.silent:
+            return self._passed(call)
+        with self._observers.during(self._work(call)) as seen:
+            answer = self._passed(call)
+            seen.count = counted(answer)
+            return answer
+
+    def _passed(self, call: Call) -> Any:
+        verb, ledger = call.verb, self._ledger
+        if self._checks and not self._is_own(verb, call.subject):
             try:
                 self._admit(call)
             except HoldfastError as error:
@@ -129,6 +142,23 @@ class Gate:
         return all(self._lacks(replace(place, right=each.right)) is None for each in call.verb.needs)
 
     # Who made it?
+
+    def _work(self, call: Call) -> Work:
+        """What observers are told: names only if they are wanted, and none of whom this call wants forgotten."""
+        name, me = call.passage.name, self.principal
+        if not self._observers.names or call.verb.unnames:
+            return Work(kind=Kind.VERB, name=name, tenant=me.tenant)
+        user, agent, session, record = call.target()
+        return Work(
+            kind=Kind.VERB,
+            name=name,
+            tenant=me.tenant,
+            principal=me.name,
+            user=user,
+            agent=agent,
+            session=session,
+            record=record,
+        )
 
     def _written(self, ledger: Ledger, call: Call) -> Any:
         """Beside the deed, in its transaction: its own row if it is grave, and all that was counted so far."""

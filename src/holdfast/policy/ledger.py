@@ -158,7 +158,8 @@ def line_of(entry: AuditEntry) -> Line:
 def tell(line: Line) -> None:
     """A line in the ordinary log: names and ids, one ``name=value`` each."""
     named = [(name, value) for name, value in zip(Line._fields, line, strict=True) if value is not None]
-    log.info("%s", " ".join(f"{name}={_shown(str(value))}" for name, value in named))
+    extra = {"event": "call", "fields": dict(named)}
+    log.info("%s", " ".join(f"{name}={_shown(str(value))}" for name, value in named), extra=extra)
 
 
 def _shown(value: str) -> str:

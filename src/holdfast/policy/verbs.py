@@ -134,6 +134,7 @@ HOLDFAST: Mapping[str, Verb] = {
     "doctor": Verb(On.WHOLE, _READ_STORE, when=(When("repair", True, Needs(Right.WRITE, Reach.STORE)),)),
     "backup": Verb(On.WHOLE, _READ_STORE, grave=True),
     "stats": Verb(On.WHOLE, _READ_STORE),
+    "observe": Verb(On.WHOLE, _READ_STORE),
     "grant": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
     "revoke": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
     "grants": Verb(On.REACH, (READ,)),

@@ -10,9 +10,12 @@ from time import monotonic
 
 from holdfast.config import Embedding as EmbeddingConfig
 from holdfast.domain.chunk import Vector
+from holdfast.domain.observed import Kind, Work
 from holdfast.domain.text import checked_name
 from holdfast.errors import ProviderError
+from holdfast.observe.observers import Observers
 from holdfast.providers.embedder import Embedder
+from holdfast.providers.watched import named
 
 log = logging.getLogger("holdfast.providers")
 
@@ -27,10 +30,11 @@ _REST_S = 30.0  # after a failure, so that not every question waits for one that
 class Embedding:
     """An embedder with the settings it is used by. Safe to share between threads if the embedder is."""
 
-    def __init__(self, embedder: Embedder, config: EmbeddingConfig) -> None:
+    def __init__(self, embedder: Embedder, config: EmbeddingConfig, observers: Observers | None = None) -> None:
         self.model = checked_name(embedder.name, "the embedder's name")
         self._embedder = embedder
         self._config = config
+        self._observers = observers or Observers()
         self._seconds_a_text: float | None = None
         self._loaded = False
         self._resting_until = 0.0
@@ -62,6 +66,14 @@ class Embedding:
         return found
 
     def _embed(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
+        if not self._observers.on:
+            return self._made(texts)
+        provider, model = named(self.model)
+        with self._observers.during(Work(kind=Kind.EMBEDDINGS, name=model, provider=provider)) as seen:
+            seen.count = len(texts)
+            return self._made(texts)
+
+    def _made(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
         try:
             # In this order: some embedders learn their dimension from the first answer.
             return _checked_vectors(self._embedder.embed(texts), len(texts), self._embedder.dimension)

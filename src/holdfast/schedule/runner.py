@@ -18,10 +18,12 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from holdfast.config import Schedules as Rules
+from holdfast.domain.observed import Kind, Work
 from holdfast.domain.schedule import Held, Notification, Outcome, Run, RunStatus, Schedule
 from holdfast.domain.text import MAX_CONTENT_BYTES, cut_text, shown
 from holdfast.domain.times import Clock
 from holdfast.errors import HoldfastError, InvalidInput, LeaseLost, StorageError, StoreUnavailable
+from holdfast.observe.observers import Observers, Seen
 from holdfast.schedule import decide
 from holdfast.schedule.cadence import count_between
 from holdfast.schedule.firing import Callback, Firing, Notifier, inside
@@ -49,11 +51,19 @@ class _Ended(NamedTuple):
 
 
 class Runner:
-    def __init__(self, store: Store, clock: Clock, rules: Rules, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        rules: Rules,
+        new_id: Callable[[], str],
+        observers: Observers | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._rules = rules
         self._new_id = new_id
+        self._observers = observers or Observers()
         self._lease = timedelta(seconds=rules.lease_s)
         self._starting = threading.Lock()
         self._stop = threading.Event()
@@ -131,7 +141,9 @@ class Runner:
             tries = held.schedule.attempts - 1
             ended = _Ended(RunStatus.FAILED, Outcome(turns=0), f"its runner ended before it did, {tries} times")
         else:
-            ended = self._called(held, hands, started)
+            work = Work(kind=Kind.SCHEDULE, name="schedule", tenant=held.schedule.scope.tenant)
+            with self._observers.during(work) as seen:
+                ended = self._called(held, hands, started, seen)
         now = max(self._clock(), started)
         settled = decide.after_run(held.schedule, ended.status, started, now, self._rules)
         try:
@@ -139,10 +151,13 @@ class Runner:
         except LeaseLost as error:
             log.warning("%s", error)
             return
-        log.info("the schedule %s ran for %.3f s: %s", held.schedule.id, monotonic() - began, ended.status)
+        seconds = monotonic() - began
+        told = {"schedule": held.schedule.id, "status": str(ended.status), "seconds": round(seconds, 6)}
+        extra = {"event": "schedule", "fields": told}
+        log.info("the schedule %s ran for %.3f s: %s", held.schedule.id, seconds, ended.status, extra=extra)
         self._tell(hands)
 
-    def _called(self, held: Held, hands: Hands, started: datetime) -> _Ended:
+    def _called(self, held: Held, hands: Hands, started: datetime, seen: Seen) -> _Ended:
         """The callback, outside of any transaction."""
         schedule = held.schedule
         assert schedule.due_at is not None
@@ -160,6 +175,7 @@ class Runner:
             with self._kept(held, lost), inside():
                 outcome = checked_outcome(hands.callback(firing))
         except Exception as error:  # why: a callback's failure is the run's outcome, and never the runner's end
+            seen.error = error
             ours = isinstance(error, HoldfastError)
             log.warning("the schedule %s failed: %s", schedule.id, error, exc_info=None if ours else error)
             return _Ended(RunStatus.FAILED, Outcome(turns=0), _told(error))

@@ -15,8 +15,10 @@ from time import monotonic
 
 from holdfast.config import Jobs as JobsConfig
 from holdfast.domain.job import Job
+from holdfast.domain.observed import Kind, Work
 from holdfast.domain.times import Clock, checked_time
 from holdfast.errors import HoldfastError, LeaseLost, StorageError, StoreUnavailable
+from holdfast.observe.observers import Observers, Seen
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.storage.base import Progress, Store, Wanted
 
@@ -30,11 +32,19 @@ _COUNT_S = 0.5  # how often what is left is counted to show progress
 class Worker:
     """``chance`` gives numbers from 0 to 1: how much of the longest wait a failed job waits."""
 
-    def __init__(self, store: Store, clock: Clock, config: JobsConfig, chance: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        config: JobsConfig,
+        chance: Callable[[], float],
+        observers: Observers | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._config = config
         self._chance = chance
+        self._observers = observers or Observers()
         self._lease = timedelta(seconds=config.lease_s)
         self._handlers: dict[Wanted, Handler] = {}
         self._patient: set[Wanted] = set()
@@ -134,7 +144,8 @@ class Worker:
             job = None if self._stop.is_set() or not self._handlers else self._take()
             if job is None:
                 return False
-            self._do(job)
+            with self._observers.during(Work(kind=Kind.JOB, name=job.kind, tenant=job.space.tenant)) as seen:
+                self._do(job, seen)
             return True
 
     def _take(self) -> Job | None:
@@ -158,9 +169,10 @@ class Worker:
         exact = (job.kind, job.detail)
         return exact if exact in self._handlers else (job.kind, "")
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: Job, seen: Seen) -> None:
         if job.attempts > self._config.attempts:  # each run ended without a word
-            self._put_off(job, HoldfastError(f"its worker ended before the job did, {job.attempts - 1} times"))
+            seen.error = HoldfastError(f"its worker ended before the job did, {job.attempts - 1} times")
+            self._put_off(job, seen.error)
             return
         claim, began = Claim(job, self._store, self._clock, self._lease, self._stop.is_set), monotonic()
         try:
@@ -168,13 +180,18 @@ class Worker:
             if again is not None:
                 again = checked_time(again, "when the job runs again")
         except LeaseLost as error:
+            seen.error = error
             log.warning("%s", error)
         except Exception as error:  # why: a job's failure is noted with the job, and never the worker's end
+            seen.error = error
             self._put_off(claim.job, error)
         else:
             if not claim.finished and not self._store.finish_job(claim.job, again):
                 log.warning("the job %d (%s) took longer than its lease and is somebody else's now", job.id, job.kind)
-            log.info("the job %d (%s) ran for %.3f s", job.id, job.kind, monotonic() - began)
+            seconds = monotonic() - began
+            told = {"job": job.id, "kind": job.kind, "outcome": "done", "seconds": round(seconds, 6)}
+            extra = {"event": "job", "fields": told}
+            log.info("the job %d (%s) ran for %.3f s", job.id, job.kind, seconds, extra=extra)
 
     def _put_off(self, job: Job, error: Exception) -> None:
         """Full jitter: jobs that failed together, in one outage, do not all come back together."""
@@ -188,6 +205,7 @@ class Worker:
             "for the last time" if dead else f"and is tried again in {wait.total_seconds():.0f} s",
             error or type(error).__name__,
             exc_info=None if isinstance(error, HoldfastError) else error,
+            extra={"event": "job", "fields": {"job": job.id, "kind": job.kind, "outcome": "failed", "reason": error}},
         )
         self._store.fail_job(job, _told(error), self._clock() + wait, dead=dead)
 

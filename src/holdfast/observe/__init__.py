@@ -1,0 +1,1 @@
+"""What Holdfast tells of its work: to callbacks, to OpenTelemetry, and to the log."""

@@ -1,0 +1,437 @@
+"""What is told of the work of a store: to callbacks, to OpenTelemetry, to the log. And what never is."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from holdfast import AsyncHoldfast, Config, Holdfast, Observed
+from holdfast.cli.main import main
+from holdfast.domain.scope import Level, Space
+from holdfast.domain.times import system_clock
+from holdfast.errors import HoldfastError, InvalidInput, PermissionDenied, RecordNotFound, Unsupported
+from holdfast.observe.logs import JsonLines, Lines, configure_logging
+from holdfast.providers.fake import FakeEmbedder
+from holdfast.providers.fake_llm import FakeLlm
+from holdfast.providers.llm import Completion, TokenUsage
+
+QUIET = {"jobs.worker": False, "graph.enabled": False, "embedding.when": "now"}
+
+
+class Collected:
+    """What an SDK got."""
+
+    def __init__(self, exporter: InMemorySpanExporter, reader: InMemoryMetricReader) -> None:
+        self._exporter = exporter
+        self._reader = reader
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return list(self._exporter.get_finished_spans())
+
+    def named(self, name: str) -> ReadableSpan:
+        (found,) = [span for span in self.spans if span.name == name]
+        return found
+
+    def points(self, metric: str) -> list[tuple[dict[str, Any], Any]]:
+        data = self._reader.get_metrics_data()
+        assert data is not None
+        return [
+            (dict(point.attributes or {}), point)
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for each in scope.metrics
+            if each.name == metric
+            for point in each.data.data_points
+        ]
+
+    @property
+    def everything(self) -> str:
+        data = self._reader.get_metrics_data()
+        return "\n".join([*(span.to_json() for span in self.spans), "" if data is None else data.to_json()])
+
+
+@pytest.fixture
+def collected(monkeypatch) -> Iterator[Collected]:
+    """An SDK as a program sets it up; what is global can be set only once in a process."""
+    exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    tracers, meters = TracerProvider(), MeterProvider([reader])
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", tracers.get_tracer)
+    monkeypatch.setattr(metrics, "get_meter", meters.get_meter)
+    yield Collected(exporter, reader)
+    meters.shutdown()
+
+
+def settings(**more: Any) -> Config:
+    return Config.load(overrides={**QUIET, **more})
+
+
+def traced(**more: Any) -> Config:
+    return settings(**{"observe.opentelemetry": True, **more})
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+def is_child(child: ReadableSpan, parent: ReadableSpan) -> bool:
+    return child.parent is not None and parent.context is not None and child.parent.span_id == parent.context.span_id
+
+
+def ask_for(hf: Holdfast, kind: str) -> None:
+    space = Space("default", Level.USER, "ana")
+    hf._runtime.store.write(lambda tx: tx.jobs.ask(space, kind, "", hf._now()))
+
+
+# Silence
+
+
+def test_nothing_is_imported_and_nothing_told_unless_it_is_wanted():
+    code = """
+import sys
+from holdfast import Holdfast
+with Holdfast.open(":memory:") as hf:
+    hf.remember("Biscuit is a dog", user="ana")
+    assert hf.recall("dog", user="ana")
+print([name for name in sys.modules if name.startswith(("opentelemetry", "holdfast.observe.otel"))])
+"""
+    env = {"HOLDFAST_EMBEDDING_MODEL": "none", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_where_opentelemetry_is_missing_it_is_said(monkeypatch):
+    monkeypatch.delitem(sys.modules, "holdfast.observe.otel", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(Unsupported, match=r"holdfast\[otel\]"):
+        Holdfast.open(":memory:", config=traced())
+
+
+# Spans and metrics
+
+
+def test_memory_operations_have_the_names_of_the_conventions(collected):
+    with Holdfast.open(":memory:", config=traced(), embedder=FakeEmbedder()) as hf:
+        session = hf.session("web", "1", user="ana")
+        session.append("user", "hello")
+        record = hf.remember("Biscuit is a dog", user="ana")
+        hf.recall("dog", user="ana")
+        hf.update(record.id, user="ana", title="dogs")
+        hf.forget(record.id, user="ana")
+    verbs = [span for span in collected.spans if "holdfast.verb" in attributes(span)]
+    assert [(span.name, attributes(span)["holdfast.verb"]) for span in verbs] == [
+        ("holdfast.session", "session"),
+        ("create_memory", "session.append"),
+        ("upsert_memory", "remember"),
+        ("search_memory", "recall"),
+        ("update_memory", "update"),
+        ("delete_memory", "forget"),
+    ]
+    assert attributes(collected.named("search_memory")) == {
+        "gen_ai.operation.name": "search_memory",
+        "gen_ai.provider.name": "holdfast",
+        "gen_ai.memory.store.id": "default",
+        "gen_ai.memory.record.count": 2,
+        "holdfast.verb": "recall",
+        "holdfast.outcome": "done",
+    }
+    told = {point["gen_ai.operation.name"] for point, _ in collected.points("gen_ai.client.operation.duration")}
+    memory = {"create_memory", "upsert_memory", "search_memory", "update_memory", "delete_memory"}
+    assert told == memory | {"embeddings"}
+    every = collected.points("holdfast.verb.duration")
+    assert {point["holdfast.verb"]: data.count for point, data in every}["session.append"] == 1
+
+
+def test_what_happens_inside_a_call_is_its_child(collected):
+    summary = Completion("They spoke of a dog.", usage=TokenUsage(120, 7))
+    embedder, llm = FakeEmbedder(name="acme:tiny"), FakeLlm(summary, model="big")
+    with Holdfast.open(":memory:", config=traced(), embedder=embedder, llm=llm) as hf:
+        session = hf.session("web", "1", user="ana")
+        for number in range(4):
+            session.append("user", f"message {number}")
+        with trace.get_tracer("a program").start_as_current_span("its request"):
+            hf.recall("dog", user="ana")
+        session.compact(keep=0)
+    request, search = collected.named("its request"), collected.named("search_memory")
+    question = next(span for span in collected.spans if span.name == "embeddings tiny" and is_child(span, search))
+    assert is_child(search, request)
+    assert attributes(question)["gen_ai.provider.name"] == "acme"
+    assert attributes(question)["holdfast.embeddings.texts"] == 1
+    chat = collected.named("chat big")
+    assert is_child(chat, collected.named("holdfast.session.compact"))
+    assert attributes(chat) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "fake",
+        "gen_ai.request.model": "big",
+        "gen_ai.usage.input_tokens": 120,
+        "gen_ai.usage.output_tokens": 7,
+        "holdfast.outcome": "done",
+    }
+    tokens = collected.points("gen_ai.client.token.usage")
+    assert {point["gen_ai.token.type"]: data.sum for point, data in tokens} == {"input": 120, "output": 7}
+
+
+def test_a_call_that_is_awaited_is_the_child_of_who_awaits_it(collected):
+    async def use() -> None:
+        async with await AsyncHoldfast.open(":memory:", config=traced(), embedder=FakeEmbedder()) as hf:
+            await hf.remember("Biscuit is a dog", user="ana")
+            with trace.get_tracer("a program").start_as_current_span("its request"):
+                await asyncio.gather(hf.recall("dog", user="ana"), hf.records(user="ana"))
+
+    asyncio.run(use())
+    found = [span for span in collected.spans if span.name == "search_memory"]
+    assert len(found) == 2
+    assert all(is_child(span, collected.named("its request")) for span in found)
+
+
+def test_a_call_that_fails_is_told_by_its_code_and_not_by_its_words(collected):
+    with Holdfast.open(":memory:", config=traced()) as hf:
+        with pytest.raises(RecordNotFound):
+            hf.record("00000000-0000-7000-8000-000000000000")
+        with pytest.raises(PermissionDenied):
+            hf.acting("ana").stats()
+    for name, outcome, code in (
+        ("holdfast.record", "failed", "record_not_found"),
+        ("holdfast.stats", "refused", "permission_denied"),
+    ):
+        span = collected.named(name)
+        assert (attributes(span)["holdfast.outcome"], attributes(span)["error.type"]) == (outcome, code)
+        assert (span.status.is_ok, span.status.description, span.events) == (False, code, ())
+
+
+def test_jobs_and_schedules_are_told(collected):
+    def fails(claim: object) -> None:
+        raise ValueError("the words of somebody")
+
+    clock = [system_clock()]
+    with Holdfast.open(":memory:", config=traced(), clock=lambda: clock[0]) as hf:
+        hf._runtime.worker.register("stubborn", fails)
+        ask_for(hf, "stubborn")
+        hf.run_jobs()
+        hf.schedules.create("ana", "water the plants", "every: 1h")
+        clock[0] = clock[0].replace(year=clock[0].year + 1)
+        assert hf.run_schedules(lambda firing: firing.hf.remember("watered", user="ana").id) == 1
+    job = collected.named("holdfast.job")
+    assert is_child(job, collected.named("holdfast.run_jobs"))
+    assert attributes(job)["holdfast.job.kind"] == "stubborn"
+    assert attributes(job)["error.type"] == "ValueError"
+    assert is_child(collected.named("upsert_memory"), collected.named("holdfast.schedule"))
+    ((kind, _),) = collected.points("holdfast.job.duration")
+    assert kind == {"holdfast.job.kind": "stubborn", "holdfast.outcome": "failed", "error.type": "ValueError"}
+
+
+# Callbacks
+
+
+def test_an_observer_is_told_of_every_handle_until_it_is_ended():
+    told: list[Observed] = []
+    with Holdfast.open(":memory:", config=settings()) as hf:
+        ana, other = hf.acting("ana"), hf.tenant("acme")
+        stop = hf.observe(told.append)
+        ana.remember("Biscuit is a dog")
+        other.records(user="bob")
+        with pytest.raises(PermissionDenied):
+            ana.observe(told.append)
+        stop()
+        ana.remember("Biscuit is brown")
+    assert [(each.name, each.tenant, each.outcome, each.code, each.count) for each in told] == [
+        ("remember", "default", "done", None, 1),
+        ("records", "acme", "done", None, 0),
+        ("observe", "default", "refused", "permission_denied", None),
+    ]
+    assert all(0 < each.seconds < 60 for each in told)
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_users_and_ids_are_told_only_where_that_is_wanted(names):
+    told: list[Observed] = []
+    with Holdfast.open(":memory:", config=settings(**{"observe.names": names})) as hf:
+        hf.observe(told.append)
+        session = hf.acting("ana", name="key 7").session("web", "1")
+        session.append("user", "hello")
+        hf.purge_user("ana")
+    _, appended, purged = told
+    expected = ("key 7", "ana", session.id) if names else (None, None, None)
+    assert (appended.principal, appended.user, appended.session) == expected
+    assert (purged.name, purged.principal, purged.user) == ("purge_user", None, None)
+
+
+def test_a_broken_observer_harms_nothing_and_is_told_of_once(caplog):
+    told: list[Observed] = []
+
+    def broken(observed: Observed) -> None:
+        raise RuntimeError("the words of somebody")
+
+    with Holdfast.open(":memory:", config=settings()) as hf, caplog.at_level("WARNING", "holdfast.observe"):
+        hf.observe(broken)
+        hf.observe(told.append)
+        for _ in range(3):
+            assert hf.remember("Biscuit is a dog", user="ana").content
+    assert [each.name for each in told] == ["remember"] * 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "an observer failed, and every call goes on without it: RuntimeError"
+    ]
+
+
+def test_what_an_observer_does_itself_is_not_told_to_it():
+    told: list[str] = []
+    with Holdfast.open(":memory:", config=settings()) as hf:
+
+        def remembers(observed: Observed) -> None:
+            told.append(observed.name)
+            hf.remember(f"{observed.name} was called", user="log")
+
+        hf.observe(remembers)
+        hf.records(user="ana")
+        assert told == ["records"]
+        assert hf.count_records(user="log") == 1
+
+
+def test_an_observer_is_a_plain_function():
+    async def coroutine(observed: Observed) -> None: ...
+
+    with Holdfast.open(":memory:", config=settings()) as hf:
+        for wrong in (coroutine, "print", None):
+            with pytest.raises(InvalidInput, match="plain function"):
+                hf.observe(wrong)  # type: ignore[arg-type]
+
+
+# What is never told
+
+SECRETS = [f"hunter{number}secret" for number in range(40)]
+
+
+def test_no_word_of_anybody_is_told(collected):
+    secrets = iter(SECRETS)
+    lines, text = io.StringIO(), io.StringIO()
+    told: list[Observed] = []
+    undo = [configure_logging("debug", "json", lines), configure_logging("debug", "text", text)]
+    embedder = FakeEmbedder()
+    llm = FakeLlm(f"They spoke of {next(secrets)}")
+    try:
+        with Holdfast.open(":memory:", config=traced(), embedder=embedder, llm=llm) as hf:
+            hf.observe(told.append)
+            _use(hf, secrets)
+            embedder.failures = llm.failures = -1
+            embedder.error = ValueError(f"cannot embed {next(secrets)}")
+            llm.error = ValueError(f"cannot answer {next(secrets)}")
+            hf._runtime.worker.register("stubborn", _failing(next(secrets)))
+            ask_for(hf, "stubborn")
+            _use(hf, secrets)
+            _misuse(hf, secrets)
+    finally:
+        for each in reversed(undo):
+            each()
+    everything = "\n".join([lines.getvalue(), text.getvalue(), collected.everything, *map(repr, told)])
+    assert [secret for secret in SECRETS if secret in everything] == []
+    assert {json.loads(line)["level"] for line in lines.getvalue().splitlines()} >= {"info", "warning"}
+    assert next(secrets), "more secrets are needed"
+
+
+def _failing(words: str) -> Callable[[object], None]:
+    def fails(claim: object) -> None:
+        raise RuntimeError(words)
+
+    return fails
+
+
+def _use(hf: Holdfast, secrets: Iterator[str]) -> None:
+    session = hf.session("web", "1", user="ana")
+    session.append("user", f"My password is {next(secrets)}")
+    session.kv.set(next(secrets), next(secrets))
+    with session.turn(f"What about {next(secrets)}?") as turn:
+        turn.reply(f"It is {next(secrets)}")
+    record = hf.remember(f"Biscuit is {next(secrets)}", user="ana", metadata={"k": next(secrets)}, tags=[next(secrets)])
+    hf.add_document("note:1", f"A document of {next(secrets)}", user="ana")
+    hf.recall(f"Who is {next(secrets)}", user="ana")
+    session.compact(keep=0)
+    hf.run_jobs()
+    hf.forget(record.id, user="ana")
+    hf.forget(query=next(secrets), user="ana")
+    hf.purge_user("ana")
+
+
+def _misuse(hf: Holdfast, secrets: Iterator[str]) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: hf.record(next(secrets)),
+        lambda: hf.recall("x", user="ana", k=next(secrets)),  # type: ignore[arg-type]
+        lambda: hf.remember("x", user="ana", type=next(secrets)),
+        lambda: hf.session("web", "2", user="ana").append(next(secrets), "x"),
+        lambda: hf.acting("bob").recall(next(secrets), user="ana"),
+    ]
+    for call in calls:
+        with suppress(HoldfastError):
+            call()
+            pytest.fail("this should have been refused")
+
+
+# Log lines
+
+
+def record_of(message: str, *args: object, error: BaseException | None = None, **extra: Any) -> logging.LogRecord:
+    info = None if error is None else (type(error), error, error.__traceback__)
+    record = logging.LogRecord("holdfast.jobs", logging.WARNING, "x.py", 1, message, args, info)
+    record.__dict__.update(extra)
+    return record
+
+
+def test_a_line_is_one_line_and_has_its_fields():
+    record = record_of("it failed: %s", ValueError("words"), fields={"kind": "a\nb\u2028c", "why": KeyError("words")})
+    line = JsonLines().format(record)
+    assert len(line.splitlines()) == 1
+    told = json.loads(line)
+    assert told.pop("time").endswith("Z")
+    assert told == {
+        "level": "warning",
+        "logger": "holdfast.jobs",
+        "event": "it failed: ValueError",
+        "kind": "a\nb\u2028c",
+        "why": "KeyError",
+    }
+    assert json.loads(JsonLines(words=True).format(record))["event"] == "it failed: words"
+    assert JsonLines().format(record_of("%d done", 3, event="job", fields={"event": "no"})).count('"job"') == 1
+    assert Lines().format(record_of("two\nlines: %s", InvalidInput("words"))).endswith(r"two\nlines: invalid_input")
+
+
+def test_where_an_error_was_raised_is_told_and_its_words_only_if_wanted():
+    with pytest.raises(RuntimeError) as caught:
+        _failing("what somebody said")(None)
+    record = record_of("it failed", error=caught.value)
+    told = json.loads(JsonLines().format(record))
+    assert told["error"] == "RuntimeError"
+    assert "test_observe.py" in told["where"][-1]
+    assert "what somebody said" not in JsonLines().format(record) + Lines().format(record)
+    assert "what somebody said" in JsonLines(words=True).format(record)
+    assert "what somebody said" in Lines(words=True).format(record)
+
+
+def test_a_worker_writes_its_log_as_it_is_told_to(tmp_path, capsys, monkeypatch):
+    before = list(logging.getLogger("holdfast").handlers)
+    with Holdfast.open(tmp_path, config=settings()) as hf:
+        ask_for(hf, "extract")
+    worker = ["--data", str(tmp_path), "worker", "--until-idle", "--log-format", "json"]
+    assert main([*worker, "--log-level", "info"]) == 0
+    jobs = [told for line in capsys.readouterr().err.splitlines() if (told := json.loads(line))["event"] == "job"]
+    assert [(told["kind"], told["outcome"]) for told in jobs] == [("extract", "done")]
+    monkeypatch.setenv("HOLDFAST_OBSERVE_LOG_LEVEL", "error")
+    with Holdfast.open(tmp_path, config=settings()) as hf:
+        ask_for(hf, "extract")
+    assert main(worker) == 0
+    assert capsys.readouterr().err == ""
+    assert logging.getLogger("holdfast").handlers == before
