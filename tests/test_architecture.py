@@ -46,6 +46,8 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 THIRD_PARTY_AT_THE_TOP = {
     "holdfast.storage.postgres": {"psycopg"},
     "holdfast.recall.rank": {"numpy"},
+    "holdfast.adapters.mcp_http": {"anyio", "mcp"},
+    "holdfast.adapters.mcp_purge": {"anyio", "mcp", "mcp_types"},
     "holdfast.adapters.mcp_server": {"anyio", "mcp", "mcp_types"},
 }
 
