@@ -81,7 +81,9 @@ class McpOverHttp:
         if self._is_closing:
             return await reply.refuse(503, "the server is shutting down")
         caller = AuthenticatedUser(AccessToken(token="", client_id=whose.identity, scopes=[]))
-        known = {**scope, "user": caller}
+        # Blanks around a header's value are none of it; not every HTTP server takes them off.
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        known = {**scope, "headers": headers, "user": caller}
         with anyio.CancelScope() as request:
             self._open[request] = scope["method"]
             try:
