@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 ERAS = ("legacy", "2026-07-28")
 SETTINGS = {"embedding.model": "none", "jobs.worker": False}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-HELLO = {
+HELLO: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 0,
     "method": "initialize",
@@ -93,13 +93,13 @@ def serving(folder: Path) -> Iterator[Running]:
         app = Starlette(routes=routes, lifespan=lifespan)
         server = Server(uvicorn.Config(app, log_level="warning"))
         server.ended = (plain, purging)
-        thread = threading.Thread(target=server.run, args=([listening],))
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         try:
             yield Running(hf, f"http://127.0.0.1:{listening.getsockname()[1]}", server, thread)
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(10)
             assert not thread.is_alive()
 
 
@@ -264,7 +264,7 @@ def test_an_answer_nobody_asked_for_purges_nothing(running: Running) -> None:
     anyio.run(run)
 
 
-def test_a_code_is_good_for_five_minutes() -> None:
+def test_a_code_is_good_once_and_for_five_minutes() -> None:
     now = [1000.0]
     codes, asked = Codes(lambda: now[0]), Purge("user")
     with Holdfast.open(":memory:", config=Config.load(overrides=SETTINGS)) as hf:
@@ -272,23 +272,42 @@ def test_a_code_is_good_for_five_minutes() -> None:
         late, timely = codes.give(whose, asked), codes.give(whose, asked)
         now[0] += GOOD_FOR_S - 1
         assert codes.take(timely, whose, asked)
+        assert not codes.take(timely, whose, asked)
         now[0] += 1
         assert not codes.take(late, whose, asked)
 
 
 def test_open_streams_end_when_the_server_shuts_down(tmp_path: Path) -> None:
+    """One that waits for news, and a call that waits for the user's answer."""
+    asking: dict[str, Any] = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
+    asking["params"] = {"name": "memory_purge", "arguments": {"what": "user"}}
+    able = {**HELLO, "params": {**HELLO["params"], "capabilities": {"elicitation": {}}}}
+
+    async def run(running: Running) -> None:
+        with anyio.fail_after(10):
+            await cut_off(running)
+
+    async def cut_off(running: Running) -> None:
+        url = f"{running.url}/purging"
+        async with http_client("alice") as client:
+            begun = await client.post(url, json=able)
+            session = {"mcp-session-id": begun.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+            ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert (await client.post(url, json=ready, headers=session)).status_code == 202
+            async with (
+                client.stream("GET", url, headers=session) as news,
+                client.stream("POST", url, json=asking, headers=session) as call,
+            ):
+                assert news.status_code == call.status_code == 200
+                lines = call.aiter_lines()
+                async for line in lines:
+                    if "elicitation/create" in line:
+                        break
+                running.server.should_exit = True
+                assert [line async for line in lines if "result" in line] == []
+                assert await news.aread() == b""
+
     with serving(tmp_path) as running:
-
-        async def run() -> bytes:
-            url = f"{running.url}/mcp"
-            async with http_client("alice") as client:
-                begun = await client.post(url, json=HELLO)
-                session = {"mcp-session-id": begun.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
-                async with client.stream("GET", url, headers=session) as stream:
-                    assert stream.status_code == 200
-                    running.server.should_exit = True
-                    return await stream.aread()
-
-        anyio.run(run)
+        anyio.run(run, running)
         running.thread.join(10)
         assert not running.thread.is_alive()

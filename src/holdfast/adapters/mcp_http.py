@@ -7,6 +7,7 @@ the caller that began it, and each request in it acts for whom that request came
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -66,7 +67,7 @@ class McpOverHttp:
             session_idle_timeout=_IDLE_S,
             max_sessions=_MAX_SESSIONS,
         )
-        self._open: dict[anyio.CancelScope, str] = {}
+        self._open: set[_Request] = set()
         self._is_closing = False
 
     def running(self) -> AbstractAsyncContextManager[None]:
@@ -84,15 +85,28 @@ class McpOverHttp:
         # Blanks around a header's value are none of it; not every HTTP server takes them off.
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         known = {**scope, "headers": headers, "user": caller}
-        with anyio.CancelScope() as request:
-            self._open[request] = scope["method"]
-            try:
-                await self._sessions.handle_request(known, receive, reply.send)
-            finally:
-                del self._open[request]
-        if request.cancelled_caught:
+        request = _Request(scope["method"], receive)
+        self._open.add(request)
+        try:
+            await self._sessions.handle_request(known, request.receive, reply.send)
+        finally:
+            self._open.discard(request)
+        if request.is_ended:
             await reply.end()
+            if request.method == "POST":
+                await self._end_session(known)
         return None
+
+    async def _end_session(self, scope: Message) -> None:
+        """As its client would: what still waits in it, such as for the user's answer, then gives up at once."""
+
+        async def empty() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def unheard(_message: Message) -> None:
+            pass
+
+        await self._sessions.handle_request({**scope, "method": "DELETE"}, empty, unheard)
 
     def close(self, grace_s: float = _GRACE_S) -> None:
         """End all streams: those that only wait for news now, answers in the making after some seconds' grace.
@@ -100,11 +114,39 @@ class McpOverHttp:
         To be called in the event loop. What is being written is written to its end.
         """
         self._is_closing = True
-        for request, method in list(self._open.items()):
-            if method == "GET":
-                request.cancel()
-            else:
-                request.deadline = anyio.current_time() + grace_s
+        for request in list(self._open):
+            later = 0.0 if request.method == "GET" else grace_s
+            asyncio.get_running_loop().call_later(later, request.end)
+
+
+class _Request:
+    """Can be ended from outside: to whoever answers it, it looks as if the client had gone."""
+
+    def __init__(self, method: str, receive: Any) -> None:
+        self.method = method
+        self._receive = receive
+        self._ended = anyio.Event()
+
+    @property
+    def is_ended(self) -> bool:
+        return self._ended.is_set()
+
+    def end(self) -> None:
+        self._ended.set()
+
+    async def receive(self) -> Message:
+        message: Message = {"type": "http.disconnect"}
+
+        async def heard() -> None:
+            nonlocal message
+            message = await self._receive()
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(heard)
+            await self._ended.wait()
+            group.cancel_scope.cancel()
+        return message
 
 
 class _Reply:
