@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -221,6 +222,7 @@ def _profile(whose: Whose) -> str:
     return f"This is what you know about me:\n\n{text}" if text.strip() else "You know nothing about me yet."
 
 
+@cache  # a stateless request looks through the list before each call
 def _tool(tool: AnyTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
