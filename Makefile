@@ -4,10 +4,10 @@ ARGS   ?=
 BIN    := .venv/bin
 READY  := .venv/ready
 
-.PHONY: help run test lint bench torture docs clean
+.PHONY: help run test lint bench torture conformance docs clean
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(READY)  ## show Holdfast at work on a sample conversation
 	$(BIN)/holdfast demo $(ARGS)
@@ -25,6 +25,9 @@ bench: $(READY)  ## measure speed
 
 torture: $(READY)  ## kill it while it writes, and look for what was lost
 	$(BIN)/python -m tests.crash.torture $(ARGS)
+
+conformance: $(READY)  ## the MCP project's own checks against our server; needs npm
+	$(BIN)/python -m tests.conformance.run $(ARGS)
 
 docs: $(READY)  ## generate the reference pages
 	$(BIN)/python docs/generate.py $(ARGS)

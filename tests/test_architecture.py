@@ -49,6 +49,8 @@ THIRD_PARTY_AT_THE_TOP = {
     "holdfast.storage.postgres": {"psycopg"},
     "holdfast.recall.rank": {"numpy"},
     "holdfast.observe.otel": {"opentelemetry"},
+    "holdfast.adapters.mcp_http": {"anyio", "mcp"},
+    "holdfast.adapters.mcp_purge": {"anyio", "mcp", "mcp_types"},
     "holdfast.adapters.mcp_server": {"anyio", "mcp", "mcp_types"},
 }
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.cli.main import main
+from holdfast.cli.main import build_parser, main
 from tests.postgres_server import ServerAt
 
 ROOT = Path(__file__).parent.parent
@@ -142,6 +142,19 @@ def test_blocks_are_closed_and_of_a_known_kind(page):
     assert text.count("\n```") % 2 == 0
     assert {block.language for block in blocks(text)} <= {*PLACES, "json", "sh", "text", "toml"}
     assert all(json.loads(block.text) for block in blocks(text) if block.language == "json")
+
+
+def test_hosts_of_mcp_are_told_a_command_we_know_or_the_address_with_a_key():
+    page = (ROOT / "docs" / "how-to" / "mcp.md").read_text(encoding="utf-8")
+    snippets = [json.loads(block.text) for block in blocks(page) if block.language == "json"]
+    for snippet in snippets:
+        [host] = (snippet.get("mcpServers") or snippet["servers"]).values()
+        if "command" in host:
+            assert host["command"] == "holdfast"
+            assert build_parser().parse_args(host["args"]).user == "alice"
+        else:
+            assert (host.get("url") or host["serverUrl"]) == "http://127.0.0.1:8420/mcp"
+            assert host["headers"]["Authorization"].startswith("Bearer ${")
 
 
 def test_every_page_can_be_reached_from_the_readme():

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
+import mcp_types as types
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
@@ -102,6 +103,26 @@ def test_resources_and_prompts(tmp_path: Path) -> None:
                 await client.get_prompt(name)
 
     talked(tmp_path, talk, "--user", "alice")
+
+
+def test_purge_is_offered_when_allowed_and_asks(tmp_path: Path) -> None:
+    with Holdfast.open(tmp_path) as hf:
+        hf.session("t", "1", user="alice").append("user", "I moved to Lisbon")
+
+    async def agree(context: Any, params: Any) -> types.ElicitResult:
+        assert "1 messages" in params.message
+        return types.ElicitResult(action="accept", content={"confirm": True})
+
+    async def run() -> None:
+        transport = stdio_client(process(tmp_path, "--user", "alice", "--allow-purge"))
+        async with Client(transport, elicitation_callback=agree) as client:
+            done = await client.call_tool("memory_purge", {"what": "older", "days": 0})
+            assert done.structured_content["state"] == "purged"
+            assert done.structured_content["receipt"]["what"] == "older"
+
+    anyio.run(run)
+    with Holdfast.open(tmp_path) as hf:
+        assert hf.sessions(user="alice") == []
 
 
 def test_ten_servers_on_one_file_lose_no_write(tmp_path: Path) -> None:

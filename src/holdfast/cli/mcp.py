@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from functools import partial
 from typing import Any
 
 from holdfast.cli.options import add_logging, command
@@ -19,6 +20,9 @@ def add(commands: Any) -> None:
     parser.add_argument("--user", metavar="U", help=f"whose memory; default: ${USER}, then {NOBODY!r}")
     parser.add_argument("--agent", metavar="A", help="the agent that schedules run as; default: the setting's")
     add_logging(parser)
+    parser.add_argument(
+        "--allow-purge", action="store_true", help="offer memory_purge, which asks the user; default: mcp.purge"
+    )
 
 
 def serve(args: Namespace) -> int:
@@ -31,6 +35,8 @@ def serve(args: Namespace) -> int:
     from holdfast.tools import Whose
 
     user = args.user or os.environ.get(USER) or NOBODY
-    with opened(args, creates=True, config=settings(args)) as hf:
-        anyio.run(over_stdio, Whose(hf, user, agent=args.agent))
+    config = settings(args)
+    with opened(args, creates=True, config=config) as hf:
+        serving = partial(over_stdio, allow_purge=args.allow_purge or config.mcp.purge)
+        anyio.run(serving, Whose(hf, user, agent=args.agent))
     return 0

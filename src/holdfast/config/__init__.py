@@ -29,6 +29,7 @@ from holdfast.config.sections import (
     Jobs,
     Learn,
     Llm,
+    Mcp,
     Memory,
     Notes,
     Observe,
@@ -60,6 +61,7 @@ __all__ = [
     "Jobs",
     "Learn",
     "Llm",
+    "Mcp",
     "Memory",
     "Notes",
     "Observe",
@@ -90,6 +92,7 @@ class Config:
     jobs: Jobs = field(default_factory=Jobs)
     retention: Retention = field(default_factory=Retention)
     aio: Aio = field(default_factory=Aio)
+    mcp: Mcp = field(default_factory=Mcp)
     audit: Audit = field(default_factory=Audit)
     schedules: Schedules = field(default_factory=Schedules)
     encryption: Encryption = field(default_factory=Encryption)

@@ -328,6 +328,11 @@ class Aio(_Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Mcp(_Section):
+    purge: bool = setting(False, "the tool memory_purge is offered over MCP; it asks the user each time")
+
+
+@dataclass(frozen=True, slots=True)
 class Audit(_Section):
     enabled: bool = setting(True, "who did what is kept in the table `audit`, without what was said")
     reads: bool = setting(True, "calls that only read are counted, too")
@@ -379,7 +384,8 @@ class Observe(_Section):
 
 _KINDS: tuple[Any, ...] = (
     *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
-    *(Embedding, Llm, Notes, Graph, Search, Jobs, Retention, Aio, Audit, Schedules, Encryption, Server, Observe),
+    *(Embedding, Llm, Notes, Graph, Search, Jobs, Retention, Aio, Audit, Schedules, Encryption),
+    *(Server, Mcp, Observe),
 )
 SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
 SETTINGS: dict[str, dict[str, Setting]] = {
@@ -387,5 +393,5 @@ SETTINGS: dict[str, dict[str, Setting]] = {
 }
 # One for all agents that share it.
 OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit", "schedules", "encryption")
-OF_A_PROCESS = ("aio", "server", "observe")
+OF_A_PROCESS = ("aio", "server", "mcp", "observe")
 KEYS = [f"{section}.{key}" for section, settings in SETTINGS.items() for key in settings]

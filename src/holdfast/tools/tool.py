@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -22,6 +23,12 @@ class Whose:
     user: str
     session: str | None = None
     agent: str | None = None
+    caller: str = ""  # what let them in, such as the id of an API key: nobody else continues what it began
+
+    @property
+    def identity(self) -> str:
+        """The same for the same caller only: store, tenant, who acts, and for whom."""
+        return json.dumps([self.caller, repr(self.hf), self.user, self.session, self.agent])
 
 
 @dataclass(frozen=True, slots=True)

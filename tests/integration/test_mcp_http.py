@@ -1,0 +1,315 @@
+"""MCP over HTTP, by the protocol's own client against a real server on a port: both eras, several users."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("mcp")
+
+import httpx2
+import mcp_types as types
+import uvicorn
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from holdfast import Config, Holdfast
+from holdfast.adapters.mcp_http import WHOSE, McpOverHttp, over_http
+from holdfast.adapters.mcp_purge import GOOD_FOR_S, Codes
+from holdfast.adapters.mcp_server import NOTES
+from holdfast.tools import TOOLS, Whose
+from holdfast.tools.purging import Purge
+
+pytestmark = pytest.mark.slow
+
+ERAS = ("legacy", "2026-07-28")
+SETTINGS = {"embedding.model": "none", "jobs.worker": False}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+HELLO: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Running:
+    hf: Holdfast
+    url: str
+    server: uvicorn.Server
+    thread: threading.Thread
+
+
+class Door:
+    """The server outside: a key is the name of a user, and ``alice2`` is another key of alice."""
+
+    def __init__(self, hf: Holdfast, mcp: McpOverHttp) -> None:
+        self._hf, self._mcp = hf, mcp
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        key = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
+        user = key.rstrip("2")
+        whose = Whose(self._hf.acting(user), user, caller=key) if key else None
+        await self._mcp({**scope, "state": {WHOSE: whose}}, receive, send)
+
+
+class Server(uvicorn.Server):
+    ended: tuple[McpOverHttp, ...] = ()
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        for mcp in self.ended:
+            mcp.close(grace_s=0.2)
+        await super().shutdown(sockets)
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Running]:
+    # Named TCP, or asyncio leaves Nagle's waiting on, which costs 40 ms an answer.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    with Holdfast.open(folder, config=Config.load(overrides=SETTINGS)) as hf, listening:
+        listening.bind(("127.0.0.1", 0))
+        plain, purging = over_http(), over_http(allow_purge=True)
+
+        @asynccontextmanager
+        async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+            async with plain.running(), purging.running():
+                yield
+
+        routes = [Route("/mcp", endpoint=Door(hf, plain)), Route("/purging", endpoint=Door(hf, purging))]
+        app = Starlette(routes=routes, lifespan=lifespan)
+        server = Server(uvicorn.Config(app, log_level="warning"))
+        server.ended = (plain, purging)
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        try:
+            yield Running(hf, f"http://127.0.0.1:{listening.getsockname()[1]}", server, thread)
+        finally:
+            server.should_exit = True
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(tmp_path_factory.mktemp("http")) as it:
+        yield it
+
+
+@asynccontextmanager
+async def connected(running: Running, key: str, era: str, path: str = "/mcp", **more: Any) -> AsyncIterator[Client]:
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(http_client(key))
+        transport = streamable_http_client(f"{running.url}{path}", http_client=http)
+        yield await stack.enter_async_context(Client(transport, mode=era, cache=None, **more))
+
+
+def http_client(key: str) -> httpx2.AsyncClient:
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    return httpx2.AsyncClient(headers={**headers, "accept": "application/json, text/event-stream"}, timeout=20)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_two_users_on_one_server_see_only_their_own(running: Running, era: str) -> None:
+    anns, bobs = f"ann-{era}", f"bob-{era}"
+    session = running.hf.session("chat", era, user=bobs)
+    session.append("user", "Bob's secret")
+    uri = f"holdfast://sessions/{session.id}/transcript"
+
+    async def run() -> None:
+        async with connected(running, anns, era) as ann, connected(running, bobs, era) as bob:
+            assert {tool.name for tool in (await ann.list_tools()).tools} == set(TOOLS)
+            await ann.call_tool("memory_save", {"content": "Ann keeps bees"})
+            found = await ann.call_tool("memory_search", {"query": "Who keeps bees?"})
+            assert [hit["text"] for hit in found.structured_content["hits"]] == ["Ann keeps bees"]
+            hers = await bob.call_tool("memory_search", {"query": "Who keeps bees?"})
+            assert hers.structured_content["hits"] == []
+            assert [str(each.uri) for each in (await bob.list_resources()).resources] == [NOTES, uri]
+            assert [str(each.uri) for each in (await ann.list_resources()).resources] == [NOTES]
+            assert "Bob's secret" in str((await bob.read_resource(uri)).contents)
+            with pytest.raises(MCPError) as refused:
+                await ann.read_resource(uri)
+            assert refused.value.code == (-32002 if era == "legacy" else types.INVALID_PARAMS)
+            assert await completed(bob, session.id[:4]) == await completed(bob, era) == [session.id]
+            assert await completed(ann, "") == []
+            with pytest.raises(MCPError, match="there is no tool"):
+                await ann.call_tool("memory_purge", {"what": "user"})
+
+    anyio.run(run)
+
+
+async def completed(client: Client, begun: str) -> list[str]:
+    ref = types.ResourceTemplateReference(uri="holdfast://sessions/{id}/transcript")
+    return (await client.complete(ref, {"name": "id", "value": begun})).completion.values
+
+
+def test_a_session_is_its_callers_alone(running: Running) -> None:
+    async def run() -> None:
+        url = f"{running.url}/mcp"
+        async with http_client("alice") as alice:
+            begun = await alice.post(url, json=HELLO)
+            session = {"mcp-session-id": begun.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+            assert (await alice.post(url, json=PING, headers=session)).status_code == 200
+            for other in ("bob", "alice2"):
+                async with http_client(other) as somebody:
+                    assert (await somebody.post(url, json=PING, headers=session)).status_code == 404
+                    assert (await somebody.delete(url, headers=session)).status_code == 404
+            assert (await alice.post(url, json=PING, headers=session)).status_code == 200
+            assert (await alice.post(url, json=HELLO, headers={"host": "evil.example"})).status_code == 421
+            assert (await alice.post(url, json=HELLO, headers={"origin": "https://evil.example"})).status_code == 403
+        async with http_client("") as nobody:
+            assert (await nobody.post(url, json=HELLO)).status_code == 401
+
+    anyio.run(run)
+
+
+def answering(action: Any, content: dict[str, Any] | None = None, asked: list[str] | None = None) -> Any:
+    async def answer(_context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        if asked is not None:
+            asked.append(params.message)
+        return types.ElicitResult(action=action, content=content)
+
+    return answer
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_purge_is_done_when_the_user_agrees_and_only_then(running: Running, era: str) -> None:
+    user = f"carol-{era}"
+    running.hf.session("chat", era, user=user).append("user", "I moved to Lisbon")
+    asked: list[str] = []
+
+    async def run() -> None:
+        for action, content in (("decline", None), ("cancel", None), ("accept", {"confirm": False})):
+            said = answering(action, content)
+            async with connected(running, user, era, "/purging", elicitation_callback=said) as client:
+                result = await client.call_tool("memory_purge", {"what": "user"})
+                assert result.structured_content["state"] == "declined"
+        assert len(running.hf.sessions(user=user)) == 1
+        said = answering("accept", {"confirm": True}, asked)
+        async with connected(running, user, era, "/purging", elicitation_callback=said) as client:
+            [tool] = [tool for tool in (await client.list_tools()).tools if tool.name == "memory_purge"]
+            assert tool.annotations is not None
+            assert tool.annotations.destructive_hint
+            result = await client.call_tool("memory_purge", {"what": "user"})
+            assert result.structured_content["state"] == "purged"
+            assert result.structured_content["receipt"]["verified"]
+            assert {"kind": "messages", "number": 1} in result.structured_content["counts"]
+        assert running.hf.sessions(user=user) == []
+
+    anyio.run(run)
+    assert "1 messages" in asked[0]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_client_that_cannot_ask_gets_a_code_for_a_second_call(running: Running, era: str) -> None:
+    user = f"dan-{era}"
+    session = running.hf.session("chat", era, user=user)
+    session.append("user", "I moved to Porto")
+    wanted = {"what": "session", "session": session.id}
+
+    async def run() -> None:
+        async with connected(running, user, era, "/purging") as client:
+            first = await client.call_tool("memory_purge", wanted)
+            assert first.structured_content["state"] == "unconfirmed"
+            code = first.structured_content["confirm"]
+            for arguments in (
+                {"what": "user", "confirm": code},
+                {**wanted, "confirm": code[:-1] + ("A" if code[-1] != "A" else "B")},
+                {**wanted, "confirm": "yes"},
+                {"what": "session"},
+            ):
+                assert (await client.call_tool("memory_purge", arguments)).is_error
+            async with connected(running, "eve", era, "/purging") as other:
+                assert (await other.call_tool("memory_purge", {**wanted, "confirm": code})).is_error
+            assert len(running.hf.sessions(user=user)) == 1
+            done = await client.call_tool("memory_purge", {**wanted, "confirm": code})
+            assert done.structured_content["state"] == "purged"
+            assert running.hf.sessions(user=user) == []
+            assert (await client.call_tool("memory_purge", {**wanted, "confirm": code})).is_error
+
+    anyio.run(run)
+
+
+def test_an_answer_nobody_asked_for_purges_nothing(running: Running) -> None:
+    """A client may hand back anything; only what was asked, of this caller and for these arguments, counts."""
+    running.hf.session("chat", "1", user="fay").append("user", "I moved to Faro")
+    agreed: Any = {"confirm": types.ElicitResult(action="accept", content={"confirm": True})}
+
+    async def run() -> None:
+        said = answering("accept", {"confirm": True})
+        async with connected(running, "fay", "2026-07-28", "/purging", elicitation_callback=said) as client:
+            unasked = await client.session.call_tool("memory_purge", {"what": "user"}, input_responses=agreed)
+            assert unasked.is_error
+            older = {"what": "older", "days": 0}
+            asked: Any = await client.session.call_tool("memory_purge", older, allow_input_required=True)
+            with pytest.raises(MCPError, match="requestState"):
+                await client.session.call_tool(
+                    "memory_purge", {"what": "user"}, input_responses=agreed, request_state=asked.request_state
+                )
+        assert len(running.hf.sessions(user="fay")) == 1
+
+    anyio.run(run)
+
+
+def test_a_code_is_good_once_and_for_five_minutes() -> None:
+    now = [1000.0]
+    codes, asked = Codes(lambda: now[0]), Purge("user")
+    with Holdfast.open(":memory:", config=Config.load(overrides=SETTINGS)) as hf:
+        whose = Whose(hf, "alice")
+        late, timely = codes.give(whose, asked), codes.give(whose, asked)
+        now[0] += GOOD_FOR_S - 1
+        assert codes.take(timely, whose, asked)
+        assert not codes.take(timely, whose, asked)
+        now[0] += 1
+        assert not codes.take(late, whose, asked)
+
+
+def test_open_streams_end_when_the_server_shuts_down(tmp_path: Path) -> None:
+    """One that waits for news, and a call that waits for the user's answer."""
+    asking: dict[str, Any] = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
+    asking["params"] = {"name": "memory_purge", "arguments": {"what": "user"}}
+    able = {**HELLO, "params": {**HELLO["params"], "capabilities": {"elicitation": {}}}}
+
+    async def run(running: Running) -> None:
+        with anyio.fail_after(10):
+            await cut_off(running)
+
+    async def cut_off(running: Running) -> None:
+        url = f"{running.url}/purging"
+        async with http_client("alice") as client:
+            begun = await client.post(url, json=able)
+            session = {"mcp-session-id": begun.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+            ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert (await client.post(url, json=ready, headers=session)).status_code == 202
+            async with (
+                client.stream("GET", url, headers=session) as news,
+                client.stream("POST", url, json=asking, headers=session) as call,
+            ):
+                assert news.status_code == call.status_code == 200
+                lines = call.aiter_lines()
+                async for line in lines:
+                    if "elicitation/create" in line:
+                        break
+                running.server.should_exit = True
+                assert [line async for line in lines if "result" in line] == []
+                assert await news.aread() == b""
+
+    with serving(tmp_path) as running:
+        anyio.run(run, running)
+        running.thread.join(10)
+        assert not running.thread.is_alive()
