@@ -1,15 +1,19 @@
 # Everything a developer types. A fresh machine needs Python 3.11 and make; the rest goes into .venv.
 PYTHON ?= python3
 ARGS   ?=
+PORT   ?= 8420
 BIN    := .venv/bin
 READY  := .venv/ready
 
-.PHONY: help run test lint bench torture conformance docs clean
+.PHONY: help run demo test lint bench torture conformance docs clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(READY)  ## show Holdfast at work on a sample conversation
+run: $(READY)  ## serve memory over HTTP and MCP, with a page, on PORT (8420)
+	$(BIN)/holdfast serve --port $(PORT) $(ARGS)
+
+demo: $(READY)  ## show Holdfast at work on a sample conversation
 	$(BIN)/holdfast demo $(ARGS)
 
 test: lint  ## lint, then every test

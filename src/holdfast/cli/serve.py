@@ -9,7 +9,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.mcp import NOBODY, USER
-from holdfast.cli.options import command
+from holdfast.cli.options import add_logging, command
 from holdfast.cli.place import opened, settings
 from holdfast.errors import Unsupported
 
@@ -26,6 +26,7 @@ def add(commands: Any) -> None:
         metavar="U",
         help=f"whose memory is meant where nobody is named and there are no keys; default: ${USER}, then {NOBODY!r}",
     )
+    add_logging(parser)
     parser.add_argument("--no-worker", action="store_true", help="leave background work to `holdfast worker`")
 
 

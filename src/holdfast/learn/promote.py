@@ -9,7 +9,7 @@ from typing import Literal
 
 from holdfast.domain.record import Layer, Origin, Record, RecordType
 from holdfast.domain.scope import Home, Level, Scope
-from holdfast.errors import InvalidInput
+from holdfast.errors import WrongState
 
 Wider = Literal["user", "global"]
 
@@ -55,7 +55,7 @@ def home_for(record: Record, scope: Wider | None) -> Home:
         return Home(Scope(record.home.scope.tenant), Level.GLOBAL)
     if record.home.level is Level.SESSION:
         return Home(Scope(record.home.scope.tenant, user=record.user), Level.USER)
-    raise InvalidInput(f"scope='user' is for a session's record; record {record.id} belongs to its {record.level}")
+    raise WrongState(f"scope='user' is for a session's record; record {record.id} belongs to its {record.level}")
 
 
 def promoted(record: Record, home: Home, id: str, now: datetime) -> Record:

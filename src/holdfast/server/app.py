@@ -10,9 +10,10 @@ from importlib.resources import files
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast import Holdfast
+from holdfast.adapters.mcp_http import WHOSE
 from holdfast.server.answer import json_answer, json_bytes
 from holdfast.server.door import LOCAL_NAMES, Door, is_local
 from holdfast.server.guard import Guard
@@ -42,21 +43,37 @@ def application(hf: Holdfast, *, host: str, user: str) -> tuple[ASGIApp, Service
         Route("/openapi.json", partial(_openapi, service), methods=["GET"]),
         Route("/", partial(_page, "index.html"), methods=["GET"]),
         Route("/ui/{name}", _file, methods=["GET"]),
+        Route("/mcp", _Mcp(service)),
         *_routes(service),
     ]
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
+        stop = hf.observe(metrics.called)
         try:
-            yield
+            async with service.mcp.running():
+                yield
         finally:
-            service.stopping.set()
+            service.stop()
             service.close()
+            stop()
 
     app = Router(routes, lifespan=lifespan)  # no more of the framework than that: the guard answers what goes wrong
     named = [name.strip() for name in rules.hosts.split(",") if name.strip() not in ("", "none")]
     hosts = [*LOCAL_NAMES, *named, *([] if host in ("0.0.0.0", "::") else [host])]  # noqa: S104 - compared, not bound
     return Guard(app, hosts=hosts, max_body=rules.max_body_bytes, metrics=metrics), service
+
+
+class _Mcp:
+    """Who calls is settled here, as for any request; ``?user=`` says whose memory, where a key leaves that open."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        scope["state"][WHOSE] = await self._service.whose(request.headers, request.query_params.get("user"), scope)
+        await self._service.mcp(scope, receive, send)
 
 
 def _routes(service: Service) -> Iterator[Route]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -17,6 +18,7 @@ from holdfast.tools import Whose
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
+_ONCE = re.compile(r"[!-~]{1,200}")
 _IDLE = 120.0  # seconds after which a caller's bucket is full again anyway
 
 
@@ -47,7 +49,7 @@ class Caller:
 
     def whose(self, user: str | None = None) -> Whose:
         """For the tools, which always work on one user's memory."""
-        return Whose(self.hf, checked_name(self.own(user), "user"), agent=self.agent)
+        return Whose(self.hf, checked_name(self.own(user), "user"), agent=self.agent, caller=self.name)
 
 
 class Door:
@@ -66,8 +68,8 @@ class Door:
 
     def enter(self, headers: Mapping[str, str]) -> Caller:
         once = headers.get("idempotency-key")
-        if once is not None:
-            checked_name(once, "Idempotency-Key")
+        if once is not None and not _ONCE.fullmatch(once):
+            raise InvalidInput("an Idempotency-Key is 1 to 200 printable ASCII characters without spaces")
         given = headers.get("authorization")
         if given is None:
             if self.needs_key or any(name in headers for name in _FORWARDED):

@@ -10,8 +10,14 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 from typing_extensions import TypeAliasType
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
-# Printable, no white space at either end.
-_NAME = rf"^[^\s{_CONTROL}]([^{_CONTROL}]*[^\s{_CONTROL}])?$"
+# Printable, no white space at either end, at most 256 bytes: so many characters of one, of two, or of more bytes.
+_NAME = "|".join(
+    (
+        r"^[!-~]([ -~]{0,254}[!-~])?$",
+        r"^[!-~\u00a1-\u07ff]([ -~\u00a0-\u07ff]{0,126}[!-~\u00a1-\u07ff])?$",
+        rf"^[^\s{_CONTROL}]([^{_CONTROL}]{{0,62}}[^\s{_CONTROL}])?$",
+    )
+)
 _TEXT = r"^[^\x00]*$"
 _ID = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d")
@@ -60,11 +66,12 @@ def _integral(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Int = Annotated[int, BeforeValidator(_integral)]
-Whole = Annotated[int, BeforeValidator(_whole)]
+# After a number's limits, so that the schema tells them.
+INT = BeforeValidator(_integral)
+WHOLE = BeforeValidator(_whole)
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Time = Annotated[AwareDatetime, BeforeValidator(_time)]
-Limit = Annotated[Whole, Field(ge=1, le=1000, description="Entries of a page at most")]
+Limit = Annotated[int, Field(ge=1, le=1000, description="Entries of a page at most"), WHOLE]
 Cursor = Annotated[
     str,
     StringConstraints(pattern=r"^[0-9]{1,16}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),

@@ -94,8 +94,12 @@ class Guard:
         route = getattr(scope.get("route"), "path", None) or "other"
         self._metrics.ended(scope["method"], route, status, seconds)
         log.info(
-            "request",
+            "%s %s %d",
+            scope["method"],
+            route,
+            status,
             extra={
+                "event": "request",
                 "fields": {
                     "method": scope["method"],
                     "route": route,
@@ -103,7 +107,7 @@ class Guard:
                     "milliseconds": round(seconds * 1000, 2),
                     "caller": scope["state"].get("caller_name"),
                     "request_id": request_id,
-                }
+                },
             },
         )
 
@@ -166,4 +170,4 @@ def _unexpected(error: Exception, request_id: str) -> None:
     frames = traceback.extract_tb(error.__traceback__)[-8:]
     places = [f"{frame.filename.rpartition('/holdfast/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
     fields = {"error": type(error).__name__, "at": places, "request_id": request_id}
-    log.error("unexpected error", extra={"fields": fields})
+    log.error("unexpected %s at %s", type(error).__name__, places[-1:], extra={"event": "fault", "fields": fields})

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 if TYPE_CHECKING:
-    from holdfast import Holdfast
+    from holdfast import Holdfast, Observed
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 MEDIA = CONTENT_TYPE_LATEST
@@ -28,9 +28,14 @@ class Metrics:
             registry=self._registry,
         )
         self._open = Gauge("holdfast_http_requests_open", "Requests that are being answered", registry=self._registry)
-        self._verbs = Counter("holdfast_verbs", "Calls of memory", ("verb", "outcome"), registry=self._registry)
-        self._verb_seconds = Histogram(
-            "holdfast_verb_seconds", "Seconds a call took", ("verb",), buckets=_SECONDS, registry=self._registry
+        self._calls = Counter(
+            "holdfast_calls",
+            "Calls of memory, jobs, schedules, and requests to models",
+            ("kind", "name", "outcome", "code"),
+            registry=self._registry,
+        )
+        self._call_seconds = Histogram(
+            "holdfast_call_seconds", "Seconds they took", ("kind", "name"), buckets=_SECONDS, registry=self._registry
         )
         self._store = Gauge("holdfast_store", "What the store holds", ("what",), registry=self._registry)
 
@@ -42,9 +47,10 @@ class Metrics:
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
-    def called(self, verb: str, outcome: str, seconds: float) -> None:
-        self._verbs.labels(verb, outcome).inc()
-        self._verb_seconds.labels(verb).observe(seconds)
+    def called(self, work: Observed) -> None:
+        """Calls, jobs, schedules, and requests to models, on whatever thread they ended."""
+        self._calls.labels(work.kind, work.name, work.outcome, work.code or "").inc()
+        self._call_seconds.labels(work.kind, work.name).observe(work.seconds)
 
     def written(self, hf: Holdfast) -> bytes:
         """With what the store holds now."""

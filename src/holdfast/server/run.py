@@ -52,13 +52,25 @@ class _Server(uvicorn.Server):
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._service.stopping.set()
+        self._service.stop()
         await super().shutdown(sockets)
 
 
 def _listening(host: str, port: int) -> socket.socket:
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+        return _bound(host.strip("[]"), port)
     except OSError as error:
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    # The protocol is named: asyncio sends small answers at once only on a socket that it knows to be TCP.
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(2048)
+    except OSError:
+        made.close()
+        raise
+    return made

@@ -8,14 +8,17 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from holdfast import Holdfast
+from holdfast.adapters.mcp_http import over_http
 from holdfast.aio import Pool
 from holdfast.server.answer import json_answer, json_bytes
 from holdfast.server.door import Caller, Door
 from holdfast.server.metrics import Metrics
 from holdfast.server.operation import Operation
 from holdfast.server.problems import Problem
+from holdfast.tools import Whose
 
 T = TypeVar("T")
 
@@ -33,6 +36,7 @@ class Service:
         self.stopping = asyncio.Event()
         self.streams = 0
         self.most_streams = rules.streams
+        self.mcp = over_http(allow_purge=hf.config.mcp.purge, hosts=None)  # the guard has looked at those
         self._pool = Pool(rules.threads)
         self._waiting = 0
         self._most_waiting = rules.waiting
@@ -75,10 +79,20 @@ class Service:
         given = operation.arguments(request.path_params, request.query_params.multi_items(), b"")
         return json_answer(json_bytes(await operation.run(self, **given)), operation.status)
 
+    async def whose(self, headers: Mapping[str, str], user: str | None, scope: Scope) -> Whose:
+        """For MCP, whose tools work on one user's memory."""
+        return await self.run(lambda: self._enter(headers, scope["state"]).whose(user))
+
     def _enter(self, headers: Mapping[str, str], state: dict[str, Any]) -> Caller:
         who = self.door.enter(headers)
         state["caller_name"] = who.name
         return who
+
+    def stop(self) -> None:
+        """No more live streams, which would never end by themselves."""
+        if not self.stopping.is_set():
+            self.stopping.set()
+            self.mcp.close()
 
     def close(self) -> None:
         """Every request that was begun is carried out."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 from pydantic import Field
 
 from holdfast.server.door import Caller
-from holdfast.server.given import Flag, Whole, Words
+from holdfast.server.given import WHOLE, Flag, Words
 from holdfast.server.operation import Operations
 from holdfast.server.whose import Shared
 
@@ -25,7 +25,7 @@ class Graph(TypedDict):
 
 class GraphQuery(Shared):
     entity: Annotated[Words, Field(max_length=1000, description="only what is around this one")] | None = None
-    depth: Annotated[Whole, Field(ge=0, le=10, description="how many relations far")] = 1
+    depth: Annotated[int, Field(ge=0, le=10, description="how many relations far"), WHOLE] = 1
     fresh: Annotated[Flag, Field(description="read first what was not read yet")] = False
 
 

@@ -10,11 +10,12 @@ from holdfast import Record, shapes
 from holdfast.domain.keys import MAX_RECORD_KEY
 from holdfast.server.door import Caller
 from holdfast.server.given import (
+    INT,
+    WHOLE,
     Body,
     Flag,
     Fraction,
     Id,
-    Int,
     Label,
     Labels,
     Name,
@@ -23,7 +24,6 @@ from holdfast.server.given import (
     Seconds,
     Text,
     Time,
-    Whole,
     Words,
 )
 from holdfast.server.operation import Operations
@@ -56,13 +56,13 @@ class RecallQuery(Query):
     query: Text
     user: Name | None = None
     session: Id | None = None
-    k: Annotated[Whole, Field(ge=1, le=100)] = 10
+    k: Annotated[int, Field(ge=1, le=100), WHOLE] = 10
     recipe: _Recipe | None = None
 
 
 class Recall(Home):
     query: Text
-    k: Annotated[Int, Field(ge=1, le=100)] = 10
+    k: Annotated[int, Field(ge=1, le=100), INT] = 10
     recipe: _Recipe | None = None
     kinds: Annotated[list[_Kind] | None, Field(min_length=1, max_length=3)] = None
     layers: Annotated[list[nouns.Layer] | None, Field(min_length=1, max_length=10)] = None
@@ -73,7 +73,7 @@ class Recall(Home):
     until: Time | None = None
     as_of: Annotated[Time | None, Field(description="what was true then")] = None
     at: Annotated[Time | None, Field(description="when it is asked, for words such as yesterday")] = None
-    neighbours: Annotated[Int, Field(ge=0, le=10, description="messages around each hit")] = 0
+    neighbours: Annotated[int, Field(ge=0, le=10, description="messages around each hit"), INT] = 0
     skill: Name | None = None
 
 

@@ -10,7 +10,7 @@ from typing_extensions import TypeAliasType
 
 from holdfast import shapes
 from holdfast.server.door import Caller
-from holdfast.server.given import Body, Counted, Id, Int, Metadata, Name, Pages, Query, Time, Whole, Words
+from holdfast.server.given import INT, WHOLE, Body, Counted, Id, Metadata, Name, Pages, Query, Time, Words
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, counted, page
 from holdfast.shapes import nouns
@@ -19,9 +19,12 @@ operations = Operations("schedules")
 
 _Notify = Literal["always", "conditional", "never"]
 _State = Literal["active", "paused", "completed", "failed", "disabled"]
+_FIELD = r"[0-9A-Za-z,*/-]+"
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CADENCE = rf"^(cron: ?{_FIELD}( {_FIELD}){{4}}|once: ?{_DAY}[T ][0-9:.+Z-]+|every: ?[0-9a-z ]+)$"
 _Cadence = Annotated[
     str,
-    StringConstraints(max_length=200, pattern=r"^(cron|once|every): ?[ -~]+$"),
+    StringConstraints(max_length=200, pattern=_CADENCE),
     Field(
         description="`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`",
         examples=["cron: 0 9 * * 1-5", "every: 15m"],
@@ -35,7 +38,7 @@ else:
         "TimeZone", Annotated[str, StringConstraints(max_length=64), Field(json_schema_extra=_ZONES)]
     )
 _Goal = Annotated[Words, Field(max_length=1000)]
-_Runs = Annotated[Int, Field(ge=1, le=1_000_000)] | None
+_Runs = Annotated[int, Field(ge=1, le=1_000_000), INT] | None
 
 
 class Output(TypedDict):
@@ -84,14 +87,14 @@ class ChangeSchedule(Body):
     channel: Name | None = None
     chat: Name | None = None
     thread: Name | None = None
-    max_runs: Annotated[Int, Field(ge=0, le=1_000_000, description="0 takes the limit away")] | None = None
+    max_runs: Annotated[int, Field(ge=0, le=1_000_000, description="0 takes the limit away"), INT] | None = None
     ends_at: Time | Literal["never"] | None = None
     metadata: Metadata | None = None
 
 
 class OutputQuery(Query):
-    offset: Annotated[Whole, Field(ge=0, le=2**40)] = 0
-    limit: Annotated[Whole, Field(ge=1, le=1_000_000)] = 10_000
+    offset: Annotated[int, Field(ge=0, le=2**40), WHOLE] = 0
+    limit: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] = 10_000
 
 
 @operations.get("/v1/schedules")

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from holdfast import Message, Turn, shapes
 from holdfast.server.door import Caller
-from holdfast.server.given import Body, Int, Json, Metadata, Name, Pages, Query, Seconds, Text, Time, Whole
+from holdfast.server.given import INT, WHOLE, Body, Json, Metadata, Name, Pages, Query, Seconds, Text, Time
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, page
 from holdfast.shapes import nouns
@@ -56,12 +56,12 @@ class ChangeSession(Body):
 
 
 class TextPart(Body):
-    kind: Literal["text"]
+    type: Literal["text"]
     text: Text
 
 
 class LinkedPart(Body):
-    kind: Literal["image", "file"]
+    type: Literal["image", "file"]
     uri: Annotated[Text, Field(min_length=1)]
     media_type: Text | None = None
     alt: Text | None = None
@@ -95,9 +95,9 @@ class GivenMessages(Body):
 
 class GivenUsage(Body):
     model: Name
-    input_tokens: Annotated[Int, Field(ge=0, le=10**12)] = 0
-    output_tokens: Annotated[Int, Field(ge=0, le=10**12)] = 0
-    cached_tokens: Annotated[Int, Field(ge=0, le=10**12)] = 0
+    input_tokens: Annotated[int, Field(ge=0, le=10**12), INT] = 0
+    output_tokens: Annotated[int, Field(ge=0, le=10**12), INT] = 0
+    cached_tokens: Annotated[int, Field(ge=0, le=10**12), INT] = 0
     cost: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] = 0.0
 
 
@@ -106,8 +106,8 @@ class TakeTurn(Body):
     reply: Annotated[Content | None, Field(description="the assistant's answer, if it is known")] = None
     tool_calls: Annotated[Calls, Field(description="of the reply")] = Field(default_factory=list)
     usage: Annotated[GivenUsage | None, Field(description="what the reply cost")] = None
-    max_tokens: Annotated[Int, Field(ge=200, le=10_000_000)] | None = None
-    model_window: Annotated[Int, Field(ge=1000, le=100_000_000)] | None = None
+    max_tokens: Annotated[int, Field(ge=200, le=10_000_000), INT] | None = None
+    model_window: Annotated[int, Field(ge=2048, le=100_000_000), INT] | None = None
     skill: Name | None = None
     name: Name | None = None
     metadata: Metadata | None = None
@@ -115,15 +115,15 @@ class TakeTurn(Body):
 
 
 class MessagesQuery(Query):
-    after: Annotated[Whole, Field(ge=0, le=2**53)] | None = None
-    before: Annotated[Whole, Field(ge=0, le=2**53)] | None = None
-    limit: Annotated[Whole, Field(ge=1, le=1000)] = 100
+    after: Annotated[int, Field(ge=0, le=2**53), WHOLE] | None = None
+    before: Annotated[int, Field(ge=0, le=2**53), WHOLE] | None = None
+    limit: Annotated[int, Field(ge=1, le=1000), WHOLE] = 100
 
 
 class AskContext(Body):
     query: Text = ""
-    max_tokens: Annotated[Int, Field(ge=200, le=10_000_000)] | None = None
-    model_window: Annotated[Int, Field(ge=1000, le=100_000_000)] | None = None
+    max_tokens: Annotated[int, Field(ge=200, le=10_000_000), INT] | None = None
+    model_window: Annotated[int, Field(ge=2048, le=100_000_000), INT] | None = None
     skill: Name | None = None
     at: Time | None = None
     compact: Annotated[bool, Field(description="condense history first if that is due")] = False
@@ -131,11 +131,11 @@ class AskContext(Body):
 
 class ContextQuery(Query):
     query: Text = ""
-    max_tokens: Annotated[Whole, Field(ge=200, le=10_000_000)] | None = None
+    max_tokens: Annotated[int, Field(ge=200, le=10_000_000), WHOLE] | None = None
 
 
 class Condense(Body):
-    keep: Annotated[Int, Field(ge=1, le=100_000, description="messages that stay as they are")] | None = None
+    keep: Annotated[int, Field(ge=1, le=100_000, description="messages that stay as they are"), INT] | None = None
 
 
 @operations.get("/v1/sessions")
