@@ -340,6 +340,7 @@ class AsyncHoldfast:
         return f"<Async{repr(self._sync)[1:]}"
 
     config = property(lambda self: self._sync.config)
+    principal = property(lambda self: self._sync.principal)
 
     def tenant(self, name: str) -> AsyncHoldfast:
         """The same store seen as another tenant, with nothing in common but the file."""
@@ -389,10 +390,16 @@ class AsyncHoldfast:
         finally:
             own.shutdown(wait=False)
 
-    async def start_worker(self, *, on_schedule: Callback | None = None, notify: Notifier | None = None) -> None:
+    async def start_worker(
+        self,
+        *,
+        on_schedule: Callback | None = None,
+        notify: Notifier | None = None,
+        busy: Callable[[], bool] | None = None,
+    ) -> None:
         """Do background work in a thread from now on, until the store is closed; also what schedules bring."""
         called, told = self._calling(on_schedule), self._calling(notify)
-        await self._pool.run(partial(self._sync.start_worker, on_schedule=called, notify=told))
+        await self._pool.run(partial(self._sync.start_worker, on_schedule=called, notify=told, busy=busy))
 
     def _calling(self, function: Any) -> Any:
         """A coroutine function as one that a thread can call; anything else as it is."""

@@ -124,11 +124,12 @@ def _logging(args: Namespace) -> Iterator[None]:
 def _staying(args: Namespace) -> Iterator[None]:
     """A command that stays writes lines others can read, and nobody's words."""
     from holdfast.cli.place import settings
-    from holdfast.observe.logs import configure_logging
+    from holdfast.observe.logs import LOGGER, configure_logging
 
     wanted = settings(args).observe
     level = args.log_level or ("debug" if args.verbose else wanted.log_level)
-    undo = configure_logging(level, args.log_format or wanted.log_format, words=wanted.error_words)
+    form = args.log_format or wanted.log_format
+    undo = configure_logging(level, form, words=wanted.error_words, loggers=(LOGGER, "uvicorn", "mcp"))
     try:
         yield
     finally:

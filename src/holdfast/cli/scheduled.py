@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli import show
@@ -54,7 +54,7 @@ def turn(firing: Firing) -> Outcome:
     return Outcome(whole.text, turns=1, cost=whole.usage.cost or 0.0)
 
 
-def teller(told: list[dict[str, Any]], *, aloud: bool) -> Callable[[Notification], None]:
+def teller(told: MutableSequence[dict[str, Any]], *, aloud: bool) -> Callable[[Notification], None]:
     """Notifications go to the output: there is no other channel here."""
 
     def tell(given: Notification) -> None:

@@ -6,8 +6,12 @@ import json
 import os
 import sys
 from argparse import Namespace
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cli import scheduled
 from holdfast.cli.mcp import NOBODY, USER
 from holdfast.cli.options import add_logging, command
 from holdfast.cli.place import opened, settings
@@ -39,11 +43,23 @@ def serve(args: Namespace) -> int:
     with opened(args, creates=True, config=config) as hf:
         rules = hf.config.server
         host, port = args.host or rules.host, rules.port if args.port is None else args.port
-        if not args.no_worker:
-            hf.start_worker()
         user = args.user or os.environ.get(USER) or NOBODY
-        listen(hf, host=host, port=port, user=user, ready=lambda url: _tell(args, hf, url))
+        work = (lambda _: None) if args.no_worker else partial(_work, hf, args)
+        listen(hf, host=host, port=port, user=user, ready=lambda url: _tell(args, hf, url), work=work)
     return 0
+
+
+def _work(hf: Holdfast, args: Namespace, busy: Callable[[], bool]) -> None:
+    """As `holdfast worker` does; schedules too, where that is wanted and can be done."""
+    if not hf.config.schedules.worker:
+        hf.start_worker(busy=busy)
+        return
+    if not scheduled.has_model(hf):
+        print(f"holdfast: note: {scheduled.WAITING}", file=sys.stderr)
+        hf.start_worker(busy=busy)
+        return
+    tell = scheduled.teller(deque(maxlen=1), aloud=not args.json)
+    hf.start_worker(busy=busy, on_schedule=scheduled.turn, notify=tell)
 
 
 def _tell(args: Namespace, hf: Holdfast, url: str) -> None:

@@ -363,7 +363,7 @@ class Server(_Section):
     hosts: str = setting("none", "further names it answers to, such as memory.example.org, another.example", most=4096)
     max_body_bytes: int = setting(8 * 2**20, "bytes of a request at most", 1024, 2**30)
     requests_per_minute: int = setting(6000, "requests of one API key a minute; 0: as many as come", 0, 10_000_000)
-    threads: int = setting(32, "requests that are worked on at once", 1, 256)
+    threads: int = setting(8, "requests that are worked on at once", 1, 256)
     waiting: int = setting(1000, "requests that wait or are worked on; beyond it they are refused", 1, 100_000)
     streams: int = setting(100, "readers of live events at once", 0, 10_000)
     shutdown_seconds: int = setting(10, "how long it waits for requests that were begun when it stops", 0, 3600)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from holdfast.background import have_retention
 from holdfast.domain.job import JobInfo, JobQuery, JobState
@@ -25,16 +25,25 @@ class Jobs(Scheduling):
         return self._runtime.worker.run(until_idle=checked_flag(until_idle, "until_idle"), progress=report)
 
     @verb("start_worker")
-    def start_worker(self, *, on_schedule: Callback | None = None, notify: Notifier | None = None) -> None:
+    def start_worker(
+        self,
+        *,
+        on_schedule: Callback | None = None,
+        notify: Notifier | None = None,
+        busy: Callable[[], bool] | None = None,
+    ) -> None:
         """Do background work in a thread from now on, until the store is closed.
 
-        With ``on_schedule``, a second thread hands it what schedules bring, as ``run_schedules`` does.
+        With ``on_schedule``, a second thread hands it what schedules bring, as ``run_schedules`` does. While ``busy()``
+        is true, each job waits up to a second, so that a program that answers somebody does that first.
         """
+        if busy is not None and not callable(busy):
+            raise InvalidInput(f"busy must be a function, not {type(busy).__name__}")
         if on_schedule is None and notify is not None:
             raise InvalidInput("notify tells what schedules bring: give on_schedule, too")
         hands = None if on_schedule is None else self._hands(on_schedule, notify)
         have_retention(self._runtime, stays=True)
-        self._runtime.worker.start(stay=True)
+        self._runtime.worker.start(stay=True, busy=busy)
         if hands is not None:
             self._runtime.runner.start(hands)
 

@@ -25,6 +25,8 @@ from holdfast.storage.base import Progress, Store, Wanted
 log = logging.getLogger("holdfast.jobs")
 
 _LOOK_AGAIN_S = 5.0  # another process may have asked for work
+_GIVES_WAY_S = 1.0  # that a job waits for those who wait for an answer
+_GLANCE_S = 0.02
 _MEND_S = 300.0  # how often times that a wrong clock wrote are looked for
 _COUNT_S = 0.5  # how often what is left is counted to show progress
 
@@ -54,6 +56,7 @@ class Worker:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._stays = False
+        self._busy: Callable[[], bool] | None = None
         self._thread: threading.Thread | None = None
         self._mend_at = 0.0
 
@@ -94,10 +97,14 @@ class Worker:
                 break
         return begun
 
-    def start(self, *, stay: bool = False) -> None:
-        """Work in a thread: until nothing is left to do, or to ``stay`` for what others will ask for."""
+    def start(self, *, stay: bool = False, busy: Callable[[], bool] | None = None) -> None:
+        """Work in a thread: until nothing is left to do, or to ``stay`` for what others will ask for.
+
+        While it is ``busy`` elsewhere in this process, each job waits a moment for its turn.
+        """
         with self._starting:
             self._stays = self._stays or stay
+            self._busy = busy or self._busy
             self._wake.set()
             if self._handlers and not self._stop.is_set() and self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="holdfast-worker", daemon=True)
@@ -115,6 +122,7 @@ class Worker:
     def _loop(self) -> None:
         while not self._stop.is_set():
             self._wake.clear()
+            self._give_way()
             try:
                 wait = 0.0 if self._one() else self._until_next()
             except StorageError as error:
@@ -124,6 +132,13 @@ class Worker:
                 return
             if wait:
                 self._wake.wait(wait)
+
+    def _give_way(self) -> None:
+        """Whoever waits for an answer comes first, but no job waits for ever."""
+        until = monotonic() + _GIVES_WAY_S
+        while self._busy is not None and self._busy() and monotonic() < until:
+            if self._stop.wait(_GLANCE_S):
+                return
 
     def _until_next(self) -> float | None:
         """Seconds until there may be something to do; None when nothing is left and nobody wants it to stay."""

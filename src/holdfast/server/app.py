@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 
 from starlette.requests import Request
@@ -96,10 +96,12 @@ def _endpoint(service: Service, methods: Mapping[str, Operation]) -> Callable[[R
 
 
 async def _openapi(service: Service, _request: Request) -> Response:
-    def work() -> bytes:
-        return json_bytes(described(OPERATIONS, keyed=service.door.needs_key))
+    return json_answer(await service.run(lambda: _described(keyed=service.door.needs_key)))
 
-    return json_answer(await service.run(work))
+
+@cache
+def _described(*, keyed: bool) -> bytes:
+    return json_bytes(described(OPERATIONS, keyed=keyed))
 
 
 async def _page(name: str, _request: Request) -> Response:

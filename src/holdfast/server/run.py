@@ -14,8 +14,19 @@ from holdfast.server.door import is_local
 from holdfast.server.service import Service
 
 
-def serve(hf: Holdfast, *, host: str, port: int, user: str, ready: Callable[[str], None]) -> None:
-    """Until a signal. ``ready`` is told the address once requests are taken."""
+def serve(
+    hf: Holdfast,
+    *,
+    host: str,
+    port: int,
+    user: str,
+    ready: Callable[[str], None],
+    work: Callable[[Callable[[], bool]], None] = lambda _: None,
+) -> None:
+    """Until a signal. ``ready`` is told the address once requests are taken.
+
+    ``work`` begins what is done in the background; it is given a function that says whether somebody waits.
+    """
     if not is_local(host) and not hf.keys.any_live():
         raise ConfigError(
             f"{host} can be reached by others, and this store has no API key: make one with"
@@ -34,6 +45,7 @@ def serve(hf: Holdfast, *, host: str, port: int, user: str, ready: Callable[[str
             # A proxy's word on who calls is not taken: a header can say anything.
             proxy_headers=False,
         )
+        work(service.is_busy)
         shown = f"[{host}]" if ":" in host else host
         _Server(rules, service, lambda: ready(f"http://{shown}:{listening.getsockname()[1]}")).run([listening])
 

@@ -51,6 +51,10 @@ class Service:
         finally:
             self._waiting -= 1
 
+    def is_busy(self) -> bool:
+        """Somebody waits besides the one that is answered: background work gives way."""
+        return self._waiting > 1
+
     async def answer(self, operation: Operation, request: Request) -> Response:
         raw = await _body(request, operation)
         state, headers = request.scope["state"], request.headers
