@@ -49,6 +49,7 @@ THIRD_PARTY_AT_THE_TOP = {
     "holdfast.storage.postgres": {"psycopg"},
     "holdfast.recall.rank": {"numpy"},
     "holdfast.observe.otel": {"opentelemetry"},
+    "holdfast.server": {"prometheus_client", "pydantic", "pydantic_core", "starlette", "typing_extensions", "uvicorn"},
     "holdfast.adapters.mcp_http": {"anyio", "mcp"},
     "holdfast.adapters.mcp_purge": {"anyio", "mcp", "mcp_types"},
     "holdfast.adapters.mcp_server": {"anyio", "mcp", "mcp_types"},

@@ -591,7 +591,7 @@ def _usage(world: World, me: Owner) -> Seen:
     for owner in _people(world):
         for info in world.on(owner).sessions(user=owner.user):
             world.on(owner).load_session(info.id).add_usage(owner.mark)
-    yield [world.on(me).usage(user=me.user)], {me.number}
+    yield [world.on(me).usage(user=me.user)], world.of_user(me.tenant, me.user)
 
 
 def _receipts(world: World, me: Owner) -> Seen:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from argparse import Namespace
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli import scheduled
 from holdfast.cli.mcp import NOBODY, USER
 from holdfast.cli.options import add_logging, command
 from holdfast.cli.place import opened, settings
@@ -51,6 +48,10 @@ def serve(args: Namespace) -> int:
 
 def _work(hf: Holdfast, args: Namespace, busy: Callable[[], bool]) -> None:
     """As `holdfast worker` does; schedules too, where that is wanted and can be done."""
+    from collections import deque
+
+    from holdfast.cli import scheduled
+
     if not hf.config.schedules.worker:
         hf.start_worker(busy=busy)
         return
@@ -64,6 +65,8 @@ def _work(hf: Holdfast, args: Namespace, busy: Callable[[], bool]) -> None:
 
 def _tell(args: Namespace, hf: Holdfast, url: str) -> None:
     if args.json:
+        import json  # late: showing help needs none
+
         print(json.dumps({"url": url, "mcp": f"{url}/mcp", "openapi": f"{url}/openapi.json"}), flush=True)
         return
     lines = [

@@ -136,9 +136,19 @@ class Worker:
     def _give_way(self) -> None:
         """Whoever waits for an answer comes first, but no job waits for ever."""
         until = monotonic() + _GIVES_WAY_S
-        while self._busy is not None and self._busy() and monotonic() < until:
+        while self._is_busy() and monotonic() < until:
             if self._stop.wait(_GLANCE_S):
                 return
+
+    def _is_busy(self) -> bool:
+        if self._busy is None:
+            return False
+        try:
+            return bool(self._busy())
+        except Exception as error:  # why: a program's function that fails must not end its background work
+            log.warning("busy() failed and is not asked again: %s", error)
+            self._busy = None
+            return False
 
     def _until_next(self) -> float | None:
         """Seconds until there may be something to do; None when nothing is left and nobody wants it to stay."""
