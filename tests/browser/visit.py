@@ -41,6 +41,9 @@ class Visit:
         )
 
     def picture(self, name: str) -> None:
+        text = self.page.locator("body").inner_text()
+        odd = re.search(r"\[object |undefined|NaN|Invalid Date", text)
+        self.expect(odd is None, f"{name} shows {odd}")
         self.page.screenshot(path=self.pictures / f"{name}.png", full_page=True)
 
     def sees(self, text: str, where: str = "main") -> None:
@@ -168,6 +171,26 @@ class Open(Visit):
         ask(f"{self.url}/v1/sessions/{session}/messages", "POST", {"role": "assistant", "content": "Bring a towel."})
         self.sees("Bring a towel.", "ol.talk")
 
+    def long_sessions_go_on_both_ways(self) -> None:
+        made = ask(f"{self.url}/v1/sessions", "POST", {"channel": "long", "chat": "talk", "user": sample.USER})
+        session = json.loads(made[2])["id"]
+        messages = [{"role": "user", "content": f"Line {number}."} for number in range(1, 131)]
+        ask(f"{self.url}/v1/sessions/{session}/messages/batch", "POST", {"messages": messages})
+        lines = self.page.locator("ol.talk li")
+        self.page.goto(f"{self.url}/#/sessions/{session}")
+        self.sees("Line 130.", "ol.talk")
+        for shown in (50, 100, 130):
+            lines.nth(shown - 1).wait_for()
+            self.expect(lines.count() == shown, f"{shown} messages are shown")
+            if shown < 130:
+                self.page.get_by_role("button", name="Earlier").click()
+        self.expect(lines.all_inner_texts()[0].endswith("Line 1."), "the first is the first")
+        self.page.goto(f"{self.url}/#/sessions/{session}?at=40")
+        self.page.locator("li.aim", has_text="Line 40.").wait_for()
+        self.page.get_by_role("button", name="Later").click()
+        self.sees("Line 130.", "ol.talk")
+        self.expect(lines.count() == 100, "from 31 to the end")
+
     def long_lists_go_on(self) -> None:
         for number in range(60):
             body = {"channel": "many", "chat": f"number{number}", "user": "crowd"}
@@ -183,12 +206,21 @@ class Open(Visit):
         self.page.locator("#user").fill(sample.USER)
         self.page.locator("#user").press("Tab")
         self.page.set_viewport_size(NARROW)
+        self.page.get_by_label("explain").check()
         for name in ("sessions", "records", "search?q=goose", "start"):
             self.page.goto(f"{self.url}/#/{name}")
             self.page.locator("main h1").wait_for()
-            wide = self.page.evaluate("document.documentElement.scrollWidth")
-            self.picture(f"narrow-{name.partition('?')[0]}")
-            self.expect(wide <= NARROW["width"], f"{name} is {wide} pixels wide")
+            self._fits(name.partition("?")[0])
+        for name in ("sessions", "records"):
+            self.page.goto(f"{self.url}/#/{name}")
+            self.page.locator("tbody a").first.click()
+            self.page.locator("main h1 + p").wait_for()
+            self._fits(f"one-of-{name}")
+
+    def _fits(self, name: str) -> None:
+        wide = self.page.evaluate("document.documentElement.scrollWidth")
+        self.picture(f"narrow-{name}")
+        self.expect(wide <= NARROW["width"], f"{name} is {wide} pixels wide")
 
     def dark_is_dark(self) -> None:
         self.page.emulate_media(color_scheme="dark")

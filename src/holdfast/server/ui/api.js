@@ -3,9 +3,10 @@
 const KEY = "holdfast.key";
 
 export class Problem extends Error {
-  constructor(status, detail) {
+  constructor(status, detail, keyless = false) {
     super(detail);
     this.status = status;
+    this.keyless = keyless;
   }
 }
 
@@ -36,7 +37,7 @@ async function answered(path, { headers, ...rest }) {
   if (response.ok) return response;
   const body = await response.json().catch(() => ({}));
   if (response.status === 401) refused();
-  throw new Problem(response.status, body.detail ?? `The server answered ${response.status}.`);
+  throw new Problem(response.status, body.detail ?? `The server answered ${response.status}.`, response.status === 401 && !secret);
 }
 
 export async function get(path, query, signal) {
@@ -56,12 +57,13 @@ const pause = (ms, signal) => new Promise((done) => {
 
 // EventSource cannot send a key, so the stream is read by hand, with a key or without one.
 export async function listen(query, signal, { open, change, lost }) {
-  let last;
+  let last, again = false;
   while (!signal.aborted) {
     try {
       const headers = last ? { "Last-Event-ID": last } : {};
       const response = await answered(address("/v1/events", query), { headers, signal });
-      open();
+      open(again);
+      again = true;
       for await (const event of events(response.body)) {
         last = event.id ?? last;
         if (event.data) change(event.event, JSON.parse(event.data));

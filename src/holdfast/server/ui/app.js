@@ -27,6 +27,7 @@ async function show() {
   const view = VIEWS[name]?.[id ? 1 : 0];
   const page = el("div", {});
   refresh = null;
+  stale = false;
   $("banner").hidden = true;
   $("main").replaceChildren(quiet(view ? "Loading…" : "There is no such page."));
   for (const each of document.querySelectorAll("nav a")) {
@@ -40,9 +41,11 @@ async function show() {
     if (signal.aborted) return;
     refresh = again ?? null;
     $("main").replaceChildren(page);
+    if (stale) refreshed();
     page.querySelector(".aim")?.scrollIntoView({ block: "center" });
   } catch (error) {
     if (signal.aborted) return;
+    if (error.keyless) { $("main").replaceChildren(quiet("This server asks for an API key. `holdfast keys create` makes one.")); return; }
     complain(error);
     $("main").replaceChildren(quiet("This could not be loaded."), button("Try again", show));
   }
@@ -66,7 +69,8 @@ function choose(name) {
 // What changes elsewhere
 
 let following = new AbortController();
-let waiting = null;
+let stale = false;
+let busy = false;
 
 function follow() {
   following.abort();
@@ -74,24 +78,32 @@ function follow() {
   const live = $("live");
   const tell = (text, kind) => { live.textContent = text; live.className = kind; };
   listen(user() ? { user: user() } : {}, following.signal, {
-    open: () => tell("live", "on"),
+    open: (again) => { tell("live", "on"); if (again) refreshed(); },
     lost: () => tell("offline", "off"),
     change: (_, thing) => {
       known(thing.user);
       tell(`updated ${new Date().toLocaleTimeString()}`, "on");
-      waiting ??= setTimeout(refreshed, 200);
+      refreshed();
     },
   });
 }
 
+// One at a time, and once for changes that come together; a view that is still loading is asked when it is there.
 async function refreshed() {
-  waiting = null;
-  const { signal } = leaving;
-  try {
-    await refresh?.();
-  } catch (error) {
-    if (!signal.aborted) complain(error);
+  stale = true;
+  if (busy) return;
+  busy = true;
+  while (stale && refresh) {
+    await new Promise((done) => setTimeout(done, 200));
+    stale = false;
+    const { signal } = leaving;
+    try {
+      await refresh?.();
+    } catch (error) {
+      if (!signal.aborted) complain(error);
+    }
   }
+  busy = false;
 }
 
 // The forms of the head

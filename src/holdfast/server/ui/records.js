@@ -94,5 +94,8 @@ function source({ source: { session_id: id, sequences, speaker, sentence } }) {
 
 function history(versions) {
   const heads = ["Version", "It said", "Valid"];
-  return table(heads, versions.map((each) => row(heads, [String(each.version), each.content, valid(each)])), "History");
+  return table(heads, versions.map((each, at) => {
+    const until = each.valid_to ?? versions[at + 1]?.valid_from;
+    return row(heads, [String(each.version), each.content, valid({ ...each, valid_to: until })]);
+  }), "History");
 }

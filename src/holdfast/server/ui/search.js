@@ -1,7 +1,7 @@
 // What memory knows about a question, and why.
 
 import { get } from "./api.js";
-import { badge, count, el, link, quiet, row, say, table, when } from "./dom.js";
+import { count, el, link, quiet, row, say, table, when } from "./dom.js";
 import * as sessions from "./sessions.js";
 
 const SIGNAL = ["signal", "rank", "score"];
@@ -25,14 +25,14 @@ function hit({ text, score, signals, source, rank }, keys) {
   const rows = Object.entries(signals).map(([name, each]) => row(SIGNAL, [name, String(each.rank), each.score.toFixed(3)]));
   return el("li", {},
     el("p", { class: "text" }, text),
-    el("p", { class: "from" }, badge(source.kind), " ", from(source, keys), " ", el("span", { class: "score" }, `score ${score.toFixed(3)}`)),
+    el("p", { class: "from" }, from(source, keys), " ", el("span", { class: "score" }, `score ${score.toFixed(3)}`)),
     el("div", { class: "why" }, table(SIGNAL, rows, `Why hit ${rank} stands here`)),
   );
 }
 
 function from(source, keys) {
   if (source.kind === "record") return el("span", {}, link(`#/records/${source.id}`, "record"), " · ", when(source.created_at));
-  if (source.kind === "document") return el("span", {}, source.uri ?? source.id, ` from character ${source.offset ?? 0}`);
+  if (source.kind === "document") return el("span", {}, "document ", source.uri ?? source.id, ` from character ${source.offset ?? 0}`);
   const { first_sequence: first, last_sequence: last, session_id: id } = source;
   const which = first === last ? `message ${first}` : `messages ${first}–${last}`;
   const target = sessions.place(id, first, last);

@@ -33,22 +33,25 @@ export async function one({ page, id, query, signal }) {
   const path = `/v1/sessions/${id}`;
   const at = Number(query.get("at")) || 0, to = Number(query.get("to")) || at;
   const info = await get(path, {}, signal);
+  const oldest = info.last_sequence - info.message_count; // retention may have taken what was before
+  let from = Math.max(0, at ? at - 10 : info.last_sequence - PAGE);
   const [{ summary }, first] = await Promise.all([
     get(`${path}/summary`, {}, signal),
     // Around the message that was asked for, or the latest.
-    get(`${path}/messages`, at ? { after: Math.max(0, at - 10), limit: PAGE } : { before: info.last_sequence + 1, limit: PAGE }, signal),
+    get(`${path}/messages`, { after: from, limit: PAGE }, signal),
   ]);
   const talk = el("ol", { class: "talk", "aria-label": "Messages" });
   const none = quiet("No messages.");
-  let shown = [], last = 0;
+  let last = 0;
 
   const fetched = (given) => get(`${path}/messages`, { limit: PAGE, ...given }, signal);
   const guarded = (work) => async () => { try { await work(); } catch (error) { complain(error); } };
   const earlier = button("Earlier", guarded(async () => {
-    const { items } = await fetched({ before: shown[0].sequence });
-    shown.unshift(...items);
+    const before = from + 1;
+    from = Math.max(0, from - PAGE);
+    const { items } = await fetched({ after: from, before });
     talk.prepend(...items.map(render));
-    earlier.hidden = items.length < PAGE;
+    earlier.hidden = from <= oldest;
   }));
   const later = button("Later", guarded(() => onwards()));
   const render = (message) => said(message, message.sequence >= at && message.sequence <= to);
@@ -59,11 +62,11 @@ export async function one({ page, id, query, signal }) {
   }
 
   function add(items, next) {
-    shown.push(...items);
-    last = shown.at(-1)?.sequence ?? 0;
-    talk.append(...items.map(render));
+    const unseen = items.filter((each) => each.sequence > last); // two may have asked at once
+    last = unseen.at(-1)?.sequence ?? last;
+    talk.append(...unseen.map(render));
     later.hidden = !next;
-    none.hidden = shown.length > 0;
+    none.hidden = last > 0;
   }
 
   const state = el("span", {}), facts = el("p", { class: "note" });
@@ -73,7 +76,7 @@ export async function one({ page, id, query, signal }) {
   }
   told(info);
   add(first.items, first.next);
-  earlier.hidden = !shown.length || (at ? shown[0].sequence <= 1 : shown.length < PAGE);
+  earlier.hidden = from <= oldest;
   page.append(el("h1", {}, info.key, " ", state), facts, asking(path, signal), ...condensed(summary), earlier, talk, none, later);
   return async () => {
     told(await get(path, {}, signal));
