@@ -179,6 +179,19 @@ class Open(Visit):
         ask(f"{self.url}/v1/sessions/{session}/messages", "POST", {"role": "assistant", "content": "Bring a towel."})
         self.sees("Bring a towel.", "ol.talk")
 
+    def what_was_learned_names_its_sentence(self) -> None:
+        made = ask(f"{self.url}/v1/sessions", "POST", {"channel": "tea", "chat": "time", "user": "ann"})
+        turn = {"content": "Good morning! I prefer tea over coffee.", "reply": "Tea it is."}
+        ask(f"{self.url}/v1/sessions/{json.loads(made[2])['id']}/turns", "POST", turn)
+        self.page.locator("#user").fill("ann")
+        self.page.locator("#user").press("Tab")
+        self.page.goto(f"{self.url}/#/records")
+        self.page.locator("tr", has_text="preference").get_by_role("link").click()
+        self.sees("I prefer tea over coffee.", "blockquote")
+        self.picture("learned")
+        self.page.locator("figcaption a").click()
+        self.page.locator("li.aim", has_text="I prefer tea").wait_for()
+
     def long_sessions_go_on_both_ways(self) -> None:
         made = ask(f"{self.url}/v1/sessions", "POST", {"channel": "long", "chat": "talk", "user": sample.USER})
         session = json.loads(made[2])["id"]

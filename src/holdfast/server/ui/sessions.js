@@ -96,7 +96,7 @@ function said(message, aimed) {
 function condensed(summary) {
   if (!summary) return [];
   const head = `Summary of ${count(summary.message_count, "message")}, up to message ${summary.upper_sequence}`;
-  return [el("details", { open: true }, el("summary", {}, head), el("p", { class: "text" }, summary.text))];
+  return [el("details", {}, el("summary", {}, head), el("p", { class: "text" }, summary.text))];
 }
 
 // What would go into the next prompt
