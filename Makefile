@@ -5,7 +5,7 @@ PORT   ?= 8420
 BIN    := .venv/bin
 READY  := .venv/ready
 
-.PHONY: help run demo test lint bench torture conformance docs clean
+.PHONY: help run demo test lint bench torture conformance page docs clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ torture: $(READY)  ## kill it while it writes, and look for what was lost
 
 conformance: $(READY)  ## the MCP project's own checks against our server; needs npm
 	$(BIN)/python -m tests.conformance.run $(ARGS)
+
+page: $(READY)  ## look at the page in a real browser; needs Chromium
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev-page]'
+	$(BIN)/python -m tests.browser.check $(ARGS)
 
 docs: $(READY)  ## generate the reference pages
 	$(BIN)/python docs/generate.py $(ARGS)

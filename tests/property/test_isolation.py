@@ -588,9 +588,9 @@ def _archive(world: World, me: Owner) -> Seen:
 
 def _usage(world: World, me: Owner) -> Seen:
     """Models are called after who used them."""
-    for owner in _people(world):
-        for info in world.on(owner).sessions(user=owner.user):
-            world.on(owner).load_session(info.id).add_usage(owner.mark)
+    for owner in world.owners:
+        if owner.session:
+            world.on(owner).load_session(owner.session).add_usage(owner.mark)
     yield [world.on(me).usage(user=me.user)], world.of_user(me.tenant, me.user)
 
 
@@ -925,7 +925,7 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
 
 # What reads and writes nobody's memory, and why.
 NEITHER = {
-    **dict.fromkeys(("open", "close", "tenant", "agent", "config"), "the store as a whole"),
+    **dict.fromkeys(("open", "close", "tenant", "agent", "config", "principal"), "the store as a whole"),
     **dict.fromkeys(("doctor", "backup", "stats"), "for whoever runs the store; the last counts and names nobody"),
     "acting": "the same store through a gate: test_gate.py",
     "observe": "for whoever runs the store; what it tells is in test_observe.py",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Literal, TypedDict
 
 from pydantic import Field, RootModel
 
-from holdfast import Receipt, shapes
+from holdfast import Receipt, sample, shapes
+from holdfast.domain.times import system_clock
+from holdfast.errors import WrongState
 from holdfast.server.door import Caller
 from holdfast.server.given import Body, Counted, Id, Name, Query
 from holdfast.server.operation import Operations
@@ -62,6 +65,15 @@ class Purged(TypedDict):
     receipt: nouns.Receipt
 
 
+class Sample(TypedDict):
+    """Whose the sample is, how much of it there is, and a question that it answers."""
+
+    user: str
+    sessions: int
+    messages: int
+    question: str
+
+
 @operations.get("/v1/usage")
 def get_usage(who: Caller, query: UsageQuery) -> UsageFound:
     """What models took: of a session, a user, or all you may see"""
@@ -93,6 +105,25 @@ def list_receipts(who: Caller, query: Counted) -> Page[nouns.Receipt]:
     """What was purged, the latest first, without names and content"""
     offset = int(query.cursor or 0)
     return counted(who.hf.receipts(query.limit + 1, offset), query.limit, offset, shapes.receipt)
+
+
+@operations.post("/v1/sample", 201)
+def load_sample(who: Caller) -> Sample:
+    """Three chats between Mara and her assistant, and a fact that changed, to look at; the last chat was yesterday"""
+    if who.hf.sessions(sample.USER, limit=1):
+        raise WrongState(f"{sample.USER} has sessions already: the sample goes into a store that does not know her")
+    # Told as if it were recent: retention takes what is old.
+    later = system_clock() - timedelta(days=1) - max(chat.at for chat in sample.CHATS)
+    sample.load(who.hf, later=later)
+    _, planned, moved = sample.CHATS
+    for said, chat in ((sample.BEFORE, planned), (sample.AFTER, moved)):
+        who.hf.remember(said, user=sample.USER, key=sample.KEY, valid_from=chat.at + later)
+    return {
+        "user": sample.USER,
+        "sessions": len(sample.CHATS),
+        "messages": sum(len(chat.lines) for chat in sample.CHATS),
+        "question": sample.QUESTION,
+    }
 
 
 def _purged(who: Caller, wanted: PurgeSession | PurgeUser | PurgeOlder, *, dry_run: bool) -> Receipt:

@@ -195,13 +195,12 @@ def delete_session(who: Caller, id: str) -> Removed:
 def list_messages(who: Caller, id: str, query: MessagesQuery) -> Page[nouns.Message]:
     """Messages in the order they were said
 
-    `next` is what to give as `after`. Without `after` and with `before` it is the last ones before that number.
+    `next` is what to give as `after`.
     """
     session = who.hf.load_session(id)
     found = session.messages(after=query.after, before=query.before, limit=query.limit + 1)
-    is_tail = query.after is None and query.before is not None
-    shown = found[-query.limit :] if is_tail else found[: query.limit]
-    more = str(shown[-1].sequence) if not is_tail and len(found) > query.limit else None
+    shown = found[: query.limit]
+    more = str(shown[-1].sequence) if len(found) > query.limit else None
     return {"items": [shapes.message(each) for each in shown], "next": more}
 
 

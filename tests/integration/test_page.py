@@ -1,0 +1,82 @@
+"""The page at / and the sample it offers. What it does in a browser: ``make page``."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.serving import ask, served
+
+UI = Path(__file__).parents[2] / "src" / "holdfast" / "server" / "ui"
+FILES = sorted(UI.iterdir())
+MEDIA = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+SVG = 'xmlns="http://www.w3.org/2000/svg"'  # a name, not an address
+MOST_BYTES = 40_000
+IS_NAMED = re.compile(r"""(?:href|src)="([^"#]+)"|from "([^"]+)"|url\(([^)]+)\)""")
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    with served(tmp_path_factory.mktemp("page")) as address:
+        yield address
+
+
+def test_every_file_is_served_with_its_media_type_and_a_strict_policy(url):
+    for path in ("/", *(f"/ui/{each.name}" for each in FILES)):
+        status, headers, body = ask(url + path)
+        file = UI / (path.removeprefix("/ui/").strip("/") or "index.html")
+        assert (status, body) == (200, file.read_bytes())
+        assert headers["content-type"].partition(";")[0] == MEDIA[file.suffix]
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+    assert ask(f"{url}/ui/nothing.js")[0] == 404
+    assert ask(f"{url}/ui/..%2fapp.py")[0] == 404
+
+
+def test_files_name_only_files_that_are_there_and_no_other_host():
+    for file in FILES:
+        text = file.read_text()
+        for found in IS_NAMED.findall(text):
+            name = "".join(found).removeprefix("/ui/").removeprefix("./")
+            assert (UI / name).is_file(), f"{file.name} names {name}"
+        hosts = re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text.replace(SVG, ""))
+        assert hosts == [], file.name
+
+
+def test_what_the_store_says_never_becomes_markup_or_code():
+    """The policy would stop a script; this stops the markup too."""
+    for file in FILES:
+        found = re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|srcdoc",
+            file.read_text(),
+        )
+        assert found is None, f"{file.name}: {found}"
+    index = (UI / "index.html").read_text()
+    assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", index)
+
+
+def test_the_page_stays_small():
+    assert sum(each.stat().st_size for each in FILES) < MOST_BYTES
+
+
+def test_the_sample_is_loaded_once_and_is_recent(url):
+    status, _, body = ask(f"{url}/v1/sample", "POST")
+    told = json.loads(body)
+    assert (status, told["user"], told["sessions"], told["messages"]) == (201, "mara", 3, 15)
+    status, _, body = ask(f"{url}/v1/sample", "POST")
+    assert (status, json.loads(body)["code"]) == (409, "wrong_state")
+
+    sessions = json.loads(ask(f"{url}/v1/sessions?user=mara")[2])["items"]
+    assert len(sessions) == told["sessions"]
+    messages = json.loads(ask(f"{url}/v1/sessions/{sessions[0]['id']}/messages")[2])["items"]
+    age = datetime.now(UTC) - datetime.fromisoformat(messages[0]["created_at"])
+    assert timedelta(hours=23) < age < timedelta(hours=25)
+    [record] = json.loads(ask(f"{url}/v1/records?user=mara")[2])["items"]
+    versions = json.loads(ask(f"{url}/v1/records/{record['id']}/history")[2])["versions"]
+    assert [each["content"] for each in versions] == ["Regatta is on 13 June", "Regatta is on 20 June"]
+    hits = json.loads(ask(f"{url}/v1/recall?user=mara&query=goose")[2])["hits"]
+    assert "Admiral" in hits[0]["text"]
