@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast import Holdfast
-from holdfast.adapters.mcp_http import WHOSE
+from holdfast.adapters.mcp_http import WHOSE, McpOverHttp, over_http
 from holdfast.server.answer import json_answer, json_bytes
 from holdfast.server.door import LOCAL_NAMES, Door, is_local
 from holdfast.server.guard import Guard
@@ -34,11 +34,12 @@ _PAGE_RULES = {
 }
 
 
-def application(hf: Holdfast, *, host: str, user: str) -> tuple[ASGIApp, Service]:
+def application(hf: Holdfast, *, host: str, user: str, mcp: McpOverHttp | None = None) -> tuple[ASGIApp, Service]:
     """For a server at ``host``. ``user`` is whose memory is meant where there are no keys and nobody is named."""
     rules, local, metrics = hf.config.server, is_local(host), Metrics()
     door = Door(hf, user=user, is_local=local, per_minute=rules.requests_per_minute)
-    service = Service(hf, door, metrics)
+    # The guard has looked at hosts.
+    service = Service(hf, door, metrics, mcp or over_http(allow_purge=hf.config.mcp.purge, hosts=None))
     routes: list[BaseRoute] = [
         Route("/openapi.json", partial(_openapi, service), methods=["GET"]),
         Route("/", partial(_page, "index.html"), methods=["GET"]),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import uvicorn
 
 from holdfast import Holdfast
+from holdfast.adapters.mcp_http import McpOverHttp
 from holdfast.errors import ConfigError
 from holdfast.server.app import application
 from holdfast.server.door import is_local
@@ -22,10 +23,12 @@ def serve(
     user: str,
     ready: Callable[[str], None],
     work: Callable[[Callable[[], bool]], None] = lambda _: None,
+    mcp: McpOverHttp | None = None,
 ) -> None:
     """Until a signal. ``ready`` is told the address once requests are taken.
 
     ``work`` begins what is done in the background; it is given a function that says whether somebody waits.
+    ``mcp`` takes the place of the usual one.
     """
     if not is_local(host) and not hf.keys.any_live():
         raise ConfigError(
@@ -33,7 +36,7 @@ def serve(
             " 'holdfast keys create NAME --admin', or listen on 127.0.0.1"
         )
     with _listening(host, port) as listening:
-        app, service = application(hf, host=host, user=user)
+        app, service = application(hf, host=host, user=user, mcp=mcp)
         rules = uvicorn.Config(
             app,
             log_config=None,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from holdfast import Holdfast
-from holdfast.adapters.mcp_http import over_http
+from holdfast.adapters.mcp_http import McpOverHttp
 from holdfast.aio import Pool
 from holdfast.server.answer import json_answer, json_bytes
 from holdfast.server.door import Caller, Door
@@ -28,7 +28,7 @@ _BODY_SECONDS = 30.0
 class Service:
     """One hop to a thread for each request: who it is, what is given, the verb, and the JSON are done there."""
 
-    def __init__(self, hf: Holdfast, door: Door, metrics: Metrics) -> None:
+    def __init__(self, hf: Holdfast, door: Door, metrics: Metrics, mcp: McpOverHttp) -> None:
         rules = hf.config.server
         self.hf = hf
         self.door = door
@@ -36,7 +36,7 @@ class Service:
         self.stopping = asyncio.Event()
         self.streams = 0
         self.most_streams = rules.streams
-        self.mcp = over_http(allow_purge=hf.config.mcp.purge, hosts=None)  # the guard has looked at those
+        self.mcp = mcp
         self._pool = Pool(rules.threads)
         self._waiting = 0
         self._most_waiting = rules.waiting
