@@ -108,7 +108,7 @@ def conformance(url: str, era: str) -> Checked:
 
 def inspected(url: str, method: str, *more: str) -> Checked:
     done = node("mcp-inspector", "--cli", url, "--method", method, *more)
-    good = done.returncode == 0 and answers(done.stdout, method)
+    good = done.returncode == 0 and answers(done.stdout, method) and "Warning:" not in done.stderr
     return Checked(f"mcp-inspector {method} {' '.join(more[:1])}".strip(), int(good), int(not good), said(done))
 
 

@@ -95,7 +95,8 @@ def _type(hint: Any, *, given: bool) -> dict[str, Any]:
     if get_origin(hint) in (Union, UnionType):
         [inner] = [each for each in get_args(hint) if each is not NoneType]
         schema = _type(inner, given=given)
-        return schema if given else schema | {"type": [schema["type"], "null"]}
+        # Each with a type of its own: not every reader knows a list of types.
+        return schema if given else {"anyOf": [schema, {"type": "null"}]}
     if get_origin(hint) is Literal:
         return {"type": "string", "enum": list(get_args(hint))}
     if get_origin(hint) is tuple:
