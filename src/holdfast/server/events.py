@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -102,15 +103,18 @@ async def told(
     yield b"retry: 2000\n\n"
     quiet = 0.0
     while not stopping.is_set():
+        began = monotonic()
         changes = await run(feed.look)
+        # A look at a large store takes its time; a tenth of it at most goes into looking.
+        pause = max(_EVERY, 9 * (monotonic() - began))
         for each in changes:
             id_ = to_micros(each.at)
             yield f"id: {id_}\nevent: {each.kind}\ndata: ".encode() + json_bytes(each.shape) + b"\n\n"
-        quiet = 0.0 if changes else quiet + _EVERY
+        quiet = 0.0 if changes else quiet + pause
         if quiet >= _BEAT:
             quiet = 0.0
             yield b": still here\n\n"
         try:
-            await asyncio.wait_for(stopping.wait(), _EVERY)
+            await asyncio.wait_for(stopping.wait(), pause)
         except TimeoutError:
             continue

@@ -155,7 +155,7 @@ def open_session(who: Caller, body: OpenSession) -> nouns.Session:
         body.channel,
         body.chat,
         body.thread,
-        user=body.user,
+        user=body.user or who.user,
         agent=body.agent or who.agent,
         metadata=body.metadata,
         ttl=ttl,
