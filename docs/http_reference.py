@@ -26,8 +26,9 @@ The API of [`holdfast serve`](../how-to/serve.md). Every server describes itself
 3.1); this page says the same to people. Bodies and answers are JSON in UTF-8, and a body is sent with `Content-Type:
 application/json`. A name that nobody knows, in a body or behind the question mark, is refused.
 
-- **Who**: `Authorization: Bearer hf_…`, an [API key](../how-to/api-keys.md). On a store without keys a server that only its
-  own machine reaches asks for none. Where no `user` is given, it is the key's own; a list goes as far as the key may.
+- **Who**: `Authorization: Bearer hf_…`, an [API key](../how-to/api-keys.md). On a store without keys a server that only
+  its own machine reaches asks for none. Where no `user` is given, it is the key's own; a list goes as far as the key
+  may.
 - **Pages**: a list answers `items` and `next`; give `next` as `cursor` (of messages as `after`) to go on, until it is
   `null`. `limit` is how many at most.
 - **Again**: operations marked *may be repeated* take an `Idempotency-Key` of 1 to 200 printable characters without
@@ -141,7 +142,7 @@ def _row(name: str, field: Schema, *, required: bool) -> tuple[str, ...]:
 def _means(field: Schema) -> str:
     inner = [field, *field.get("anyOf", ())]
     told = next((each["description"] for each in inner if "description" in each), "")
-    return "" if told.startswith("`cron:") or told.startswith("`next`") else str(told)
+    return "" if told.startswith(("`cron:", "`next`")) else str(told)
 
 
 def _kind(schema: Schema) -> str:
@@ -223,8 +224,8 @@ def _named_in(found: Any, schemas: Mapping[str, Schema], seen: set[str] | None =
 def _problems() -> Iterator[str]:
     yield "## What may go wrong"
     yield (
-        "An error is a [Problem](#problem), `application/problem+json` (RFC 9457). Programs go by `code`, which stays the "
-        "same; `detail` is for people, and `errors` says which places of a request are wrong. 401 comes with "
+        "An error is a [Problem](#problem), `application/problem+json` (RFC 9457). Programs go by `code`, which stays "
+        "the same; `detail` is for people, and `errors` says which places of a request are wrong. 401 comes with "
         "`WWW-Authenticate`; 429 and 503 with `Retry-After`, in seconds."
     )
     yield _table(("status", "means"), list(_REFUSED.items()))
@@ -235,6 +236,7 @@ def _problems() -> Iterator[str]:
 def _codes() -> Iterator[tuple[str, int, str]]:
     """Those of errors, then those of the server itself."""
     means = dict(re.findall(r"── (\w+) +(.+)", errors.__doc__ or ""))
+    missing = "there is none, or it is somebody else's"
     means["HoldfastError"] = "anything else"
     told = set()
     for kind in vars(errors).values():
@@ -243,7 +245,7 @@ def _codes() -> Iterator[tuple[str, int, str]]:
             yield (
                 kind.code,
                 of_error(kind()).status,
-                means.get(kind.__name__, "there is none, or it is somebody else's"),
+                means.get(kind.__name__, missing),
             )
     own = {(code, status): detail for status, (code, detail) in _ROUTER.items()}
     folder = Path(holdfast.server.__file__).parent
