@@ -53,6 +53,17 @@ KINDS = {
     "{A}": "an object whose values are As",
 }
 
+AGAIN = {
+    "`user`, `agent`, `session`, `scope`": "whose memory; left out: your own, and of a list all you may see",
+    "`channel`, `chat`, `thread`": "where a conversation takes place; together the `key` of its session",
+    "`max_tokens`": "tokens of a context at most ([how](../how-to/context.md))",
+    "`model_window`": "tokens the model can read: room is left for its reply ([how](../how-to/compaction.md))",
+    "`recipe`, `k`": "how hits are ranked ([how](../how-to/embeddings.md)), and how many at most",
+    "`skill`": "the skill that is active; what was learned with it counts more",
+    "`since`, `until`, `as_of`": "only from this time on, only before it; what was true then",
+    "`idempotency_key`": "what a message was sent with, where it was",
+}
+
 _PATTERNS = {
     given._NAME: "name",  # noqa: SLF001 - the page calls them what the code calls them
     given._TEXT: "text",  # noqa: SLF001
@@ -68,6 +79,8 @@ def http() -> Iterator[str]:
     yield ABOUT
     yield "## Words of this page"
     yield _table(("word", "means"), [(f"`{name}`", means) for name, means in KINDS.items()])
+    yield "## Fields that come again"
+    yield _table(("field", "means"), list(AGAIN.items()))
     for tag, operations in groupby(OPERATIONS, key=lambda each: each.tag):
         yield f"## {tag}"
         for each in operations:
@@ -75,7 +88,8 @@ def http() -> Iterator[str]:
     bodies = {each.body.__name__ for each in OPERATIONS if each.body is not None}
     taken = set(_named_in([schemas[name] for name in sorted(bodies)], schemas))
     yield "## What is part of a body"
-    for name in sorted(taken - bodies - {"Json", "TimeZone"}):
+    shown = {_last(each) for name in bodies for each in schemas[name].get("oneOf", ())}
+    for name in sorted(taken - shown - {"Json", "TimeZone"}):
         yield from _part(name, schemas)
     yield "## What is answered"
     for name in sorted(schemas):
@@ -91,6 +105,9 @@ def _operation(each: Operation, told: Schema, schemas: Mapping[str, Schema]) -> 
     yield f"{summary}.{flags} (`{each.name}`)"
     if more.strip():
         yield more.strip()
+    for one in told["parameters"]:
+        if one["in"] == "path" and "enum" in one["schema"]:
+            yield f"`{one['name']}` is one of {', '.join(f'`{each}`' for each in one['schema']['enum'])}."
     query = [one for one in told["parameters"] if one["in"] == "query"]
     if query:
         rows = [
