@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from http_reference import http
+
 import holdfast
 from holdfast import errors
 from holdfast.cli import main as command_line
@@ -373,6 +375,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "configuration.md": configuration,
     "cli.md": cli,
     "python.md": python,
+    "http.md": http,
     "verbs.md": verbs,
     "export-format.md": export_format,
     "sealed.md": sealed,

@@ -1,17 +1,24 @@
-"""The documentation, run: every Python block, every ``$ holdfast`` line with its output, every link."""
+"""The documentation, run: every Python block, every ``$`` line of a console with its output, every link.
+
+A console runs ``holdfast`` and ``curl``; ``$ holdfast serve`` starts a server that lives to the end of the page, and
+the address it has by default stands for wherever it really listens. What cannot be run here (an installation, a unit
+of systemd, an image) stands in blocks of other kinds; what they call ``holdfast`` with is parsed.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import pytest
 
@@ -28,6 +35,13 @@ ANYTHING = "…"
 # An address in a page stands for an empty database of the test's own.
 DATABASE = re.compile(r"postgresql://holdfast:secret@localhost/\w+")
 PLACES = ("python", "console")
+# Shown, and not run.
+SHOWN = ("json", "sh", "text", "toml", "ini", "dockerfile", "nginx")
+ADDRESS = "http://127.0.0.1:8420"
+SECRET = "hf_…"
+LAST_LINE = "Stop it with Ctrl-C."
+SECONDS = 60.0
+CURL_TIME_IS_OVER = 28
 
 
 class Block(NamedTuple):
@@ -60,6 +74,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)  # what is pretended without one is what is checked
     time.tzset()
     yield
     monkeypatch.undo()
@@ -71,18 +86,103 @@ def test_pages_do_what_they_say(page, reader, capsys, request):
     text = page.read_text(encoding="utf-8")
     if DATABASE.search(text):
         text = with_databases(text, request)
+    terminal = Terminal()
+    request.addfinalizer(terminal.close)
     names: dict[str, object] = {"__name__": "__page__"}
     for block in blocks(text):
         where = f"{page.name}:{block.line}"
         if block.language == "python":
-            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
+            code = "\n" * (block.line - 1) + terminal.real(block.text)
+            exec(compile(code, str(page), "exec", dont_inherit=True), names)
         elif block.language == "console":
             for command, expected in commands(block.text):
                 capsys.readouterr()
-                status = main(command)
-                out, err = capsys.readouterr()
-                assert status == 0, f"{where}: {command} ended with {status}: {err}"
-                assert agrees(expected, out), f"{where}: {command} printed\n{out}\nand not\n{expected}"
+                status, out = terminal.run(command, capsys)
+                assert status == 0, f"{where}: {command} ended with {status}: {out}"
+                assert out is None or agrees(expected, out), f"{where}: {command} printed\n{out}\nand not\n{expected}"
+    terminal.close()
+    if terminal.left_out:
+        pytest.skip(f"all but the lines with curl were run, which is not installed: {terminal.left_out}")
+
+
+class Terminal:
+    """One shell for a page, whose variables stay; one server, if the page starts it."""
+
+    def __init__(self) -> None:
+        self._server: subprocess.Popen[str] | None = None
+        self._shell: subprocess.Popen[str] | None = None
+        self._address = ADDRESS
+        self._secret = SECRET
+        self.left_out: list[str] = []
+
+    def real(self, text: str) -> str:
+        return text.replace(ADDRESS, self._address).replace(SECRET, self._secret)
+
+    def run(self, command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str | None]:
+        """How it ended and what it printed; None where it was left out."""
+        program, *arguments = shlex.split(command, comments=True)
+        if program == "holdfast" and "serve" in arguments:
+            return 0, self._serve(arguments)
+        if program == "holdfast":
+            status = main(arguments)
+            out, err = capsys.readouterr()
+            if shown := re.search(r"\bhf_[\w-]{43}", out):
+                self._secret = shown.group()
+            return status, out if status == 0 else err
+        assert program == "curl" or re.match(r"\w+=", command), f"only holdfast and curl are run, not {program}"
+        if shutil.which("curl") is None:
+            self.left_out.append(command)
+            return 0, None
+        status, out = self._typed(self.real(command))
+        is_over = status == CURL_TIME_IS_OVER and "--max-time" in command  # how a reader of a stream stops
+        return 0 if is_over else status, out.replace(self._address, ADDRESS)
+
+    def _serve(self, arguments: list[str]) -> str:
+        assert self._server is None, "a page starts one server"
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "holdfast", *arguments, "--port", "0"], stderr=subprocess.PIPE, text=True
+        )
+        lines = list(until(self._server.stderr, LAST_LINE))
+        found = re.search(r"http://127\.0\.0\.1:\d+", "".join(lines))
+        assert found is not None, f"it did not start: {lines}"
+        self._address = found.group()
+        return "".join(lines).replace(self._address, ADDRESS)
+
+    def _typed(self, command: str) -> tuple[int, str]:
+        if self._shell is None:
+            self._shell = subprocess.Popen(
+                ["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+        assert self._shell.stdin is not None
+        self._shell.stdin.write(f"{command}\nprintf '\\nstatus %s\\n' $?\n")
+        self._shell.stdin.flush()
+        *lines, last = until(self._shell.stdout, "status ")
+        out = "".join(lines).removesuffix("\n")
+        return int(last.split()[1]), out + "\n" if out and not out.endswith("\n") else out
+
+    def close(self) -> None:
+        """The server ends in peace when it is asked to."""
+        shell, self._shell = self._shell, None
+        if shell is not None:
+            shell.communicate(timeout=SECONDS)
+        server, self._server = self._server, None
+        if server is not None:
+            server.terminate()
+            try:
+                _, err = server.communicate(timeout=SECONDS)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                raise
+            assert server.returncode in (0, -signal.SIGTERM), err
+
+
+def until(stream: IO[str] | None, start: str) -> Iterator[str]:
+    """Lines to the one that starts so, and that one."""
+    assert stream is not None
+    for line in stream:
+        yield line
+        if line.startswith(start):
+            return
 
 
 def with_databases(text: str, request: pytest.FixtureRequest) -> str:
@@ -96,12 +196,12 @@ def with_databases(text: str, request: pytest.FixtureRequest) -> str:
     return DATABASE.sub(lambda found: urls[found.group()], text)
 
 
-def commands(text: str) -> Iterator[tuple[list[str], str]]:
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """Each with what it is said to print; a line that ends in a backslash goes on."""
     for piece in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        line, _, output = piece.partition("\n")
-        program, *arguments = shlex.split(line, comments=True)
-        assert program == "holdfast", f"only holdfast is run, not {program}"
-        yield arguments, output
+        found = re.match(r"(?:.*\\\n)*.*", piece)
+        assert found is not None
+        yield found.group(), piece[found.end() + 1 :]
 
 
 def agrees(expected: str, actual: str) -> bool:
@@ -140,8 +240,18 @@ def headings(page: Path) -> set[str]:
 def test_blocks_are_closed_and_of_a_known_kind(page):
     text = page.read_text(encoding="utf-8")
     assert text.count("\n```") % 2 == 0
-    assert {block.language for block in blocks(text)} <= {*PLACES, "json", "sh", "text", "toml"}
+    assert {block.language for block in blocks(text)} <= {*PLACES, *SHOWN}
     assert all(json.loads(block.text) for block in blocks(text) if block.language == "json")
+
+
+def test_commands_that_are_only_shown_are_ones_we_know():
+    parser = build_parser()
+    shown = [block for page in PAGES for block in blocks(page.read_text(encoding="utf-8"))]
+    text = "\n".join(block.text for block in shown if block.language in ("sh", "ini", "dockerfile"))
+    called = re.findall(r"(?:^|[/ =])holdfast ([^\n&|]*)", text.replace("\\\n", ""), re.MULTILINE)
+    assert len(called) > 10
+    for arguments in called:
+        parser.parse_args(shlex.split(arguments, comments=True))
 
 
 def test_hosts_of_mcp_are_told_a_command_we_know_or_the_address_with_a_key():

@@ -1,0 +1,303 @@
+"""The page of the HTTP API, from the operations and the description that the server itself gives of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import holdfast.server
+from holdfast import errors
+from holdfast.server import given
+from holdfast.server.guard import _ROUTER
+from holdfast.server.http import OPERATIONS
+from holdfast.server.http.records import _Key
+from holdfast.server.openapi import _REFUSED, described
+from holdfast.server.operation import Operation
+from holdfast.server.problems import of_error
+
+Schema = Mapping[str, Any]
+
+ABOUT = """\
+The API of [`holdfast serve`](../how-to/serve.md). Every server describes itself to programs at `/openapi.json` (OpenAPI
+3.1); this page says the same to people. Bodies and answers are JSON in UTF-8, and a body is sent with `Content-Type:
+application/json`. A name that nobody knows, in a body or behind the question mark, is refused.
+
+- **Who**: `Authorization: Bearer hf_…`, an [API key](../how-to/api-keys.md). On a store without keys a server that only
+  its own machine reaches asks for none. Where no `user` is given, it is the key's own; a list goes as far as the key
+  may.
+- **Pages**: a list answers `items` and `next`; give `next` as `cursor` (of messages as `after`) to go on, until it is
+  `null`. `limit` is how many at most.
+- **Again**: operations marked *may be repeated* take an `Idempotency-Key` of 1 to 200 printable characters without
+  spaces. The same request under the same key makes nothing twice. Another one under it is refused with 409, but for
+  messages: there the key alone counts, and what was kept first is answered.
+- **Every answer** has an `X-Request-ID`: yours, where you sent one, or a number of the server's."""
+
+KINDS = {
+    "name": "1 to 256 bytes of UTF-8, printable, no white space at either end",
+    "id": "a UUID",
+    "label": "text of 1 to 256 characters",
+    "text": "any text without NUL",
+    "words": "text with something else in it than white space",
+    "key": "a small letter, then small letters, digits and `_`",
+    "cadence": "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`",
+    "time zone": "a name such as `Europe/Lisbon`",
+    "time": "RFC 3339 with an offset, such as `2026-05-02T09:30:00Z`",
+    "cursor": "`next` of the page before",
+    "any": "any JSON",
+    "A?": "an A, or `null`",
+    "[A]": "a list of As",
+    "{A}": "an object whose values are As",
+}
+
+AGAIN = {
+    "`user`, `agent`, `session`, `scope`": "whose memory; left out: your own, and of a list all you may see",
+    "`channel`, `chat`, `thread`": "where a conversation takes place; together the `key` of its session",
+    "`max_tokens`": "tokens of a context at most ([how](../how-to/context.md))",
+    "`model_window`": "tokens the model can read: room is left for its reply ([how](../how-to/compaction.md))",
+    "`recipe`, `k`": "how hits are ranked ([how](../how-to/embeddings.md)), and how many at most",
+    "`skill`": "the skill that is active; what was learned with it counts more",
+    "`since`, `until`, `as_of`": "only from this time on, only before it; what was true then",
+    "`idempotency_key`": "what a message was sent with, where it was",
+}
+
+_PATTERNS = {
+    given._NAME: "name",  # noqa: SLF001 - the page calls them what the code calls them
+    given._TEXT: "text",  # noqa: SLF001
+    given._ID: "id",  # noqa: SLF001
+}
+_CURSORS = ("cursor",)
+
+
+def http() -> Iterator[str]:
+    whole = described(OPERATIONS, keyed=True)
+    schemas: dict[str, Schema] = whole["components"]["schemas"]
+    yield "# HTTP"
+    yield ABOUT
+    yield "## Words of this page"
+    yield _table(("word", "means"), [(f"`{name}`", means) for name, means in KINDS.items()])
+    yield "## Fields that come again"
+    yield _table(("field", "means"), list(AGAIN.items()))
+    for tag, operations in groupby(OPERATIONS, key=lambda each: each.tag):
+        yield f"## {tag}"
+        for each in operations:
+            yield from _operation(each, whole["paths"][each.path][each.method.lower()], schemas)
+    bodies = {each.body.__name__ for each in OPERATIONS if each.body is not None}
+    taken = set(_named_in([schemas[name] for name in sorted(bodies)], schemas))
+    yield "## What is part of a body"
+    shown = {_last(each) for name in bodies for each in schemas[name].get("oneOf", ())}
+    for name in sorted(taken - shown - {"Json", "TimeZone"}):
+        yield from _part(name, schemas)
+    yield "## What is answered"
+    for name in sorted(schemas):
+        if name not in taken | bodies and not name.startswith("PageOf"):
+            yield from _noun(name, schemas[name])
+    yield from _problems()
+
+
+def _operation(each: Operation, told: Schema, schemas: Mapping[str, Schema]) -> Iterator[str]:
+    yield f"### {each.method} {each.path}"
+    summary, _, more = each.doc.partition("\n")
+    flags = (" For whoever asks, without a key." if each.free else "") + (" May be repeated." if each.keyed else "")
+    yield f"{summary}.{flags} (`{each.name}`)"
+    if more.strip():
+        yield more.strip()
+    for one in told["parameters"]:
+        if one["in"] == "path" and "enum" in one["schema"]:
+            yield f"`{one['name']}` is one of {', '.join(f'`{each}`' for each in one['schema']['enum'])}."
+    query = [one for one in told["parameters"] if one["in"] == "query"]
+    if query:
+        rows = [
+            _row(one["name"], {**one["schema"], **_only(one, "description")}, required=one["required"]) for one in query
+        ]
+        yield _table(("behind the `?`", "is", "default", ""), rows)
+    if each.body is not None:
+        yield from _body(schemas[each.body.__name__], schemas)
+    good = told["responses"][str(each.status)]["content"]
+    yield f"{each.status} with {_answered(good[each.media]['schema'], each.media)}."
+
+
+def _answered(schema: Schema, media: str) -> str:
+    if media != "application/json":
+        return f"`{media}`"
+    name = _last(schema).removeprefix("PageOf")
+    return f"{'a page of ' if _last(schema) != name else ''}[{name}](#{name.lower()})"
+
+
+def _body(schema: Schema, schemas: Mapping[str, Schema]) -> Iterator[str]:
+    for choice in schema.get("oneOf", [schema]):
+        yield _fields(schemas[_last(choice)] if "$ref" in choice else choice, "in the body")
+    if "not" in schema:
+        pairs = [" and ".join(f"`{name}`" for name in each["required"]) for each in schema["not"]["anyOf"]]
+        yield f"Not together: {', '.join(pairs)}. None of them: your own."
+
+
+def _part(name: str, schemas: Mapping[str, Schema]) -> Iterator[str]:
+    if "properties" not in schemas[name]:
+        return
+    yield f"### {name}"
+    yield _fields(schemas[name], "field")
+
+
+def _fields(schema: Schema, head: str) -> str:
+    rows = [
+        _row(name, field, required=name in schema.get("required", ())) for name, field in schema["properties"].items()
+    ]
+    return _table((head, "is", "default", ""), rows)
+
+
+def _row(name: str, field: Schema, *, required: bool) -> tuple[str, ...]:
+    kind = "cursor" if name in _CURSORS else _kind(field).removesuffix("?")
+    default = field.get("default")
+    shown = "*needed*" if required else "" if default is None else f"`{_json(default)}`"
+    return f"`{name}`", f"`{kind}`{_limits(field)}", shown, _means(field)
+
+
+def _means(field: Schema) -> str:
+    inner = [field, *field.get("anyOf", ())]
+    told = next((each["description"] for each in inner if "description" in each), "")
+    return "" if told.startswith(("`cron:", "`next`")) else str(told)
+
+
+def _kind(schema: Schema) -> str:
+    """A type in one word, or in a few."""
+    if "$ref" in schema:
+        name = _last(schema)
+        return {"Json": "any", "TimeZone": "time zone"}.get(name, name)
+    if "anyOf" in schema:
+        kinds = [_kind(each) for each in schema["anyOf"]]
+        known = [kind for kind in kinds if kind != "null"]
+        return " or ".join(known) + ("?" if "null" in kinds else "")
+    if "const" in schema:
+        return f'"{schema["const"]}"'
+    if "enum" in schema:
+        return " or ".join(f'"{each}"' for each in schema["enum"])
+    kind = schema.get("type", "any")
+    if kind == "array":
+        return f"[{_kind(schema['items'])}]"
+    if kind == "object":
+        inner = schema.get("additionalProperties")
+        return "{" + (_kind(inner) if isinstance(inner, dict) else "any") + "}"
+    return _string(schema) if kind == "string" else str(kind)
+
+
+def _string(schema: Schema) -> str:
+    if schema.get("format") == "date-time":
+        return "time"
+    pattern = schema.get("pattern", "")
+    if pattern.startswith("^(cron"):
+        return "cadence"
+    if pattern == _Key.__metadata__[0].pattern:
+        return "key"
+    if pattern == given._TEXT and schema.get("maxLength") == 256:  # noqa: SLF001
+        return "label"
+    return _PATTERNS.get(pattern, "words" if pattern else "string")
+
+
+def _limits(field: Schema) -> str:
+    schema = next((each for each in field.get("anyOf", ()) if each.get("type") != "null"), field)
+    kind = _kind(schema)
+    if kind in ("integer", "number") and "minimum" in schema:
+        return f", {_number(schema['minimum'])} to {_number(schema['maximum'])}"
+    if kind.startswith("["):
+        most = schema.get("maxItems")
+        return f", {schema.get('minItems', 0)} to {most} of them" if most else ""
+    if kind.startswith("{") and "maxProperties" in schema:
+        return f", {schema['maxProperties']} entries at most"
+    if kind in ("text", "words", "key") and "maxLength" in schema:
+        return f", {_number(schema['maxLength'])} characters at most"
+    return ""
+
+
+def _noun(name: str, schema: Schema) -> Iterator[str]:
+    yield f"### {name}"
+    if about := schema.get("description"):
+        yield about
+    needed = schema.get("required", ())
+    lines = [
+        f"{field}: {_kind(inner)}{'' if field in needed else '  # may be left out'}"
+        for field, inner in schema["properties"].items()
+    ]
+    yield "```text\n" + "\n".join(lines) + "\n```"
+
+
+def _named_in(found: Any, schemas: Mapping[str, Schema], seen: set[str] | None = None) -> Iterator[str]:
+    """Every schema that these refer to."""
+    seen = set() if seen is None else seen
+    if isinstance(found, dict):
+        if "$ref" in found and (name := _last(found)) not in seen:
+            seen.add(name)
+            yield name
+            yield from _named_in(schemas[name], schemas, seen)
+        found = list(found.values())
+    if isinstance(found, list):
+        for each in found:
+            yield from _named_in(each, schemas, seen)
+
+
+def _problems() -> Iterator[str]:
+    yield "## What may go wrong"
+    yield (
+        "An error is a [Problem](#problem), `application/problem+json` (RFC 9457). Programs go by `code`, which stays "
+        "the same; `detail` is for people, and `errors` says which places of a request are wrong. 401 comes with "
+        "`WWW-Authenticate`; 429 and 503 with `Retry-After`, in seconds."
+    )
+    yield _table(("status", "means"), list(_REFUSED.items()))
+    rows = [(f"`{code}`", str(status), means) for code, status, means in _codes()]
+    yield _table(("code", "status", "means"), rows)
+
+
+def _codes() -> Iterator[tuple[str, int, str]]:
+    """Those of errors, then those of the server itself."""
+    means = dict(re.findall(r"── (\w+) +(.+)", errors.__doc__ or ""))
+    missing = "there is none, or it is somebody else's"
+    means["HoldfastError"] = "anything else"
+    told = set()
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, errors.HoldfastError):
+            told.add(kind.code)
+            yield (
+                kind.code,
+                of_error(kind()).status,
+                means.get(kind.__name__, missing),
+            )
+    own = {(code, status): detail for status, (code, detail) in _ROUTER.items()}
+    folder = Path(holdfast.server.__file__).parent
+    for file in sorted(folder.rglob("*.py")):
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match call:
+                case ast.Call(args=[ast.Constant(value=int(status)), ast.Constant(value=str(code)), detail, *_]):
+                    own.setdefault((code, status), _spoken(detail))
+    for (code, status), detail in sorted(own.items()):
+        if code not in told:
+            yield code, status, detail
+
+
+def _spoken(detail: ast.expr) -> str:
+    """What is filled in later is left open."""
+    pieces = detail.values if isinstance(detail, ast.JoinedStr) else [detail]
+    return "".join(str(each.value) if isinstance(each, ast.Constant) else "…" for each in pieces)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, *rows)]
+    return "\n".join([lines[0].replace("|  |", "| |"), "|" + "---|" * len(head), *lines[1:]])
+
+
+def _only(found: Schema, name: str) -> dict[str, Any]:
+    return {name: found[name]} if name in found else {}
+
+
+def _last(schema: Schema) -> str:
+    return str(schema["$ref"]).rpartition("/")[2]
+
+
+def _json(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _number(value: float) -> str:
+    return f"{int(value):,}" if float(value).is_integer() else str(value)
