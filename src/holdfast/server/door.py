@@ -19,6 +19,7 @@ from holdfast.tools import Whose
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 _ONCE = re.compile(r"[!-~]{1,200}")
+_SHOW_ONE = "send an API key: Authorization: Bearer hf_…; holdfast keys create makes one"
 _IDLE = 120.0  # seconds after which a caller's bucket is full again anyway
 
 
@@ -66,6 +67,11 @@ class Door:
         """A server that others can reach always does; one that they cannot, as soon as there is a key."""
         return not self._is_local or self._hf.keys.any_live()
 
+    def glance(self, headers: Mapping[str, str]) -> None:
+        """Before a body is read: a server that others reach reads none of those who show no key at all."""
+        if not self._is_local and "authorization" not in headers:
+            raise Unauthenticated(_SHOW_ONE)
+
     def enter(self, headers: Mapping[str, str]) -> Caller:
         once = headers.get("idempotency-key")
         if once is not None and not _ONCE.fullmatch(once):
@@ -73,14 +79,14 @@ class Door:
         given = headers.get("authorization")
         if given is None:
             if self.needs_key or any(name in headers for name in _FORWARDED):
-                raise Unauthenticated("send an API key: Authorization: Bearer hf_…; holdfast keys create makes one")
+                raise Unauthenticated(_SHOW_ONE)
             return replace(self._open, once=once) if once else self._open
         scheme, _, secret = given.partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Unauthenticated("send an API key as: Authorization: Bearer hf_…")
         acting = self._hf.keys.acting(secret.strip())
         principal = acting.principal
-        self._rate.take(principal.name)
+        self._rate.take(f"{principal.tenant}/{principal.name}")
         return Caller(acting, principal.name, principal.user, principal.agent, once)
 
 

@@ -17,9 +17,10 @@ from pydantic import Field
 
 from holdfast import Holdfast, shapes
 from holdfast.domain.times import from_micros, to_micros
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, PermissionDenied, StorageError, Unauthenticated
 from holdfast.server.answer import json_bytes
 from holdfast.server.given import Name, Query
+from holdfast.server.problems import Problem
 
 _BACK = timedelta(seconds=5)
 _PAGE = 100
@@ -42,15 +43,15 @@ class Change(NamedTuple):
 class Feed:
     """All that was changed since a moment, each change once."""
 
-    def __init__(self, hf: Holdfast, user: str | None, since: datetime) -> None:
-        self._hf = hf
+    def __init__(self, memory: Callable[[], Holdfast], user: str | None, since: datetime) -> None:
+        self._memory = memory  # asked for each look: a key that was revoked sees nothing more
         self._user = user
         self._since = since
         self._told: dict[tuple[str, str], datetime] = {}
 
     def look(self) -> list[Change]:
-        back = self._since - _BACK
-        found = sorted([*self._sessions(back), *self._records(back)])
+        hf, back = self._memory(), self._since - _BACK
+        found = sorted([*self._sessions(hf, back), *self._records(hf, back)])
         new = [each for each in found if self._told.get((each.kind, each.id)) != each.at]
         self._since = max([self._since, *(each.at for each in found)])
         self._told = {(each.kind, each.id): each.at for each in found if each.at >= self._since - 2 * _BACK}
@@ -60,16 +61,16 @@ class Feed:
         """What was changed until now is known."""
         self.look()
 
-    def _sessions(self, back: datetime) -> list[Change]:
+    def _sessions(self, hf: Holdfast, back: datetime) -> list[Change]:
         def read(end: tuple[datetime, str] | None) -> list[Change]:
-            page = self._hf.sessions(self._user, limit=_PAGE, before=end)
+            page = hf.sessions(self._user, limit=_PAGE, before=end)
             return [Change(info.last_active_at, "session", info.id, shapes.session(info)) for info in page]
 
         return _since(back, read)
 
-    def _records(self, back: datetime) -> list[Change]:
+    def _records(self, hf: Holdfast, back: datetime) -> list[Change]:
         def read(end: tuple[datetime, str] | None) -> list[Change]:
-            page = self._hf.records(self._user, limit=_PAGE, history=True, before=end)
+            page = hf.records(self._user, limit=_PAGE, history=True, before=end)
             return [Change(each.updated_at, "record", each.id, shapes.record(each)) for each in page if each.updated_at]
 
         return _since(back, read)
@@ -104,7 +105,12 @@ async def told(
     quiet = 0.0
     while not stopping.is_set():
         began = monotonic()
-        changes = await run(feed.look)
+        try:
+            changes = await run(feed.look)
+        except (Unauthenticated, PermissionDenied):
+            return
+        except (Problem, StorageError):  # too many requests, or a store that is away for a while: looked for again
+            changes = []
         # A look at a large store takes its time; a tenth of it at most goes into looking.
         pause = max(_EVERY, 9 * (monotonic() - began))
         for each in changes:

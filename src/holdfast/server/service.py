@@ -56,23 +56,23 @@ class Service:
         return self._waiting > 1
 
     async def answer(self, operation: Operation, request: Request) -> Response:
-        raw = await _body(request, operation)
+        raw = await self._body(request, operation)
         state, headers = request.scope["state"], request.headers
         path, query = request.path_params, request.query_params.multi_items()
 
         def work() -> bytes:
-            who = self._enter(headers, state)
+            who = self.enter(headers, state)
             return json_bytes(operation.run(who, **operation.arguments(path, query, raw)))
 
         return json_answer(await self.run(work), operation.status)
 
     async def stream(self, operation: Operation, request: Request) -> Response:
-        raw = await _body(request, operation)
+        raw = await self._body(request, operation)
         state, headers = request.scope["state"], request.headers
         path, query = request.path_params, request.query_params.multi_items()
 
         def work() -> tuple[Caller, dict[str, Any]]:
-            return self._enter(headers, state), operation.arguments(path, query, raw)
+            return self.enter(headers, state), operation.arguments(path, query, raw)
 
         who, given = await self.run(work)
         response: Response = await operation.run(self, request, who, **given)
@@ -85,9 +85,21 @@ class Service:
 
     async def whose(self, headers: Mapping[str, str], user: str | None, scope: Scope) -> Whose:
         """For MCP, whose tools work on one user's memory."""
-        return await self.run(lambda: self._enter(headers, scope["state"]).whose(user))
+        return await self.run(lambda: self.enter(headers, scope["state"]).whose(user))
 
-    def _enter(self, headers: Mapping[str, str], state: dict[str, Any]) -> Caller:
+    async def _body(self, request: Request, operation: Operation) -> bytes:
+        self.door.glance(request.headers)
+        try:
+            raw = await asyncio.wait_for(request.body(), _BODY_SECONDS)
+        except TimeoutError:
+            raise Problem(400, "too_slow", f"the body did not come within {_BODY_SECONDS:.0f} seconds") from None
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        # What a form of somebody else's page could send is no JSON.
+        if raw and operation.body is not None and kind != "application/json":
+            raise Problem(415, "wrong_media_type", "send the body as Content-Type: application/json")
+        return raw
+
+    def enter(self, headers: Mapping[str, str], state: dict[str, Any]) -> Caller:
         who = self.door.enter(headers)
         state["caller_name"] = who.name
         return who
@@ -101,15 +113,3 @@ class Service:
     def close(self) -> None:
         """Every request that was begun is carried out."""
         self._pool.shutdown()
-
-
-async def _body(request: Request, operation: Operation) -> bytes:
-    try:
-        raw = await asyncio.wait_for(request.body(), _BODY_SECONDS)
-    except TimeoutError:
-        raise Problem(400, "too_slow", f"the body did not come within {_BODY_SECONDS:.0f} seconds") from None
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    # What a form of somebody else's page could send is no JSON.
-    if raw and operation.body is not None and kind != "application/json":
-        raise Problem(415, "wrong_media_type", "send the body as Content-Type: application/json")
-    return raw

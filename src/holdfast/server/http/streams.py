@@ -30,7 +30,7 @@ class ExportQuery(Query):
 
 
 @operations.get("/v1/events", media="text/event-stream", stream=True)
-async def get_events(service: Service, request: Request, who: Caller, query: events.EventsQuery) -> Response:
+async def get_events(service: Service, request: Request, _who: Caller, query: events.EventsQuery) -> Response:
     """Live: `session` and `record` events as they change, each with the thing as a list would show it
 
     `Last-Event-ID` goes on where a reader stopped.
@@ -38,7 +38,8 @@ async def get_events(service: Service, request: Request, who: Caller, query: eve
     if service.streams >= service.most_streams:
         raise Problem(503, "too_many_streams", "too many listen already", headers={"Retry-After": "5"})
     begin = events.since(request.headers.get("last-event-id"))
-    feed = events.Feed(who.hf, query.user, begin or system_clock())
+    headers, state = request.headers, request.scope["state"]
+    feed = events.Feed(lambda: service.enter(headers, state).hf, query.user, begin or system_clock())
     # Asked once before the answer begins: whoever may not look is told so, and a fresh reader starts from now.
     if begin is None:
         await service.run(feed.skip)
