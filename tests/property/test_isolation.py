@@ -591,7 +591,8 @@ def _usage(world: World, me: Owner) -> Seen:
     for owner in world.owners:
         if owner.session:
             world.on(owner).load_session(owner.session).add_usage(owner.mark)
-    yield [world.on(me).usage(user=me.user)], world.of_user(me.tenant, me.user)
+    same = [owner for owner in world.owners if (owner.tenant, owner.user) == (me.tenant, me.user)]
+    yield [world.on(me).usage(user=me.user)], {owner.number for owner in same if owner.session}
 
 
 def _receipts(world: World, me: Owner) -> Seen:
