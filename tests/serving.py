@@ -1,0 +1,60 @@
+"""A server of its own process on a folder, as a user starts one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ROOT = Path(__file__).parent.parent
+
+
+class Server:
+    """``holdfast serve`` on any free port until the block ends, or it is killed. What it logs goes to ``log``."""
+
+    def __init__(
+        self, folder: Path | str, *arguments: str, env: dict[str, str] | None = None, log: Path | None = None
+    ) -> None:
+        told = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "HOLDFAST_EMBEDDING_MODEL": "none"}
+        place = ["--data", str(folder)]
+        command = [sys.executable, "-m", "holdfast", "serve", *place, "--port", "0", "--json", *arguments]
+        log = log or Path(os.devnull)
+        with log.open("ab") as errors:
+            self.process: subprocess.Popen[Any] = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, **told, **(env or {})}
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(f"the server ended with {self.process.wait(30)} before it served; see {log}")
+        self.url: str = json.loads(line)["url"]
+
+    def stop(self, seconds: float = 20) -> int:
+        """In order; its exit status."""
+        self.process.terminate()
+        return self._ended(seconds)
+
+    def kill(self) -> int:
+        self.process.kill()
+        return self._ended(20)
+
+    def _ended(self, seconds: float) -> int:
+        try:
+            return self.process.wait(seconds)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            if self.process.stdout is not None:
+                self.process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self.process.poll() is None:
+            self.stop()
