@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.mcp import NOBODY, USER
@@ -36,7 +39,7 @@ def serve(args: Namespace) -> int:
     except ImportError as missing:
         raise Unsupported(f"{missing.name} is not installed: pip install 'holdfast[serve]'") from None
     config = settings(args)
-    with opened(args, creates=True, config=config) as hf:
+    with _ending_in_order(), opened(args, creates=True, config=config) as hf:
         rules = hf.config.server
         host, port = args.host or rules.host, rules.port if args.port is None else args.port
         if not args.no_worker:
@@ -44,6 +47,16 @@ def serve(args: Namespace) -> int:
         user = args.user or os.environ.get(USER) or NOBODY
         listen(hf, host=host, port=port, user=user, ready=lambda url: _tell(args, hf, url))
     return 0
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Being told to stop is no failure: the store is closed, and the exit status is 0."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _tell(args: Namespace, hf: Holdfast, url: str) -> None:
