@@ -23,14 +23,15 @@ from holdfast.server.service import Service
 operations = Operations("streams")
 
 _PIECE = 1 << 18
+_EVENTS = "text/event-stream"
 
 
 class ExportQuery(Query):
     user: Annotated[Name | None, Field(description="whose; left out: your own, or all of the tenant if you may")] = None
 
 
-@operations.get("/v1/events", media="text/event-stream", stream=True)
-async def get_events(service: Service, request: Request, who: Caller, query: events.EventsQuery) -> Response:
+@operations.get("/v1/events", media=_EVENTS, stream=True)
+async def get_events(service: Service, request: Request, _who: Caller, query: events.EventsQuery) -> Response:
     """Live: `session` and `record` events as they change, each with the thing as a list would show it
 
     `Last-Event-ID` goes on where a reader stopped.
@@ -38,20 +39,21 @@ async def get_events(service: Service, request: Request, who: Caller, query: eve
     if service.streams >= service.most_streams:
         raise Problem(503, "too_many_streams", "too many listen already", headers={"Retry-After": "5"})
     begin = events.since(request.headers.get("last-event-id"))
-    feed = events.Feed(who.hf, query.user, begin or system_clock())
+    feed = events.Feed(lambda: service.door.known(request.headers).hf, query.user, begin or system_clock())
     # Asked once before the answer begins: whoever may not look is told so, and a fresh reader starts from now.
-    if begin is None:
-        await service.run(feed.skip)
+    missed = await service.run(feed.look)
+    if request.method == "HEAD":
+        return Response(media_type=_EVENTS)
 
     async def told() -> AsyncIterator[bytes]:
         service.streams += 1
         try:
-            async for piece in events.told(feed, service.run, service.stopping):
+            async for piece in events.told(feed, [] if begin is None else missed, service.run, service.stopping):
                 yield piece
         finally:
             service.streams -= 1
 
-    return StreamingResponse(told(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return StreamingResponse(told(), media_type=_EVENTS, headers={"X-Accel-Buffering": "no"})
 
 
 @operations.get("/v1/export", media="application/zip", stream=True)
