@@ -56,5 +56,4 @@ class Server:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.process.poll() is None:
-            self.stop()
+        self.stop()
