@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.mcp import NOBODY, USER
 from holdfast.cli.options import add_logging, command
-from holdfast.cli.place import opened, settings
+from holdfast.cli.place import opened, settings, without_worker
 from holdfast.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def serve(args: Namespace) -> int:
         from holdfast.server.run import serve as listen  # late: it takes a second
     except ImportError as missing:
         raise Unsupported(f"{missing.name} is not installed: pip install 'holdfast[serve]'") from None
-    config = settings(args)
+    config = without_worker(settings(args)) if args.no_worker else settings(args)
     with _ending_in_order(), opened(args, creates=True, config=config) as hf:
         rules = hf.config.server
         host, port = args.host or rules.host, rules.port if args.port is None else args.port
