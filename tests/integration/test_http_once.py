@@ -80,7 +80,7 @@ def test_pages_stay_in_place_while_others_write(ask: Asked) -> None:
     seen: list[str] = []
     cursor: str | None = None
     while True:
-        more = {} if cursor is None else {"cursor": cursor}
+        more: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
         page = ask.get("/v1/records", user="pages", limit=4, **more)
         seen += [each["id"] for each in page["items"]]
         cursor = page["next"]
