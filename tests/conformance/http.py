@@ -22,6 +22,7 @@ _CADENCE = "which cron lines, dates and spans there are is no matter of a patter
 KNOWN = {
     ("POST /v1/schedules", "ST202"): _CADENCE,
     ("PATCH /v1/schedules/{id}", "ST202"): _CADENCE,
+    ("POST /v1/forget/words", "ST202"): "what is a word to the search is no matter of a pattern; none would mean all",
     ("POST /v1/sessions", "ST202"): "a user who is not named is called CHANNEL:CHAT, which may be too long together",
 }
 # A stream of live events never ends by itself: each is listened to for a moment.

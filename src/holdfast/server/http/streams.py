@@ -9,6 +9,7 @@ from typing import IO, Annotated, TypedDict
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from holdfast import __version__
 from holdfast.domain.times import system_clock
@@ -41,19 +42,33 @@ async def get_events(service: Service, request: Request, _who: Caller, query: ev
     begin = events.since(request.headers.get("last-event-id"))
     feed = events.Feed(lambda: service.door.known(request.headers).hf, query.user, begin or system_clock())
     # Asked once before the answer begins: whoever may not look is told so, and a fresh reader starts from now.
-    missed = await service.run(feed.look)
+    service.streams += 1
+    try:
+        missed = await service.run(feed.look)
+    except BaseException:  # why: whatever it was, the place is free again; it goes on as it came
+        service.streams -= 1
+        raise
     if request.method == "HEAD":
-        return Response(media_type=_EVENTS)
+        return _Live(service, _nothing())
+    return _Live(service, events.told(feed, [] if begin is None else missed, service.run, service.stopping))
 
-    async def told() -> AsyncIterator[bytes]:
-        service.streams += 1
+
+async def _nothing() -> AsyncIterator[bytes]:
+    yield b""
+
+
+class _Live(StreamingResponse):
+    """Takes a place among the readers until its last byte, or until the reader goes before the first."""
+
+    def __init__(self, service: Service, told: AsyncIterator[bytes]) -> None:
+        super().__init__(told, media_type=_EVENTS, headers={"X-Accel-Buffering": "no"})
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            async for piece in events.told(feed, [] if begin is None else missed, service.run, service.stopping):
-                yield piece
+            await super().__call__(scope, receive, send)
         finally:
-            service.streams -= 1
-
-    return StreamingResponse(told(), media_type=_EVENTS, headers={"X-Accel-Buffering": "no"})
+            self._service.streams -= 1
 
 
 @operations.get("/v1/export", media="application/zip", stream=True)
