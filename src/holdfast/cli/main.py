@@ -124,11 +124,13 @@ def _logging(args: Namespace) -> Iterator[None]:
 def _staying(args: Namespace) -> Iterator[None]:
     """A command that stays writes lines others can read, and nobody's words."""
     from holdfast.cli.place import settings
-    from holdfast.observe.logs import configure_logging
+    from holdfast.observe.logs import LOGGER, configure_logging
 
     wanted = settings(args).observe
     level = args.log_level or ("debug" if args.verbose else wanted.log_level)
-    undo = configure_logging(level, args.log_format or wanted.log_format, words=wanted.error_words)
+    # What the web server has to say is a line like the others.
+    loggers = (LOGGER, "uvicorn")
+    undo = configure_logging(level, args.log_format or wanted.log_format, words=wanted.error_words, loggers=loggers)
     try:
         yield
     finally:

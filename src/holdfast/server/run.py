@@ -11,6 +11,7 @@ from holdfast import Holdfast
 from holdfast.errors import ConfigError
 from holdfast.server.app import application
 from holdfast.server.door import is_local
+from holdfast.server.protocol import Protocol
 from holdfast.server.service import Service
 
 
@@ -25,6 +26,7 @@ def serve(hf: Holdfast, *, host: str, port: int, user: str, ready: Callable[[str
         app, service = application(hf, host=host, user=user)
         rules = uvicorn.Config(
             app,
+            http=Protocol,
             log_config=None,
             access_log=False,
             server_header=False,
