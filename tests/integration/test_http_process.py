@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -258,6 +258,7 @@ def test_each_request_is_one_line_of_json_without_anybodys_words(keyed: Keyed) -
     assert asked(url, "GET", f"/v1/{SECRET}", **heads)[0] == 404
     assert asked(url, "POST", "/v1/records", {"content": "x", SECRET: SECRET}, **heads)[0] == 422
     assert asked(url, "GET", "/v1/sessions", authorization=f"Bearer {secret}x")[0] == 401
+    assert sent(url, b"no HTTP at all\r\n\r\n").startswith(b"HTTP/1.1 400 ")
     until(lambda: keyed.log.read_text()[before:].count('"event": "request"') >= 5)
     written = keyed.log.read_text()[before:]
     assert SECRET not in written
@@ -276,6 +277,34 @@ def test_each_request_is_one_line_of_json_without_anybodys_words(keyed: Keyed) -
     assert all(0 < each["milliseconds"] < 10_000 for each in requests)
     assert [each["request_id"] for each in requests[:4]] == ["mine-7"] * 4
     assert re.fullmatch("[0-9a-f]{16}", requests[4]["request_id"])
+
+
+def sent(url: str, *pieces: bytes) -> bytes:
+    """What comes back until the server closes."""
+    place = urlsplit(url)
+    connection = socket.create_connection((place.hostname or "", place.port or 0), timeout=20)
+    with connection, connection.makefile("rb") as answer, suppress(ConnectionError):
+        for piece in pieces:
+            connection.sendall(piece)
+        return answer.read()
+    return b""
+
+
+def test_a_request_whose_headers_do_not_end_is_cut_off(shared: Server) -> None:
+    endless = [b"x" * 2**16] * 2000  # 125 MB
+    for head in (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: ", b"GET /health?"):
+        answer = sent(shared.url, head, *endless)
+        assert answer.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 400 ")) or not answer  # cut off before it was read
+    assert asked(shared.url, "GET", "/health")[0] == 200
+    body = json.dumps({"query": "x " * 100_000, "user": "me"}).encode()
+    heads = "Host: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    fine = sent(
+        shared.url,
+        f"POST /v1/recall HTTP/1.1\r\n{heads}Content-Length: {len(body)}\r\n\r\n".encode(),
+        body[:100],
+        body[100:],
+    )
+    assert fine.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 422 "))
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
