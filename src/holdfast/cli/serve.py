@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -61,6 +60,8 @@ def _ending_in_order() -> Iterator[None]:
 
 def _tell(args: Namespace, hf: Holdfast, url: str) -> None:
     if args.json:
+        import json
+
         print(json.dumps({"url": url, "mcp": f"{url}/mcp", "openapi": f"{url}/openapi.json"}), flush=True)
         return
     lines = [
