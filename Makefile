@@ -5,7 +5,7 @@ PORT   ?= 8420
 BIN    := .venv/bin
 READY  := .venv/ready
 
-.PHONY: help run demo test lint bench torture conformance page docs clean
+.PHONY: help run demo test lint bench torture fuzz conformance page docs clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ bench: $(READY)  ## measure speed
 
 torture: $(READY)  ## kill it while it writes, and look for what was lost
 	$(BIN)/python -m tests.crash.torture $(ARGS)
+
+fuzz: $(READY)  ## requests made up from the API's own description; takes a minute or two
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev-http]'
+	$(BIN)/python -m tests.conformance.http $(ARGS)
 
 conformance: $(READY)  ## the MCP project's own checks against our server; needs npm
 	$(BIN)/python -m tests.conformance.run $(ARGS)

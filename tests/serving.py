@@ -1,64 +1,78 @@
-"""``holdfast serve`` as a process of its own, on a store in some folder."""
+"""A server of its own process on a folder, as a user starts one."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from queue import Empty, Queue
-from threading import Thread
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parent.parent
+
+
+class Server:
+    """``holdfast serve`` on any free port until the block ends, or it is killed. What it logs goes to ``log``."""
+
+    def __init__(
+        self, folder: Path | str, *arguments: str, env: dict[str, str] | None = None, log: Path | None = None
+    ) -> None:
+        told = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "HOLDFAST_EMBEDDING_MODEL": "none"}
+        place = ["--data", str(folder)]
+        command = [sys.executable, "-m", "holdfast", "serve", *place, "--port", "0", "--json", *arguments]
+        log = log or Path(os.devnull)
+        with log.open("ab") as errors:
+            self.process: subprocess.Popen[Any] = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**_around(), **told, **(env or {})}
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(f"the server ended with {self.process.wait(30)} before it served; see {log}")
+        self.url: str = json.loads(line)["url"]
+
+    def stop(self, seconds: float = 20) -> int:
+        """In order; its exit status."""
+        self.process.terminate()
+        return self._ended(seconds)
+
+    def kill(self) -> int:
+        self.process.kill()
+        return self._ended(20)
+
+    def _ended(self, seconds: float) -> int:
+        try:
+            return self.process.wait(seconds)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            if self.process.stdout is not None:
+                self.process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+
+def _around() -> dict[str, str]:
+    """Settings of whoever runs the tests are not the tests'."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
 
 
 @contextmanager
 def served(folder: Path, *arguments: str, **env: str) -> Iterator[str]:
-    """The address of a server on any free port. ``env`` is added to what it finds around it."""
-    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--json", *arguments]
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={
-            **{name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")},
-            "PYTHONPATH": str(ROOT / "src"),
-            "HOLDFAST_DATA": str(folder),
-            "HOLDFAST_EMBEDDING_MODEL": "none",
-            **env,
-        },
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield str(json.loads(_first_line(process))["url"])
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-
-
-def _first_line(process: subprocess.Popen[str], seconds: float = 60) -> str:
-    """A server that does not come up fails the test instead of stopping the run."""
-    lines: Queue[str] = Queue()
-    assert process.stdout is not None
-    Thread(target=lambda out=process.stdout: lines.put(out.readline()), daemon=True).start()
-    try:
-        line = lines.get(timeout=seconds)
-    except Empty:
-        raise RuntimeError(f"the server did not start within {seconds:.0f} seconds") from None
-    if not line:
-        raise RuntimeError(f"the server ended with {process.wait(10)} before it served")
-    return line
+    """The address of a server, for those who need no more of it."""
+    with Server(folder, *arguments, env=env) as server:
+        yield server.url
 
 
 def ask(url: str, method: str = "GET", body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:

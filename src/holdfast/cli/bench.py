@@ -10,6 +10,7 @@ from holdfast.cli.options import Parser, command
 
 BENCHES = {
     "extract": "how much of what a turn teaches the rules find, on labelled turns",
+    "http": "how many requests a server answers, and whether it keeps what it acknowledged",
     "recall": "how often recall finds the evidence in public conversations",
     "speed": "how fast this store is on this machine",
     "year": "what a simulated year of several users leaves in the store",

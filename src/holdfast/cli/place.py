@@ -64,7 +64,7 @@ def opened(
     from holdfast import Holdfast
     from holdfast.domain.scope import DEFAULT_TENANT
 
-    where, config = location(args), _for_a_moment(settings(args)) if config is None else config
+    where, config = location(args), without_worker(settings(args)) if config is None else config
     if not creates and not is_store(where):
         if needed:
             raise missing(where)
@@ -74,7 +74,7 @@ def opened(
     return Holdfast.open(where, config=config, tenant=tenant, llm=llm)
 
 
-def _for_a_moment(config: Config) -> Config:
+def without_worker(config: Config) -> Config:
     """A command is over too soon for work in the background; what it leaves is done by whoever stays."""
     return everywhere(config, lambda own: replace(own, jobs=replace(own.jobs, worker=False)))
 

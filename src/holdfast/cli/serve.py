@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.mcp import NOBODY, USER
 from holdfast.cli.options import add_logging, command
-from holdfast.cli.place import opened, settings
+from holdfast.cli.place import opened, settings, without_worker
 from holdfast.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ def serve(args: Namespace) -> int:
         from holdfast.server.run import serve as listen  # late: it takes a second
     except ImportError as missing:
         raise Unsupported(f"{missing.name} is not installed: pip install 'holdfast[serve]'") from None
-    config = settings(args)
-    with opened(args, creates=True, config=config) as hf:
+    config = without_worker(settings(args)) if args.no_worker else settings(args)
+    with _ending_in_order(), opened(args, creates=True, config=config) as hf:
         rules = hf.config.server
         host, port = args.host or rules.host, rules.port if args.port is None else args.port
         user = args.user or os.environ.get(USER) or NOBODY
@@ -61,6 +63,17 @@ def _work(hf: Holdfast, args: Namespace, busy: Callable[[], bool]) -> None:
         return
     tell = scheduled.teller(deque(maxlen=1), aloud=not args.json)
     hf.start_worker(busy=busy, on_schedule=scheduled.turn, notify=tell)
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Being told to stop is no failure: the store is closed, and the exit status is 0."""
+    before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _tell(args: Namespace, hf: Holdfast, url: str) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 
 from holdfast.domain.moving import ExportedFolder
 from holdfast.domain.scope import Scope
+from holdfast.errors import InvalidInput
 from holdfast.files.atomic import translated
+from holdfast.files.export_folder import FORMAT, MANIFEST
+from holdfast.files.reading import readable
 from holdfast.moving.export import export
 from holdfast.runtime import Runtime
 from holdfast.storage.base import Progress
@@ -30,3 +36,27 @@ def archive(runtime: Runtime, scope: Scope, file: BinaryIO, progress: Progress) 
                     while piece := source.read(1 << 20):
                         into.write(piece)
     return replace(done, path="")
+
+
+def is_archive(path: Path) -> bool:
+    """Whether it is a zip that says so of itself; whether it is whole is another question."""
+    try:
+        if not (path.is_file() and is_zipfile(path)):
+            return False
+        with ZipFile(path) as packed, packed.open(MANIFEST) as manifest:
+            return FORMAT.encode() in manifest.read(4096)
+    except (OSError, KeyError, RuntimeError, NotImplementedError, BadZipFile, zlib.error):
+        return False
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """As the folder it was made of, for as long as it is read."""
+    with TemporaryDirectory(prefix="holdfast-") as place:
+        folder = Path(place, "export")
+        try:
+            with translated(folder, "unpack"), ZipFile(path) as packed:
+                packed.extractall(folder)  # which leaves nothing outside the folder, whatever names are in it
+        except (EOFError, RuntimeError, NotImplementedError, BadZipFile, zlib.error) as error:
+            raise InvalidInput(f"{readable(str(path))} cannot be unpacked: {error}") from error
+        yield folder

@@ -10,6 +10,7 @@ from holdfast.domain.scope import Scope
 from holdfast.files.export_folder import FORMAT, is_export
 from holdfast.files.foreign.detect import AUTO, SNAPSHOT, checked_format, detect
 from holdfast.files.foreign.source import Source
+from holdfast.moving.archive import is_archive, unpacked
 from holdfast.moving.foreign import Taking
 from holdfast.moving.restore import Restoring
 from holdfast.runtime import Runtime
@@ -18,6 +19,9 @@ from holdfast.storage.base import Progress
 
 def take_in(runtime: Runtime, scope: Scope, path: str, format: str, progress: Progress, *, dry_run: bool) -> Imported:
     place, wanted = Path(path).expanduser(), checked_format(format)
+    if wanted in (AUTO, FORMAT) and is_archive(place):
+        with unpacked(place) as folder:
+            return Restoring.of(runtime, scope.tenant, folder, scope.user, progress).run(dry_run=dry_run)
     if wanted == FORMAT or (wanted == AUTO and is_export(place)):
         return Restoring.of(runtime, scope.tenant, place, scope.user, progress).run(dry_run=dry_run)
     source = Source.of(place)

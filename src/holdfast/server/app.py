@@ -59,7 +59,8 @@ def application(hf: Holdfast, *, host: str, user: str, mcp: McpOverHttp | None =
             service.close()
             stop()
 
-    app = Router(routes, lifespan=lifespan)  # no more of the framework than that: the guard answers what goes wrong
+    # No more of the framework than that: the guard answers what goes wrong.
+    app = Router(routes, redirect_slashes=False, lifespan=lifespan)
     named = [name.strip() for name in rules.hosts.split(",") if name.strip() not in ("", "none")]
     hosts = [*LOCAL_NAMES, *named, *([] if host in ("0.0.0.0", "::") else [host])]  # noqa: S104 - compared, not bound
     return Guard(app, hosts=hosts, max_body=rules.max_body_bytes, metrics=metrics), service

@@ -73,6 +73,13 @@ class Door:
             raise Unauthenticated(_SHOW_ONE)
 
     def enter(self, headers: Mapping[str, str]) -> Caller:
+        who = self.known(headers)
+        if who.hf is not self._hf:
+            self._rate.take(f"{who.hf.principal.tenant} {who.name}")  # a name is one key's only within its tenant
+        return who
+
+    def known(self, headers: Mapping[str, str]) -> Caller:
+        """Without counting it: for a stream, which looks again and again whether its key still opens."""
         once = headers.get("idempotency-key")
         if once is not None and not _ONCE.fullmatch(once):
             raise InvalidInput("an Idempotency-Key is 1 to 200 printable ASCII characters without spaces")
@@ -86,7 +93,6 @@ class Door:
             raise Unauthenticated("send an API key as: Authorization: Bearer hf_…")
         acting = self._hf.keys.acting(secret.strip())
         principal = acting.principal
-        self._rate.take(f"{principal.tenant}/{principal.name}")
         return Caller(acting, principal.name, principal.user, principal.agent, once)
 
 

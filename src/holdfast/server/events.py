@@ -8,6 +8,7 @@ and what was told already is left out.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from time import monotonic
@@ -17,7 +18,7 @@ from pydantic import Field
 
 from holdfast import Holdfast, shapes
 from holdfast.domain.times import from_micros, to_micros
-from holdfast.errors import InvalidInput, PermissionDenied, StorageError, Unauthenticated
+from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.server.answer import json_bytes
 from holdfast.server.given import Name, Query
 from holdfast.server.problems import Problem
@@ -27,6 +28,7 @@ _PAGE = 100
 _MOST = 1_000  # of one kind in one look; whoever was away longer reads the lists anew
 _EVERY = 1.0
 _BEAT = 15.0
+_LAST = re.compile(r"[0-9]{1,16}")
 
 
 class EventsQuery(Query):
@@ -41,25 +43,21 @@ class Change(NamedTuple):
 
 
 class Feed:
-    """All that was changed since a moment, each change once."""
+    """All that was changed since a moment, each change once. ``opened`` is asked each time: a key may be revoked."""
 
-    def __init__(self, memory: Callable[[], Holdfast], user: str | None, since: datetime) -> None:
-        self._memory = memory  # asked for each look: a key that was revoked sees nothing more
+    def __init__(self, opened: Callable[[], Holdfast], user: str | None, since: datetime) -> None:
+        self._opened = opened
         self._user = user
         self._since = since
         self._told: dict[tuple[str, str], datetime] = {}
 
     def look(self) -> list[Change]:
-        hf, back = self._memory(), self._since - _BACK
-        found = sorted([*self._sessions(hf, back), *self._records(hf, back)])
+        hf, back = self._opened(), self._since - _BACK
+        found = sorted([*self._sessions(hf, back), *self._records(hf, back)], key=lambda each: each[:3])
         new = [each for each in found if self._told.get((each.kind, each.id)) != each.at]
         self._since = max([self._since, *(each.at for each in found)])
         self._told = {(each.kind, each.id): each.at for each in found if each.at >= self._since - 2 * _BACK}
         return new
-
-    def skip(self) -> None:
-        """What was changed until now is known."""
-        self.look()
 
     def _sessions(self, hf: Holdfast, back: datetime) -> list[Change]:
         def read(end: tuple[datetime, str] | None) -> list[Change]:
@@ -91,28 +89,21 @@ def _since(back: datetime, read: Callable[[tuple[datetime, str] | None], list[Ch
 def since(last_event_id: str | None) -> datetime | None:
     if last_event_id is None:
         return None
-    try:
-        return from_micros(int(last_event_id))
-    except (ValueError, OverflowError):
-        raise InvalidInput("this Last-Event-ID is none of ours; leave it out to begin now") from None
+    if not _LAST.fullmatch(last_event_id):
+        raise InvalidInput("this Last-Event-ID is none of ours; leave it out to begin now")
+    return from_micros(int(last_event_id))
 
 
 async def told(
-    feed: Feed, run: Callable[[Callable[[], list[Change]]], Any], stopping: asyncio.Event
+    feed: Feed,
+    changes: list[Change],
+    run: Callable[[Callable[[], list[Change]]], Any],
+    stopping: asyncio.Event,
 ) -> AsyncIterator[bytes]:
-    """Until the reader goes or the server stops."""
+    """First these changes, then all others, until the reader goes, may not look any more, or the server stops."""
     yield b"retry: 2000\n\n"
-    quiet = 0.0
+    quiet, pause = 0.0, _EVERY
     while not stopping.is_set():
-        began = monotonic()
-        try:
-            changes = await run(feed.look)
-        except (Unauthenticated, PermissionDenied):
-            return
-        except (Problem, StorageError):  # too many requests, or a store that is away for a while: looked for again
-            changes = []
-        # A look at a large store takes its time; a tenth of it at most goes into looking.
-        pause = max(_EVERY, 9 * (monotonic() - began))
         for each in changes:
             id_ = to_micros(each.at)
             yield f"id: {id_}\nevent: {each.kind}\ndata: ".encode() + json_bytes(each.shape) + b"\n\n"
@@ -123,4 +114,10 @@ async def told(
         try:
             await asyncio.wait_for(stopping.wait(), pause)
         except TimeoutError:
-            continue
+            began = monotonic()
+            try:
+                changes = await run(feed.look)
+            except (HoldfastError, Problem):
+                return  # the reader comes back, and is told then
+            # A look at a large store takes its time; a tenth of it at most goes into looking.
+            pause = max(_EVERY, 9 * (monotonic() - began))

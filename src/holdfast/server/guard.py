@@ -58,18 +58,19 @@ class Guard:
         request_id = _number(headers)
         scope.setdefault("state", {})["request_id"] = request_id
         scope["app"] = self._app  # the router raises what it refuses only where it is part of something
-        began, sent = perf_counter(), _Sent(send, request_id)
+        began, sent, given = perf_counter(), _Sent(send, request_id), _Limited(receive, self._max_body)
         self._metrics.begun()
         try:
             self._check(headers)
-            await self._app(scope, _Limited(receive, self._max_body), sent)
+            await self._app(scope, given, sent)
         except ClientDisconnect:
             sent.status = sent.status or 499
         except Exception as error:  # why: whatever it was, the caller is told, and the log where it happened
-            if sent.status:
+            if sent.status:  # too late to tell the caller, who sees it cut off
                 _unexpected(error, request_id)
-                raise
-            await problem(_as_problem(error, request_id), request_id)(scope, receive, sent)
+                return
+            found = given.refused or _as_problem(error, request_id)  # which others may have wrapped in errors of theirs
+            await problem(found, request_id)(scope, receive, sent)
         finally:
             self._ended(scope, sent.status, perf_counter() - began, request_id)
 
@@ -82,7 +83,7 @@ class Guard:
                 421, "wrong_host", "this server does not answer to that Host; server.hosts names those it answers to"
             )
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _place(origin) != host.lower():
             raise Problem(403, "wrong_origin", "requests from pages of other origins are refused")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
@@ -138,13 +139,22 @@ class _Limited:
         self._receive = receive
         self._most = most
         self._got = 0
+        self.refused: Problem | None = None
 
     async def __call__(self) -> Message:
         message = await self._receive()
         self._got += len(message.get("body", b""))
         if self._got > self._most:
-            raise TooLarge(self._most)
+            self.refused = TooLarge(self._most)
+            raise self.refused
         return message
+
+
+def _place(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _number(headers: Headers) -> str:

@@ -19,6 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PATH = re.compile(r"\{(\w+)\}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _FAULTS = 10  # told at most
+_QUOTING = {"union_tag_invalid": "Input should be of a kind that the schema names"}  # would say what was given
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,8 @@ def _problem(error: ValidationError, where: str) -> Problem:
     if found[0]["type"] == "json_invalid":
         return Problem(400, "invalid_json", f"the body is no JSON: {found[0]['msg']}")
     faults = [
-        Fault(where=".".join([where, *map(str, each["loc"])])[:200], message=each["msg"]) for each in found[:_FAULTS]
+        Fault(where=".".join([where, *map(str, each["loc"])])[:200], message=_QUOTING.get(each["type"], each["msg"]))
+        for each in found[:_FAULTS]
     ]
     first = faults[0]
     return Problem(422, "invalid_input", f"{first['where']}: {first['message']}", faults=faults)

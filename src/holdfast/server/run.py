@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import uvicorn
 
@@ -15,6 +12,7 @@ from holdfast.adapters.mcp_http import McpOverHttp
 from holdfast.errors import ConfigError
 from holdfast.server.app import application
 from holdfast.server.door import is_local
+from holdfast.server.protocol import Protocol
 from holdfast.server.service import Service
 
 
@@ -38,10 +36,11 @@ def serve(
             f"{host} can be reached by others, and this store has no API key: make one with"
             " 'holdfast keys create NAME --admin', or listen on 127.0.0.1"
         )
-    with _listening(host, port) as listening, _signals_end_here():
+    with _listening(host, port) as listening:
         app, service = application(hf, host=host, user=user, mcp=mcp)
         rules = uvicorn.Config(
             app,
+            http=Protocol,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -54,20 +53,6 @@ def serve(
         work(service.is_busy)
         shown = f"[{host}]" if ":" in host else host
         _Server(rules, service, lambda: ready(f"http://{shown}:{listening.getsockname()[1]}")).run([listening])
-
-
-@contextmanager
-def _signals_end_here() -> Iterator[None]:
-    """The server stops at a signal and then raises it anew; nobody is to die of it before the store is closed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Server(uvicorn.Server):

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import Field
 
-from holdfast import Message, Turn, shapes
+from holdfast import Message, Session, Turn, shapes
+from holdfast.errors import IdempotencyConflict, StorageError
 from holdfast.server.door import Caller
 from holdfast.server.given import INT, WHOLE, Body, Json, Metadata, Name, Pages, Query, Seconds, Text, Time
 from holdfast.server.operation import Operations
@@ -198,6 +199,8 @@ def list_messages(who: Caller, id: str, query: MessagesQuery) -> Page[nouns.Mess
     `next` is what to give as `after`.
     """
     session = who.hf.load_session(id)
+    if query.after is None and query.before is not None:
+        return {"items": [shapes.message(each) for each in _last(session, query.before, query.limit)], "next": None}
     found = session.messages(after=query.after, before=query.before, limit=query.limit + 1)
     shown = found[: query.limit]
     more = str(shown[-1].sequence) if len(found) > query.limit else None
@@ -207,8 +210,10 @@ def list_messages(who: Caller, id: str, query: MessagesQuery) -> Page[nouns.Mess
 @operations.post("/v1/sessions/{id}/messages", 201, keyed=True)
 def append_message(who: Caller, id: str, body: GivenMessage) -> nouns.Message:
     """Keep a message; it is on the disk when this answers"""
-    session = who.hf.load_session(id)
-    return shapes.message(session.append(**_message(body), idempotency_key=who.once))
+    given = _message(body)
+    kept = who.hf.load_session(id).append(**given, idempotency_key=who.once)
+    _check_same(who, kept, Message.new(**given))
+    return shapes.message(kept)
 
 
 @operations.post("/v1/sessions/{id}/messages/batch", 201)
@@ -236,7 +241,11 @@ def take_turn(who: Caller, id: str, body: TakeTurn) -> TurnTaken:
         metadata=body.metadata,
         idempotency_key=who.once,
     ) as turn:
-        reply = None if body.reply is None else _reply(turn, body)
+        _check_same(who, turn.message, Message.new("user", _content(body.content), name=body.name))
+        reply = None if body.reply is None else _reply(who, turn, body)
+    # An agent goes on with a memory that keeps nothing; whoever reads 201 must be able to rely on it.
+    if turn.message.sequence == 0 if body.reply is None else reply is None:
+        raise StorageError("the turn could not be kept; send it again with the same Idempotency-Key")
     return {
         "message": shapes.message(turn.message),
         "context": shapes.context(turn.context),
@@ -283,6 +292,17 @@ def get_summary(who: Caller, id: str) -> Summarised:
     return {"summary": shapes.summary(who.hf.load_session(id).summary())}
 
 
+def _last(session: Session, before: int, limit: int) -> list[Message]:
+    """The last messages before that number. Numbers may have gaps: then it looks further back."""
+    end, span = min(before, session.info.last_sequence + 1), limit
+    while True:
+        begin = max(0, end - 1 - span)
+        found = session.messages(after=begin, before=end)
+        if len(found) >= limit or begin == 0:
+            return found[-limit:]
+        span *= 4
+
+
 def _message(given: GivenMessage) -> dict[str, Any]:
     return {
         "role": given.role,
@@ -304,8 +324,22 @@ def _calls(given: list[GivenToolCall]) -> list[dict[str, Any]]:
     return [each.model_dump() for each in given]
 
 
-def _reply(turn: Turn, body: TakeTurn) -> nouns.Message | None:
+def _reply(who: Caller, turn: Turn, body: TakeTurn) -> nouns.Message | None:
     assert body.reply is not None
     usage = None if body.usage is None else body.usage.model_dump()
-    kept = turn.reply(_content(body.reply), tool_calls=_calls(body.tool_calls), usage=usage, skill=body.skill)
-    return None if kept is None else shapes.message(kept)
+    given: dict[str, Any] = {"content": _content(body.reply), "tool_calls": _calls(body.tool_calls)}
+    kept = turn.reply(**given, usage=usage, skill=body.skill)
+    if kept is None:
+        return None
+    _check_same(who, kept, Message.new("assistant", **given))
+    return shapes.message(kept)
+
+
+def _check_same(who: Caller, kept: Message, given: Message) -> None:
+    """A message that was kept before under this key must say the same: else it stands for another request."""
+
+    def said(message: Message) -> tuple[Any, ...]:
+        return (message.role, message.content, message.name, message.tool_calls, message.tool_call_id, message.is_error)
+
+    if who.once is not None and said(kept) != said(given):
+        raise IdempotencyConflict("this Idempotency-Key stands for another message of this session; choose a new one")

@@ -9,6 +9,7 @@ from typing import IO, Annotated, TypedDict
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from holdfast import __version__
 from holdfast.domain.times import system_clock
@@ -23,13 +24,14 @@ from holdfast.server.service import Service
 operations = Operations("streams")
 
 _PIECE = 1 << 18
+_EVENTS = "text/event-stream"
 
 
 class ExportQuery(Query):
     user: Annotated[Name | None, Field(description="whose; left out: your own, or all of the tenant if you may")] = None
 
 
-@operations.get("/v1/events", media="text/event-stream", stream=True)
+@operations.get("/v1/events", media=_EVENTS, stream=True)
 async def get_events(service: Service, request: Request, _who: Caller, query: events.EventsQuery) -> Response:
     """Live: `session` and `record` events as they change, each with the thing as a list would show it
 
@@ -38,21 +40,35 @@ async def get_events(service: Service, request: Request, _who: Caller, query: ev
     if service.streams >= service.most_streams:
         raise Problem(503, "too_many_streams", "too many listen already", headers={"Retry-After": "5"})
     begin = events.since(request.headers.get("last-event-id"))
-    headers, state = request.headers, request.scope["state"]
-    feed = events.Feed(lambda: service.enter(headers, state).hf, query.user, begin or system_clock())
+    feed = events.Feed(lambda: service.door.known(request.headers).hf, query.user, begin or system_clock())
     # Asked once before the answer begins: whoever may not look is told so, and a fresh reader starts from now.
-    if begin is None:
-        await service.run(feed.skip)
+    service.streams += 1
+    try:
+        missed = await service.run(feed.look)
+    except BaseException:  # why: whatever it was, the place is free again; it goes on as it came
+        service.streams -= 1
+        raise
+    if request.method == "HEAD":
+        return _Live(service, _nothing())
+    return _Live(service, events.told(feed, [] if begin is None else missed, service.run, service.stopping))
 
-    async def told() -> AsyncIterator[bytes]:
-        service.streams += 1
+
+async def _nothing() -> AsyncIterator[bytes]:
+    yield b""
+
+
+class _Live(StreamingResponse):
+    """Takes a place among the readers until its last byte, or until the reader goes before the first."""
+
+    def __init__(self, service: Service, told: AsyncIterator[bytes]) -> None:
+        super().__init__(told, media_type=_EVENTS, headers={"X-Accel-Buffering": "no"})
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            async for piece in events.told(feed, service.run, service.stopping):
-                yield piece
+            await super().__call__(scope, receive, send)
         finally:
-            service.streams -= 1
-
-    return StreamingResponse(told(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+            self._service.streams -= 1
 
 
 @operations.get("/v1/export", media="application/zip", stream=True)

@@ -1,0 +1,98 @@
+"""Requests made up from our own description of the API: ``python -m tests.conformance.http``, or ``make fuzz``.
+
+schemathesis (the extra ``dev-http``) reads openapi.json from a server on an empty store, sends what the description
+allows and what it does not, and holds every answer against it. Exit status 1 for anything but what ``KNOWN`` names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.serving import Server
+
+# ST202: what the schema allows was refused. A JSON Schema cannot say it any closer.
+_CADENCE = "which cron lines, dates and spans there are is no matter of a pattern (the 31st of February)"
+KNOWN = {
+    ("POST /v1/schedules", "ST202"): _CADENCE,
+    ("PATCH /v1/schedules/{id}", "ST202"): _CADENCE,
+    ("POST /v1/forget/words", "ST202"): "what is a word to the search is no matter of a pattern; none would mean all",
+    ("POST /v1/sessions", "ST202"): "a user who is not named is called CHANNEL:CHAT, which may be too long together",
+}
+# A stream of live events never ends by itself: each is listened to for a moment.
+SETTINGS = """\
+[[operations]]
+include-path = "/v1/events"
+request-timeout = 0.5
+max-stream-events = 1
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    program = shutil.which("st", path=str(Path(sys.executable).parent)) or shutil.which("st")
+    if program is None:
+        print("schemathesis is not installed: pip install 'holdfast[dev-http]'", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory(prefix="holdfast-fuzz-") as folder:
+        place, log = Path(folder), Path(folder, "log")
+        # An embedder, since some recipes need one.
+        with Server(place / "data", "--no-worker", env={"HOLDFAST_EMBEDDING_MODEL": "hashed"}, log=log) as server:
+            report = _run(program, server.url, place, options)
+            alive = server.process.poll() is None
+            status = server.stop()
+        faults = found(report)
+        if not alive or status:
+            faults.append(f"the server ended with {status}")
+        faults += [f"logged: {line}" for line in log.read_text().splitlines() if "unexpected" in line]
+    print(
+        "\n".join(["", *(f"FAILED {each}" for each in faults), f"{report['test_cases']['generated']} requests made up"])
+    )
+    for (operation, code), reason in KNOWN.items():
+        print(f"known: {operation} {code}: {reason}")
+    print("failed" if faults else "passed")
+    return 1 if faults else 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="http", description="Requests made up from our own description of the API.")
+    parser.add_argument("--max-examples", type=int, default=20, help="for each operation (default 20)")
+    parser.add_argument("--workers", type=int, default=2, help="requests at once (default 2)")
+    parser.add_argument("--seed", type=int, help="other requests than those of every day")
+    parser.add_argument("--only", metavar="PATH", help="one path of the API")
+    return parser.parse_args(arguments)
+
+
+def _run(program: str, url: str, place: Path, options: argparse.Namespace) -> dict[str, Any]:
+    settings, written = place / "schemathesis.toml", place / "report.json"
+    settings.write_text(SETTINGS)
+    command = [program, "--config-file", str(settings), "run", f"{url}/openapi.json", "--no-color"]
+    command += ["--max-examples", str(options.max_examples), "--workers", str(options.workers)]
+    command += ["--generation-deterministic"] if options.seed is None else ["--seed", str(options.seed)]
+    command += ["--report", "json", "--report-json-path", str(written)]
+    command += ["--include-path", options.only] if options.only else []
+    subprocess.run(command, check=False, cwd=place)  # where it keeps what it found
+    report: dict[str, Any] = json.loads(written.read_text())
+    return report
+
+
+def found(report: dict[str, Any]) -> list[str]:
+    """Everything that is not known; also a run that did not come to its end."""
+    faults = [
+        f"{operation}: {failure['code']} {failure['title']}"
+        for failure in report["failures"]
+        for operation in failure["operations"]
+        if (operation, failure["code"]) not in KNOWN
+    ]
+    faults += [f"schemathesis: {str(error)[:500]}" for error in report["errors"]]
+    return faults if report["complete"] else [*faults, f"schemathesis stopped: {report['stop_reason']}"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

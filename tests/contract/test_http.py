@@ -1,0 +1,219 @@
+"""The main road through the HTTP API, on each backend that several processes may open."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from holdfast import Config, Holdfast
+from tests.asking import Asked, asked
+from tests.conftest import FakeClock
+
+PLAIN = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(datetime(2026, 5, 4, 9, 0, tzinfo=UTC))
+
+
+@pytest.fixture
+def hf(durable_url: str, clock: FakeClock) -> Iterator[Holdfast]:
+    with Holdfast.open(durable_url, config=PLAIN, clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ask(hf: Holdfast) -> Iterator[Asked]:
+    with asked(hf, user="ann") as opened:
+        yield opened
+
+
+def talked(ask: Asked, user: str = "ann", chat: str = "1", lines: int = 0) -> str:
+    session = ask.post("/v1/sessions", channel="web", chat=chat, user=user)
+    if lines:
+        said = [{"role": ("user", "assistant")[at % 2], "content": f"line {at} of the talk"} for at in range(lines)]
+        ask.post(f"/v1/sessions/{session['id']}/messages/batch", 201, messages=said)
+    return str(session["id"])
+
+
+def contents(ask: Asked, session: str) -> list[tuple[str, Any]]:
+    listed = ask.get(f"/v1/sessions/{session}/messages", limit=1000)["items"]
+    return [(each["role"], each["content"]) for each in listed]
+
+
+def test_from_the_first_message_to_the_purge(ask: Asked, hf: Holdfast, tmp_path: Path) -> None:
+    session = talked(ask, lines=30)
+    place = f"/v1/sessions/{session}"
+    assert ask.post("/v1/sessions", channel="web", chat="1", user="ann")["id"] == session
+    said = ask.post(f"{place}/messages", 201, role="user", content="My sister Vera lives in Porto")
+    assert said["sequence"] == 31
+
+    pages_are_whole(ask, place)
+    batches_are_whole(ask, session)
+    turns_are_taken_once(ask, session)
+
+    context = ask.get(f"{place}/context", query="Where does Vera live?")
+    assert "Porto" in str(context)
+    assert ask.post(f"{place}/context", query="Vera", max_tokens=500)["tokens"] <= 500
+    condensed = ask.post(f"{place}/compact", keep=4)
+    assert condensed["done"]
+    assert ask.get(f"{place}/summary")["summary"]["message_count"] >= condensed["messages"] > 0
+
+    found = ask.get("/v1/recall", query="Who lives in Porto?")["hits"]
+    assert "Vera" in found[0]["text"]
+    assert found[0]["signals"]["words"]["rank"] == 1
+    assert ask.post("/v1/recall", query="Who lives in Porto?", user="ann")["hits"] == found
+    assert ask.post("/v1/recall", query="Porto", kinds=["document"])["hits"] == []
+    assert ask.get("/v1/recall", query="Who lives in Porto?", user="bob")["hits"] == []
+
+    exported(ask, hf, tmp_path, session)
+    purged(ask, session)
+
+
+def pages_are_whole(ask: Asked, place: str) -> None:
+    seen: list[int] = []
+    after: Any = 0
+    while after is not None:
+        page = ask.get(f"{place}/messages", after=after, limit=7)
+        seen += [each["sequence"] for each in page["items"]]
+        after = page["next"]
+    assert seen == list(range(1, 32))
+    assert [each["sequence"] for each in ask.get(f"{place}/messages", before=31, limit=3)["items"]] == [28, 29, 30]
+
+
+def batches_are_whole(ask: Asked, session: str) -> None:
+    before = contents(ask, session)
+    bad = [
+        {"role": "user", "content": "good"},
+        {"role": "user", "content": "x", "created_at": "0001-01-01T00:00:00+23:59"},
+    ]
+    ask.post(f"/v1/sessions/{session}/messages/batch", 422, messages=bad)
+    bad = [{"role": "user", "content": "good"}, {"role": "nobody", "content": "x"}]
+    ask.post(f"/v1/sessions/{session}/messages/batch", 422, messages=bad)
+    assert contents(ask, session) == before
+
+
+def turns_are_taken_once(ask: Asked, session: str) -> None:
+    before, place = contents(ask, session), f"/v1/sessions/{session}/turns"
+    asked_for = ask.post(place, 201, once="t1", content="Where does my sister live?")
+    assert asked_for["reply"] is None
+    assert "Porto" in str(asked_for["context"])
+    more = {"model": "m", "input_tokens": 10, "output_tokens": 2, "cost": 0.5}
+    for _ in range(2):
+        done = ask.post(place, 201, once="t1", content="Where does my sister live?", reply="In Porto.", usage=more)
+        assert done["message"]["sequence"] == asked_for["message"]["sequence"]
+        assert done["reply"]["content"] == "In Porto."
+    assert contents(ask, session) == [*before, ("user", "Where does my sister live?"), ("assistant", "In Porto.")]
+    used = ask.get("/v1/usage", session=session)
+    assert (used["input_tokens"], used["cost"], used["models"][0]["calls"]) == (10, 0.5, 1)
+    ask.post(place, 409, once="t1", content="Another question")
+    ask.post(place, 409, once="t1", content="Where does my sister live?", reply="In Rome.")
+
+
+def exported(ask: Asked, hf: Holdfast, tmp_path: Path, session: str) -> None:
+    answer = ask("GET", "/v1/export", params={"user": "ann"})
+    assert answer.headers["content-type"] == "application/zip"
+    assert zipfile.ZipFile(io.BytesIO(answer.content)).testzip() is None
+    (tmp_path / "export.zip").write_bytes(answer.content)
+    with Holdfast.open(":memory:", config=PLAIN) as other:
+        other.import_(tmp_path / "export.zip")
+        taken_in = other.load_session(session).messages(limit=1000)
+        assert [each.text for each in taken_in] == [each.text for each in hf.load_session(session).messages(limit=1000)]
+
+
+def purged(ask: Asked, session: str) -> None:
+    for confirm in (None, "someone else"):
+        counted = ask.post("/v1/purge", what="user", user="ann", confirm=confirm)
+        assert not counted["done"]
+        assert counted["receipt"]["counts"]["messages"] == 33
+    assert ask.get("/v1/purge")["items"] == []
+    done = ask.post("/v1/purge", what="user", user="ann", confirm="ann")
+    assert done["done"]
+    assert done["receipt"]["verified"]
+    ask.get(f"/v1/sessions/{session}", 404)
+    (receipt,) = ask.get("/v1/purge")["items"]
+    assert receipt["counts"] == done["receipt"]["counts"]
+    assert "ann" not in str(receipt)
+
+
+def test_records_documents_graph_and_notes(ask: Asked, durable_url: str) -> None:
+    made = ask.post("/v1/records", 201, content="Ann's dog is called Biscuit", key="dog", tags=["pets"])
+    assert made["user"] == "ann"
+    record = f"/v1/records/{made['id']}"
+    changed = ask("PATCH", record, {"content": "Ann's dog is called Rusk"}).json()
+    assert changed["content"] == "Ann's dog is called Rusk"
+    said = [each["content"] for each in ask.get(f"{record}/history")["versions"]]
+    assert said == ["Ann's dog is called Biscuit", "Ann's dog is called Rusk"]
+    kept = ask.get(f"/v1/records/{changed['id']}")
+    assert [each["id"] for each in ask.get("/v1/records", user="ann", tag="pets")["items"]] == [kept["id"]]
+    ask.post("/v1/records", 201, content="Ann lives in Ghent", key="home")
+    assert ask.post("/v1/forget/key", key="home")["forgotten"] == 1
+    shared = ask.post(f"/v1/records/{changed['id']}/promote", scope="global")
+    assert shared["user"] is None
+    assert ask("DELETE", f"/v1/records/{shared['id']}").json()["forgotten"] >= 1
+
+    for text in ("The red bicycle is broken", "The red car is fine", "The blue boat"):
+        ask.post("/v1/records", 201, content=text)
+    assert ask.post("/v1/forget/words", query="red bicycle", dry_run=True)["forgotten"] == 1
+    assert ask.post("/v1/forget/words", query="red bicycle")["forgotten"] == 1
+    (car,) = [each for each in ask.get("/v1/records")["items"] if "car" in each["content"]]
+    assert ask("DELETE", f"/v1/records/{car['id']}").json()["forgotten"] == 1
+    assert ask("DELETE", f"/v1/records/{car['id']}").status_code == 404
+    assert [each["content"] for each in ask.get("/v1/records")["items"]] == ["The blue boat"]
+
+    ask.post("/v1/documents", 201, uri="manual", text="The pump is opened with a hex key.", title="Pump")
+    assert [each["uri"] for each in ask.get("/v1/documents")["items"]] == ["manual"]
+    assert "hex key" in ask.get("/v1/recall", query="How is the pump opened?")["hits"][0]["text"]
+    assert ask("DELETE", "/v1/documents", {"uri": "manual"}).json()["forgotten"] == 1
+    assert ask.get("/v1/documents")["items"] == []
+
+    written = ask("PUT", "/v1/notes", {"text": "Likes tea.\n"})
+    if "://" in durable_url:  # a store without a folder of its own
+        assert (written.status_code, written.json()["code"]) == (422, "unsupported")
+    else:
+        assert written.json() == ask.get("/v1/notes") == {"text": "Likes tea.\n"}
+    assert set(ask.get("/v1/graph", fresh="true")) == {"entities", "relations", "mentions", "cut"}
+
+
+def test_schedules_and_what_came_of_them(ask: Asked, hf: Holdfast, clock: FakeClock) -> None:
+    made = ask.post("/v1/schedules", 201, goal="water the plants", cadence="every: 1h")
+    place = f"/v1/schedules/{made['id']}"
+    clock.advance(hours=1, seconds=1)
+    assert hf.run_schedules(lambda _firing: "watered " * 2000) == 1
+    (run,) = ask.get(f"{place}/runs")["items"]
+    assert run["status"] == "ok"
+    first = ask.get(f"/v1/runs/{run['id']}/output", limit=1000)
+    assert (len(first["text"]), first["next_offset"]) == (1000, 1000)
+    assert ask.get(f"/v1/runs/{run['id']}/output", offset=first["characters"] - 8)["text"] in ("watered ", "watered")
+    assert ask("PATCH", place, {"state": "paused"}).json()["state"] == "paused"
+    assert ask("PATCH", place, {"state": "active", "goal": "feed the cat"}).json()["goal"] == "feed the cat"
+    assert [each["id"] for each in ask.get("/v1/schedules", user="ann", text="cat")["items"]] == [made["id"]]
+    assert ask("DELETE", place).json() == {"deleted": True}
+    ask.get(place, 404)
+
+
+def test_tools_metrics_health_and_the_description(ask: Asked) -> None:
+    names = {each["function"]["name"] for each in ask.get("/v1/tools")["tools"]}
+    assert "memory_save" in names
+    assert {each["name"] for each in ask.get("/v1/tools", form="anthropic")["tools"]} == names
+    ask.post("/v1/tools/memory_save", arguments={"content": "Ann keeps bees"})
+    found = ask.post("/v1/tools/memory_search", arguments={"query": "bees"})
+    assert "Ann keeps bees" in found["text"]
+    assert ask.post("/v1/tools/memory_search", arguments={"wrong": 1})["is_error"]
+    assert ask.get("/health")["status"] == "ok"
+    told = ask("GET", "/metrics").text
+    assert 'holdfast_http_requests_total{method="GET",route="/v1/tools",status="200"} 2.0' in told
+    assert 'name="remember",outcome="done"' in told
+    assert 'holdfast_store{what="records"}' in told
+    described = ask.get("/openapi.json")
+    assert described["openapi"] == "3.1.0"
+    assert "/v1/events" in described["paths"]
