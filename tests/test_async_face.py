@@ -239,7 +239,7 @@ CALLS: dict[str, Call] = {
     "AsyncHoldfast.audit": lambda hf, s, place: hf.audit(verb="grant"),
     "AsyncKeys.create": lambda hf, s, place: hf.keys.create("ci", user="u", expires_in=60),
     "AsyncKeys.list": lambda hf, s, place: hf.keys.list(user="u"),
-    "AsyncKeys.any_live": lambda hf, s, place: hf.keys.any_live(),
+    "AsyncKeys.any": lambda hf, s, place: hf.keys.any(),
     "AsyncKeys.acting": lambda hf, s, place: hf.keys.acting(_secret(hf)),
     "AsyncKeys.revoke": lambda hf, s, place: hf.keys.revoke("ci"),
     "AsyncHoldfast.backup": lambda hf, s, place: hf.backup(place / "backup.db"),

@@ -176,7 +176,7 @@ class AsyncKeys:
     create = hop(Keys.create)
     list = hop(Keys.list)
     revoke = hop(Keys.revoke)
-    any_live = hop(Keys.any_live)
+    any = hop(Keys.any)
 
     async def acting(self, secret: str) -> AsyncHoldfast:
         """The same store acting as what the key is bound to. Raises Unauthenticated."""

@@ -249,7 +249,7 @@ KEYS: dict[str, dict[str, Any]] = {
     "list": {},
     "revoke": {"id_or_name": "nothing"},
     "acting": {"secret": "hf_" + "x" * 43},
-    "any_live": {},
+    "any": {},
 }
 UPDATES = (
     "key title type layer tags metadata confidence salience references pinned valid_from valid_to ttl expires_at colour"

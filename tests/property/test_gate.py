@@ -190,7 +190,7 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "keys.list": _whole(lambda a: a.mine.keys.list(user=a.user)),
     "keys.revoke": _whole(lambda a: a.mine.keys.revoke("theirs")),
     "keys.acting": _whole(lambda a: a.mine.keys.acting("hf_" + "x" * 43)),
-    "keys.any_live": _whole(lambda a: a.mine.keys.any_live()),
+    "keys.any": _whole(lambda a: a.mine.keys.any()),
     "session.refresh": _handle(lambda s: s.refresh()),
     "session.recent": _handle(lambda s: s.recent()),
     "session.messages": _handle(lambda s: s.messages()),

@@ -620,7 +620,7 @@ def _acting_by_key(world: World, me: Owner) -> Seen:
     for tenant in world.tenants:
         theirs = world.hf.tenant(tenant).keys.acting(secret)
         yield theirs.records(limit=1000), world.of_user(me.tenant, me.user)
-    assert world.hf.keys.any_live()
+    assert world.hf.keys.any()
     world.drop_keys()
 
 
@@ -671,7 +671,7 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Schedules.run_output": _run_output,
     "Keys.list": _keys,
     "Keys.acting": _acting_by_key,
-    "Keys.any_live": _acting_by_key,
+    "Keys.any": _acting_by_key,
 }
 
 

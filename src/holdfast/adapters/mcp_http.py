@@ -8,6 +8,7 @@ the caller that began it, and each request in it acts for whom that request came
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -26,6 +27,8 @@ from holdfast.tools import Whose
 WHOSE = "whose"  # in the state of a request's scope
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _MAX_SESSIONS = 1000
+_SESSIONS_OF_ONE = 20
+_SESSION = b"mcp-session-id"
 _IDLE_S = 1800
 _GRACE_S = 5.0
 
@@ -68,6 +71,7 @@ class McpOverHttp:
             max_sessions=_MAX_SESSIONS,
         )
         self._open: set[_Request] = set()
+        self._begun: dict[str, deque[bytes]] = {}  # sessions by caller, the oldest first
         self._is_closing = False
 
     def running(self) -> AbstractAsyncContextManager[None]:
@@ -95,7 +99,19 @@ class McpOverHttp:
             await reply.end()
             if request.method == "POST":
                 await self._end_session(known)
+        elif reply.session is not None and not any(name == _SESSION for name, _ in headers):
+            await self._make_room(known, whose.identity, reply.session)
         return None
+
+    async def _make_room(self, scope: Message, caller: str, session: bytes) -> None:
+        """A caller's oldest session goes for its newest: nobody takes the places of all others."""
+        mine = self._begun.pop(caller, deque())
+        self._begun[caller] = mine  # the last to be forgotten
+        mine.append(session)
+        if len(mine) > _SESSIONS_OF_ONE:
+            await self._end_session({**scope, "headers": [*scope["headers"], (_SESSION, mine.popleft())]})
+        if len(self._begun) > _MAX_SESSIONS:
+            del self._begun[next(iter(self._begun))]
 
     async def _end_session(self, scope: Message) -> None:
         """As its client would: what still waits in it, such as for the user's answer, then gives up at once."""
@@ -155,8 +171,11 @@ class _Reply:
     def __init__(self, send: Any) -> None:
         self._send = send
         self._is_begun = self._is_over = False
+        self.session: bytes | None = None  # that was named in the answer
 
     async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.session = dict(message.get("headers", ())).get(_SESSION)
         self._is_begun = True
         self._is_over = message["type"] == "http.response.body" and not message.get("more_body", False)
         await self._send(message)

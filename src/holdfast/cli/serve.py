@@ -90,6 +90,6 @@ def _tell(args: Namespace, hf: Holdfast, url: str) -> None:
     ]
     if not hf.sessions(limit=1) and not hf.records(limit=1):
         lines.append("The store is empty: the page offers a sample conversation to look at.")
-    if not hf.keys.any_live():
+    if not hf.keys.any():
         lines.append("Nobody needs a key from this machine. holdfast keys create makes one; from then on all do.")
     print("\n".join([*lines, "Stop it with Ctrl-C."]), file=sys.stderr, flush=True)

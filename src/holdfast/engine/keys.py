@@ -124,11 +124,13 @@ class Keys:
             self._note_use(found, now)
         return self._act(found)
 
-    @verb("keys.any_live")
-    def any_live(self) -> bool:
-        """Whether the store has a key of any tenant that is neither revoked nor expired."""
-        now = self._runtime.clock()
-        return self._runtime.store.read(lambda tx: tx.api_keys.any_live(STORE, now))
+    @verb("keys.any")
+    def any(self) -> bool:
+        """Whether the store has a key of any tenant that was not revoked.
+
+        One that has expired counts: a server that asks for keys does not stop asking by itself.
+        """
+        return self._runtime.store.read(lambda tx: tx.api_keys.any(STORE))
 
     def _note_use(self, key: KeyInfo, now: datetime) -> None:
         """A store that cannot be written for a while is asked once a minute, too, and not by every request."""

@@ -181,7 +181,7 @@ KEYS: Mapping[str, Verb] = {
     "list": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.READ)),
     "revoke": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
     "acting": Verb(On.WHOLE, _WRITE_STORE, silent=True),
-    "any_live": Verb(On.WHOLE, _READ_STORE, silent=True),
+    "any": Verb(On.WHOLE, _READ_STORE, silent=True),
 }
 TURN: Mapping[str, Verb] = {"reply": _WRITE_SESSION}
 LONG_TERM: Mapping[str, Verb] = {

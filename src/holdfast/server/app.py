@@ -22,7 +22,7 @@ from holdfast.server.metrics import Metrics
 from holdfast.server.openapi import described
 from holdfast.server.operation import Operation
 from holdfast.server.problems import Problem
-from holdfast.server.service import Service
+from holdfast.server.service import Service, timely
 
 _PAGE_MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _PAGE_RULES = {
@@ -75,7 +75,7 @@ class _Mcp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         scope["state"][WHOSE] = await self._service.whose(request.headers, request.query_params.get("user"), scope)
-        await self._service.mcp(scope, receive, send)
+        await self._service.mcp(scope, timely(receive) if scope["method"] == "POST" else receive, send)
 
 
 def _routes(service: Service) -> Iterator[Route]:

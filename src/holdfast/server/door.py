@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from threading import Lock
 from time import monotonic
 from typing import Any, Literal
@@ -17,7 +18,8 @@ from holdfast.server.problems import Problem
 from holdfast.tools import Whose
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
+# What proxies add: whoever comes through one does not sit at this machine.
+_FORWARDED = re.compile(r"forwarded$|via$|x-forwarded|(x-real|x-client|true-client|cf-connecting)-ip$", re.IGNORECASE)
 _ONCE = re.compile(r"[!-~]{1,200}")
 _SHOW_ONE = "send an API key: Authorization: Bearer hf_…; holdfast keys create makes one"
 _IDLE = 120.0  # seconds after which a caller's bucket is full again anyway
@@ -32,6 +34,7 @@ class Caller:
     user: str | None
     agent: str | None = None
     once: str | None = None  # the Idempotency-Key of this request
+    id: str = ""  # of the key, the same for nobody else
 
     def home(
         self, user: str | None, agent: str | None, session: str | None, scope: Literal["global"] | None
@@ -39,7 +42,8 @@ class Caller:
         """Whose memory was named; where nobody was, their own."""
         named = {"user": user, "agent": agent, "session": session, "scope": scope}
         given = {name: value for name, value in named.items() if value is not None}
-        return given or ({} if self.user is None else {"user": self.user})
+        own = {"user": self.user} if self.user else {"agent": self.agent} if self.agent else {}
+        return given or own
 
     def own(self, user: str | None) -> str:
         """The user that was named, or their own."""
@@ -50,7 +54,7 @@ class Caller:
 
     def whose(self, user: str | None = None) -> Whose:
         """For the tools, which always work on one user's memory."""
-        return Whose(self.hf, checked_name(self.own(user), "user"), agent=self.agent, caller=self.name)
+        return Whose(self.hf, checked_name(self.own(user), "user"), agent=self.agent, caller=self.id)
 
 
 class Door:
@@ -65,12 +69,7 @@ class Door:
     @property
     def needs_key(self) -> bool:
         """A server that others can reach always does; one that they cannot, as soon as there is a key."""
-        return not self._is_local or self._hf.keys.any_live()
-
-    def glance(self, headers: Mapping[str, str]) -> None:
-        """Before a body is read: a server that others reach reads none of those who show no key at all."""
-        if not self._is_local and "authorization" not in headers:
-            raise Unauthenticated(_SHOW_ONE)
+        return not self._is_local or self._hf.keys.any()
 
     def enter(self, headers: Mapping[str, str]) -> Caller:
         who = self.known(headers)
@@ -85,7 +84,7 @@ class Door:
             raise InvalidInput("an Idempotency-Key is 1 to 200 printable ASCII characters without spaces")
         given = headers.get("authorization")
         if given is None:
-            if self.needs_key or any(name in headers for name in _FORWARDED):
+            if self.needs_key or any(map(_FORWARDED.match, headers)):
                 raise Unauthenticated(_SHOW_ONE)
             return replace(self._open, once=once) if once else self._open
         scheme, _, secret = given.partition(" ")
@@ -93,7 +92,8 @@ class Door:
             raise Unauthenticated("send an API key as: Authorization: Bearer hf_…")
         acting = self._hf.keys.acting(secret.strip())
         principal = acting.principal
-        return Caller(acting, principal.name, principal.user, principal.agent, once)
+        id_ = sha256(secret.strip().encode()).hexdigest()[:32]
+        return Caller(acting, principal.name, principal.user, principal.agent, once, id_)
 
 
 class Rate:

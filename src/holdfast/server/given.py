@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Union
+from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
-from typing_extensions import TypeAliasType
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 # Printable, no white space at either end, at most 256 bytes: so many characters of one, of two, or of more bytes.
@@ -30,15 +29,38 @@ Words = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00]*[^\x00
 Id = Annotated[str, StringConstraints(pattern=_ID)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=1, le=365_000 * 86_400, allow_inf_nan=False)]
-if TYPE_CHECKING:
-    Json = Any  # a type checker does not follow types into themselves
-else:
-    Json = TypeAliasType(
-        "Json",
-        Union[dict[Text, "Json"], list["Json"], Text, int, Annotated[float, Field(allow_inf_nan=False)], bool, None],
-    )
-Metadata = Annotated[dict[Text, Json], Field(max_length=1000)]
-Labels = Annotated[dict[Label, Text], Field(max_length=100)]
+# Any JSON: it is read as it stands and looked at once, by the verb. A type of its own for each value would cost a
+# thousand times the text where a caller means harm.
+Json = Annotated[Any, WithJsonSchema({"$ref": "#/components/schemas/Json"})]
+JSON_SCHEMA: dict[str, Any] = {
+    "description": "Any JSON without NUL in its texts.",
+    "anyOf": [
+        {"type": "string", "pattern": _TEXT},
+        {"type": ["number", "boolean", "null"]},
+        {"type": "array", "items": {"$ref": "#/components/schemas/Json"}},
+        {
+            "type": "object",
+            "propertyNames": {"pattern": _TEXT},
+            "additionalProperties": {"$ref": "#/components/schemas/Json"},
+        },
+    ],
+}
+_ENTRIES: dict[str, Any] = {"type": "object", "propertyNames": {"pattern": _TEXT}}
+_LABELS: dict[str, Any] = {"propertyNames": {"minLength": 1, "maxLength": 256, "pattern": _TEXT}, "maxProperties": 100}
+Arguments = Annotated[
+    dict[str, Any],
+    WithJsonSchema({**_ENTRIES, "additionalProperties": {"$ref": "#/components/schemas/Json"}}),
+]
+Metadata = Annotated[
+    dict[str, Any],
+    Field(max_length=1000),
+    WithJsonSchema({**_ENTRIES, "maxProperties": 1000, "additionalProperties": {"$ref": "#/components/schemas/Json"}}),
+]
+Labels = Annotated[
+    dict[str, Any],
+    Field(max_length=100),
+    WithJsonSchema({**_ENTRIES, **_LABELS, "additionalProperties": {"type": "string", "pattern": _TEXT}}),
+]
 
 
 def _whole(value: object) -> object:

@@ -28,6 +28,7 @@ _ROUTER = {
     404: ("not_found", "there is nothing at this address"),
     405: ("wrong_method", "this address takes other methods; Allow names them"),
 }
+_MEMORY = ("/v1/", "/mcp", "/metrics")
 _ALWAYS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -61,7 +62,7 @@ class Guard:
         began, sent, given = perf_counter(), _Sent(send, request_id), _Limited(receive, self._max_body)
         self._metrics.begun()
         try:
-            self._check(headers)
+            self._check(headers, scope["path"])
             await self._app(scope, given, sent)
         except ClientDisconnect:
             sent.status = sent.status or 499
@@ -74,7 +75,7 @@ class Guard:
         finally:
             self._ended(scope, sent.status, perf_counter() - began, request_id)
 
-    def _check(self, headers: Headers) -> None:
+    def _check(self, headers: Headers, path: str) -> None:
         """A page of somebody else's must reach us neither under a name of its own nor from its own place."""
         host = headers.get("host", "")
         match = _HOST.fullmatch(host)
@@ -84,6 +85,9 @@ class Guard:
             )
         origin = headers.get("origin")
         if origin is not None and _place(origin) != host.lower():
+            raise Problem(403, "wrong_origin", "requests from pages of other origins are refused")
+        # A picture on somebody's page asks without an Origin; its browser says where it came from all the same.
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and path.startswith(_MEMORY):
             raise Problem(403, "wrong_origin", "requests from pages of other origins are refused")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from holdfast import __version__
+from holdfast.server.given import JSON_SCHEMA
 from holdfast.server.operation import Operation
 from holdfast.server.problems import MEDIA
 from holdfast.server.schema import REFERENCE, Definitions, schema_of
@@ -73,7 +74,7 @@ def described(operations: Iterable[Operation], *, keyed: bool) -> dict[str, Any]
     ordered = sorted(models, key=lambda kind: kind.__name__)
     _, inputs = models_json_schema([(kind, "validation") for kind in ordered], ref_template=REFERENCE.format("{model}"))
     found: Definitions = {"Problem": dict(_PROBLEM)}
-    known = _closed(inputs.get("$defs", {}))
+    known = {**_closed(inputs.get("$defs", {})), "Json": JSON_SCHEMA}
     paths: dict[str, dict[str, Any]] = {}
     for each in listed:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, known, found)

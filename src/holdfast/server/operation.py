@@ -18,6 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PATH = re.compile(r"\{(\w+)\}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_MOST_FAULTS = 1000
 _FAULTS = 10  # told at most
 _QUOTING = {"union_tag_invalid": "Input should be of a kind that the schema names"}  # would say what was given
 
@@ -138,6 +139,8 @@ def _read(kind: type[M], read: Callable[[type[M]], M], where: str) -> M:
 
 def _problem(error: ValidationError, where: str) -> Problem:
     """Which place is wrong, and how; never what stood there, which may be anything."""
+    if error.error_count() > _MOST_FAULTS:  # to tell them all would take longer than to find them
+        return Problem(422, "invalid_input", f"the {where} has {error.error_count():,} faults")
     found = error.errors(include_url=False, include_context=False, include_input=False)
     if found[0]["type"] == "json_invalid":
         return Problem(400, "invalid_json", f"the body is no JSON: {found[0]['msg']}")

@@ -31,7 +31,7 @@ def serve(
     ``work`` begins what is done in the background; it is given a function that says whether somebody waits.
     ``mcp`` takes the place of the usual one.
     """
-    if not is_local(host) and not hf.keys.any_live():
+    if not is_local(host) and not hf.keys.any():
         raise ConfigError(
             f"{host} can be reached by others, and this store has no API key: make one with"
             " 'holdfast keys create NAME --admin', or listen on 127.0.0.1"
@@ -46,6 +46,7 @@ def serve(
             server_header=False,
             lifespan="on",
             timeout_keep_alive=30,
+            limit_concurrency=hf.config.server.waiting + hf.config.server.streams + 1000,
             timeout_graceful_shutdown=hf.config.server.shutdown_seconds,
             # A proxy's word on who calls is not taken: a header can say anything.
             proxy_headers=False,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
+from weakref import WeakValueDictionary
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import Message, Receive, Scope
 
 from holdfast import Holdfast
 from holdfast.adapters.mcp_http import McpOverHttp
@@ -24,6 +28,8 @@ from holdfast.tools import Whose
 T = TypeVar("T")
 
 _BODY_SECONDS = 30.0
+_SMALL = 64 * 1024
+_MOST_BYTES = 128 * 2**20
 
 
 class Service:
@@ -36,41 +42,68 @@ class Service:
         self.metrics = metrics
         self.stopping = asyncio.Event()
         self.streams = 0
+        self.streams_of: Counter[str] = Counter()  # by key
         self.most_streams = rules.streams
         self.mcp = mcp
         self._pool = Pool(rules.threads)
         self._waiting = 0
         self._most_waiting = rules.waiting
+        self._share = max(1, rules.threads // 2)
+        self._lanes: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._max_body = rules.max_body_bytes
+        self._bytes = 0  # of large bodies that are being read or worked on
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Refused when too many wait already: an answer that comes too late helps nobody."""
+    async def run(self, work: Callable[[], T], lane: str | None = None) -> T:
+        """Refused when too many wait already: an answer that comes too late helps nobody.
+
+        Who comes with the same key, its ``lane``, gets half of the threads at most, so that nobody waits for them only.
+        """
         if self._waiting >= self._most_waiting:
             raise Problem(503, "overloaded", "too many requests wait already; try again", headers={"Retry-After": "1"})
         self._waiting += 1
         try:
-            return await self._pool.run(work)
+            if lane is None:
+                return await self._pool.run(work)
+            share = self._lanes.setdefault(lane, asyncio.Semaphore(self._share))
+            async with share:
+                return await self._pool.run(work)
         finally:
             self._waiting -= 1
+
+    async def go_on(self, work: Callable[[], T]) -> T:
+        """With an answer that was begun: it is not refused in the middle."""
+        return await self._pool.run(work)
+
+    def listen(self, reader: str) -> None:
+        self.streams += 1
+        self.streams_of[reader] += 1
+
+    def leave(self, reader: str) -> None:
+        self.streams -= 1
+        self.streams_of[reader] -= 1
+        self.streams_of += Counter()  # without those that have none
 
     def is_busy(self) -> bool:
         """Somebody waits besides the one that is answered: background work gives way."""
         return self._waiting > 1
 
     async def answer(self, operation: Operation, request: Request) -> Response:
-        raw = await self._body(request, operation)
         state, headers = request.scope["state"], request.headers
         path, query = request.path_params, _query(request)
+        async with self._room(headers):
+            raw = await self._body(request, operation)
 
-        def work() -> bytes:
-            who = self.enter(headers, state)
-            return json_bytes(operation.run(who, **operation.arguments(path, query, raw)))
+            def work() -> bytes:
+                who = self.enter(headers, state)
+                return json_bytes(operation.run(who, **operation.arguments(path, query, raw)))
 
-        return json_answer(await self.run(work), operation.status)
+            return json_answer(await self.run(work, headers.get("authorization")), operation.status)
 
     async def stream(self, operation: Operation, request: Request) -> Response:
-        raw = await self._body(request, operation)
         state, headers = request.scope["state"], request.headers
         path, query = request.path_params, _query(request)
+        async with self._room(headers):
+            raw = await self._body(request, operation)
 
         def work() -> tuple[Caller, dict[str, Any]]:
             return self.enter(headers, state), operation.arguments(path, query, raw)
@@ -88,8 +121,24 @@ class Service:
         """For MCP, whose tools work on one user's memory."""
         return await self.run(lambda: self.enter(headers, scope["state"]).whose(user))
 
+    @asynccontextmanager
+    async def _room(self, headers: Mapping[str, str]) -> AsyncIterator[None]:
+        """For a body. A large one is read only from those who are let in, and only so many at a time."""
+        length = headers.get("content-length")
+        size = self._max_body if "transfer-encoding" in headers else int(length or 0)
+        if size <= _SMALL:
+            yield
+            return
+        await self.run(lambda: self.door.known(headers), headers.get("authorization"))
+        if self._bytes + size > max(_MOST_BYTES, 2 * self._max_body):
+            raise Problem(503, "overloaded", "too many large bodies come at once", headers={"Retry-After": "1"})
+        self._bytes += size
+        try:
+            yield
+        finally:
+            self._bytes -= size
+
     async def _body(self, request: Request, operation: Operation) -> bytes:
-        self.door.glance(request.headers)
         try:
             raw = await asyncio.wait_for(request.body(), _BODY_SECONDS)
         except TimeoutError:
@@ -122,3 +171,21 @@ def _query(request: Request) -> list[tuple[str, str]]:
         return parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
         raise Problem(400, "invalid_input", "what stands after the question mark is no UTF-8") from None
+
+
+def timely(receive: Receive) -> Receive:
+    """For a body that somebody else reads: it comes in time, or the caller is taken to have gone."""
+    until, is_whole = monotonic() + _BODY_SECONDS, False
+
+    async def heard() -> Message:
+        nonlocal is_whole
+        if is_whole:
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), max(0.0, until - monotonic()))
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return heard

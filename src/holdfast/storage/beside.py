@@ -102,7 +102,7 @@ class ApiKeys(Protocol):
     def by_hash(self, store: Space, secret_hash: str) -> KeyInfo | None:
         """Of whichever tenant, revoked and expired ones too."""
 
-    def any_live(self, store: Space, now: datetime) -> bool: ...
+    def any(self, store: Space) -> bool: ...
     def named(self, scope: Scope, id_or_name: str) -> KeyInfo | None:
         """The one that was not revoked."""
 

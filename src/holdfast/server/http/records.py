@@ -37,7 +37,7 @@ _Kind = Literal["message", "record", "document"]
 _Recipe = Literal["default", "words", "vectors", "weighted", "records", "graph", "graph_global"]
 _Title = Annotated[Text, Field(max_length=500)]
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=MAX_RECORD_KEY, pattern=r"^[a-z][a-z0-9_]*$")]
-_Tags = Annotated[list[Label], Field(max_length=100)]
+_Tags = Annotated[list[Label], Field(max_length=100, fail_fast=True)]
 
 
 class Hits(TypedDict):
@@ -64,9 +64,9 @@ class Recall(Home):
     query: Text
     k: Annotated[int, Field(ge=1, le=100), INT] = 10
     recipe: _Recipe | None = None
-    kinds: Annotated[list[_Kind] | None, Field(min_length=1, max_length=3)] = None
-    layers: Annotated[list[nouns.Layer] | None, Field(min_length=1, max_length=10)] = None
-    types: Annotated[list[nouns.RecordType] | None, Field(min_length=1, max_length=20)] = None
+    kinds: Annotated[list[_Kind] | None, Field(min_length=1, max_length=3, fail_fast=True)] = None
+    layers: Annotated[list[nouns.Layer] | None, Field(min_length=1, max_length=10, fail_fast=True)] = None
+    types: Annotated[list[nouns.RecordType] | None, Field(min_length=1, max_length=20, fail_fast=True)] = None
     tags: _Tags | None = None
     metadata: Labels | None = None
     since: Time | None = None
@@ -182,7 +182,7 @@ def get_record(who: Caller, id: str) -> nouns.Record:
 
 @operations.patch("/v1/records/{id}")
 def change_record(who: Caller, id: str, body: ChangeRecord) -> nouns.Record:
-    """Change some fields; what it said before goes to its history"""
+    """Change some fields; what it said before goes to its history. What is null stays as it is"""
     changes = {name: value for name, value in body.given().items() if value is not None}
     return shapes.record(who.hf.update(id, **changes) if changes else who.hf.record(id))
 

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, TypedDict
 from pydantic import Field
 
 from holdfast import Message, Session, Turn, shapes
+from holdfast.domain.values import checked_metadata
 from holdfast.errors import IdempotencyConflict, StorageError
 from holdfast.server.door import Caller
-from holdfast.server.given import INT, WHOLE, Body, Json, Metadata, Name, Pages, Query, Seconds, Text, Time
+from holdfast.server.given import INT, WHOLE, Arguments, Body, Metadata, Name, Pages, Query, Seconds, Text, Time
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, page
 from holdfast.shapes import nouns
@@ -72,11 +73,11 @@ class LinkedPart(Body):
 class GivenToolCall(Body):
     id: Name
     name: Name
-    arguments: dict[Text, Json] = Field(default_factory=dict)
+    arguments: Arguments = Field(default_factory=dict)
 
 
-Content = Text | Annotated[list[TextPart | LinkedPart], Field(max_length=1000)]
-Calls = Annotated[list[GivenToolCall], Field(max_length=100)]
+Content = Text | Annotated[list[TextPart | LinkedPart], Field(max_length=1000, fail_fast=True)]
+Calls = Annotated[list[GivenToolCall], Field(max_length=100, fail_fast=True)]
 
 
 class GivenMessage(Body):
@@ -91,7 +92,7 @@ class GivenMessage(Body):
 
 
 class GivenMessages(Body):
-    messages: Annotated[list[GivenMessage], Field(min_length=1, max_length=1000)]
+    messages: Annotated[list[GivenMessage], Field(min_length=1, max_length=1000, fail_fast=True)]
 
 
 class GivenUsage(Body):
@@ -174,8 +175,7 @@ def get_session(who: Caller, id: str) -> nouns.Session:
 def change_session(who: Caller, id: str, body: ChangeSession) -> nouns.Session:
     """Pause, resume or end a session; change its metadata"""
     session = who.hf.load_session(id)
-    if body.metadata is not None:
-        session.update_metadata(body.metadata)
+    checked_metadata(body.metadata)  # before anything is changed
     match body.state:
         case "ACTIVE":
             session.resume()
@@ -183,6 +183,8 @@ def change_session(who: Caller, id: str, body: ChangeSession) -> nouns.Session:
             session.pause()
         case "TERMINATED":
             session.terminate()
+    if body.metadata is not None:
+        session.update_metadata(body.metadata)
     return shapes.session(session.refresh())
 
 
@@ -216,10 +218,15 @@ def append_message(who: Caller, id: str, body: GivenMessage) -> nouns.Message:
     return shapes.message(kept)
 
 
-@operations.post("/v1/sessions/{id}/messages/batch", 201)
+@operations.post("/v1/sessions/{id}/messages/batch", 201, keyed=True)
 def append_messages(who: Caller, id: str, body: GivenMessages) -> Page[nouns.Message]:
     """Keep several messages, all of them or none"""
-    kept = who.hf.load_session(id).extend([Message.new(**_message(each)) for each in body.messages])
+    given = [_message(each) for each in body.messages]
+    keys = [None if who.once is None else f"{who.once}/{number}" for number in range(len(given))]
+    wanted = [Message.new(**each, idempotency_key=key) for each, key in zip(given, keys, strict=True)]
+    kept = who.hf.load_session(id).extend(wanted)
+    for each, meant in zip(kept, wanted, strict=True):
+        _check_same(who, each, meant)
     return {"items": [shapes.message(each) for each in kept], "next": None}
 
 

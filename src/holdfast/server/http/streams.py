@@ -32,25 +32,26 @@ class ExportQuery(Query):
 
 
 @operations.get("/v1/events", media=_EVENTS, stream=True)
-async def get_events(service: Service, request: Request, _who: Caller, query: events.EventsQuery) -> Response:
+async def get_events(service: Service, request: Request, who: Caller, query: events.EventsQuery) -> Response:
     """Live: `session` and `record` events as they change, each with the thing as a list would show it
 
     `Last-Event-ID` goes on where a reader stopped.
     """
-    if service.streams >= service.most_streams:
+    own = service.streams_of[who.id]
+    if service.streams >= service.most_streams or (who.id and own >= max(1, service.most_streams // 4)):
         raise Problem(503, "too_many_streams", "too many listen already", headers={"Retry-After": "5"})
     begin = events.since(request.headers.get("last-event-id"))
     feed = events.Feed(lambda: service.door.known(request.headers).hf, query.user, begin or system_clock())
     # Asked once before the answer begins: whoever may not look is told so, and a fresh reader starts from now.
-    service.streams += 1
+    service.listen(who.id)
     try:
         missed = await service.run(feed.look)
     except BaseException:  # why: whatever it was, the place is free again; it goes on as it came
-        service.streams -= 1
+        service.leave(who.id)
         raise
     if request.method == "HEAD":
-        return _Live(service, _nothing())
-    return _Live(service, events.told(feed, [] if begin is None else missed, service.run, service.stopping))
+        return _Live(service, who.id, _nothing())
+    return _Live(service, who.id, events.told(feed, [] if begin is None else missed, service.run, service.stopping))
 
 
 async def _nothing() -> AsyncIterator[bytes]:
@@ -60,15 +61,16 @@ async def _nothing() -> AsyncIterator[bytes]:
 class _Live(StreamingResponse):
     """Takes a place among the readers until its last byte, or until the reader goes before the first."""
 
-    def __init__(self, service: Service, told: AsyncIterator[bytes]) -> None:
+    def __init__(self, service: Service, reader: str, told: AsyncIterator[bytes]) -> None:
         super().__init__(told, media_type=_EVENTS, headers={"X-Accel-Buffering": "no"})
         self._service = service
+        self._reader = reader
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._service.streams -= 1
+            self._service.leave(self._reader)
 
 
 @operations.get("/v1/export", media="application/zip", stream=True)
@@ -89,7 +91,7 @@ async def export(service: Service, _request: Request, who: Caller, query: Export
 
 async def _read(service: Service, file: IO[bytes]) -> AsyncIterator[bytes]:
     try:
-        while piece := await service.run(lambda: file.read(_PIECE)):
+        while piece := await service.go_on(lambda: file.read(_PIECE)):
             yield piece
     finally:
         file.close()
@@ -103,7 +105,7 @@ class Health(TypedDict):
 @operations.get("/health", free=True)
 async def health(service: Service) -> Health:
     """Whether the store answers"""
-    await service.run(service.hf.keys.any_live)
+    await service.run(service.hf.keys.any)
     return {"status": "ok", "version": __version__}
 
 

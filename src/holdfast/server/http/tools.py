@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from pydantic import Field
 
 from holdfast.server.door import Caller
-from holdfast.server.given import Body, Id, Json, Name, Query, Text
+from holdfast.server.given import Arguments, Body, Id, Name, Query
 from holdfast.server.operation import Operations
 from holdfast.tools import Toolbox
 
@@ -31,7 +31,7 @@ class ToolsQuery(Query):
 
 
 class CallTool(Body):
-    arguments: Annotated[dict[Text, Json], Field(description="as the model gave them")] = Field(default_factory=dict)
+    arguments: Annotated[Arguments, Field(description="as the model gave them")] = Field(default_factory=dict)
     user: Name | None = None
     session: Id | None = None
 

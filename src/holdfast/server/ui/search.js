@@ -1,6 +1,6 @@
 // What memory knows about a question, and why.
 
-import { get } from "./api.js";
+import { get, send } from "./api.js";
 import { count, el, link, quiet, row, say, table, when } from "./dom.js";
 import * as sessions from "./sessions.js";
 
@@ -11,7 +11,8 @@ export const place = (question) => `#/search?${new URLSearchParams({ q: question
 export async function results({ page, query, signal, user }) {
   const question = query.get("q") ?? "";
   if (!question.trim()) { page.append(quiet("Ask something in the box above.")); return; }
-  const { hits } = await get("/v1/recall", { query: question, user }, signal);
+  const asked = user ? { query: question, user } : { query: question };
+  const { hits } = await send("POST", "/v1/recall", asked, signal); // not in an address, which others may log
   const keys = await keysOf(hits, signal);
   page.append(
     el("h1", {}, "“", question, "”"),

@@ -721,8 +721,8 @@ UPDATE api_keys SET revoked_at = :now WHERE tenant = :tenant AND id = :id AND re
 -- name: api_keys.used
 UPDATE api_keys SET last_used_at = :now WHERE tenant = :tenant AND id = :id
 
--- name: api_keys.any_live
-SELECT 1 FROM api_keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) LIMIT 1
+-- name: api_keys.any
+SELECT 1 FROM api_keys WHERE revoked_at IS NULL LIMIT 1
 
 -- name: api_keys.disown
 UPDATE api_keys SET created_by = :instead WHERE tenant = :tenant AND created_by = :user

@@ -1,0 +1,166 @@
+"""A caller that means harm, or only takes too much: the server stays there for the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from holdfast import Config, Holdfast
+from tests.asking import Asked, asked
+from tests.conftest import FakeClock
+
+PLAIN = {"embedding.model": "none", "jobs.worker": False, "server.threads": 2, "server.streams": 8}
+
+
+@pytest.fixture
+def hf(clock: FakeClock) -> Iterator[Holdfast]:
+    with Holdfast.open(":memory:", config=Config.load(overrides=PLAIN), clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ask(hf: Holdfast) -> Iterator[Asked]:
+    with asked(hf) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"channel": "t", "chat": "1", "metadata": {"a": ["\x00"] * 200_000}},
+        {"channel": "t", "chat": "1", **{f"x{number}": 1 for number in range(100_000)}},
+    ],
+    ids=("many values", "many names"),
+)
+def test_many_faults_cost_no_more_than_one(ask: Asked, body: dict[str, Any]) -> None:
+    began = perf_counter()
+    assert ask("POST", "/v1/sessions", body).status_code == 422
+    assert perf_counter() - began < 5
+    assert ask.get("/v1/sessions")["items"] == []
+
+
+def test_a_large_body_is_not_read_from_strangers(ask: Asked, hf: Holdfast) -> None:
+    hf.keys.create("one", user="alice")
+
+    read = []
+
+    class Body:
+        async def __aiter__(self) -> Any:
+            read.append("somebody read it")
+            yield b"{}"
+
+    length = {"content-length": str(8 * 2**20), "content-type": "application/json"}
+    answer = ask("POST", "/v1/records", content=Body(), headers=length)
+    assert answer.status_code == 401
+    assert read == []
+
+
+def test_one_key_leaves_threads_to_others(ask: Asked) -> None:
+    hold, held = threading.Event(), threading.Semaphore(0)
+
+    def wait() -> None:
+        held.release()
+        assert hold.wait(20)
+
+    def run(lane: str, work: Any) -> Any:
+        async def call() -> Any:
+            return await ask.service.run(work, lane)
+
+        return ask._portal.start_task_soon(call)
+
+    waiting = [run("alice", wait) for _ in range(5)]
+    assert held.acquire(timeout=10)
+    assert run("bob", lambda: "answered").result(10) == "answered"
+    assert not held.acquire(timeout=0.1)
+    hold.set()
+    for each in waiting:
+        each.result(10)
+
+
+def test_a_key_that_expires_opens_no_door(ask: Asked, hf: Holdfast, clock: FakeClock) -> None:
+    made = hf.keys.create("short", user="alice", expires_in=timedelta(seconds=60))
+    assert ask.keyed(made.secret)("GET", "/v1/records").status_code == 200
+    clock.advance(seconds=61)
+    assert ask("GET", "/v1/records").status_code == 401
+    hf.keys.create("next", user="alice")
+    for name in ("next", made.info.id):
+        hf.keys.revoke(name)
+    assert ask("GET", "/v1/records").status_code == 200
+
+
+@pytest.mark.parametrize("header", ["via", "x-forwarded-host", "x-client-ip", "cf-connecting-ip", "forwarded"])
+def test_who_comes_through_a_proxy_does_not_sit_here(ask: Asked, header: str) -> None:
+    assert ask("GET", "/v1/records", headers={header: "anything"}).status_code == 401
+
+
+def test_other_pages_cannot_make_a_browser_ask(ask: Asked) -> None:
+    for path in ("/v1/export", "/metrics", "/mcp"):
+        assert ask("GET", path, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    assert ask("GET", "/", headers={"sec-fetch-site": "cross-site"}).status_code == 200
+    assert ask("GET", "/v1/records", headers={"sec-fetch-site": "same-origin"}).status_code == 200
+
+
+def test_a_caller_has_so_many_mcp_sessions(ask: Asked, hf: Holdfast) -> None:
+    keys = [ask.keyed(hf.keys.create(name, user=name).secret) for name in ("alice", "bob")]
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+    accepts = {"accept": "application/json, text/event-stream"}
+
+    def begin(who: Asked) -> str:
+        answer = who("POST", "/mcp", hello, headers=accepts)
+        assert answer.status_code == 200
+        return str(answer.headers["mcp-session-id"])
+
+    def ping(who: Asked, session: str) -> int:
+        told = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        headers = {**accepts, "mcp-session-id": session, "mcp-protocol-version": "2025-11-25"}
+        return who("POST", "/mcp", told, headers=headers).status_code
+
+    alice, bob = keys
+    others = begin(bob)
+    mine = [begin(alice) for _ in range(22)]
+    assert [ping(alice, session) for session in (mine[0], mine[1], mine[2], mine[-1])] == [404, 404, 200, 200]
+    assert ping(bob, others) == 200
+
+
+def test_a_batch_is_kept_once_under_its_key(ask: Asked) -> None:
+    session = ask.post("/v1/sessions", channel="t", chat="1")["id"]
+    path, two = f"/v1/sessions/{session}/messages/batch", [{"role": "user", "content": text} for text in ("a", "b")]
+    first = ask.post(path, 201, once="k", messages=two)
+    assert ask.post(path, 201, once="k", messages=two) == first
+    other = [two[0], {"role": "user", "content": "c"}]
+    assert ask.post(path, 409, once="k", messages=other)["code"] == "idempotency_conflict"
+    assert len(ask.get(f"/v1/sessions/{session}/messages")["items"]) == 2
+
+
+def test_a_change_is_made_whole_or_not_at_all(ask: Asked) -> None:
+    session = ask.post("/v1/sessions", channel="t", chat="1")["id"]
+    assert ask("PATCH", f"/v1/sessions/{session}", {"state": "TERMINATED"}).status_code == 200
+    answer = ask("PATCH", f"/v1/sessions/{session}", {"state": "ACTIVE", "metadata": {"x": 1}})
+    assert (answer.status_code, answer.json()["code"]) == (409, "wrong_state")
+    assert ask.get(f"/v1/sessions/{session}")["metadata"] == {}
+
+
+def test_a_receipt_does_not_name_a_key_that_is_called_after_its_user(ask: Asked, hf: Holdfast) -> None:
+    alice = ask.keyed(hf.keys.create("alice-laptop", user="alice").secret)
+    alice.post("/v1/records", 201, content="tea")
+    done = alice.post("/v1/purge", what="user", user="alice", confirm="alice")
+    assert done["done"]
+    assert done["receipt"]["asked_by"] == "http"
+
+
+def test_what_is_an_agents_own(ask: Asked, hf: Holdfast) -> None:
+    coder = ask.keyed(hf.keys.create("coder", agent="coder").secret)
+    assert coder.post("/v1/records", 201, content="Run the tests with make")["agent"] == "coder"
+    assert coder.get("/v1/recall", query="tests")["hits"] != []
