@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from math import isfinite
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+)
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 # Printable, no white space at either end, at most 256 bytes: so many characters of one, of two, or of more bytes.
@@ -29,19 +39,43 @@ Words = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00]*[^\x00
 Id = Annotated[str, StringConstraints(pattern=_ID)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=1, le=365_000 * 86_400, allow_inf_nan=False)]
-# Any JSON: it is read as it stands and looked at once, by the verb. A type of its own for each value would cost a
-# thousand times the text where a caller means harm.
-Json = Annotated[Any, WithJsonSchema({"$ref": "#/components/schemas/Json"})]
+
+
+def _clean(value: Any) -> Any:
+    """Texts without NUL and numbers that are numbers; the first that is not ends it."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            left += each
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+        elif (isinstance(each, str) and "\x00" in each) or (isinstance(each, float) and not isfinite(each)):
+            raise ValueError("holds a NUL character, or a number that JSON does not have")
+    return value
+
+
+def _labelled(value: dict[str, Any]) -> dict[str, Any]:
+    for name, each in value.items():
+        if not 1 <= len(name) <= 256 or not isinstance(each, str):
+            raise ValueError("must be texts under names of 1 to 256 characters")
+    return value
+
+
+# Any JSON is walked through once. A type of its own for each value would cost a thousand times the text where a caller
+# means harm.
+_JSON: dict[str, Any] = {"$ref": "#/components/schemas/Json"}
 JSON_SCHEMA: dict[str, Any] = {
     "description": "Any JSON without NUL in its texts.",
     "anyOf": [
         {"type": "string", "pattern": _TEXT},
         {"type": ["number", "boolean", "null"]},
-        {"type": "array", "items": {"$ref": "#/components/schemas/Json"}},
+        {"type": "array", "items": _JSON},
         {
             "type": "object",
             "propertyNames": {"pattern": _TEXT},
-            "additionalProperties": {"$ref": "#/components/schemas/Json"},
+            "additionalProperties": _JSON,
         },
     ],
 }
@@ -49,16 +83,20 @@ _ENTRIES: dict[str, Any] = {"type": "object", "propertyNames": {"pattern": _TEXT
 _LABELS: dict[str, Any] = {"propertyNames": {"minLength": 1, "maxLength": 256, "pattern": _TEXT}, "maxProperties": 100}
 Arguments = Annotated[
     dict[str, Any],
-    WithJsonSchema({**_ENTRIES, "additionalProperties": {"$ref": "#/components/schemas/Json"}}),
+    AfterValidator(_clean),
+    WithJsonSchema({**_ENTRIES, "additionalProperties": _JSON}),
 ]
 Metadata = Annotated[
     dict[str, Any],
     Field(max_length=1000),
-    WithJsonSchema({**_ENTRIES, "maxProperties": 1000, "additionalProperties": {"$ref": "#/components/schemas/Json"}}),
+    AfterValidator(_clean),
+    WithJsonSchema({**_ENTRIES, "maxProperties": 1000, "additionalProperties": _JSON}),
 ]
 Labels = Annotated[
     dict[str, Any],
     Field(max_length=100),
+    AfterValidator(_clean),
+    AfterValidator(_labelled),
     WithJsonSchema({**_ENTRIES, **_LABELS, "additionalProperties": {"type": "string", "pattern": _TEXT}}),
 ]
 
