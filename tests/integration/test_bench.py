@@ -11,9 +11,6 @@ from holdfast.bench import prompting, searching, speed
 TINY = replace(speed.SHORT, chunks=600, few_chunks=100, questions=6, records=30, memories=10, messages=60)
 
 
-pytestmark = pytest.mark.xdist_group("bench")  # one process fills the store for all tests
-
-
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> speed.Bench:
     return speed.Bench(tmp_path_factory.mktemp("bench"), TINY, lambda _: None)

@@ -21,7 +21,6 @@ from tests.integration.local_llm import MODEL, LocalLlm, local_llm, missing
 pytestmark = [
     pytest.mark.llm_server,
     pytest.mark.slow,
-    pytest.mark.xdist_group("llm_server"),
     pytest.mark.skipif(missing() is not None, reason=f"no local language model: {missing()}"),
 ]
 

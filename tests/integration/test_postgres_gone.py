@@ -18,7 +18,7 @@ from tests.conftest import _refuse
 from tests.contract.rows import every_row, faults
 from tests.postgres_server import PostgresMissing, PostgresServer
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("postgres gone")]
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 PATIENT = Config.load(overrides={"storage.connect_timeout_s": 2})
 

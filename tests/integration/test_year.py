@@ -13,7 +13,6 @@ from holdfast.bench import year
 from holdfast.bench.lives import life
 from holdfast.bench.year import BUDGET, Look, Year
 
-pytestmark = pytest.mark.xdist_group("year")  # one process lives it for all tests
 DAYS, USERS = 60, 2
 
 
