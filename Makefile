@@ -17,7 +17,7 @@ demo: $(READY)  ## show Holdfast at work on a sample conversation
 	$(BIN)/holdfast demo $(ARGS)
 
 test: lint  ## lint, then every test
-	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(READY)  ## style, format and types
 	$(BIN)/ruff check .

@@ -143,10 +143,10 @@ def reachable(session: Session, question: str, answer: str, hf: Holdfast) -> boo
     return all(any(answer in text for text in texts) for texts in (shown, hits))
 
 
-def test_no_prompt_is_too_long_and_summaries_advance(tmp_path: Path) -> None:
+def test_no_prompt_is_too_long_summaries_advance_and_no_planted_fact_is_out_of_reach(tmp_path: Path) -> None:
     count = exact_counter()
     seen: list[Seen] = []
-    for session, context, now in talk(tmp_path, count, frozenset()):
+    for session, context, now in talk(tmp_path, count, frozenset(range(50, TURNS, 50))):
         assert cost(context, count) == context.tokens <= WINDOW, f"turn {len(seen)}"
         # Whatever is not among the messages is in the summary's range: nothing falls between the two.
         oldest = context.messages[0].sequence
@@ -159,12 +159,6 @@ def test_no_prompt_is_too_long_and_summaries_advance(tmp_path: Path) -> None:
     assert covered == sorted(covered)
     assert len(set(covered)) > 10
     assert covered[-1] > 2 * TURNS - 60
-
-
-def test_no_planted_fact_is_out_of_reach(tmp_path: Path) -> None:
-    count = exact_counter()
-    for _ in talk(tmp_path, count, frozenset(range(50, TURNS, 50))):
-        pass
     with Holdfast.open(tmp_path, counter=count, config=QUIET) as hf:
         session = hf.session("test", "1", user="alice")
         lost = [question for _, question, answer in PLANTED if not reachable(session, question, answer, hf)]
