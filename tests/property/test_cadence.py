@@ -9,7 +9,10 @@ from zoneinfo import ZoneInfo
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from holdfast.config import Schedules
 from holdfast.schedule.cadence import count_between, parsed, smallest_gap
+from holdfast.schedule.decide import refuse_haste
+from holdfast.server.http.schedules import USUAL
 
 MINUTE = timedelta(minutes=1)
 DAYS = 3
@@ -158,3 +161,10 @@ def test_intervals_are_counted_from_where_they_began(seconds: int, anchor: datet
     assert passed < 0 or at - moment <= timedelta(seconds=seconds)
     assert parsed(cadence.text, "UTC", begun) == cadence
     assert count_between(cadence, moment, at) == 1
+
+
+@given(st.from_regex(USUAL, fullmatch=True))
+@settings(max_examples=200)
+def test_what_the_api_describes_is_a_cadence(text: str) -> None:
+    now = datetime(2026, 5, 2, 9, 30, tzinfo=UTC)
+    refuse_haste(parsed(text, "Europe/Lisbon", now), now, Schedules())

@@ -20,7 +20,7 @@ STATUS: Mapping[type[errors.HoldfastError], int] = {
     errors.LeaseLost: 409,
     errors.Unauthenticated: 401,
     errors.PermissionDenied: 403,
-    errors.Unsupported: 422,
+    errors.Unsupported: 409,  # of how this store is set up, not of what was sent
     errors.ConfigError: 500,
     errors.ProviderError: 502,
     errors.MigrationError: 500,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 from zoneinfo import available_timezones
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, WithJsonSchema
 from typing_extensions import TypeAliasType
 
 from holdfast import shapes
@@ -19,15 +19,30 @@ operations = Operations("schedules")
 
 _Notify = Literal["always", "conditional", "never"]
 _State = Literal["active", "paused", "completed", "failed", "disabled"]
-_FIELD = r"[0-9A-Za-z,*/-]+"
-_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_CADENCE = rf"^(cron: ?{_FIELD}( {_FIELD}){{4}}|once: ?{_DAY}[T ][0-9:.+Z-]+|every: ?[0-9a-z ]+)$"
+_MINUTE, _HOUR, _DAY, _MONTH = "[1-5]?[0-9]", "([0-9]|1[0-9]|2[0-3])", "([1-9]|1[0-9]|2[0-8])", "([1-9]|1[0-2])"
+_FIELDS = (
+    rf"({_MINUTE}(,{_MINUTE})?|\*/(5|10|15|20|30))",
+    rf"(\*|{_HOUR}(,{_HOUR}){{0,3}}|[0-9]-(1[0-9]|2[0-3])|\*/[2-8])",
+    rf"(\*|{_DAY}(,{_DAY}){{0,3}})",
+    rf"(\*|{_MONTH}(,{_MONTH}){{0,3}})",
+    r"(\*|[0-6](,[0-6]){0,3}|[0-2]-[3-6])",
+)
+_MOMENT = "20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]"
+_SPAN = "[1-9][0-9]{0,2} ?(m|h|d|minutes|hours|days)"
+# What a pattern can tell of them: the 31st of February is no matter of one. The server reads all of cron.
+USUAL = f"^(cron: {' '.join(_FIELDS)}|once: {_MOMENT}|every: {_SPAN})$"
 _Cadence = Annotated[
     str,
-    StringConstraints(max_length=200, pattern=_CADENCE),
-    Field(
-        description="`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`",
-        examples=["cron: 0 9 * * 1-5", "every: 15m"],
+    StringConstraints(max_length=200),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": 200,
+            "pattern": USUAL,
+            "description": "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`. The pattern has the usual"
+            " forms; names of days and months, longer lists, `1h30m` and times with an offset are understood, too.",
+            "examples": ["cron: 0 9 * * 1-5", "every: 15m"],
+        }
     ),
 ]
 _ZONES: Any = {"enum": sorted(available_timezones())}
