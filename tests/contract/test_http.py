@@ -178,7 +178,7 @@ def test_records_documents_graph_and_notes(ask: Asked, durable_url: str) -> None
 
     written = ask("PUT", "/v1/notes", {"text": "Likes tea.\n"})
     if "://" in durable_url:  # a store without a folder of its own
-        assert (written.status_code, written.json()["code"]) == (422, "unsupported")
+        assert (written.status_code, written.json()["code"]) == (409, "unsupported")
     else:
         assert written.json() == ask.get("/v1/notes") == {"text": "Likes tea.\n"}
     assert set(ask.get("/v1/graph", fresh="true")) == {"entities", "relations", "mentions", "cut"}

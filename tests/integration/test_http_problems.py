@@ -55,7 +55,7 @@ EXPECTED = {
     "LeaseLost": 409,
     "PermissionDenied": 403,
     "Unauthenticated": 401,
-    "Unsupported": 422,
+    "Unsupported": 409,
     "ProviderError": 502,
     "StoreBusy": 503,
     "OutcomeUnknown": 503,

@@ -33,7 +33,7 @@ _SPAN = "[1-9][0-9]{0,2} ?(m|h|d|minutes|hours|days)"
 USUAL = f"^(cron: {' '.join(_FIELDS)}|once: {_MOMENT}|every: {_SPAN})$"
 _Cadence = Annotated[
     str,
-    StringConstraints(max_length=200),
+    StringConstraints(max_length=200, pattern=r"^(cron|once|every):[ -~]+$"),
     WithJsonSchema(
         {
             "type": "string",
