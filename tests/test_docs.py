@@ -11,7 +11,6 @@ import json
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -173,7 +172,7 @@ class Terminal:
             except subprocess.TimeoutExpired:
                 server.kill()
                 raise
-            assert server.returncode in (0, -signal.SIGTERM), err
+            assert server.returncode == 0, err
 
 
 def until(stream: IO[str] | None, start: str) -> Iterator[str]:

@@ -309,8 +309,7 @@ class AsyncHoldfast:
         opened = pool.submit(opening)
         try:
             return cls(await asyncio.shield(asyncio.wrap_future(opened)), pool)
-        except BaseException:
-            # Whatever stopped the opening, neither its threads nor its store may stay.
+        except BaseException:  # why: whatever stopped the opening, neither its threads nor its store may stay
             opened.add_done_callback(_close_opened)
             pool.shutdown(wait=False)
             raise

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from holdfast.domain.times import iso
 
 if TYPE_CHECKING:
     from holdfast.domain.graph import Graph, GraphSource, Relation
@@ -47,8 +48,8 @@ def _relation(relation: Relation) -> dict[str, Any]:
         "value": relation.value,
         "kind": relation.kind.value,
         "holds": relation.holds,
-        "valid_from": _iso(relation.valid_from),
-        "valid_to": _iso(relation.valid_to),
+        "valid_from": iso(relation.valid_from),
+        "valid_to": iso(relation.valid_to),
         "sentence": relation.sentence,
         "sources": [_source(source) for source in relation.sources],
     }
@@ -60,11 +61,7 @@ def _source(source: GraphSource) -> dict[str, Any]:
         if source.record_id is not None
         else {"session_id": source.session_id, "sequence": source.sequence}
     )
-    return {**place, "at": _iso(source.at)}
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
+    return {**place, "at": iso(source.at)}
 
 
 def as_graphml(graph: Graph) -> str:
@@ -107,8 +104,8 @@ def _edge(relation: Relation) -> dict[str, str]:
         "predicate": relation.predicate,
         "relation_kind": relation.kind.value,
         "holds": str(relation.holds).lower(),
-        "valid_from": _iso(relation.valid_from) or "",
-        "valid_to": _iso(relation.valid_to) or "",
+        "valid_from": iso(relation.valid_from) or "",
+        "valid_to": iso(relation.valid_to) or "",
         "sentence": relation.sentence,
         "sources": "; ".join(
             source.record_id or f"{source.session_id}#{source.sequence}" for source in relation.sources

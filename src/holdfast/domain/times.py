@@ -55,6 +55,10 @@ def checked_clock(clock: object) -> Clock:
     return now
 
 
+def iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
 def to_micros(value: datetime) -> int:
     return (value - _EPOCH) // _MICROSECOND
 

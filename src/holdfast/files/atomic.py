@@ -52,7 +52,7 @@ def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None =
             if last_look is not None:
                 last_look()
             _replace(temporary, target)
-        except BaseException:
+        except BaseException:  # why: whatever it was, the half-way file goes; it goes on as it came
             temporary.unlink(missing_ok=True)
             raise
         sync_folder(target.parent)
@@ -108,7 +108,7 @@ def _write_beside(target: Path, data: bytes) -> Path:
             file.flush()
             os.fsync(file.fileno())
         _keep_mode(temporary, target)
-    except BaseException:
+    except BaseException:  # why: whatever it was, the half-way file goes; it goes on as it came
         temporary.unlink(missing_ok=True)
         raise
     return temporary

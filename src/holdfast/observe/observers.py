@@ -84,7 +84,7 @@ class Observers:
         end = self._begun(work)
         try:
             yield seen
-        except BaseException as error:
+        except BaseException as error:  # why: an interrupt is an end, too, and is told; it goes on as it came
             seen.error = error
             raise
         finally:

@@ -74,7 +74,7 @@ def described(operations: Iterable[Operation], *, keyed: bool) -> dict[str, Any]
     ordered = sorted(models, key=lambda kind: kind.__name__)
     _, inputs = models_json_schema([(kind, "validation") for kind in ordered], ref_template=REFERENCE.format("{model}"))
     found: Definitions = {"Problem": dict(_PROBLEM)}
-    known = {**_closed(inputs.get("$defs", {})), "Json": JSON_SCHEMA}
+    known = {**inputs.get("$defs", {}), "Json": JSON_SCHEMA}
     paths: dict[str, dict[str, Any]] = {}
     for each in listed:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, known, found)
@@ -92,19 +92,6 @@ def described(operations: Iterable[Operation], *, keyed: bool) -> dict[str, Any]
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         whole["security"] = [{"key": []}]
     return whole
-
-
-def _closed(schema: Any) -> Any:
-    """Keys with a pattern: none other is taken, which ``patternProperties`` alone does not say."""
-    if isinstance(schema, list):
-        return [_closed(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    told = {name: _closed(each) for name, each in schema.items()}
-    if "patternProperties" in told:
-        [(pattern, inner)] = told.pop("patternProperties").items()
-        told |= {"propertyNames": {**told.get("propertyNames", {}), "pattern": pattern}, "additionalProperties": inner}
-    return told
 
 
 def _operation(each: Operation, known: dict[str, Any], found: Definitions) -> dict[str, Any]:

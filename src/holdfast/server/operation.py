@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
@@ -157,10 +157,15 @@ def _several(kind: type[Query], query: Sequence[tuple[str, str]]) -> dict[str, A
     given: dict[str, Any] = {}
     for name, value in query:
         known = kind.model_fields.get(name)
-        if known is not None and "list" in str(known.annotation):
+        if known is not None and _is_list(known.annotation):
             given.setdefault(name, []).append(value)
         elif name in given:
             raise Problem(422, "invalid_input", f"query.{name[:100]} is given twice")
         else:
             given[name] = value
     return given
+
+
+def _is_list(hint: Any) -> bool:
+    """Also one that may be left out."""
+    return list in (get_origin(hint), *map(get_origin, get_args(hint)))

@@ -28,12 +28,15 @@ from holdfast.tools import Whose
 T = TypeVar("T")
 
 _BODY_SECONDS = 30.0
-_SMALL = 64 * 1024
-_MOST_BYTES = 128 * 2**20
+_SMALL = 64 * 1024  # of a body that is read from anybody
+_MOST_BYTES = 128 * 2**20  # of all larger ones together
 
 
 class Service:
-    """One hop to a thread for each request: who it is, what is given, the verb, and the JSON are done there."""
+    """One hop to a thread for each request: who it is, what is given, the verb, and the JSON are done there.
+
+    A large body takes two: who it is comes before it is read.
+    """
 
     def __init__(self, hf: Holdfast, door: Door, metrics: Metrics, mcp: McpOverHttp) -> None:
         rules = hf.config.server
@@ -108,7 +111,7 @@ class Service:
         def work() -> tuple[Caller, dict[str, Any]]:
             return self.enter(headers, state), operation.arguments(path, query, raw)
 
-        who, given = await self.run(work)
+        who, given = await self.run(work, headers.get("authorization"))
         response: Response = await operation.run(self, request, who, **given)
         return response
 

@@ -116,8 +116,8 @@ class SpaceVectors:
             return None
         try:
             self._bring_up(ordinals, stamp, load, late)
-        except BaseException:
-            self._forget()  # half of it would pass for all
+        except BaseException:  # why: whatever it was, half of it would pass for all
+            self._forget()
             raise
         count = len(ordinals)
         return Rows(self._codes[:count], self._scales[:count], self._bits[:, :count], self._mean)

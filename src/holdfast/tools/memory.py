@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 
 from holdfast import Hit, Record
+from holdfast.domain.times import iso
 from holdfast.errors import InvalidInput
 from holdfast.runtime import masking
 from holdfast.tools.arguments import arg
@@ -243,7 +243,7 @@ def _memory(record: Record) -> Memory:
         record.key,
         tuple(record.tags),
         record.pinned,
-        _iso(record.updated_at),
+        iso(record.updated_at),
     )
 
 
@@ -251,7 +251,3 @@ def _found(hit: Hit) -> Found:
     source = hit.source
     who = source.name or source.role
     return Found(source.kind.value, hit.text, source.id, who, source.created_at.isoformat(), round(hit.score, 4))
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 
 from holdfast import Receipt
+from holdfast.domain.times import iso
 from holdfast.errors import InvalidInput
 from holdfast.tools.arguments import arg
 from holdfast.tools.tool import Whose
@@ -112,14 +112,10 @@ def _receipt(given: Receipt) -> PurgeReceipt:
         id=given.id,
         what=given.what.value,
         digest=given.digest,
-        before=_iso(given.before),
-        asked_at=_iso(given.asked_at),
-        done_at=_iso(given.done_at),
+        before=iso(given.before),
+        asked_at=iso(given.asked_at),
+        done_at=iso(given.done_at),
         verified=given.verified,
         left=given.left,
         bytes=given.bytes.value,
     )
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()

@@ -33,7 +33,7 @@ class ExportQuery(Query):
 
 @operations.get("/v1/events", media=_EVENTS, stream=True)
 async def get_events(service: Service, request: Request, who: Caller, query: events.EventsQuery) -> Response:
-    """Live: `session` and `record` events as they change, each with the thing as a list would show it
+    """Live: a `record` event for each change, a `session` event when something is said, as a list would show it
 
     `Last-Event-ID` goes on where a reader stopped.
     """
@@ -74,12 +74,12 @@ class _Live(StreamingResponse):
 
 
 @operations.get("/v1/export", media="application/zip", stream=True)
-async def export(service: Service, _request: Request, who: Caller, query: ExportQuery) -> Response:
+async def export(service: Service, request: Request, who: Caller, query: ExportQuery) -> Response:
     """Everything of a user, or of the whole tenant, as a zip that `holdfast import` takes in again"""
     # Written whole before the first byte goes out: an export that fails is a problem, not half a file.
     file = TemporaryFile()  # noqa: SIM115 - closed when the last byte was sent
     try:
-        await service.run(lambda: who.hf.archive(file, query.user))
+        await service.run(lambda: who.hf.archive(file, query.user), request.headers.get("authorization"))
     except BaseException:  # why: whatever it was, the file goes; it goes on as it came
         file.close()
         raise

@@ -106,8 +106,7 @@ class Writer:
                 self._gather(ticket)
                 self._lead()
                 self._hand_over(ticket)
-        except BaseException:
-            # An interrupted caller was told nothing, so its work must not happen behind its back.
+        except BaseException:  # why: an interrupted caller was told nothing: its work must not happen behind its back
             self._withdraw(ticket)
             raise
         return ticket.answer()
@@ -165,7 +164,7 @@ class Writer:
         try:
             self._tidy()
             return self._run_queued()
-        except BaseException:
+        except BaseException:  # why: whatever it was, the next finds no open transaction; it goes on as it came
             self._tidy()
             raise
 
