@@ -38,6 +38,12 @@ class Client:
         self._connection: http.client.HTTPConnection | None = None
 
     def work(self) -> None:
+        try:
+            self._work()
+        finally:
+            self._leave()
+
+    def _work(self) -> None:
         body = {"channel": "torture", "chat": str(self.number), "user": f"user{self.number % 3}"}
         self.told.session = self._asked("/v1/sessions", body)["id"]
         count = 0
@@ -60,7 +66,7 @@ class Client:
             try:
                 return self._answer(path, body, key)
             except (OSError, http.client.HTTPException):
-                self._connection = None
+                self._leave()
                 if self.siege.over.is_set():
                     return {}
                 time.sleep(0.02)
@@ -73,14 +79,19 @@ class Client:
             self._connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=10)
         heads = {"Content-Type": "application/json", **({"Idempotency-Key": key} if key else {})}
         self._connection.request("POST", path, json.dumps(body), heads)
-        answer = self._connection.getresponse()
-        said = answer.read()
+        with self._connection.getresponse() as answer:
+            said = answer.read()
         if answer.status == 503:
             raise OSError("busy: asked again")
         if answer.status >= 300:
             self.told.odd.append(f"{path}: {answer.status} {said[:300]!r}")
             return {}
         return json.loads(said)
+
+    def _leave(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 class Siege:

@@ -50,8 +50,8 @@ def asked(url: str, method: str, path: str, body: Any = None, **headers: str) ->
     with closing(http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)) as connection:
         heads = headers if body is None else {**headers, "content-type": "application/json"}
         connection.request(method, path, None if body is None else json.dumps(body), heads)
-        answer = connection.getresponse()
-        said = answer.read()
+        with connection.getresponse() as answer:
+            said = answer.read()
         return answer.status, json.loads(said) if said else None
 
 
@@ -174,22 +174,19 @@ def test_told_to_stop_it_answers_what_was_begun_and_keeps_what_it_answered(data:
 
         def write(number: int) -> None:
             place = urlsplit(server.url)
-            connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
-            for count in range(10_000):
-                text = f"{number}/{count}"
-                body = json.dumps({"role": "user", "content": text})
-                try:
-                    connection.request(
-                        "POST", f"/v1/sessions/{session['id']}/messages", body, {"Content-Type": "application/json"}
-                    )
-                    answer = connection.getresponse()
-                    answer.read()
-                except (OSError, http.client.HTTPException):
-                    connection.close()
-                    assert stopping.is_set()
-                    return
-                assert answer.status == 201
-                kept.append(text)
+            path, heads = f"/v1/sessions/{session['id']}/messages", {"Content-Type": "application/json"}
+            with closing(http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)) as connection:
+                for count in range(10_000):
+                    text = f"{number}/{count}"
+                    try:
+                        connection.request("POST", path, json.dumps({"role": "user", "content": text}), heads)
+                        with connection.getresponse() as answer:
+                            answer.read()
+                    except (OSError, http.client.HTTPException):
+                        assert stopping.is_set()
+                        return
+                    assert answer.status == 201
+                    kept.append(text)
 
         writing = [threads.submit(write, number) for number in range(50)]
         until(lambda: len(kept) > 100)
