@@ -519,7 +519,7 @@ def test_a_cancelled_opening_blocks_nobody_and_leaves_nothing_open(
     close = Holdfast.close
 
     def slow_clock() -> datetime:
-        """The first call comes from the migration: the opening stands still there."""
+        """The first call comes from the migration: the opening stands still there, for ten seconds at most."""
         entered.set()
         release.wait(10)
         return datetime(2026, 3, 10, tzinfo=UTC)
@@ -534,12 +534,11 @@ def test_a_cancelled_opening_blocks_nobody_and_leaves_nothing_open(
         opening = asyncio.create_task(AsyncHoldfast.open(tmp_path, clock=slow_clock))
         while not entered.is_set():  # noqa: ASYNC110 - it is set on another thread
             await asyncio.sleep(0.005)
-        threading.Timer(1.0, release.set).start()
         begun = time.monotonic()
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
-        assert time.monotonic() - begun < 0.5, "the loop stood still until the store was open"
+        assert time.monotonic() - begun < 3, "the loop stood still until the store was open"
         release.set()
 
     run(use())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -266,10 +266,10 @@ def test_lines_counted_alone_never_cost_less_than_together(one: str, two: str) -
 
 def test_counting_a_message_takes_microseconds() -> None:
     text = "the quick brown fox jumped over a lazy dog near twenty old houses while rain was falling on them all"
-    start = perf_counter()
+    start = process_time()  # of this process: others may keep the machine busy
     for _ in range(2000):
         estimate(text)
-    assert (perf_counter() - start) / 2000 < 100e-6
+    assert (process_time() - start) / 2000 < 100e-6
 
 
 @given(st.text(st.characters(max_codepoint=0x7F)))

@@ -72,4 +72,4 @@ def test_the_deadline_holds(llm, server, trusted, answering):
     server.plan = [answering]
     started = time.monotonic()
     assert "did not answer within 0.5 seconds" in refused(llm, LlmRequest(asking("?"), timeout=0.5))
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 5  # the server holds out for ten
