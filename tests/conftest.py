@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import hypothesis
 import pytest
 
+from tests.postgres_again import DatabasesAgain
 from tests.postgres_server import PostgresMissing, PostgresServer, ServerAt
 
 if TYPE_CHECKING:
@@ -100,7 +101,17 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A fresh, empty database on the shared server."""
+    """A database on the shared server, its schema of today, with nothing in it."""
+    server = _required_server(request.config)
+    databases = request.config.stash.setdefault(_databases, DatabasesAgain(server))
+    url = databases.take()
+    yield url
+    databases.give_back(url)
+
+
+@pytest.fixture
+def bare_postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database on the shared server that no Holdfast has seen."""
     server = _required_server(request.config)
     url = server.create_database()
     yield url
@@ -141,6 +152,7 @@ def hf(store_url: str) -> Iterator[Holdfast]:
 # workers the first test that needs it does.
 
 _server = pytest.StashKey[ServerAt | str]()  # text: why there is none
+_databases = pytest.StashKey[DatabasesAgain]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -154,6 +166,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    if databases := config.stash.get(_databases, None):
+        databases.close()
     server = config.stash.get(_server, None)
     if isinstance(server, PostgresServer):
         os.environ.pop(SERVER_URL, None)

@@ -36,6 +36,12 @@ MENDED = Migration(
 )
 
 
+@pytest.fixture
+def postgres_url(bare_postgres_url: str) -> str:
+    """Here every store is made from nothing."""
+    return bare_postgres_url
+
+
 def knows(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
     """Let the program carry further migrations."""
     real = migrate.load
