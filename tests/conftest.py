@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,6 +24,16 @@ NOT_TESTED = "PostgreSQL was not tested"
 
 # Tests say which embedder they want: one that is installed must not slow down, or change, all the others.
 os.environ.setdefault("HOLDFAST_EMBEDDING_MODEL", "none")
+
+# Most tests wait for the disk to confirm what they wrote, and none of them pulls the plug: memory confirms sooner.
+# Crash tests kill processes, which loses nothing that was written; ``make torture`` stays on the disk.
+MEMORY_DISK = "/dev/shm"
+MEMORY_DISK_ROOM = 4 << 30
+if "TMPDIR" not in os.environ and os.access(MEMORY_DISK, os.W_OK):
+    place = os.statvfs(MEMORY_DISK)
+    if place.f_bavail * place.f_frsize >= MEMORY_DISK_ROOM and not place.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = MEMORY_DISK
+        tempfile.tempdir = None  # it may have been asked for already
 
 # By hand, all tests with every tenant sealed: what is kept sealed must behave like what is not.
 SEALED = os.environ.get("HOLDFAST_TEST_SEALED", "0") != "0"
