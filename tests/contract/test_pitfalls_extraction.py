@@ -24,15 +24,19 @@ def test_the_extraction_cursor_lived_in_ram_and_everything_is_extracted_again(tm
             assert {record.id: record.said for record in learned(hf)} == before
 
 
-def test_recalled_memories_and_the_system_prompt_are_extracted_as_new_facts(learning: Holdfast) -> None:
-    """The context is fed back as assistant text for a hundred turns: no new record but the turns themselves."""
+def test_recalled_memories_and_the_system_prompt_are_extracted_as_new_facts(learning: Holdfast, store_url: str) -> None:
+    """The context is fed back as assistant text for a hundred turns: no new record but the turns themselves.
+
+    On disk for twenty: there, too, each cursor is read where the last one was written.
+    """
+    turns = 100 if store_url == ":memory:" else 20
     session = learning.session("test", "1", user="alice")
     session.append("system", "You are Bob. You live in Berlin. The user loves coffee. We decided to use Rust.")
     talk(learning, "I live in Porto", "I love tea", "We decided to use PostgreSQL", "Never deploy on Fridays")
     before = {record.id for record in learned(learning, history=True)}
     assert len(before) >= 4
     assert not {value for _, _, value in facts(learning)} & {"Berlin", "coffee", "Rust"}
-    for number in range(100):
+    for number in range(turns):
         with session.turn(f"What do you know about me? ({number})") as turn:
             turn.reply(turn.context.text or "nothing")
         learning.run_jobs()

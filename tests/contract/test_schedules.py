@@ -347,12 +347,12 @@ def test_every_lease_has_a_number_of_its_own(bench: Bench) -> None:
     assert bench.take() is None
 
 
-def test_the_lease_is_renewed_while_a_run_takes_long(store_url: str) -> None:
+def test_the_lease_is_renewed_while_a_run_takes_long(durable_url: str) -> None:
     """By the real clock: it holds a lease of three seconds for four, and nobody else may take it."""
     import time
 
     config = Config.load(overrides={"schedules.lease_s": 3, "schedules.smallest_gap_s": 1, "embedding.model": "none"})
-    with Holdfast.open(store_url, config=config) as hf:
+    with Holdfast.open(durable_url, config=config) as hf:
         made = hf.schedules.create(user="alice", goal="long", cadence="every: 1s", max_runs=1)
         store: Any = hf._runtime.store
         taken: list[Any] = []
