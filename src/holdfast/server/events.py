@@ -12,15 +12,13 @@ import re
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import Annotated, Any, NamedTuple
-
-from pydantic import Field
+from typing import Any, NamedTuple
 
 from holdfast import Holdfast, shapes
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.server.answer import json_bytes
-from holdfast.server.given import Name, Query
+from holdfast.server.given import OfUser, Query
 from holdfast.server.problems import Problem
 
 _BACK = timedelta(seconds=5)
@@ -32,7 +30,7 @@ _LAST = re.compile(r"[0-9]{1,16}")
 
 
 class EventsQuery(Query):
-    user: Annotated[Name | None, Field(description="only what is this user's")] = None
+    user: OfUser | None = None
 
 
 class Change(NamedTuple):

@@ -28,7 +28,7 @@ _EVENTS = "text/event-stream"
 
 
 class ExportQuery(Query):
-    user: Annotated[Name | None, Field(description="whose; left out: your own, or all of the tenant if you may")] = None
+    user: Annotated[Name, Field(description="whose; left out: your own, or all of the tenant if you may")] | None = None
 
 
 @operations.get("/v1/events", media=_EVENTS, stream=True)
@@ -98,8 +98,8 @@ async def _read(service: Service, file: IO[bytes]) -> AsyncIterator[bytes]:
 
 
 class Health(TypedDict):
-    status: str
-    version: str
+    status: Annotated[str, "ok; where the store does not answer, a problem comes instead"]
+    version: Annotated[str, "of the server"]
 
 
 @operations.get("/health", free=True)
