@@ -377,3 +377,45 @@ def test_a_key_of_alice_cannot_speak_for_bob_over_mcp(keyed: Keyed) -> None:
     assert [each.is_error for each in answers] == [True, True]
     assert all("Bob keeps" not in str(each) for each in answers)
     assert asked(server.url, "POST", "/mcp", {})[0] == 401
+
+
+def test_whoever_lets_a_request_trickle_is_cut_off(data: Path) -> None:
+    """Before the first byte, within the headers, after an answer, and within a body, answered already or not."""
+    asks, tells = (f"{what} HTTP/1.1\r\nhost: localhost\r\n".encode() for what in ("GET /health", "POST /v1/records"))
+    begun = {
+        "nothing": (b"", b""),
+        "headers": (asks, b"x"),
+        "another": (asks + b"\r\n", b"\r\n"),  # an empty line, which begins no request
+        "late": (asks + b"content-length: 99\r\n\r\n", b"x"),
+        "body": (tells + b"content-length: 99\r\n\r\n", b"x"),
+    }
+    env = {"HOLDFAST_SERVER_HEADER_SECONDS": "1", "HOLDFAST_SERVER_BODY_SECONDS": "1"}
+    with Server(data, env=env) as server, ThreadPoolExecutor(len(begun)) as threads:
+        place = urlsplit(server.url)
+
+        def trickled(first: bytes, more: bytes) -> tuple[bytes, float]:
+            with closing(socket.create_connection((place.hostname, place.port), timeout=0.1)) as connection:
+                began, heard = time.monotonic(), b""
+                connection.sendall(first)
+                with suppress(ConnectionError):
+                    while time.monotonic() < began + 10:
+                        with suppress(TimeoutError):
+                            if not (piece := connection.recv(4096)):
+                                break
+                            heard += piece
+                            continue
+                        connection.sendall(more)
+                return heard, time.monotonic() - began
+
+        found = {name: threads.submit(trickled, *each) for name, each in begun.items()}
+        heard = {name: each.result() for name, each in found.items()}
+        assert asked(server.url, "GET", "/health")[0] == 200
+    assert {name: said[9:12] for name, (said, _) in heard.items()} == {
+        "nothing": b"",
+        "headers": b"408",
+        "another": b"200",
+        "late": b"200",
+        "body": b"400",
+    }
+    assert b'"code":"too_slow"' in heard["body"][0]
+    assert max(seconds for _, seconds in heard.values()) < 6

@@ -362,6 +362,8 @@ class Server(_Section):
     port: int = setting(8420, "the port it listens on; 0: any that is free", 0, 65_535)
     hosts: str = setting("none", "further names it answers to, such as memory.example.org, another.example", most=4096)
     max_body_bytes: int = setting(8 * 2**20, "bytes of a request at most", 1024, 2**30)
+    header_seconds: int = setting(10, "how long the headers of a request may take", 1, 3600)
+    body_seconds: int = setting(30, "how long a body may take", 1, 3600)
     requests_per_minute: int = setting(6000, "requests of one API key a minute; 0: as many as come", 0, 10_000_000)
     threads: int = setting(8, "requests that are worked on at once", 1, 256)
     waiting: int = setting(1000, "requests that wait or are worked on; beyond it they are refused", 1, 100_000)

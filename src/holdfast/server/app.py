@@ -75,7 +75,8 @@ class _Mcp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         scope["state"][WHOSE] = await self._service.whose(request.headers, request.query_params.get("user"), scope)
-        await self._service.mcp(scope, timely(receive) if scope["method"] == "POST" else receive, send)
+        given = timely(receive, self._service.body_seconds) if scope["method"] == "POST" else receive
+        await self._service.mcp(scope, given, send)
 
 
 def _routes(service: Service) -> Iterator[Route]:
