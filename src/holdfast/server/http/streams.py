@@ -33,9 +33,11 @@ class ExportQuery(Query):
 
 @operations.get("/v1/events", media=_EVENTS, stream=True)
 async def get_events(service: Service, request: Request, who: Caller, query: events.EventsQuery) -> Response:
-    """Live: a `record` event for each change, a `session` event when something is said, as a list would show it
+    """Live: a `record` or a `session` as a list would show it whenever it changes, and `gone` when it is removed
 
-    `Last-Event-ID` goes on where a reader stopped.
+    Whose time the store does not know comes without an id, and only of the 100 that stand first in each list: a
+    session's state and metadata, and `gone`, which has the `kind` and the `id`. `Last-Event-ID` goes on behind the last
+    change that has one.
     """
     own = service.streams_of[who.id]
     if service.streams >= service.most_streams or (who.id and own >= max(1, service.most_streams // 4)):
