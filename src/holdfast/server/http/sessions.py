@@ -32,7 +32,6 @@ from holdfast.server.given import (
     Text,
     Thread,
     Time,
-    User,
 )
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, page
@@ -42,6 +41,7 @@ operations = Operations("sessions")
 
 _State = Literal["ACTIVE", "PAUSED", "TERMINATED"]
 _Count = Annotated[int, Field(ge=0, le=10**12), INT]
+_Speaks = Annotated[Name, Field(description="who speaks; left out: you, or `CHANNEL:CHAT` where the key is no user's")]
 _Speaker = Annotated[Name, Field(description="the speaker's name, where several speak")]
 _Question = Annotated[Text, Field(description="what it is for: memory about it is recalled; empty: nothing is")]
 _Tokens = Annotated[int, Field(ge=200, le=10_000_000, description="tokens at most; left out: `context.max_tokens`")]
@@ -73,7 +73,7 @@ class OpenSession(Body):
     channel: Channel
     chat: Chat
     thread: Thread | None = None
-    user: User | None = None
+    user: _Speaks | None = None
     agent: Annotated[Name, Field(description="whom the user speaks to; left out: the usual one")] | None = None
     metadata: Annotated[Metadata | None, Field(description="of a new session; one that is there keeps its own")] = None
     ttl_seconds: Annotated[Seconds, Field(description="how long a new session lives; left out: for ever")] | None = None
