@@ -364,6 +364,7 @@ class Server(_Section):
     max_body_bytes: int = setting(8 * 2**20, "bytes of a request at most", 1024, 2**30)
     header_seconds: int = setting(10, "how long the headers of a request may take", 1, 3600)
     body_seconds: int = setting(30, "how long a body may take", 1, 3600)
+    answer_seconds: int = setting(60, "how long a caller may take nothing of an answer", 1, 3600)
     requests_per_minute: int = setting(6000, "requests of one API key a minute; 0: as many as come", 0, 10_000_000)
     threads: int = setting(8, "requests that are worked on at once", 1, 256)
     waiting: int = setting(1000, "requests that wait or are worked on; beyond it they are refused", 1, 100_000)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn reads it, with an end to what its parser would wait for: long heads, slow heads, late bodies."""
+"""HTTP/1.1 as uvicorn reads it, with an end to what it would wait for: endless heads, late bodies, slow readers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ class Protocol(HttpToolsProtocol):
     """
 
     header_seconds = 10.0
+    answer_seconds = 60.0  # in which somebody who is sent something has to take some of it
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._part = _Part.NOTHING
         self._head = 0
         self._late: asyncio.TimerHandle | None = None
+        self._stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -44,6 +46,7 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._unwatch()
+        self._unstick()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -69,6 +72,19 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._watch()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self.answer_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unstick()
+
+    def _unstick(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def timeout_keep_alive_handler(self) -> None:
         self._end()
@@ -100,6 +116,6 @@ class Protocol(HttpToolsProtocol):
         self.loop.call_later(self.header_seconds, self.transport.abort)
 
 
-def within(seconds: float) -> type[Protocol]:
-    """With this time for headers."""
-    return type("Protocol", (Protocol,), {"header_seconds": seconds})
+def within(header_seconds: float, answer_seconds: float) -> type[Protocol]:
+    """With these times."""
+    return type("Protocol", (Protocol,), {"header_seconds": header_seconds, "answer_seconds": answer_seconds})

@@ -40,7 +40,7 @@ def serve(
         app, service = application(hf, host=host, user=user, mcp=mcp)
         rules = uvicorn.Config(
             app,
-            http=within(hf.config.server.header_seconds),
+            http=within(hf.config.server.header_seconds, hf.config.server.answer_seconds),
             ws="none",
             log_config=None,
             access_log=False,
