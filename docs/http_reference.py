@@ -34,7 +34,10 @@ application/json`. A name that nobody knows, in a body or behind the question ma
 - **Again**: operations marked *may be repeated* take an `Idempotency-Key` of 1 to 200 printable characters without
   spaces. The same request under the same key makes nothing twice. Another one under it is refused with 409, but for
   messages: there the key alone counts, and what was kept first is answered.
-- **Every answer** has an `X-Request-ID`: yours, where you sent one, or a number of the server's."""
+- **Every answer** has an `X-Request-ID`: yours, where you sent one, or a number of the server's.
+
+How a [context](../how-to/context.md) is made, when history is [condensed](../how-to/compaction.md) and how hits are
+[ranked](../how-to/embeddings.md) has pages of its own. A setting is called by [its name](configuration.md)."""
 
 KINDS = {
     "name": "1 to 256 bytes of UTF-8, printable, no white space at either end",
@@ -53,17 +56,6 @@ KINDS = {
     "{A}": "an object whose values are As",
 }
 
-AGAIN = {
-    "`user`, `agent`, `session`, `scope`": "whose memory; left out: your own, and of a list all you may see",
-    "`channel`, `chat`, `thread`": "where a conversation takes place; together the `key` of its session",
-    "`max_tokens`": "tokens of a context at most ([how](../how-to/context.md))",
-    "`model_window`": "tokens the model can read: room is left for its reply ([how](../how-to/compaction.md))",
-    "`recipe`, `k`": "how hits are ranked ([how](../how-to/embeddings.md)), and how many at most",
-    "`skill`": "the skill that is active; what was learned with it counts more",
-    "`since`, `until`, `as_of`": "only from this time on, only before it; what was true then",
-    "`idempotency_key`": "what a message was sent with, where it was",
-}
-
 _PATTERNS = {
     given._NAME: "name",  # noqa: SLF001 - the page calls them what the code calls them
     given._TEXT: "text",  # noqa: SLF001
@@ -79,8 +71,6 @@ def http() -> Iterator[str]:
     yield ABOUT
     yield "## Words of this page"
     yield _table(("word", "means"), [(f"`{name}`", means) for name, means in KINDS.items()])
-    yield "## Fields that come again"
-    yield _table(("field", "means"), list(AGAIN.items()))
     for tag, operations in groupby(OPERATIONS, key=lambda each: each.tag):
         yield f"## {tag}"
         for each in operations:
@@ -110,9 +100,7 @@ def _operation(each: Operation, told: Schema, schemas: Mapping[str, Schema]) -> 
             yield f"`{one['name']}` is one of {', '.join(f'`{each}`' for each in one['schema']['enum'])}."
     query = [one for one in told["parameters"] if one["in"] == "query"]
     if query:
-        rows = [
-            _row(one["name"], {**one["schema"], **_only(one, "description")}, required=one["required"]) for one in query
-        ]
+        rows = [_row(one["name"], one | one["schema"], required=one["required"]) for one in query]
         yield _table(("behind the `?`", "is", "default", ""), rows)
     if each.body is not None:
         yield from _body(schemas[each.body.__name__], schemas)
@@ -153,13 +141,7 @@ def _row(name: str, field: Schema, *, required: bool) -> tuple[str, ...]:
     kind = "cursor" if name in _CURSORS else _kind(field).removesuffix("?")
     default = field.get("default")
     shown = "*needed*" if required else "" if default is None else f"`{_json(default)}`"
-    return f"`{name}`", f"`{kind}`{_limits(field)}", shown, _means(field)
-
-
-def _means(field: Schema) -> str:
-    inner = [field, *field.get("anyOf", ())]
-    told = next((each["description"] for each in inner if "description" in each), "")
-    return "" if told.startswith(("`cron:", "`next`")) else str(told)
+    return f"`{name}`", f"`{kind}`{_limits(field)}", shown, field["description"]
 
 
 def _kind(schema: Schema) -> str:
@@ -217,11 +199,11 @@ def _noun(name: str, schema: Schema) -> Iterator[str]:
     if about := schema.get("description"):
         yield about
     needed = schema.get("required", ())
-    lines = [
-        f"{field}: {_kind(inner)}{'' if field in needed else '  # may be left out'}"
+    rows = [
+        (f"`{field}`", f"`{_kind(inner)}`", inner["description"] + ("" if field in needed else "; may be left out"))
         for field, inner in schema["properties"].items()
     ]
-    yield "```text\n" + "\n".join(lines) + "\n```"
+    yield _table(("field", "is", ""), rows)
 
 
 def _named_in(found: Any, schemas: Mapping[str, Schema], seen: set[str] | None = None) -> Iterator[str]:
@@ -285,10 +267,6 @@ def _spoken(detail: ast.expr) -> str:
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, *rows)]
     return "\n".join([lines[0].replace("|  |", "| |"), "|" + "---|" * len(head), *lines[1:]])
-
-
-def _only(found: Schema, name: str) -> dict[str, Any]:
-    return {name: found[name]} if name in found else {}
 
 
 def _last(schema: Schema) -> str:

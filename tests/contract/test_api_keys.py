@@ -241,3 +241,42 @@ def test_a_secret_is_looked_up_by_its_index(tmp_path: Path) -> None:
     with Holdfast.open(tmp_path) as hf:
         plan = sql(hf, "EXPLAIN QUERY PLAN SELECT id FROM api_keys WHERE secret_hash = 'x'")
     assert "USING INDEX" in repr(plan)
+
+
+def test_what_a_key_made_goes_with_it(timed: Holdfast, clock: FakeClock) -> None:
+    def made(name: str, by: NewKey | None = None, **more: Any) -> NewKey:
+        clock.advance(1)
+        whose = timed if by is None else timed.keys.acting(by.secret)
+        return whose.keys.create(name, user="alice", **more)
+
+    made("laptop", by=made("older", by=made("first")))
+    timed.keys.revoke("laptop")
+    stolen = made("laptop")
+    child, other = made("child", by=stolen), made("other")
+    made("grandchild", by=made("short", by=child, expires_in=60))
+    clock.advance(minutes=5)  # one that has ended is on the way to one that has not
+    assert timed.keys.revoke("laptop") == 4
+    assert [key.name for key in timed.keys.list()] == ["other", "older", "first"]
+    assert timed.keys.revoke("first") == 2
+    assert timed.keys.acting(other.secret)
+
+
+def test_a_key_that_is_revoked_makes_none_any_more(hf: Holdfast) -> None:
+    """Also not in the moment in which it is."""
+    stolen = hf.keys.create("stolen", user="alice")
+    thief = hf.keys.acting(stolen.secret)
+
+    def call(number: int) -> int:
+        if number == 0:
+            return hf.keys.revoke("stolen")
+        try:
+            thief.keys.create(f"made {number}", user="alice")
+        except Unauthenticated:
+            return 0
+        return 1
+
+    gone, *created = at_once(call)
+    assert gone == 1 + sum(created)
+    assert hf.keys.list() == []
+    with pytest.raises(Unauthenticated, match="revoked"):
+        thief.keys.create("late", user="alice")

@@ -146,19 +146,64 @@ def test_what_was_counted_is_written_when_the_store_is_closed(durable_url: str) 
 
 
 def test_every_refused_call_is_told_with_what_was_missing(hf: Holdfast) -> None:
+    """Before it is answered, and equal ones of a minute in one row."""
     alice = hf.acting("alice", name="key 7 of alice")
-    for _ in range(2):
+    for count in (1, 2, 3):
         with pytest.raises(PermissionDenied):
             alice.recall("secret", user="bob")
+        assert sql(hf, "SELECT calls FROM audit") == [(count,)]
     with pytest.raises(PermissionDenied):
         alice.backup("/nowhere/copy.db")
     found = hf.audit(outcome="refused")
     assert [(each.verb, each.user, each.missing, each.calls) for each in found] == [
         ("backup", None, "read:store", 1),
-        ("recall", "bob", "read:user:bob", 1),
-        ("recall", "bob", "read:user:bob", 1),
+        ("recall", "bob", "read:user:bob", 3),
     ]
     assert {each.principal for each in found} == {"key 7 of alice"}
+
+
+def test_refused_calls_share_a_row_for_a_minute(timed: Holdfast, clock: FakeClock) -> None:
+    began = clock()
+    calls = [(timed.acting(user), verb) for user in ("alice", "carol") for verb in ("recall", "forget")]
+    for _ in range(7):
+        for who, verb in calls:
+            with pytest.raises(PermissionDenied):
+                getattr(who, verb)(query="secret", user="bob")
+        clock.advance(10)
+    found = timed.audit(outcome="refused", principal="alice", verb="forget")
+    assert [(each.calls, each.at - began, each.last_at - began) for each in found] == [
+        (1, timedelta(seconds=60), timedelta(seconds=60)),
+        (6, timedelta(0), timedelta(seconds=50)),
+    ]
+    assert sum(each.calls for each in timed.audit(outcome="refused")) == 7 * len(calls)
+    assert len(timed.audit(outcome="refused")) == 2 * len(calls)
+
+
+def test_whoever_tries_everybody_does_not_fill_the_table(timed: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first are named; of all others the number is known."""
+    monkeypatch.setattr("holdfast.policy.ledger._TARGETS", 3)
+    alice = timed.acting("alice")
+    for number in range(20):
+        with pytest.raises(PermissionDenied):
+            alice.recall("secret", user=f"user{number}")
+    with pytest.raises(PermissionDenied):
+        timed.acting("carol").recall("secret", user="user9")
+    found = {(each.principal, each.user, each.missing, each.calls) for each in timed.audit(outcome="refused")}
+    assert found == {
+        *(("alice", f"user{number}", f"read:user:user{number}", 1) for number in range(3)),
+        ("alice", None, "read:user", 17),
+        ("carol", "user9", "read:user:user9", 1),
+    }
+
+
+def test_a_refusal_after_a_purge_does_not_bring_the_name_back(hf: Holdfast) -> None:
+    for _ in range(2):
+        with pytest.raises(PermissionDenied):
+            hf.acting("alice").recall("secret", user="bob")
+        hf.purge_user("bob")
+    [told] = hf.audit(outcome="refused")
+    assert (told.calls, told.missing) == (2, None)
+    assert "bob" not in repr(told)
 
 
 def test_calls_that_fail_are_told_too(hf: Holdfast) -> None:

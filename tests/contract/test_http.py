@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from holdfast import Config, Holdfast
+from holdfast.server import events
 from tests.asking import Asked, asked
 from tests.conftest import FakeClock
 
@@ -217,3 +218,52 @@ def test_tools_metrics_health_and_the_description(ask: Asked) -> None:
     described = ask.get("/openapi.json")
     assert described["openapi"] == "3.1.0"
     assert "/v1/events" in described["paths"]
+
+
+def seen(feed: events.Feed) -> list[tuple[str, str, Any]]:
+    """What one look tells: what it is, which one, and what of it."""
+    return [
+        (each.kind, each.shape["id"], each.shape.get("state") or each.shape.get("content") or each.shape["kind"])
+        for each in feed.look()
+    ]
+
+
+def test_events_tell_of_quiet_changes_and_of_what_is_gone(hf: Holdfast, clock: FakeClock) -> None:
+    one, two = (hf.session("web", chat, user="ann") for chat in "12")
+    kept, lost = (hf.remember(text, user="ann") for text in ("Ann keeps bees", "Ann keeps geese"))
+    feed = events.Feed(lambda: hf, "ann", clock())
+    feed.look()
+    clock.advance(hours=1)
+    assert feed.look() == []
+    one.pause()
+    hf.forget(lost.id)
+    assert seen(feed) == [("session", one.id, "PAUSED"), ("gone", lost.id, "record")]
+    assert feed.look() == []
+    one.update_metadata({"topic": "bees"})
+    two.delete()
+    hf.update(kept.id, content="Ann keeps wasps")
+    assert seen(feed) == [
+        ("record", kept.id, "Ann keeps wasps"),
+        ("session", one.id, "PAUSED"),
+        ("gone", two.id, "session"),
+    ]
+    hf.purge_user("ann")
+    assert sorted(seen(feed)) == sorted([("gone", one.id, "session"), ("gone", kept.id, "record")])
+    assert feed.look() == []
+
+
+def test_what_sank_below_the_first_page_is_not_gone(
+    hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_PAGE", 3)
+    made = [hf.remember(f"fact {number}", user="ann").id for number in range(3)]
+    feed = events.Feed(lambda: hf, "ann", clock())
+    feed.look()
+    clock.advance(minutes=1)
+    for number in range(3, 8):
+        clock.advance(1)
+        made.append(hf.remember(f"fact {number}", user="ann").id)
+    assert [each for _, each, _ in seen(feed)] == made[3:]
+    hf.forget(made[0])  # which nobody looks at any more
+    hf.forget(made[6])
+    assert seen(feed) == [("gone", made[6], "record")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,28 @@ def test_every_file_is_served_with_its_media_type_and_a_strict_policy(url):
         assert "unsafe" not in headers["content-security-policy"]
     assert ask(f"{url}/ui/nothing.js")[0] == 404
     assert ask(f"{url}/ui/..%2fapp.py")[0] == 404
+
+
+def test_it_comes_compressed_to_whoever_takes_that_and_only_once(url):
+    file = (UI / "style.css").read_bytes()
+    tags: dict[bool, set[str]] = {}
+    for accepted in ("gzip, deflate, br", "br;q=1.0, *;q=0.5", "GZIP;q=0.001", "gzip;q=0", "*;q=0", "identity", ""):
+        status, headers, body = ask(f"{url}/ui/style.css", **{"Accept-Encoding": accepted})
+        is_packed = headers.get("content-encoding") == "gzip"
+        assert is_packed == (accepted in ("gzip, deflate, br", "br;q=1.0, *;q=0.5", "GZIP;q=0.001")), accepted
+        assert (status, gzip.decompress(body) if is_packed else body) == (200, file)
+        assert headers["vary"] == "Accept-Encoding"
+        tags.setdefault(is_packed, set()).add(headers["etag"])
+    ((plain,), (packed,)) = tags[False], tags[True]
+    assert plain != packed
+    for accepted, tag, status in (("gzip", packed, 304), ("gzip", plain, 200), ("", f'"x", W/{plain}', 304)):
+        got, headers, body = ask(f"{url}/ui/style.css", **{"Accept-Encoding": accepted, "If-None-Match": tag})
+        assert (got, headers["etag"]) == (status, packed if accepted else plain)
+        assert (body == b"") == (status == 304)
+        assert ("content-encoding" in headers) == (status == 200 and accepted == "gzip")
+    for path in ("/", "/openapi.json"):
+        assert ask(url + path, **{"Accept-Encoding": "gzip"})[1]["content-encoding"] == "gzip"
+    assert "content-encoding" not in ask(f"{url}/v1/sessions", **{"Accept-Encoding": "gzip"})[1]
 
 
 def test_files_name_only_files_that_are_there_and_no_other_host():

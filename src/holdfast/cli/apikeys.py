@@ -104,5 +104,6 @@ def revoke(args: Namespace) -> int:
     with opened(args, needed=True) as hf:
         gone = hf.keys.revoke(args.key)
     said = "is revoked" if gone else "is no key, or was revoked before"
-    show.answer(args, {"revoked": gone}, [show.one_line(f"{args.key} {said}")])
+    others = f", and {gone - 1} made by it" if gone > 1 else ""
+    show.answer(args, {"revoked": bool(gone), "keys": gone}, [show.one_line(f"{args.key} {said}{others}")])
     return 0

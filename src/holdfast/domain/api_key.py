@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -34,6 +35,9 @@ class KeyInfo:
     def is_live(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
+    def lived_at(self, moment: datetime) -> bool:
+        return self.created_at <= moment and (self.revoked_at is None or moment <= self.revoked_at)
+
     @property
     def principal(self) -> Principal:
         return Principal(audit_name(self.name), self.tenant, self.user, self.agent, None, self.grants)
@@ -45,6 +49,21 @@ class NewKey:
 
     secret: str = field(repr=False)  # printed by accident, it would stay in a log
     info: KeyInfo
+
+
+def made_by(maker: KeyInfo, keys: Iterable[KeyInfo]) -> list[KeyInfo]:
+    """Those of the keys that it made, that those made, and so on. While it lives, its name is no other key's."""
+    by: dict[str, list[KeyInfo]] = {}
+    for key in keys:
+        by.setdefault(key.created_by, []).append(key)
+    found, makers = {maker.id: maker}, [maker]
+    while makers:
+        one = makers.pop()
+        made = [key for key in by.get(audit_name(one.name), ()) if one.lived_at(key.created_at)]
+        makers += [key for key in made if key.id not in found]
+        found |= {key.id: key for key in made}
+    del found[maker.id]
+    return list(found.values())
 
 
 def audit_name(key_name: str) -> str:

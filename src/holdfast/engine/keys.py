@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from holdfast.domain.access import Grant, Need, Reach, Right
-from holdfast.domain.api_key import MAX_NAME, KeyInfo, NewKey, hash_of
+from holdfast.domain.api_key import MAX_NAME, KeyInfo, NewKey, audit_name, hash_of, made_by
 from holdfast.domain.ids import checked_id
 from holdfast.domain.scope import STORE, Scope
 from holdfast.domain.text import checked_name, optional_name, shown
@@ -19,6 +19,7 @@ from holdfast.domain.verb import verb
 from holdfast.errors import HoldfastError, InvalidInput, InvalidKey, Unauthenticated
 from holdfast.policy.gate import Gate
 from holdfast.runtime import Runtime
+from holdfast.storage.base import Tx
 
 if TYPE_CHECKING:
     from holdfast.engine.holdfast import Holdfast
@@ -73,7 +74,12 @@ class Keys:
         secret = runtime.new_secret()
         hashed, scope = hash_of(secret), Scope(self._tenant)
         assert hashed is not None
-        if not runtime.store.write(lambda tx: tx.api_keys.add(scope, info, hashed, now)):
+
+        def made(tx: Tx) -> bool:
+            _check_maker(tx, scope, info)
+            return tx.api_keys.add(scope, info, hashed, now)
+
+        if not runtime.store.write(made):
             raise InvalidInput(f"there is a key called {info.name!r} already; revoke it first, or choose another name")
         return NewKey(secret, info)
 
@@ -97,17 +103,27 @@ class Keys:
         return [key for key in found if everything or key.is_live(now)]
 
     @verb("keys.revoke")
-    def revoke(self, id_or_name: str) -> bool:
-        """Take a key away, in every process at once. False when there is none, or it was revoked before."""
+    def revoke(self, id_or_name: str) -> int:
+        """Take a key away, with all that were made by it and by those, in every process at once.
+
+        Answers how many keys these are: 0 when there is none, or it was revoked before.
+        """
         wanted, scope = checked_name(id_or_name, "the key's id or name"), Scope(self._tenant)
         wanted = wanted.lower() if _is_id(wanted) else wanted
         found = self._runtime.store.read(lambda tx: tx.api_keys.named(scope, wanted))
         if found is None:
-            return False
+            return 0
         for grant in found.grants:
             self._gate.check_gift(grant)
-        now, key = self._runtime.clock(), found.id
-        return self._runtime.store.write(lambda tx: tx.api_keys.revoke(scope, key, now))
+        now, key = self._runtime.clock(), found
+
+        def taken(tx: Tx) -> int:
+            if not tx.api_keys.revoke(scope, key.id, now):
+                return 0
+            made = made_by(key, tx.api_keys.find(scope))
+            return 1 + sum(tx.api_keys.revoke(scope, each.id, now) for each in made)
+
+        return self._runtime.store.write(taken)
 
     @verb("keys.acting")
     def acting(self, secret: str) -> Holdfast:
@@ -150,6 +166,17 @@ def checked_grants(given: Iterable[str | Grant]) -> tuple[Grant, ...]:
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise InvalidInput(f"grants must be a list such as ['read:global'], not {shown(given)}")
     return tuple(Grant.parse(each) for each in at_most(MAX_GRANTS, given, "these are too many grants"))
+
+
+def _check_maker(tx: Tx, scope: Scope, info: KeyInfo) -> None:
+    """A key that is being revoked at this moment makes none that would be left over."""
+    makers = [key for key in tx.api_keys.find(scope) if audit_name(key.name) == info.created_by]
+    live = next((key for key in makers if key.revoked_at is None), None)
+    if live is not None:
+        # Its row is written, so that whoever revokes it waits for this, or this for them.
+        tx.api_keys.used(scope, live.id, info.created_at)
+    if makers and (live is None or tx.api_keys.named(scope, live.id) is None):
+        raise Unauthenticated("this key was revoked")
 
 
 def _checked_key_name(value: object) -> str:

@@ -187,7 +187,7 @@ class Gate:
         return answer
 
     def _failed(self, call: Call, error: Exception) -> None:
-        """Grave ones and refused ones have their own row here, too; and none is the reason of another error."""
+        """Written before it is answered if it is grave or was refused; and none is the reason of another error."""
         ledger, line = self._ledger, self._line(call, error=error)
         if ledger is None:
             return
@@ -196,7 +196,11 @@ class Gate:
             return
         if ledger.config.log:
             tell(line)
-        if ledger.config.enabled:
+        if not ledger.config.enabled:
+            return
+        if line.outcome == Outcome.REFUSED:
+            ledger.refuse(line)
+        else:
             ledger.write([ledger.row(line)])
 
     def _line(self, call: Call, answer: Any = None, error: Exception | None = None) -> Line:

@@ -1,13 +1,16 @@
 """Who did what: counted by the minute until it is written, beside what is written anyway.
 
-A grave deed has a row of its own, in the transaction of the deed. All else is counted here and written at most a minute
-later, so that an append costs no second commit. A process that is killed takes the counts of that minute with it.
+A grave deed has a row of its own, in the transaction of the deed. A refusal is written at once; equal ones of a minute
+share a row, so that nobody fills the table with them. All else is counted here and written at most a minute later, so
+that an append costs no second commit. A process that is killed takes the counts of that minute with it.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import NamedTuple
@@ -27,6 +30,7 @@ _QUIET = timedelta(minutes=2)  # nothing was written meanwhile: a read has to wr
 _FULL = 1000  # different lines that are counted before they are written
 _MOST = 10 * _FULL  # that are kept while the store refuses them
 _TRIM = timedelta(days=1)
+_TARGETS = 100  # different refusals of one caller in a minute that are told apart
 
 
 class Line(NamedTuple):
@@ -53,6 +57,31 @@ class _Counted:
         self.last = last
 
 
+class _Refusals:
+    """Those of one minute, and the row each is counted in."""
+
+    def __init__(self, began: datetime) -> None:
+        self._began = began
+        self._rows: dict[Line, str] = {}
+        self._of: Counter[tuple[str, str]] = Counter()  # different ones, by caller
+
+    def takes(self, now: datetime) -> bool:
+        return self._began <= now < self._began + _EVERY and len(self._rows) < _MOST
+
+    def told(self, line: Line) -> Line:
+        """Whoever tries one after the other has, beyond so many, a row for each verb, without whose memory it was."""
+        if line in self._rows or self._of[line.tenant, line.principal] < _TARGETS:
+            return line
+        lacks = None if line.missing is None else ":".join(line.missing.split(":")[:2])
+        return line._replace(user=None, agent=None, session=None, record=None, missing=lacks)
+
+    def row(self, line: Line, new_id: str) -> str:
+        if line not in self._rows:
+            self._rows[line] = new_id
+            self._of[line.tenant, line.principal] += 1
+        return self._rows[line]
+
+
 class Ledger:
     """Safe to share between threads."""
 
@@ -66,6 +95,7 @@ class Ledger:
         self._began: datetime | None = None  # when the first of them was
         self._until = clock()
         self._trimmed: dict[str, datetime] = {}
+        self._refusals = _Refusals(self._until)
         self.is_due = False  # what is counted should go along with the next write
         self.is_overdue = False  # nothing was written for so long that it will not wait any longer
 
@@ -94,6 +124,16 @@ class Ledger:
         """A line that is not counted, for a transaction of its own."""
         now = self._clock()
         return self._entry(line, now, now)
+
+    def refuse(self, line: Line) -> None:
+        """One more of these, on the disk when this returns: into the row that an equal one of this minute has."""
+        now = self._clock()
+        with self._lock:
+            if not self._refusals.takes(now):
+                self._refusals = _Refusals(now)
+            entry = self._entry(self._refusals.told(line), now, now)
+            entry = replace(entry, id=self._refusals.row(line_of(entry), entry.id))
+        self.write([entry])
 
     def take(self) -> list[AuditEntry]:
         """What is counted, which is not counted any more."""

@@ -14,8 +14,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast import Holdfast
 from holdfast.adapters.mcp_http import WHOSE, McpOverHttp, over_http
-from holdfast.server.answer import json_answer, json_bytes
+from holdfast.server.answer import json_bytes
 from holdfast.server.door import LOCAL_NAMES, Door, is_local
+from holdfast.server.fixed import Fixed
 from holdfast.server.guard import Guard
 from holdfast.server.http import OPERATIONS
 from holdfast.server.metrics import Metrics
@@ -30,7 +31,6 @@ _PAGE_RULES = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
-    "Cache-Control": "no-cache",
 }
 
 
@@ -42,7 +42,7 @@ def application(hf: Holdfast, *, host: str, user: str, mcp: McpOverHttp | None =
     service = Service(hf, door, metrics, mcp or over_http(allow_purge=hf.config.mcp.purge, hosts=None))
     routes: list[BaseRoute] = [
         Route("/openapi.json", partial(_openapi, service), methods=["GET"]),
-        Route("/", partial(_page, "index.html"), methods=["GET"]),
+        Route("/", _file, methods=["GET"]),
         Route("/ui/{name}", _file, methods=["GET"]),
         Route("/mcp", _Mcp(service)),
         *_routes(service),
@@ -75,7 +75,8 @@ class _Mcp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         scope["state"][WHOSE] = await self._service.whose(request.headers, request.query_params.get("user"), scope)
-        await self._service.mcp(scope, timely(receive) if scope["method"] == "POST" else receive, send)
+        given = timely(receive, self._service.body_seconds) if scope["method"] == "POST" else receive
+        await self._service.mcp(scope, given, send)
 
 
 def _routes(service: Service) -> Iterator[Route]:
@@ -97,27 +98,29 @@ def _endpoint(service: Service, methods: Mapping[str, Operation]) -> Callable[[R
     return endpoint
 
 
-async def _openapi(service: Service, _request: Request) -> Response:
-    return json_answer(await service.run(lambda: _described(keyed=service.door.needs_key)))
+async def _openapi(service: Service, request: Request) -> Response:
+    told = await service.run(lambda: _described(keyed=service.door.needs_key))
+    return told.answer(request.headers)
 
 
 @cache
-def _described(*, keyed: bool) -> bytes:
-    return json_bytes(described(OPERATIONS, keyed=keyed))
-
-
-async def _page(name: str, _request: Request) -> Response:
-    return _of_page(name)
+def _described(*, keyed: bool) -> Fixed:
+    return Fixed(json_bytes(described(OPERATIONS, keyed=keyed)), "application/json")
 
 
 async def _file(request: Request) -> Response:
-    return _of_page(request.path_params["name"])
-
-
-def _of_page(name: str) -> Response:
-    folder = files("holdfast.server") / "ui"
-    known = {each.name: each for each in folder.iterdir()}
-    kind = _PAGE_MEDIA.get(name.rpartition(".")[2])
-    if name not in known or kind is None:
+    found = _page().get(request.path_params.get("name", "index.html"))
+    if found is None:
         raise Problem(404, "not_found", "there is no such page")
-    return Response(known[name].read_bytes(), media_type=kind, headers=_PAGE_RULES)
+    return found.answer(request.headers)
+
+
+@cache
+def _page() -> dict[str, Fixed]:
+    """The files of the page by name."""
+    listed = [(each, each.name.rpartition(".")[2]) for each in (files("holdfast.server") / "ui").iterdir()]
+    return {
+        each.name: Fixed(each.read_bytes(), _PAGE_MEDIA[kind], _PAGE_RULES)
+        for each, kind in listed
+        if kind in _PAGE_MEDIA
+    }

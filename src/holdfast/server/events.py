@@ -2,7 +2,8 @@
 
 The store is asked, not the server: another process may have written. Events say what changed and not what it says now,
 besides what a list would show. A time is given to a change before it is committed, so each look reaches back a little,
-and what was told already is left out.
+and what was told already is left out. A removal leaves no row, and a session's state no time: both are seen where they
+change the first page of a list.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
+from functools import partial
 from time import monotonic
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import Field
-
-from holdfast import Holdfast, shapes
+from holdfast import Holdfast, Record, shapes
+from holdfast.domain.paging import PageEnd
+from holdfast.domain.session import SessionInfo
 from holdfast.domain.times import from_micros, to_micros
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.server.answer import json_bytes
-from holdfast.server.given import Name, Query
+from holdfast.server.given import OfUser, Query
 from holdfast.server.problems import Problem
 
 _BACK = timedelta(seconds=5)
@@ -32,14 +34,25 @@ _LAST = re.compile(r"[0-9]{1,16}")
 
 
 class EventsQuery(Query):
-    user: Annotated[Name | None, Field(description="only what is this user's")] = None
+    user: OfUser | None = None
 
 
 class Change(NamedTuple):
-    at: datetime
+    """``at`` is None where the store does not know it: of a removal, and of a session in which nothing was said."""
+
+    at: datetime | None
     kind: str
-    id: str
     shape: Any
+
+
+class _Entry(NamedTuple):
+    at: datetime
+    id: str
+    form: int  # another one after any change, also one that leaves the time as it was
+    shape: Callable[[], Any]
+
+
+_Read = Callable[[Holdfast, str | None, PageEnd | None], list[_Entry]]
 
 
 class Feed:
@@ -48,42 +61,72 @@ class Feed:
     def __init__(self, opened: Callable[[], Holdfast], user: str | None, since: datetime) -> None:
         self._opened = opened
         self._user = user
-        self._since = since
-        self._told: dict[tuple[str, str], datetime] = {}
+        self._lists = (_List("session", _sessions, since), _List("record", _records, since))
 
     def look(self) -> list[Change]:
-        hf, back = self._opened(), self._since - _BACK
-        found = sorted([*self._sessions(hf, back), *self._records(hf, back)], key=lambda each: each[:3])
-        new = [each for each in found if self._told.get((each.kind, each.id)) != each.at]
+        hf = self._opened()
+        found = [each for one in self._lists for each in one.look(hf, self._user)]
+        return sorted(found, key=lambda each: (each.at is None, each.at and to_micros(each.at)))
+
+
+class _List:
+    """One list of the store, the latest change first, as a reader has seen it.
+
+    Its first page is read at every look anyway. What stood there, stands nowhere near now, and did not sink below the
+    page's end is gone: an entry's time never goes back.
+    """
+
+    def __init__(self, kind: str, read: _Read, since: datetime) -> None:
+        self._kind = kind
+        self._read = read
+        self._since = since
+        self._told: dict[str, datetime] = {}
+        self._top: dict[str, _Entry] = {}
+
+    def look(self, hf: Holdfast, user: str | None) -> list[Change]:
+        top = self._read(hf, user, None)
+        found = self._after(self._since - _BACK, top, partial(self._read, hf, user))
+        new = {each.id: each for each in found if self._told.get(each.id) != each.at}
+        changes = [Change(each.at, self._kind, each.shape()) for each in new.values()]
+        quiet = [each for each in top if each.id not in new and self._differs(each)]
+        changes += [Change(None, self._kind, each.shape()) for each in quiet]
+        changes += [Change(None, "gone", {"kind": self._kind, "id": id_}) for id_ in self._gone(top)]
         self._since = max([self._since, *(each.at for each in found)])
-        self._told = {(each.kind, each.id): each.at for each in found if each.at >= self._since - 2 * _BACK}
-        return new
+        self._told = {each.id: each.at for each in found if each.at >= self._since - 2 * _BACK}
+        self._top = {each.id: each._replace(shape=dict) for each in top}  # what it said need not be kept
+        return changes
 
-    def _sessions(self, hf: Holdfast, back: datetime) -> list[Change]:
-        def read(end: tuple[datetime, str] | None) -> list[Change]:
-            page = hf.sessions(self._user, limit=_PAGE, before=end)
-            return [Change(info.last_active_at, "session", info.id, shapes.session(info)) for info in page]
+    def _after(self, back: datetime, page: list[_Entry], read: Callable[[PageEnd], list[_Entry]]) -> list[_Entry]:
+        found = [each for each in page if each.at > back]
+        while len(page) == _PAGE and page[-1].at > back and len(found) < _MOST:
+            page = read(PageEnd(page[-1].at, page[-1].id))
+            found += [each for each in page if each.at > back]
+        return found
 
-        return _since(back, read)
+    def _differs(self, entry: _Entry) -> bool:
+        before = self._top.get(entry.id)
+        return before is not None and before.form != entry.form
 
-    def _records(self, hf: Holdfast, back: datetime) -> list[Change]:
-        def read(end: tuple[datetime, str] | None) -> list[Change]:
-            page = hf.records(self._user, limit=_PAGE, history=True, before=end)
-            return [Change(each.updated_at, "record", each.id, shapes.record(each)) for each in page if each.updated_at]
-
-        return _since(back, read)
+    def _gone(self, top: list[_Entry]) -> list[str]:
+        here = {each.id for each in top}
+        end = top[-1][:2] if len(top) == _PAGE else None
+        return [id_ for id_, was in self._top.items() if id_ not in here and (end is None or was[:2] > end)]
 
 
-def _since(back: datetime, read: Callable[[tuple[datetime, str] | None], list[Change]]) -> list[Change]:
-    found: list[Change] = []
-    end: tuple[datetime, str] | None = None
-    while len(found) < _MOST:
-        page = read(end)
-        found += [each for each in page if each.at > back]
-        if len(page) < _PAGE or page[-1].at <= back:
-            break
-        end = (page[-1].at, page[-1].id)
-    return found
+def _sessions(hf: Holdfast, user: str | None, end: PageEnd | None) -> list[_Entry]:
+    def entry(info: SessionInfo) -> _Entry:
+        shape = shapes.session(info)
+        return _Entry(info.last_active_at, info.id, hash(json_bytes(shape)), lambda: shape)
+
+    return [entry(each) for each in hf.sessions(user, limit=_PAGE, before=end)]
+
+
+def _records(hf: Holdfast, user: str | None, end: PageEnd | None) -> list[_Entry]:
+    def entry(record: Record) -> _Entry:
+        assert record.updated_at is not None  # every stored one has it
+        return _Entry(record.updated_at, record.id, record.version, partial(shapes.record, record))
+
+    return [entry(each) for each in hf.records(user, limit=_PAGE, history=True, before=end)]
 
 
 def since(last_event_id: str | None) -> datetime | None:
@@ -105,8 +148,9 @@ async def told(
     quiet, pause = 0.0, _EVERY
     while not stopping.is_set():
         for each in changes:
-            id_ = to_micros(each.at)
-            yield f"id: {id_}\nevent: {each.kind}\ndata: ".encode() + json_bytes(each.shape) + b"\n\n"
+            # A reader that comes back goes on behind the last change whose time is known.
+            id_ = "" if each.at is None else f"id: {to_micros(each.at)}\n"
+            yield f"{id_}event: {each.kind}\ndata: ".encode() + json_bytes(each.shape) + b"\n\n"
         quiet = 0.0 if changes else quiet + pause
         if quiet >= _BEAT:
             quiet = 0.0

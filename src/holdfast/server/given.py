@@ -56,7 +56,7 @@ def _clean(value: Any) -> Any:
     return value
 
 
-def _labelled(value: dict[str, Any]) -> dict[str, Any]:
+def _of_texts(value: dict[str, Any]) -> dict[str, Any]:
     for name, each in value.items():
         if not 1 <= len(name) <= 256 or not isinstance(each, str):
             raise ValueError("must be texts under names of 1 to 256 characters")
@@ -96,7 +96,7 @@ Labels = Annotated[
     dict[str, Any],
     Field(max_length=100),
     AfterValidator(_clean),
-    AfterValidator(_labelled),
+    AfterValidator(_of_texts),
     WithJsonSchema({**_ENTRIES, **_LABELS, "additionalProperties": {"type": "string", "pattern": _TEXT}}),
 ]
 
@@ -131,13 +131,27 @@ INT = BeforeValidator(_integral)
 WHOLE = BeforeValidator(_whole)
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Time = Annotated[AwareDatetime, BeforeValidator(_time)]
-Limit = Annotated[int, Field(ge=1, le=1000, description="Entries of a page at most"), WHOLE]
-Cursor = Annotated[
-    str,
-    StringConstraints(pattern=r"^[0-9]{1,16}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
-    Field(description="`next` of the page before"),
-]
-Offset = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}$"), Field(description="`next` of the page before")]
+
+# What comes again, with what it means.
+User = Annotated[Name, Field(description="whose memory; left out: your own")]
+OfUser = Annotated[Name, Field(description="only what is this user's; left out: all you may see")]
+OfAgent = Annotated[Name, Field(description="only what is this agent's")]
+OfSession = Annotated[Id, Field(description="only what is this session's")]
+Channel = Annotated[Name, Field(description="what carries the chat, such as telegram")]
+Chat = Annotated[Name, Field(description="the chat's name in its channel")]
+Thread = Annotated[Name, Field(description="the thread within the chat")]
+# A schema that is written down takes no further word within a union, only around it.
+Extras = Annotated[Metadata | None, Field(description="anything of your own, kept beside it")]
+OwnLabels = Annotated[Labels | None, Field(description="texts of your own, kept beside it")]
+Since = Annotated[Time, Field(description="only what was said or made from then on")]
+Until = Annotated[Time, Field(description="only what was said or made before")]
+AsOf = Annotated[Time, Field(description="what was true then")]
+Asked = Annotated[Time, Field(description="when it is asked, for words such as yesterday; left out: now")]
+Skill = Annotated[Name, Field(description="the skill that is active; what was learned with it counts more")]
+Limit = Annotated[int, Field(ge=1, le=1000, description="entries of a page at most"), WHOLE]
+_NEXT = Field(description="`next` of the page before")
+Cursor = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"), _NEXT]
+Offset = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}$"), _NEXT]
 
 
 class Query(BaseModel):

@@ -16,19 +16,23 @@ from holdfast.tools import TOOLS
 
 _PROBLEM = {
     "type": "object",
-    "description": "What went wrong (RFC 9457). `code` is one word that stays the same; `detail` is for people.",
+    "description": "What went wrong (RFC 9457).",
     "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "code": {"type": "string"},
-        "request_id": {"type": "string"},
+        "type": {"type": "string", "description": "the code as a URN"},
+        "title": {"type": "string", "description": "the status in words"},
+        "status": {"type": "integer", "description": "as of the answer"},
+        "detail": {"type": "string", "description": "what is wrong and what to do, for people"},
+        "code": {"type": "string", "description": "what went wrong in one word that stays the same, for programs"},
+        "request_id": {"type": "string", "description": "what the server's log has it under"},
         "errors": {
             "type": "array",
+            "description": "which places of a request are wrong",
             "items": {
                 "type": "object",
-                "properties": {"where": {"type": "string"}, "message": {"type": "string"}},
+                "properties": {
+                    "where": {"type": "string", "description": "the place, such as body.content"},
+                    "message": {"type": "string", "description": "what is wrong with it"},
+                },
                 "required": ["where", "message"],
             },
         },
@@ -63,8 +67,10 @@ _KEY = {
     "description": "The same key again makes nothing twice",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[!-~]+$"},
 }
-_ID = {"type": "string", "format": "uuid"}
-_IN_PATH = {"tool": {"type": "string", "enum": list(TOOLS)}}
+_IN_PATH: dict[str, dict[str, Any]] = {
+    "id": {"description": "which one", "schema": {"type": "string", "format": "uuid"}},
+    "tool": {"description": "which one", "schema": {"type": "string", "enum": list(TOOLS)}},
+}
 
 
 def described(operations: Iterable[Operation], *, keyed: bool) -> dict[str, Any]:
@@ -74,7 +80,7 @@ def described(operations: Iterable[Operation], *, keyed: bool) -> dict[str, Any]
     ordered = sorted(models, key=lambda kind: kind.__name__)
     _, inputs = models_json_schema([(kind, "validation") for kind in ordered], ref_template=REFERENCE.format("{model}"))
     found: Definitions = {"Problem": dict(_PROBLEM)}
-    known = {**inputs.get("$defs", {}), "Json": JSON_SCHEMA}
+    known = {name: _lifted(schema) for name, schema in inputs.get("$defs", {}).items()} | {"Json": JSON_SCHEMA}
     paths: dict[str, dict[str, Any]] = {}
     for each in listed:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, known, found)
@@ -114,7 +120,7 @@ def _operation(each: Operation, known: dict[str, Any], found: Definitions) -> di
 
 def _parameters(each: Operation, known: dict[str, Any]) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = [
-        {"name": name, "in": "path", "required": True, "schema": _IN_PATH.get(name, _ID)} for name in each.in_path
+        {"name": name, "in": "path", "required": True, **_IN_PATH[name]} for name in each.in_path
     ]
     if each.query is not None:
         schema = known[each.query.__name__]
@@ -125,11 +131,25 @@ def _parameters(each: Operation, known: dict[str, Any]) -> list[dict[str, Any]]:
                     "name": name,
                     "in": "query",
                     "required": name in schema.get("required", ()),
-                    **({"description": described["description"]} if "description" in described else {}),
+                    "description": described["description"],
                     "schema": _without_null(inner),
                 }
             )
     return [*told, _KEY] if each.keyed else told
+
+
+def _lifted(schema: dict[str, Any]) -> dict[str, Any]:
+    """What a field means stands at the field, not at the one of its types that is not null."""
+    if "properties" not in schema:
+        return schema
+    fields = dict(schema["properties"])
+    for name, field in fields.items():
+        kinds = field.get("anyOf", ())
+        told = [kind["description"] for kind in kinds if "description" in kind]
+        if told:
+            bare = [{key: value for key, value in kind.items() if key != "description"} for kind in kinds]
+            fields[name] = {"description": told[0], **field, "anyOf": bare}
+    return {**schema, "properties": fields}
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

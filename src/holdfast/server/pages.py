@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Generic, TypedDict, TypeVar
+from typing import Annotated, Generic, TypedDict, TypeVar
 
 from holdfast.domain.times import from_micros, to_micros
 
@@ -15,8 +15,8 @@ End = tuple[datetime, str]  # time and id of the last entry of a page
 
 
 class Page(TypedDict, Generic[T]):
-    items: list[T]
-    next: str | None
+    items: Annotated[list[T], "the entries, `limit` at most"]
+    next: Annotated[str | None, "where the next page begins; null: this is the last"]
 
 
 def page(found: Sequence[S], limit: int, shape: Callable[[S], T], end: Callable[[S], End]) -> Page[T]:

@@ -12,7 +12,7 @@ from holdfast.adapters.mcp_http import McpOverHttp
 from holdfast.errors import ConfigError
 from holdfast.server.app import application
 from holdfast.server.door import is_local
-from holdfast.server.protocol import Protocol
+from holdfast.server.protocol import within
 from holdfast.server.service import Service
 
 
@@ -40,7 +40,8 @@ def serve(
         app, service = application(hf, host=host, user=user, mcp=mcp)
         rules = uvicorn.Config(
             app,
-            http=Protocol,
+            http=within(hf.config.server.header_seconds, hf.config.server.answer_seconds),
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,

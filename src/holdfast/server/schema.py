@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from holdfast.shapes.nouns import Format
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 REFERENCE = "#/components/schemas/{}"
@@ -19,7 +21,7 @@ def schema_of(hint: Any, found: Definitions) -> dict[str, Any]:
     if hint in _PLAIN:
         return {"type": _PLAIN[hint]}
     if origin is Annotated:
-        return schema_of(args[0], found) | {"format": args[1]}
+        return schema_of(args[0], found) | dict(map(_marked, args[1:]))
     if origin is Literal:
         return {"type": "string", "enum": list(args)}
     if origin in (Union, UnionType):
@@ -31,15 +33,18 @@ def schema_of(hint: Any, found: Definitions) -> dict[str, Any]:
     return _named(origin or hint, args, found)
 
 
+def _marked(mark: Any) -> tuple[str, str]:
+    return ("format", mark.name) if isinstance(mark, Format) else ("description", mark)
+
+
 def _named(kind: Any, args: tuple[Any, ...], found: Definitions) -> dict[str, Any]:
     if not is_typeddict(kind):
         raise TypeError(f"no schema for {kind!r}")
     name = kind.__name__ + "".join(f"Of{each.__name__}" for each in args)
     if name not in found:
         found[name] = {}  # it may refer to itself
-        filled = dict(zip(getattr(kind, "__parameters__", ()), args, strict=True))
         hints = get_type_hints(kind, include_extras=True)
-        properties = {each: schema_of(_filled(hint, filled), found) for each, hint in hints.items()}
+        properties = {each: schema_of(_filled(hint, args), found) for each, hint in hints.items()}
         found[name] = {
             "type": "object",
             "properties": properties,
@@ -50,10 +55,6 @@ def _named(kind: Any, args: tuple[Any, ...], found: Definitions) -> dict[str, An
     return {"$ref": REFERENCE.format(name)}
 
 
-def _filled(hint: Any, filled: dict[Any, Any]) -> Any:
+def _filled(hint: Any, args: tuple[Any, ...]) -> Any:
     """A type with its variable replaced: ``list[T]`` of a page."""
-    if isinstance(hint, TypeVar):
-        return filled[hint]
-    if get_origin(hint) is list and isinstance(get_args(hint)[0], TypeVar):
-        return list[filled[get_args(hint)[0]]]  # type: ignore[misc]
-    return hint
+    return hint[args] if getattr(hint, "__parameters__", ()) else hint

@@ -27,7 +27,6 @@ from holdfast.tools import Whose
 
 T = TypeVar("T")
 
-_BODY_SECONDS = 30.0
 _SMALL = 64 * 1024  # of a body that is read from anybody
 _MOST_BYTES = 128 * 2**20  # of all larger ones together
 
@@ -54,6 +53,7 @@ class Service:
         self._share = max(1, rules.threads // 2)
         self._lanes: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._max_body = rules.max_body_bytes
+        self.body_seconds = rules.body_seconds
         self._bytes = 0  # of large bodies that are being read or worked on
 
     async def run(self, work: Callable[[], T], lane: str | None = None) -> T:
@@ -143,9 +143,9 @@ class Service:
 
     async def _body(self, request: Request, operation: Operation) -> bytes:
         try:
-            raw = await asyncio.wait_for(request.body(), _BODY_SECONDS)
+            raw = await asyncio.wait_for(request.body(), self.body_seconds)
         except TimeoutError:
-            raise Problem(400, "too_slow", f"the body did not come within {_BODY_SECONDS:.0f} seconds") from None
+            raise Problem(400, "too_slow", f"the body did not come within {self.body_seconds} seconds") from None
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         # What a form of somebody else's page could send is no JSON.
         if raw and operation.body is not None and kind != "application/json":
@@ -176,9 +176,9 @@ def _query(request: Request) -> list[tuple[str, str]]:
         raise Problem(400, "invalid_input", "what stands after the question mark is no UTF-8") from None
 
 
-def timely(receive: Receive) -> Receive:
+def timely(receive: Receive, seconds: float) -> Receive:
     """For a body that somebody else reads: it comes in time, or the caller is taken to have gone."""
-    until, is_whole = monotonic() + _BODY_SECONDS, False
+    until, is_whole = monotonic() + seconds, False
 
     async def heard() -> Message:
         nonlocal is_whole

@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from holdfast.server.door import Caller
-from holdfast.server.given import Body, Id, Name, Query
+from holdfast.server.given import Body, Id, Name, Query, User
 
-_Scope = Literal["global"]
+_Agent = Annotated[Name, Field(description="an agent's memory, instead of a user's")]
+_Scope = Annotated[Literal["global"], Field(description="what everybody shares, instead of a user's")]
+OneSession = Annotated[Id, Field(description="one of the user's sessions, and nothing outside it")]
 
 
 def _not_both(*names: str) -> dict[str, Any]:
@@ -27,8 +29,8 @@ class Owner(Body):
 
     model_config = ConfigDict(json_schema_extra={"not": {"anyOf": _ONE_OWNER}})
 
-    user: Name | None = None
-    agent: Name | None = None
+    user: User | None = None
+    agent: _Agent | None = None
     scope: _Scope | None = None
 
     def home(self, who: Caller) -> dict[str, Any]:
@@ -40,7 +42,7 @@ class Home(Owner):
 
     model_config = ConfigDict(json_schema_extra={"not": {"anyOf": _ONE_HOME}})
 
-    session: Id | None = None
+    session: OneSession | None = None
 
     def home(self, who: Caller) -> dict[str, Any]:
         return who.home(self.user, self.agent, self.session, self.scope)
@@ -49,9 +51,9 @@ class Home(Owner):
 class Shared(Query):
     """For reading: what is shared counts before a user."""
 
-    user: Name | None = None
-    agent: Annotated[Name, Field(description="what this agent knows, instead of a user's")] | None = None
-    scope: Annotated[_Scope, Field(description="what everybody is told, instead of that")] | None = None
+    user: User | None = None
+    agent: _Agent | None = None
+    scope: _Scope | None = None
 
     def owner(self, who: Caller) -> dict[str, Any]:
         if self.scope is not None:

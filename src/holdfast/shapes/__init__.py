@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, overload
 
-from holdfast.shapes import nouns
-
 if TYPE_CHECKING:
     from holdfast.domain.access import Granted
     from holdfast.domain.api_key import KeyInfo
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.domain.retention import Retained
     from holdfast.domain.schedule import Run, Schedule
     from holdfast.domain.session import Compacted, SessionInfo, Summary, Usage
+    from holdfast.shapes import nouns
     from holdfast.storage.base import Finding
 
 

@@ -24,8 +24,10 @@ def test_keys_are_made_listed_and_taken(run: Run, data: Path) -> None:
     assert listed["expires_at"] is not None
     assert secret not in str(listed)
     assert run("keys", "--user", "bob", "--json").json == []
-    assert run("keys", "revoke", "laptop").out == "laptop is revoked\n"
-    assert run("keys", "revoke", "laptop", "--json").json == {"revoked": False}
+    with Holdfast.open(data) as hf:
+        hf.keys.acting(secret).keys.create("second", user="ana")
+    assert run("keys", "revoke", "laptop").out == "laptop is revoked, and 1 made by it\n"
+    assert run("keys", "revoke", "laptop", "--json").json == {"revoked": False, "keys": 0}
     assert run("keys", "list", "--json").json == []
     assert "revoked" in run("keys", "list", "--all").out
     assert "revoked" in run("keys", "--all").out

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from holdfast import Document, shapes
 from holdfast.server.door import Caller
-from holdfast.server.given import Labels, Name, Pages, Text, Words
+from holdfast.server.given import Name, OwnLabels, Pages, Text, Words
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, page
 from holdfast.server.whose import Owner, Shared
@@ -25,9 +25,9 @@ class DocumentsQuery(Pages, Shared):
 
 class AddDocument(Owner):
     uri: _Uri
-    text: Words
-    title: Annotated[Text | None, Field(max_length=500)] = None
-    metadata: Labels | None = None
+    text: Annotated[Words, Field(description="what it says, whole")]
+    title: Annotated[Text, Field(max_length=500, description="left out: its own heading")] | None = None
+    metadata: OwnLabels = None
 
 
 class OneDocument(Owner):

@@ -15,12 +15,12 @@ operations = Operations("graph")
 
 
 class Graph(TypedDict):
-    """Who and what is spoken of, how they are related, and where that was said. `cut`: there is more."""
+    """Who and what is spoken of, how they are related, and where that was said."""
 
-    entities: list[dict[str, Any]]
-    relations: list[dict[str, Any]]
-    mentions: list[dict[str, Any]]
-    cut: bool
+    entities: Annotated[list[dict[str, Any]], "people, places and things, each under all its names"]
+    relations: Annotated[list[dict[str, Any]], "how they are related, since when, and which sentence says so"]
+    mentions: Annotated[list[dict[str, Any]], "where they are spoken of"]
+    cut: Annotated[bool, "whether there is more than is shown"]
 
 
 class GraphQuery(Shared):

@@ -12,7 +12,7 @@ from holdfast import Receipt, sample, shapes
 from holdfast.domain.times import system_clock
 from holdfast.errors import WrongState
 from holdfast.server.door import Caller
-from holdfast.server.given import Body, Counted, Id, Name, Query
+from holdfast.server.given import Body, Counted, Id, Name, OfAgent, OfSession, OfUser, Query
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, counted
 from holdfast.shapes import nouns
@@ -21,41 +21,43 @@ operations = Operations("keeping")
 
 _ASKED_BY = "http"  # a key may be called after its user, and a receipt names nobody
 _LOADING = Lock()
+_Purged = Annotated[Name, Field(description="the user")]
+_Confirmed = Annotated[str, Field(description="the user's name again; without it only counted")]
 
 
 class UsageFound(TypedDict):
     """What models took."""
 
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    cost: float
-    models: list[nouns.ModelUsage]
+    input_tokens: nouns.Read
+    output_tokens: nouns.Written
+    cached_tokens: nouns.Cached
+    cost: nouns.Cost
+    models: Annotated[list[nouns.ModelUsage], "what each model took of it"]
 
 
 class UsageQuery(Query):
-    user: Name | None = None
-    agent: Name | None = None
-    session: Id | None = None
+    user: OfUser | None = None
+    agent: OfAgent | None = None
+    session: OfSession | None = None
 
 
 class PurgeSession(Body):
-    what: Literal["session"]
-    session: Id
-    confirm: Annotated[str | None, Field(description="the session's id again; without it only counted")] = None
+    what: Annotated[Literal["session"], Field(description="one session with all that came of it")]
+    session: Annotated[Id, Field(description="its id")]
+    confirm: Annotated[str, Field(description="the session's id again; without it only counted")] | None = None
 
 
 class PurgeUser(Body):
-    what: Literal["user"]
-    user: Name
-    confirm: Annotated[str | None, Field(description="the user's name again; without it only counted")] = None
+    what: Annotated[Literal["user"], Field(description="everything of a user")]
+    user: _Purged
+    confirm: _Confirmed | None = None
 
 
 class PurgeOlder(Body):
-    what: Literal["older"]
-    user: Name
-    days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)]
-    confirm: Annotated[str | None, Field(description="the user's name again; without it only counted")] = None
+    what: Annotated[Literal["older"], Field(description="everything of a user that is older")]
+    user: _Purged
+    days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False, description="how old, in days")]
+    confirm: _Confirmed | None = None
 
 
 class Purge(RootModel[Annotated[PurgeSession | PurgeUser | PurgeOlder, Field(discriminator="what")]]):
@@ -63,19 +65,15 @@ class Purge(RootModel[Annotated[PurgeSession | PurgeUser | PurgeOlder, Field(dis
 
 
 class Purged(TypedDict):
-    """`done` is false where nothing was confirmed: then the receipt only counts."""
-
-    done: bool
-    receipt: nouns.Receipt
+    done: Annotated[bool, "false: it was not confirmed, and the receipt only counts"]
+    receipt: Annotated[nouns.Receipt, "what was removed, or would be"]
 
 
 class Sample(TypedDict):
-    """Whose the sample is, how much of it there is, and a question that it answers."""
-
-    user: str
-    sessions: int
-    messages: int
-    question: str
+    user: Annotated[str, "whose it is"]
+    sessions: Annotated[int, "how many were made"]
+    messages: Annotated[int, "how many were kept"]
+    question: Annotated[str, "one that it answers"]
 
 
 @operations.get("/v1/usage")

@@ -7,23 +7,23 @@ from typing import Annotated, TypedDict
 from pydantic import Field
 
 from holdfast.server.door import Caller
-from holdfast.server.given import Body, Name, Query, Text
+from holdfast.server.given import Body, Query, Text, User
 from holdfast.server.operation import Operations
 
 operations = Operations("notes")
 
 
 class Notes(TypedDict):
-    text: str
+    text: Annotated[str, "Markdown; empty: there is nothing yet"]
 
 
 class NotesQuery(Query):
-    user: Name | None = None
+    user: User | None = None
 
 
 class WriteNotes(Body):
-    text: Annotated[Text, Field(max_length=100_000)]
-    user: Name | None = None
+    text: Annotated[Text, Field(max_length=100_000, description="Markdown, all of it")]
+    user: User | None = None
 
 
 @operations.get("/v1/notes")

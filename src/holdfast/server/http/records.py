@@ -12,118 +12,141 @@ from holdfast.server.door import Caller
 from holdfast.server.given import (
     INT,
     WHOLE,
+    Asked,
+    AsOf,
     Body,
     Flag,
     Fraction,
-    Id,
     Label,
     Labels,
-    Name,
+    OfAgent,
+    OfSession,
+    OfUser,
+    OwnLabels,
     Pages,
     Query,
     Seconds,
+    Since,
+    Skill,
     Text,
     Time,
+    Until,
+    User,
     Words,
 )
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, page
-from holdfast.server.whose import Home
+from holdfast.server.whose import Home, OneSession
 from holdfast.shapes import nouns
 
 operations = Operations("memory")
 
 _Kind = Literal["message", "record", "document"]
-_Recipe = Literal["default", "words", "vectors", "weighted", "records", "graph", "graph_global"]
-_Title = Annotated[Text, Field(max_length=500)]
+_Recipe = Annotated[
+    Literal["default", "words", "vectors", "weighted", "records", "graph", "graph_global"],
+    Field(description="how hits are ranked; left out: `search.recipe`"),
+]
+_Question = Annotated[Text, Field(description="the question, or words")]
+_Most = Annotated[int, Field(ge=1, le=100, description="hits at most")]
+_ANY = "only what is one of these"
+_Said = Annotated[Words, Field(description="what is to be remembered")]
+_Type = Annotated[nouns.RecordType, Field(description="what it states")]
+_Layer = Annotated[nouns.Layer, Field(description="what kind of memory it is")]
+_Confidence = Annotated[Fraction, Field(description="how sure it is")]
+_Salience = Annotated[Fraction, Field(description="how much it matters")]
+_Pinned = Annotated[bool, Field(description="it stands in every context, and never fades")]
+_Title = Annotated[Text, Field(max_length=500, description="a heading")]
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=MAX_RECORD_KEY, pattern=r"^[a-z][a-z0-9_]*$")]
 _Tags = Annotated[list[Label], Field(max_length=100, fail_fast=True)]
+_OwnTags = Annotated[_Tags, Field(description="words to filter by")]
+
+
+def _any(most: int) -> Any:
+    return Field(min_length=1, max_length=most, fail_fast=True, description=_ANY)
 
 
 class Hits(TypedDict):
-    """The best first. `signals` say why each stands where it does."""
-
-    hits: list[nouns.Hit]
+    hits: Annotated[list[nouns.Hit], "the best first; empty: memory knows nothing about it"]
 
 
 class History(TypedDict):
-    """Everything a record has said, the oldest first."""
-
-    versions: list[nouns.Record]
+    versions: Annotated[list[nouns.Record], "everything the record has said, the oldest first"]
 
 
 class RecallQuery(Query):
-    query: Text
-    user: Name | None = None
-    session: Id | None = None
-    k: Annotated[int, Field(ge=1, le=100), WHOLE] = 10
+    query: _Question
+    user: User | None = None
+    session: OneSession | None = None
+    k: Annotated[_Most, WHOLE] = 10
     recipe: _Recipe | None = None
 
 
 class Recall(Home):
-    query: Text
-    k: Annotated[int, Field(ge=1, le=100), INT] = 10
+    query: _Question
+    k: Annotated[_Most, INT] = 10
     recipe: _Recipe | None = None
-    kinds: Annotated[list[_Kind] | None, Field(min_length=1, max_length=3, fail_fast=True)] = None
-    layers: Annotated[list[nouns.Layer] | None, Field(min_length=1, max_length=10, fail_fast=True)] = None
-    types: Annotated[list[nouns.RecordType] | None, Field(min_length=1, max_length=20, fail_fast=True)] = None
-    tags: _Tags | None = None
-    metadata: Labels | None = None
-    since: Time | None = None
-    until: Time | None = None
-    as_of: Annotated[Time | None, Field(description="what was true then")] = None
-    at: Annotated[Time | None, Field(description="when it is asked, for words such as yesterday")] = None
+    kinds: Annotated[list[_Kind] | None, _any(3)] = None
+    layers: Annotated[list[nouns.Layer] | None, _any(10)] = None
+    types: Annotated[list[nouns.RecordType] | None, _any(20)] = None
+    tags: Annotated[_Tags, Field(description="only records with all of these")] | None = None
+    metadata: Annotated[Labels | None, Field(description="only records with all of these")] = None
+    since: Since | None = None
+    until: Until | None = None
+    as_of: AsOf | None = None
+    at: Asked | None = None
     neighbours: Annotated[int, Field(ge=0, le=10, description="messages around each hit"), INT] = 0
-    skill: Name | None = None
+    skill: Skill | None = None
 
 
 class RecordsQuery(Pages):
-    user: Name | None = None
-    agent: Name | None = None
-    session: Id | None = None
-    layer: list[nouns.Layer] | None = None
-    type: list[nouns.RecordType] | None = None
-    tag: list[Label] | None = None
-    since: Time | None = None
-    until: Time | None = None
-    as_of: Time | None = None
+    user: OfUser | None = None
+    agent: OfAgent | None = None
+    session: OfSession | None = None
+    layer: Annotated[list[nouns.Layer] | None, Field(description=_ANY)] = None
+    type: Annotated[list[nouns.RecordType] | None, Field(description=_ANY)] = None
+    tag: Annotated[list[Label] | None, Field(description="only those with all of these")] = None
+    since: Since | None = None
+    until: Until | None = None
+    as_of: AsOf | None = None
     history: Annotated[Flag, Field(description="also those that are no longer true")] = False
     archived: Annotated[Flag, Field(description="those that have faded, and no others")] = False
 
 
 class Remember(Home):
-    content: Words
-    key: Annotated[_Key | None, Field(description="saying it again replaces what it said")] = None
-    type: nouns.RecordType = "fact"
-    layer: nouns.Layer = "semantic"
+    content: _Said
+    key: Annotated[_Key, Field(description="saying it again replaces what it said")] | None = None
+    type: _Type = "fact"
+    layer: _Layer = "semantic"
     title: _Title | None = None
-    tags: _Tags = Field(default_factory=list)
-    metadata: Labels | None = None
-    confidence: Fraction | None = None
-    salience: Fraction | None = None
-    pinned: bool = False
-    valid_from: Time | None = None
-    ttl_seconds: Seconds | None = None
+    tags: _OwnTags = Field(default_factory=list)
+    metadata: OwnLabels = None
+    confidence: _Confidence | None = None
+    salience: _Salience | None = None
+    pinned: _Pinned = False
+    valid_from: Annotated[Time, Field(description="since when it is true; left out: now")] | None = None
+    ttl_seconds: Annotated[Seconds, Field(description="how long it is true; left out: for ever")] | None = None
 
 
 class ChangeRecord(Body):
-    content: Words | None = None
+    """What is left out or null stays as it is."""
+
+    content: _Said | None = None
     title: _Title | None = None
-    type: nouns.RecordType | None = None
-    layer: nouns.Layer | None = None
-    tags: _Tags | None = None
-    metadata: Labels | None = None
-    confidence: Fraction | None = None
-    salience: Fraction | None = None
-    pinned: bool | None = None
+    type: _Type | None = None
+    layer: _Layer | None = None
+    tags: _OwnTags | None = None
+    metadata: OwnLabels = None
+    confidence: _Confidence | None = None
+    salience: _Salience | None = None
+    pinned: _Pinned | None = None
 
 
 class Promote(Body):
-    scope: Annotated[Literal["user", "global"] | None, Field(description="how far it reaches then")] = None
+    scope: Annotated[Literal["user", "global"], Field(description="how far it reaches then")] | None = None
 
 
 class ForgetByKey(Home):
-    key: _Key
+    key: Annotated[_Key, Field(description="of the record")]
 
 
 class ForgetByWords(Home):

@@ -10,7 +10,22 @@ from typing_extensions import TypeAliasType
 
 from holdfast import shapes
 from holdfast.server.door import Caller
-from holdfast.server.given import INT, WHOLE, Body, Counted, Id, Metadata, Name, Pages, Query, Time, Words
+from holdfast.server.given import (
+    INT,
+    WHOLE,
+    Body,
+    Counted,
+    Extras,
+    Id,
+    Name,
+    OfAgent,
+    OfUser,
+    Pages,
+    Query,
+    Time,
+    User,
+    Words,
+)
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, counted, page
 from holdfast.shapes import nouns
@@ -52,64 +67,76 @@ else:
     TimeZone = TypeAliasType(
         "TimeZone", Annotated[str, StringConstraints(max_length=64), Field(json_schema_extra=_ZONES)]
     )
-_Goal = Annotated[Words, Field(max_length=1000)]
-_Runs = Annotated[int, Field(ge=1, le=1_000_000), INT] | None
+_Goal = Annotated[Words, Field(max_length=1000, description="what is to be done each time")]
+_Zone = Annotated[TimeZone | None, Field(description="of its clock times; left out: `schedules.timezone`")]
+_Told = Annotated[_Notify, Field(description="when a run is told; conditional: when it begins with `[NOTIFY]`")]
+_Agent = Annotated[Name, Field(description="the agent that does it")]
+_Channel = Annotated[Name, Field(description="where it reports to: what carries the chat")]
+_Chat = Annotated[Name, Field(description="where it reports to: the chat's name in its channel")]
+_Thread = Annotated[Name, Field(description="where it reports to: the thread within the chat")]
+
+
+_MostRuns = Annotated[
+    int, Field(ge=0, le=1_000_000, description="firings after which it ends; 0 takes the limit away"), INT
+]
 
 
 class Output(TypedDict):
-    """A page of what a run said. `next_offset` is where the next one begins."""
+    """A page of what a run said."""
 
-    text: str
-    offset: int
-    next_offset: int | None
-    characters: int
+    text: Annotated[str, "this page"]
+    offset: Annotated[int, "the character it begins at"]
+    next_offset: Annotated[int | None, "where the next page begins; null: this is the last"]
+    characters: Annotated[int, "length of the whole"]
 
 
 class Gone(TypedDict):
-    deleted: bool
+    deleted: Annotated[bool, "always true; else a problem comes"]
 
 
 class SchedulesQuery(Pages):
-    user: Name | None = None
-    agent: Name | None = None
-    state: _State | None = None
-    text: Annotated[Words | None, Field(max_length=1000, description="words of the goal")] = None
+    user: OfUser | None = None
+    agent: OfAgent | None = None
+    state: Annotated[_State, Field(description="only those that are this")] | None = None
+    text: Annotated[Words, Field(max_length=1000, description="words of the goal")] | None = None
 
 
 class CreateSchedule(Body):
     goal: _Goal
     cadence: _Cadence
-    user: Name | None = None
-    timezone: TimeZone | None = None
-    notify: _Notify = "always"
-    agent: Name | None = None
-    channel: Name | None = None
-    chat: Name | None = None
-    thread: Name | None = None
-    session: Id | None = None
-    max_runs: _Runs = None
-    ends_at: Time | None = None
-    metadata: Metadata | None = None
+    user: User | None = None
+    timezone: _Zone = None
+    notify: _Told = "always"
+    agent: _Agent | None = None
+    channel: _Channel | None = None
+    chat: _Chat | None = None
+    thread: _Thread | None = None
+    session: Annotated[Id, Field(description="where it is asked for; it reports to its chat")] | None = None
+    max_runs: Annotated[int, Field(ge=1, le=1_000_000, description="firings after which it ends"), INT] | None = None
+    ends_at: Annotated[Time, Field(description="when it ends")] | None = None
+    metadata: Extras = None
 
 
 class ChangeSchedule(Body):
-    state: Literal["active", "paused"] | None = None
+    """What is left out or null stays as it is."""
+
+    state: Annotated[Literal["active", "paused"], Field(description="pause it, or let it go on")] | None = None
     goal: _Goal | None = None
     cadence: _Cadence | None = None
-    timezone: TimeZone | None = None
-    notify: _Notify | None = None
-    agent: Name | None = None
-    channel: Name | None = None
-    chat: Name | None = None
-    thread: Name | None = None
-    max_runs: Annotated[int, Field(ge=0, le=1_000_000, description="0 takes the limit away"), INT] | None = None
-    ends_at: Time | Literal["never"] | None = None
-    metadata: Metadata | None = None
+    timezone: _Zone = None
+    notify: _Told | None = None
+    agent: _Agent | None = None
+    channel: _Channel | None = None
+    chat: _Chat | None = None
+    thread: _Thread | None = None
+    max_runs: _MostRuns | None = None
+    ends_at: Annotated[Time | Literal["never"] | None, Field(description="when it ends")] = None
+    metadata: Extras = None
 
 
 class OutputQuery(Query):
-    offset: Annotated[int, Field(ge=0, le=2**40), WHOLE] = 0
-    limit: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] = 10_000
+    offset: Annotated[int, Field(ge=0, le=2**40, description="the character to begin at"), WHOLE] = 0
+    limit: Annotated[int, Field(ge=1, le=1_000_000, description="characters at most"), WHOLE] = 10_000
 
 
 @operations.get("/v1/schedules")

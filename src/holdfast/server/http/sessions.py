@@ -11,7 +11,28 @@ from holdfast import Message, Session, Turn, shapes
 from holdfast.domain.values import checked_metadata
 from holdfast.errors import IdempotencyConflict, StorageError
 from holdfast.server.door import Caller
-from holdfast.server.given import INT, WHOLE, Arguments, Body, Metadata, Name, Pages, Query, Seconds, Text, Time
+from holdfast.server.given import (
+    INT,
+    WHOLE,
+    Arguments,
+    Asked,
+    Body,
+    Channel,
+    Chat,
+    Extras,
+    Limit,
+    Metadata,
+    Name,
+    OfAgent,
+    OfUser,
+    Pages,
+    Query,
+    Seconds,
+    Skill,
+    Text,
+    Thread,
+    Time,
+)
 from holdfast.server.operation import Operations
 from holdfast.server.pages import Page, before, page
 from holdfast.shapes import nouns
@@ -19,61 +40,69 @@ from holdfast.shapes import nouns
 operations = Operations("sessions")
 
 _State = Literal["ACTIVE", "PAUSED", "TERMINATED"]
+_Count = Annotated[int, Field(ge=0, le=10**12), INT]
+_Speaks = Annotated[Name, Field(description="who speaks; left out: you, or `CHANNEL:CHAT` where the key is no user's")]
+_Speaker = Annotated[Name, Field(description="the speaker's name, where several speak")]
+_Question = Annotated[Text, Field(description="what it is for: memory about it is recalled; empty: nothing is")]
+_Tokens = Annotated[int, Field(ge=200, le=10_000_000, description="tokens at most; left out: `context.max_tokens`")]
+_Window = Annotated[
+    int, Field(ge=2048, le=100_000_000, description="tokens the model can read: room is left for its reply"), INT
+]
 
 
 class Removed(TypedDict):
-    counts: dict[str, int]
+    counts: nouns.Counts
 
 
 class TurnTaken(TypedDict):
-    """The user's message as it is kept, the prompt, and the reply if one was given. `failed`: what memory left out."""
-
-    message: nouns.Message
-    context: nouns.Context
-    reply: nouns.Message | None
-    compacted: nouns.Compacted | None
-    failed: list[nouns.Dropped]
+    message: Annotated[nouns.Message, "the user's message as it is kept"]
+    context: Annotated[nouns.Context, "what belongs into the prompt"]
+    reply: Annotated[nouns.Message | None, "the reply as it is kept; null: none was given"]
+    compacted: Annotated[nouns.Compacted | None, "what was condensed before; null: nothing was due"]
+    failed: Annotated[list[nouns.Dropped], "what memory could not do, and did without"]
 
 
 class SessionsQuery(Pages):
-    user: Name | None = None
-    agent: Name | None = None
-    channel: Name | None = None
-    state: _State | None = None
+    user: OfUser | None = None
+    agent: OfAgent | None = None
+    channel: Annotated[Name, Field(description="only those of this channel")] | None = None
+    state: Annotated[_State, Field(description="only those that are this")] | None = None
 
 
 class OpenSession(Body):
-    channel: Name
-    chat: Name
-    thread: Name | None = None
-    user: Name | None = None
-    agent: Name | None = None
-    metadata: Metadata | None = None
-    ttl_seconds: Annotated[Seconds | None, Field(description="how long it lives without being used")] = None
+    channel: Channel
+    chat: Chat
+    thread: Thread | None = None
+    user: _Speaks | None = None
+    agent: Annotated[Name, Field(description="whom the user speaks to; left out: the usual one")] | None = None
+    metadata: Annotated[Metadata | None, Field(description="of a new session; one that is there keeps its own")] = None
+    ttl_seconds: Annotated[Seconds, Field(description="how long a new session lives; left out: for ever")] | None = None
 
 
 class ChangeSession(Body):
-    state: _State | None = None
+    """What is left out or null stays as it is."""
+
+    state: Annotated[_State, Field(description="TERMINATED is final")] | None = None
     metadata: Annotated[Metadata | None, Field(description="entries to change; null takes one out")] = None
 
 
 class TextPart(Body):
-    type: Literal["text"]
-    text: Text
+    type: Annotated[Literal["text"], Field(description="words")]
+    text: Annotated[Text, Field(description="what it says")]
 
 
 class LinkedPart(Body):
-    type: Literal["image", "file"]
-    uri: Annotated[Text, Field(min_length=1)]
-    media_type: Text | None = None
-    alt: Text | None = None
-    name: Text | None = None
+    type: Annotated[Literal["image", "file"], Field(description="what the link leads to")]
+    uri: Annotated[Text, Field(min_length=1, description="an address, a path, or the data itself as a `data:` URI")]
+    media_type: Annotated[Text, Field(description="such as image/png")] | None = None
+    alt: Annotated[Text, Field(description="of an image: what it shows")] | None = None
+    name: Annotated[Text, Field(description="of a file: what it is called")] | None = None
 
 
 class GivenToolCall(Body):
-    id: Name
-    name: Name
-    arguments: Arguments = Field(default_factory=dict)
+    id: Annotated[Name, Field(description="what the result refers to")]
+    name: Annotated[Name, Field(description="of the tool")]
+    arguments: Annotated[Arguments, Field(description="as the model gave them")] = Field(default_factory=dict)
 
 
 Content = Text | Annotated[list[TextPart | LinkedPart], Field(max_length=1000, fail_fast=True)]
@@ -81,59 +110,64 @@ Calls = Annotated[list[GivenToolCall], Field(max_length=100, fail_fast=True)]
 
 
 class GivenMessage(Body):
-    role: Literal["system", "user", "assistant", "tool"]
-    content: Content
-    name: Name | None = None
-    tool_calls: Calls = Field(default_factory=list)
-    tool_call_id: Name | None = None
-    is_error: bool = False
-    metadata: Metadata | None = None
-    created_at: Time | None = None
+    role: Annotated[nouns.Role, Field(description="who speaks")]
+    content: Annotated[Content, Field(description="text, or parts")]
+    name: _Speaker | None = None
+    tool_calls: Annotated[Calls, Field(description="what the assistant asks tools to do")] = Field(default_factory=list)
+    tool_call_id: Annotated[Name, Field(description="of a tool's result: the call it answers")] | None = None
+    is_error: Annotated[bool, Field(description="whether a tool's result is an error")] = False
+    metadata: Extras = None
+    created_at: Annotated[Time, Field(description="when it was said; left out: now")] | None = None
 
 
 class GivenMessages(Body):
-    messages: Annotated[list[GivenMessage], Field(min_length=1, max_length=1000, fail_fast=True)]
+    messages: Annotated[
+        list[GivenMessage],
+        Field(min_length=1, max_length=1000, fail_fast=True, description="in their order"),
+    ]
 
 
 class GivenUsage(Body):
-    model: Name
-    input_tokens: Annotated[int, Field(ge=0, le=10**12), INT] = 0
-    output_tokens: Annotated[int, Field(ge=0, le=10**12), INT] = 0
-    cached_tokens: Annotated[int, Field(ge=0, le=10**12), INT] = 0
-    cost: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] = 0.0
+    model: Annotated[Name, Field(description="which one was asked")]
+    input_tokens: Annotated[_Count, Field(description="tokens it read")] = 0
+    output_tokens: Annotated[_Count, Field(description="tokens it wrote")] = 0
+    cached_tokens: Annotated[_Count, Field(description="tokens of the input that came from a cache")] = 0
+    cost: Annotated[
+        float, Field(ge=0, le=1_000_000, allow_inf_nan=False, description="in whichever currency you count")
+    ] = 0.0
 
 
 class TakeTurn(Body):
-    content: Content
+    content: Annotated[Content, Field(description="what the user says: text, or parts")]
     reply: Annotated[Content | None, Field(description="the assistant's answer, if it is known")] = None
     tool_calls: Annotated[Calls, Field(description="of the reply")] = Field(default_factory=list)
     usage: Annotated[GivenUsage | None, Field(description="what the reply cost")] = None
-    max_tokens: Annotated[int, Field(ge=200, le=10_000_000), INT] | None = None
-    model_window: Annotated[int, Field(ge=2048, le=100_000_000), INT] | None = None
-    skill: Name | None = None
-    name: Name | None = None
-    metadata: Metadata | None = None
-    at: Time | None = None
+    max_tokens: Annotated[_Tokens, INT] | None = None
+    model_window: _Window | None = None
+    skill: Skill | None = None
+    name: _Speaker | None = None
+    metadata: Extras = None
+    at: Asked | None = None
 
 
 class MessagesQuery(Query):
-    after: Annotated[int, Field(ge=0, le=2**53), WHOLE] | None = None
-    before: Annotated[int, Field(ge=0, le=2**53), WHOLE] | None = None
-    limit: Annotated[int, Field(ge=1, le=1000), WHOLE] = 100
+    after: Annotated[int, Field(ge=0, le=2**53, description="only those behind this number"), WHOLE] | None = None
+    before: Annotated[int, Field(ge=0, le=2**53, description="only those before this number"), WHOLE] | None = None
+    limit: Limit = 100
 
 
 class AskContext(Body):
-    query: Text = ""
-    max_tokens: Annotated[int, Field(ge=200, le=10_000_000), INT] | None = None
-    model_window: Annotated[int, Field(ge=2048, le=100_000_000), INT] | None = None
-    skill: Name | None = None
-    at: Time | None = None
+    query: _Question = ""
+    max_tokens: Annotated[_Tokens, INT] | None = None
+    model_window: _Window | None = None
+    skill: Skill | None = None
+    at: Asked | None = None
     compact: Annotated[bool, Field(description="condense history first if that is due")] = False
 
 
 class ContextQuery(Query):
-    query: Text = ""
-    max_tokens: Annotated[int, Field(ge=200, le=10_000_000), WHOLE] | None = None
+    query: _Question = ""
+    max_tokens: Annotated[_Tokens, WHOLE] | None = None
 
 
 class Condense(Body):
@@ -290,7 +324,7 @@ def compact_session(who: Caller, id: str, body: Condense) -> nouns.Compacted:
 
 
 class Summarised(TypedDict):
-    summary: nouns.Summary | None
+    summary: Annotated[nouns.Summary | None, "null: nothing was condensed yet"]
 
 
 @operations.get("/v1/sessions/{id}/summary")

@@ -28,14 +28,16 @@ _EVENTS = "text/event-stream"
 
 
 class ExportQuery(Query):
-    user: Annotated[Name | None, Field(description="whose; left out: your own, or all of the tenant if you may")] = None
+    user: Annotated[Name, Field(description="whose; left out: your own, or all of the tenant if you may")] | None = None
 
 
 @operations.get("/v1/events", media=_EVENTS, stream=True)
 async def get_events(service: Service, request: Request, who: Caller, query: events.EventsQuery) -> Response:
-    """Live: a `record` event for each change, a `session` event when something is said, as a list would show it
+    """Live: a `record` or a `session` as a list would show it whenever it changes, and `gone` when it is removed
 
-    `Last-Event-ID` goes on where a reader stopped.
+    Whose time the store does not know comes without an id, and only of the 100 that stand first in each list: a
+    session's state and metadata, and `gone`, which has the `kind` and the `id`. `Last-Event-ID` goes on behind the last
+    change that has one.
     """
     own = service.streams_of[who.id]
     if service.streams >= service.most_streams or (who.id and own >= max(1, service.most_streams // 4)):
@@ -98,8 +100,8 @@ async def _read(service: Service, file: IO[bytes]) -> AsyncIterator[bytes]:
 
 
 class Health(TypedDict):
-    status: str
-    version: str
+    status: Annotated[str, "ok; where the store does not answer, a problem comes instead"]
+    version: Annotated[str, "of the server"]
 
 
 @operations.get("/health", free=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from pydantic import Field
 
 from holdfast.server.door import Caller
-from holdfast.server.given import Arguments, Body, Id, Name, Query
+from holdfast.server.given import Arguments, Body, Id, Query, User
 from holdfast.server.operation import Operations
 from holdfast.tools import Toolbox
 
@@ -15,15 +15,13 @@ operations = Operations("tools")
 
 
 class ToolSchemas(TypedDict):
-    tools: list[dict[str, Any]]
+    tools: Annotated[list[dict[str, Any]], "for a request to the provider, as they are"]
 
 
 class Outcome(TypedDict):
-    """`text` is for the model; `data` is the same as JSON, null for an error that the model is told."""
-
-    text: str
-    data: dict[str, Any] | None
-    is_error: bool
+    text: Annotated[str, "for the model"]
+    data: Annotated[dict[str, Any] | None, "the same as JSON; null: it is an error"]
+    is_error: Annotated[bool, "whether the text tells the model what went wrong"]
 
 
 class ToolsQuery(Query):
@@ -32,8 +30,8 @@ class ToolsQuery(Query):
 
 class CallTool(Body):
     arguments: Annotated[Arguments, Field(description="as the model gave them")] = Field(default_factory=dict)
-    user: Name | None = None
-    session: Id | None = None
+    user: User | None = None
+    session: Annotated[Id | None, Field(description="the session the model is in")] = None
 
 
 @operations.get("/v1/tools")

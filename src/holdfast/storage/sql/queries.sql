@@ -672,11 +672,15 @@ DELETE FROM grants WHERE tenant = :tenant AND (user_id = :user OR name IN (:read
 UPDATE grants SET granted_by = :instead WHERE tenant = :tenant AND granted_by = :user
 
 -- name: audit.add
+-- An id that is there already: the same call again, counted in its row.
 INSERT INTO audit
     (id, tenant, at, last_at, principal, verb, access, outcome, user_id, agent, session_id, record_id, missing, calls)
 VALUES
     (:id, :tenant, :at, :last_at, :principal, :verb, :access, :outcome, :user, :agent, :session, :record, :missing,
      :calls)
+ON CONFLICT (id) DO UPDATE
+SET calls = audit.calls + excluded.calls,
+    last_at = CASE WHEN audit.last_at > excluded.last_at THEN audit.last_at ELSE excluded.last_at END
 
 -- name: audit.find
 SELECT id, at, last_at, principal, tenant, verb, access, outcome, user_id, agent, session_id, record_id, missing, calls

@@ -1,0 +1,57 @@
+"""The description of the API says what every field means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from holdfast.server.http import OPERATIONS
+from holdfast.server.openapi import described
+from holdfast.server.schema import Definitions, schema_of
+from holdfast.shapes import nouns
+
+WHOLE = described(OPERATIONS, keyed=True)
+
+
+def fields(found: Any, at: str) -> Iterator[tuple[str, Any]]:
+    """Every property of a schema, however deep, but for what a body may not be."""
+    if isinstance(found, dict):
+        for name, inner in found.get("properties", {}).items():
+            yield f"{at}.{name}", inner
+        for name, inner in found.items():
+            if name != "not":
+                yield from fields(inner, f"{at}.{name}")
+    if isinstance(found, list):
+        for number, inner in enumerate(found):
+            yield from fields(inner, f"{at}[{number}]")
+
+
+def test_every_field_and_parameter_says_what_it_means() -> None:
+    known = dict(fields(WHOLE["components"]["schemas"], ""))
+    for path, methods in WHOLE["paths"].items():
+        for method, told in methods.items():
+            known |= {f"{method} {path} {each['name']}": each for each in told["parameters"]}
+    assert len(known) > 400
+    assert [where for where, field in known.items() if len(field.get("description", "")) < 5] == []
+
+
+def test_a_noun_says_how_a_text_is_written_and_what_it_means() -> None:
+    class Thing(TypedDict):
+        made: Annotated[nouns.Time | None, "null: never"]
+        other: Annotated[nouns.Signal, "in full"]
+
+    found: Definitions = {}
+    schema_of(Thing, found)
+    assert found["Thing"]["properties"] == {
+        "made": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}], "description": "null: never"},
+        "other": {"$ref": "#/components/schemas/Signal", "description": "in full"},
+    }
+
+
+@pytest.mark.parametrize("name", sorted(name for name, kind in vars(nouns).items() if hasattr(kind, "__total__")))
+def test_nouns_that_only_the_command_line_shows_say_it_too(name: str) -> None:
+    found: Definitions = {}
+    schema_of(getattr(nouns, name), found)
+    assert all("description" in field for field in found[name]["properties"].values())
