@@ -80,7 +80,8 @@ _LEAD = re.compile(
     r"it turns out|turns out|the thing is|last (?:week|month|year|night|summer|spring|autumn|winter)|"
     r"next (?:week|month|year|summer|spring)|in \d{4}|(?:good )?(?:morning|evening|afternoon)|unlike [\w ]{2,30}|"
     r"as an? [\w ]{2,20}|apparently|since then|at the moment|right now|yesterday|today|both|"
-    r"personally|when I was (?:a |an )?[\w ]{2,20}?(?=,? I\b))"
+    r"personally|when I was (?:a |an )?[\w ]{2,20}?(?=,? I\b)|"
+    r"(?:since|because|as|given that|seeing as|now that|considering)(?= (?:I|my|we|our|he|she|his|her)\b))"
     r"(?:\s*[,:!.]+\s*|\s+))",
     re.IGNORECASE,
 )
