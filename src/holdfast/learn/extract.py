@@ -36,6 +36,16 @@ _THIRD_PERSON = frozenset(
     """likes loves enjoys adores hates dislikes prefers uses lives resides works studies speaks plays owns drives
     collects is has wants eats drinks comes""".split()
 )
+_FOR_A_WHILE = re.compile(
+    r"\b(?:until|till|temporarily|for (?:a|an|one|two|three|four|five|six|\d+|a few|a couple of|the|this|another) "
+    r"(?:night|day|week|weekend|month|semester|term|summer|winter|spring|autumn|moment|time being)s?)\b",
+    re.IGNORECASE,
+)
+_THIS_DAY = re.compile(
+    r"\b(?:today|tonight|tomorrow|right now|at the moment|rn|this (?:morning|afternoon|evening|week|weekend|summer)|"
+    r"for now|until|till|(?:the|a|my|our) (?:library|caf[eé]|coffee shop|kitchen|office|airport|dining|living|desk))\b",
+    re.IGNORECASE,
+)
 MAX_CANDIDATES = 50  # of one turn: more is a document, not a conversation
 
 
@@ -85,8 +95,15 @@ def _worded(finding: Finding, beside: Sequence[Finding], said: Said, sentence: s
     if alone or finding.attribute is None or finding.value is None:
         content = f"{said.speaker}: {sentence}" if me != "user" and finding.subject != "project" else sentence
     else:
-        content = stated(finding.subject, finding.attribute, finding.value, polarity=finding.polarity)
+        name = None if _is_one(finding.subject) else _name_of(finding.subject, beside)
+        content = stated(finding.subject, finding.attribute, finding.value, polarity=finding.polarity, name=name)
     return replace(finding, content=content)
+
+
+def _name_of(subject: str, beside: Sequence[Finding]) -> str | None:
+    """Of one of several: my daughter Mia is five."""
+    called = {finding.value for finding in beside if (finding.subject, finding.attribute) == (subject, "name")}
+    return called.pop() if len(called) == 1 else None
 
 
 def _names(sentence: str, subject: str) -> bool:
@@ -168,11 +185,15 @@ def _applied(rule: Rule, clause: Clause, seen: Aspect, *, mine: bool) -> Finding
         return None
     if rule.attribute == "home" and value == value.lower() and clause.whole != clause.whole.lower():
         return None  # a place has a name; only who writes everything small writes it small
-    ended = seen.ended or rule.over or (found.group().startswith("lived") and not _still(seen, clause))
+    past = found.group().startswith(("lived", "worked")) and not _still(seen, clause)
+    ended = seen.ended or rule.over or past
     polarity = not (seen.negated or ended) if not rule.denies else seen.negated
-    if rule.attribute == "status" and "/" not in clause.subject:
+    if (rule.attribute == "status" and "/" not in clause.subject) or _says_nothing(rule, found, seen, clause):
         return None
     third = clause.subject.count("/") or clause.elided
+    confidence = rule.confidence - (0.05 if third else 0.0)
+    if past and not seen.ended and not re.search(r"\b(?:until|till|before|back then)\b", clause.predicate):
+        confidence = min(confidence, _HEDGED)  # who worked there once may work there again
     return Finding(
         rule.type,
         clause.subject,
@@ -181,10 +202,22 @@ def _applied(rule: Rule, clause: Clause, seen: Aspect, *, mine: bool) -> Finding
         rule.layer,
         exclusive=rule.exclusive,
         polarity=polarity,
-        confidence=rule.confidence - (0.05 if third else 0.0),
+        confidence=confidence,
         salience=rule.salience,
         tags=rule.tags,
     )
+
+
+def _says_nothing(rule: Rule, found: re.Match[str], seen: Aspect, clause: Clause) -> bool:
+    """Not to be thirty, or not to have moved, is no state; to be somewhere for a while is none that lasts."""
+    if rule.attribute == "age" or (rule.attribute == "home" and found.group().startswith(("moved", "relocated"))):
+        return seen.negated
+    if rule.attribute == "home":
+        brief = _FOR_A_WHILE.search(clause.predicate) or f"{clause.predicate} until " in expanded(clause.whole)
+        return not seen.perfect and not seen.ended and bool(brief)
+    if rule.attribute == "employer" and re.match(r"(?:am|is|are) working\b|working\b", found.group()):
+        return _THIS_DAY.search(clause.predicate) is not None
+    return False
 
 
 def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:

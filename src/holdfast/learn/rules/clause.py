@@ -35,10 +35,17 @@ _EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 _NAME = r"[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?:(?:-[A-ZÀ-Þ]?|'[A-ZÀ-Þ])[a-zß-öø-ÿ]+)?"
 NAME = rf"{_NAME}(?: (?:van |de |von |da |le |la |Le |De )?{_NAME})?"
-_RELATION = "|".join(sorted({*RELATIONS, *PETS}, key=lambda word: (-len(word), word)))
+# An old friend is one still; an old boss is not.
+_FORMERLY = (
+    r"(?:boss|manager|colleague|coworker|co-worker|roommate|flatmate|landlord|landlady|teacher|coach|tutor|neighbou?r|"
+    r"therapist|assistant)\b"
+)
+_WORD = "|".join(sorted({*RELATIONS, *PETS}, key=lambda word: (-len(word), word)))
+_RELATION = rf"(?:(?:ex|former|previous|old(?= {_FORMERLY}))[ -])?(?:{_WORD})|ex"
 _ADJECTIVES = (
-    r"(?:(?:best|older|younger|little|big|elder|eldest|oldest|youngest|late|twin|ex|new|old|dear|good|only|middle|"
-    r"close|closest|baby|amazing|lovely|poor|beloved|great)[ -]){0,2}"
+    rf"(?:(?:best|older|younger|little|big|elder|eldest|oldest|youngest|late|twin|new|old(?! {_FORMERLY})|dear|good|"
+    r"only|middle|"
+    r"close|closest|baby|amazing|lovely|poor|beloved|great|wonderful|dearest|first|second|other)[ -]){0,2}"
 )
 _RELATIVE = re.compile(
     rf"(?i:(?:my|our)\s+{_ADJECTIVES}({_RELATION})\b)(?:,?\s+(?:Mr\.? |Mrs\.? |Ms\.? |Dr\.? )?({NAME})(?!\w))?"
@@ -122,6 +129,13 @@ def as_subject(name: str) -> str:
     return " ".join(name.casefold().replace("/", " ").split())
 
 
+def relation_of(words: str) -> str:
+    """The one word for who somebody is. An ex-wife is no wife, and a former boss no boss."""
+    before, _, word = re.sub(r"^(ex|former|previous|old)[ -]", r"\1 ", words.casefold()).rpartition(" ")
+    plain = RELATIONS.get(word, word)
+    return f"ex-{plain}" if before else plain
+
+
 class Narrator:
     """Reads one message sentence by sentence: who "I" is stays, who "she" is changes."""
 
@@ -154,7 +168,7 @@ class Narrator:
     def _look_around(self, text: str) -> None:
         """Who "she" is lasts for a sentence or two, and no longer than until somebody else is mentioned."""
         self._age += 1
-        mentioned = {f"{self.me}/{RELATIONS.get(word.lower(), word.lower())}" for word in _MENTION.findall(text)}
+        mentioned = {f"{self.me}/{relation_of(word)}" for word in _MENTION.findall(text)}
         if self._age > _MEMORY or (mentioned and self._third not in mentioned):
             self._third = next(iter(mentioned)) if len(mentioned) == 1 else None
             self._age = 1
@@ -166,8 +180,7 @@ class Narrator:
     def _just_named(self, piece: str) -> str | None:
         """Whom "who" goes on about: the last words before it."""
         if found := _ENDS_IN_RELATIVE.search(piece):
-            relation = found[1].lower()
-            return f"{self.me}/{RELATIONS.get(relation, relation)}"
+            return f"{self.me}/{relation_of(found[1])}"
         return self._met
 
     def _read(
@@ -193,8 +206,7 @@ class Narrator:
             yield Clause(self.me, piece, elided=True)
 
     def _of_relative(self, found: re.Match[str], rest: str) -> Iterator[Clause]:
-        relation = found[1].lower()
-        subject = f"{self.me}/{RELATIONS.get(relation, relation)}"
+        subject = f"{self.me}/{relation_of(found[1])}"
         name = found[2] if found[2] and found[2][0].isupper() and _is_name(found[2]) else None
         if found[2] and name is None:
             rest = f" {found[2]}{rest}"
@@ -247,7 +259,7 @@ class Narrator:
     def _fits(self, pronoun: str) -> bool:
         if self._third is None:
             return False
-        last = self._third.rpartition("/")[2]
+        last = self._third.rpartition("/")[2].removeprefix("ex-")
         return last not in (MALE if pronoun == "she" else FEMALE)
 
     def meet(self, subject: str) -> None:

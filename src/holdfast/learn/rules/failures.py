@@ -52,6 +52,10 @@ def fixes(sentence: str) -> Iterator[Finding]:
     found = _FIXED_BY.search(sentence)
     if not found or _OPEN.search(sentence[: found.start()] + found.group()[:25]):
         return
+    if re.match(
+        r"(?:that|this|it|yes|you|which)\b[^,]{0,20}\b(?:fixed|solved|resolved|cured)", sentence, re.IGNORECASE
+    ):
+        return  # what did, nobody can tell later
     # "was resolved by pinning it" is a fix; "was resolved with the help of …" is any story.
     if _PASSIVE.search(sentence[: found.start()]) and not re.search(r"\bby \w+ing\b", found.group(), re.IGNORECASE):
         return

@@ -55,8 +55,10 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "home",
-        pattern(r"(?:moved|relocated|emigrated) (?:back |over |down |up |out |house )?to (?P<v>.+)"),
-        values.place,
+        pattern(
+            r"(?:moved|relocated|emigrated) (?:back |over |down |up |out |house )?(?:from [^,;]{2,40}? )?to (?P<v>.+)"
+        ),
+        values.new_place,
         exclusive=True,
         salience=0.8,
     ),
@@ -145,7 +147,7 @@ RULES: tuple[Rule, ...] = (
         exclusive=True,
         over=True,
     ),
-    Rule("employer", pattern(r"(?P<v>[A-Z][\w&]+(?: [A-Z][\w&]+)?)$"), exclusive=True, when="quit"),
+    Rule("employer", pattern(r"(?P<v>(?-i:[A-Z][\w&]+(?: [A-Z][\w&]+)?))$"), exclusive=True, when="quit"),
     Rule(
         "role",
         pattern(
@@ -188,7 +190,7 @@ RULES: tuple[Rule, ...] = (
         "school",
         pattern(
             r"(?:.*\b)?(?:study|studies|studying|studied|PhD|master's|degree|majoring|MSc|BA|BSc)\b.* at "
-            r"(?P<v>(?:the )?[A-Z].+)"
+            r"(?P<v>(?:the )?(?-i:[A-Z]).+)"
         ),
         values.employer,
     ),
@@ -223,7 +225,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "family",
-        pattern(rf"(?:have|has|got) (?P<v>{COUNTS} (?:\w+ )?(?:{any_of(KIN)}))(?!\w|'| (?:named|called))"),
+        pattern(
+            rf"(?:have|has|got) (?P<v>{COUNTS} (?:\w+ )?(?:{any_of(KIN)}))(?!\w|'|’| (?:named|called|to|in this)\b)"
+        ),
         salience=0.7,
     ),
     Rule(
@@ -231,7 +235,7 @@ RULES: tuple[Rule, ...] = (
         pattern(
             rf"(?:have|has|got|adopted|own|owns|bought) (?P<v>{COUNTS} (?:(?!of\b)[\w-]+ "
             rf"){{0,2}}{any_of(PETS)})(?=$|[,.!;]| (?:and|last|this|from|who|that|for|two|three|in|yesterday|"
-            rf"recently|with|when|because|but|now|ago|at|today)\b)"
+            rf"recently|with|when|because|but|now|ago|at|today)\b(?! this fight))"
         ),
         values.bare_thing,
     ),
@@ -286,7 +290,14 @@ RULES: tuple[Rule, ...] = (
     # What they do with their days
     Rule("eats", pattern(r"(?:eat|eats|can not eat) (?P<v>.+)"), values.thing, when="denied"),
     Rule("drinks", pattern(r"(?:drink|drinks|drinking) (?P<v>.+)"), values.thing, when="denied"),
-    Rule("habit", pattern(r"(?P<v>smoking|drinking|gambling|vaping|biting my nails)\b"), when="denied"),
+    Rule(
+        "habit",
+        pattern(
+            r"(?P<v>smoking|drinking|gambling|vaping|biting my nails)"
+            r"(?=$|[,.;!]| (?:and|but|in|last|because|since|for|a|two|this|when|after|years|cold)\b)"
+        ),
+        when="denied",
+    ),
     Rule("habit", pattern(r"(?P<v>smoke|smokes|vape|vapes)$"), when="now"),
     Rule(
         "hobby", pattern(rf"(?:play|plays|playing|{_BE} playing) (?:the )?(?P<v>{any_of(HOBBIES)})\b"), exclusive=False
