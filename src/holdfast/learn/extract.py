@@ -15,7 +15,7 @@ from holdfast.learn.frames import statements
 from holdfast.learn.likeness import alike, folded, same_value
 from holdfast.learn.references import references
 from holdfast.learn.rules import commands, constraints, decisions, failures, people, preferences, relations
-from holdfast.learn.rules.aspect import Aspect, aspect
+from holdfast.learn.rules.aspect import FOR_A_WHILE, Aspect, aspect
 from holdfast.learn.rules.clause import Clause, Narrator, as_subject, expanded
 from holdfast.learn.rules.lexicon import SINGLE
 from holdfast.learn.rules.table import Finding, Rule
@@ -35,11 +35,6 @@ _FIRST_PERSON = frozenset(
 _THIRD_PERSON = frozenset(
     """likes loves enjoys adores hates dislikes prefers uses lives resides works studies speaks plays owns drives
     collects is has wants eats drinks comes""".split()
-)
-_FOR_A_WHILE = re.compile(
-    r"\b(?:until|till|temporarily|for (?:a|an|one|two|three|four|five|six|\d+|a few|a couple of|the|this|another) "
-    r"(?:night|day|week|weekend|month|semester|term|summer|winter|spring|autumn|moment|time being)s?)\b",
-    re.IGNORECASE,
 )
 _THIS_DAY = re.compile(
     r"\b(?:today|tonight|tomorrow|right now|at the moment|rn|this (?:morning|afternoon|evening|week|weekend|summer)|"
@@ -213,7 +208,7 @@ def _says_nothing(rule: Rule, found: re.Match[str], seen: Aspect, clause: Clause
     if rule.attribute == "age" or (rule.attribute == "home" and found.group().startswith(("moved", "relocated"))):
         return seen.negated
     if rule.attribute == "home":
-        brief = _FOR_A_WHILE.search(clause.predicate) or f"{clause.predicate} until " in expanded(clause.whole)
+        brief = FOR_A_WHILE.search(clause.predicate) or f"{clause.predicate} until " in expanded(clause.whole)
         return not seen.perfect and not seen.ended and bool(brief)
     if rule.attribute == "employer" and re.match(r"(?:am|is|are) working\b|working\b", found.group()):
         return _THIS_DAY.search(clause.predicate) is not None

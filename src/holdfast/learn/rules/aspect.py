@@ -34,6 +34,11 @@ _WAS = re.compile(
     r"(?:was|were)\s+(?!born\b|diagnosed\b|laid\b|fired\b|promoted\b|raised\b|made\b|hired\b|adopted\b|let go\b)",
     re.IGNORECASE,
 )
+FOR_A_WHILE = re.compile(
+    r"\b(?:until|till|temporarily|for (?:a|an|one|two|three|four|five|six|\d+|a few|a couple of|the|this|another) "
+    r"(?:night|day|week|weekend|month|semester|term|summer|winter|spring|autumn|moment|time being)s?)\b",
+    re.IGNORECASE,
+)
 _OVER = re.compile(r"\b(?:any ?more|any longer)\b", re.IGNORECASE)
 
 

@@ -97,14 +97,14 @@ def place(text: str) -> str | None:
     found = _cut(text, _PLACE_STOP)
     if not found or len(found.split()) > 7:
         return None
-    if _is_product(found):
+    if is_product(found):
         return None
     if any(word[0].isupper() for word in re.findall(r"[^\W\d_]+", found)):
         return found
     return None if _NO_PLACES.match(found) or len(found.split()) > 2 or text != text.lower() else found
 
 
-def _is_product(name: str) -> bool:
+def is_product(name: str) -> bool:
     """Teams move to Kubernetes, and data lives in S3."""
     first = name.split(maxsplit=1)[0].strip(",'’")
     if first.casefold() in PRODUCTS or re.search(
