@@ -11,6 +11,8 @@ MAX_SENTENCE = 600  # nobody states one fact in more; what is longer is pasted
 
 _FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
 _QUOTED_LINE = re.compile(r"^[ \t]{0,3}>[^\n]*", re.MULTILINE)
+# Comments of code, and what a crash printed, pasted without a fence.
+_CODE_LINE = re.compile(r"^[ \t]*(?:(?://|/\*|\*/|#!|<!--).*|at [\w$.<>]+\(.*|File \".*\", line \d+.*)$", re.MULTILINE)
 _QUOTATION = re.compile(r"\"[^\"\n]{1,1500}\"|“[^”\n]{1,1500}”|«[^»\n]{1,1500}»|‘[^’\n]{8,1500}’(?!\w)")
 _OWN_VOICE = re.compile(r"\b(?:i|i'm|my|we|you|never|always|don't|do not|must|let's|he|she)\b", re.IGNORECASE)
 _BLANK = "\x1f"  # no letter, no space: nothing matches across it
@@ -91,6 +93,7 @@ def masked(text: str) -> str:
     """The text with code, quoted lines and quoted speech blanked out, of the same length."""
     plain = text.replace("’", "'").replace("‛", "'").replace("`", "`")
     plain = _without_code(plain)
+    plain = _CODE_LINE.sub(lambda found: _BLANK * len(found.group()), plain)
     plain = _QUOTED_LINE.sub(lambda found: _BLANK * len(found.group()), plain)
     return _QUOTATION.sub(lambda found: _blank_speech(found.group()), plain)
 

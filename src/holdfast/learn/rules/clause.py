@@ -66,7 +66,8 @@ _VERBS = (
     r"enjoys|have|has|am|is|"
     r"was|are|study|studies|studied|moved|speak|speaks|play|plays|own|owns|drive|drives|joined|dislike|dislikes|"
     r"adore|adores|use|uses|do not|does not|no longer|never|can not|got|grew|quit|left|started|bought|adopted|raised|"
-    r"turned|became|want to|plan to|teach|teaches|run|runs|collect|collects)\b"
+    r"turned|became|want to|plan to|teach|teaches|run|runs|collect|collects|"
+    r"(?:currently )?(?:living in|based in|working (?:as|at|for))|originally from)\b"
 )
 _OTHER_VERBS = _VERBS.replace("like|likes|", "")  # after a bare comma "like" begins an example
 _PERSON = rf"(?:I|we|he|she|my|our|his|her|{NAME}(?:'s)?\s+(?:{_VERBS}|birthday|favou?rite|name))"
@@ -270,7 +271,8 @@ class Narrator:
 
 _ELIDED = re.compile(
     r"(?:just |finally |recently )*(?:moved|got (?:engaged|married|divorced|promoted|a new job|a job)|"
-    r"started (?:a job|working|at)|adopted|bought|joined|relocated|quit my job|turned \d)\b",
+    r"started (?:a job|working|at|a new job)|can not (?:stand|bear)|adopted|bought|joined|relocated|quit my job|"
+    r"turned \d)\b",
     re.IGNORECASE,
 )
 

@@ -44,7 +44,7 @@ _FROM_NOW_ON = re.compile(
 )
 _DO_NOT = re.compile(
     rf"(?:^|[,;:] (?:and |so |but )?|\b(?:and|so|but) )(?:please |also )?do not (?:ever "
-    rf")?{_TOUCH}\b(?!.*\b(?:yet|now|this time|today|it again)\b)",
+    rf")?{_TOUCH}\b(?!.*\b(?:yet|now|this time|today|it again|anything else|that one|this one)\b)",
     re.IGNORECASE,
 )
 _ONLY = re.compile(rf"(?:^|[,;:] )(?:please |you may |we may |we can )?only {_DO}\b", re.IGNORECASE)
@@ -71,6 +71,13 @@ _WE_CANNOT = re.compile(
     r"touch|change)\b",
     re.IGNORECASE,
 )
+_WE_MUST = re.compile(
+    r"\bwe (?:have to|must|need to) (?:support|stay (?:on|with|compatible)|comply|be compatible|run on|keep support)|"
+    r"\bthe (?:\w+ )?(?:client|customer|company|contract|policy|law|regulator|auditor|security team|legal team|team) "
+    r"(?:requires|demands|insists|mandates|forbids) (?:that|on|all|every|no|us)\b",
+    re.IGNORECASE,
+)
+_ORDERS = (_STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT, _WE_MUST)
 _AVAILABLE = re.compile(
     r"\bI (?:am|can) (?:only )?(?:available|free|meet|do (?:calls|meetings)) (?:only )?(?:after|"
     r"before|on|between|until|from)\b|\bI am only (?:available|free)\b",
@@ -144,9 +151,7 @@ def constraints(sentence: str, me: str) -> Iterator[Finding]:
         value = (lifted["v"] or lifted["w"]).strip(" .!")
         yield replace(_constraint("project", 0.75, None, value), polarity=False)
         return
-    if any(
-        rule.search(sentence) for rule in (_STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT)
-    ) or _requires(sentence):
+    if any(rule.search(sentence) for rule in _ORDERS) or _requires(sentence):
         yield _constraint("project", 0.65 if _DO_NOT.search(sentence) else 0.8)
 
 

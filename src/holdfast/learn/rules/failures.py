@@ -28,7 +28,10 @@ _FIXED_BY = re.compile(
     r"around|unblocked|cured)\b.{0,50}?\b(?:by|with) (?:\w+ing\b|an?\b|the\b|`).{3,}|"
     r"\bthe (?:fix|solution|workaround) (?:was|turned out to be) .{4,}|"
     r"^(?:fix|workaround)\b[^:0-9]{0,40}: .{4,}|"
-    r"^(?:turns out )?[\w`./: -]{3,80}?\b(?:fixed|solved|resolved|cured) (?:it|this|that|the \w+|everything)\b",
+    r"(?:^|; |, (?=\w+ing\b))(?:turns out )?[\w`./: =<>@'\"-]{3,80}?\b(?:fixed|solved|resolved|cured) "
+    r"(?:it|this|that|the \w+|everything)\b|"
+    r"\b(?:changed|added|removed|pinned|upgraded|replaced|renamed|moved|set|switched|restarted|cleared|updated|reverted)\b"
+    r".{3,120}, which (?:fixed|solved|resolved) .{2,}",
     re.IGNORECASE,
 )
 _OPEN = re.compile(
@@ -50,7 +53,8 @@ def failures(sentence: str) -> Iterator[Finding]:
 
 def fixes(sentence: str) -> Iterator[Finding]:
     found = _FIXED_BY.search(sentence)
-    if not found or _OPEN.search(sentence[: found.start()] + found.group()[:25]):
+    before = "" if found and found.group().startswith(";") else sentence[: found.start() if found else 0]
+    if not found or _OPEN.search(before + found.group()[:25]):
         return
     if re.match(
         r"(?:that|this|it|yes|you|which)\b[^,]{0,20}\b(?:fixed|solved|resolved|cured)", sentence, re.IGNORECASE

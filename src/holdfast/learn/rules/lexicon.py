@@ -109,7 +109,8 @@ DIETS = _words(
 )
 CONDITIONS = _words(
     """asthma diabetes adhd autism dyslexia epilepsy migraines migraine arthritis hypertension anxiety depression
-    insomnia tinnitus eczema psoriasis celiac coeliac anemia anaemia ibs endometriosis ptsd glaucoma vertigo"""
+    insomnia tinnitus eczema cancer lupus lymphoma leukemia leukaemia hypothyroidism pcos crohn's parkinson's psoriasis
+    celiac coeliac anemia anaemia ibs endometriosis ptsd glaucoma vertigo"""
 )
 HOBBIES = _words(
     """guitar piano drums violin cello bass flute saxophone trumpet ukulele harp banjo clarinet tennis chess football

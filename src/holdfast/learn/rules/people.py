@@ -19,7 +19,7 @@ from holdfast.learn.rules.lexicon import (
 from holdfast.learn.rules.table import Rule, pattern
 
 _BE = r"(?:am|is|are|im)"
-_DAY = (
+DAY = (
     r"(?:(?:on |the )*(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? [A-Z][a-z]{2,8}|(?:January|February|March|April|May|June|July|"
     r"August|September|October|November|December|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.? "
     r"\d{1,2}(?:st|nd|rd|th)?|"
@@ -207,14 +207,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "age",
         pattern(
-            rf"{_BE} (?P<v>\d{{1,3}})(?: years old| yrs old| yo| y/o)?(?=$|[,.!;]| and\b| now\b| "
+            rf"{_BE} (?P<v>\d{{1,3}})(?: years old| yrs old| yo| y/o)?(?=$|[,.!;]| and\b| now\b| not \d| "
             rf"years\b)(?!.*\b(?:minutes|hours|years (?:into|away|behind))\b)"
         ),
         exclusive=True,
     ),
     Rule("age", pattern(rf"{_BE} (?P<v>{_AGES})(?:[ -]years?[ -]old)"), exclusive=True),
     Rule("age", pattern(rf"turned (?P<v>{_AGES})\b(?! (?:percent|degrees|years? into))"), exclusive=True),
-    Rule("birthday", pattern(rf"(?:was|were) born on (?P<v>{_DAY}.*)"), values.span, exclusive=True),
+    Rule("birthday", pattern(rf"(?:was|were) born on (?P<v>{DAY}.*)"), values.span, exclusive=True),
     Rule(
         "relationship",
         pattern(
@@ -264,7 +264,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "diet",
         pattern(
-            rf"(?:{_BE}|went|go|turned|became|become|eat|eats) (?:a |strictly |strict |mostly |fully "
+            rf"(?:{_BE}|been|went|go|turned|became|become|eat|eats) (?:a |strictly |strict |mostly |fully "
             rf")*(?P<v>{any_of(DIETS)})\b"
         ),
         exclusive=True,
@@ -273,8 +273,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "health",
         pattern(
-            rf"(?:have|has|suffer from|suffers from|live with) (?:mild |severe |chronic |bad |type \d "
-            rf")*(?P<v>{any_of(CONDITIONS)})\b"
+            rf"(?:have|has|suffer from|suffers from|live with) (?P<v>(?:mild |severe |chronic |bad |type \d "
+            rf")*{any_of(CONDITIONS)})\b(?! (?:about|over)\b)"
         ),
         salience=0.8,
         tags=("health",),
@@ -366,6 +366,14 @@ RULES: tuple[Rule, ...] = (
         when="holds",
     ),
     Rule(
+        "plan",
+        pattern(
+            rf"{_BE} planning (?:a|an|our|my|his|her) (?:\w+ )?(?P<v>(?:trip|holiday|vacation|wedding|party|move)\b.+)"
+        ),
+        values.intent,
+        when="holds",
+    ),
+    Rule(
         "goal",
         pattern(
             r"(?:want|wants) to (?P<v>(?:learn (?!more\b|about\b|how\b|if\b)|become\b|run a|lose (?:weight|\d|"
@@ -382,7 +390,7 @@ RULES: tuple[Rule, ...] = (
         "goal",
         pattern(
             rf"{_BE} (?:hoping|trying|aiming) to (?P<v>(?:learn (?!more\b|about\b|how\b|if\b)|become\b|run a|"
-            rf"lose (?:weight|\d)|visit\b|travel\b|quit\b|save (?:up|for|money)|retire\b|move to|eat (?:less|"
+            rf"lose (?:weight|\d)|visit\b|travel\b|quit\b|save (?:up|for|money|\d)|retire\b|move to|eat (?:less|"
             rf"more|better|health)).+)"
         ),
         values.deed,

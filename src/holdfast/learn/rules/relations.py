@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from holdfast.domain.record import RecordType
-from holdfast.learn.rules import values
+from holdfast.learn.rules import people, values
 from holdfast.learn.rules.clause import NAME, Clause, Narrator
 from holdfast.learn.rules.lexicon import COUNTS, DEMONYMS, PETS, RELATIONS, any_of
 from holdfast.learn.rules.table import Finding
@@ -17,7 +17,11 @@ _NEW = "(?i:(?:new |current )?)"  # a change is often told so
 _OWNED: tuple[tuple[re.Pattern[str], str, bool], ...] = tuple(
     (re.compile(_NEW + text), attribute, exclusive)
     for text, attribute, exclusive in (
-        (rf"(?i:(?:full |first |real |last )?name is )(?:(?:actually )?spelled )?(?P<v>{NAME})", "name", True),
+        (
+            rf"(?i:(?:full |first |real |last )?name is (?:(?:actually )?spelled |(?:Mr|Mrs|Ms|Dr)\.? )?)(?P<v>{NAME})",
+            "name",
+            True,
+        ),
         (rf"(?i:nickname is )(?P<v>{NAME})", "nickname", True),
         (r"(?i:birthday is )(?P<v>.+)", "birthday", True),
         (r"(?i:(?:e-?mail|mail)(?: address)? is )(?P<v>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)", "email", True),
@@ -41,6 +45,7 @@ _OWNED_VALUES = {
     "origin": values.named_place,
 }
 
+_DAY = re.compile(people.DAY)
 _INTRODUCED = re.compile(
     rf"(?i:(?:have|has|got|adopted|own|bought|met) (?:{COUNTS}|my) (?:[\w-]+ "
     rf"){{0,3}}?)(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))(?i:,? (?:named|called|whose name "
@@ -94,6 +99,8 @@ def owned(clause: Clause) -> Iterator[Finding]:
     for looked_for, attribute, exclusive in _OWNED:
         if found := looked_for.match(clause.predicate):
             value = _OWNED_VALUES.get(attribute, values.given)(found["v"])
+            if attribute == "birthday" and (day := _DAY.search(found["v"])):
+                value = day.group().removeprefix("the ")
             if attribute == "birthday" and value and not re.search(r"\d|\b[A-Z][a-z]{2,8}\b", value):
                 continue
             if value:

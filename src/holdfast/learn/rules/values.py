@@ -15,7 +15,7 @@ _EVER = (
     r"month|year|spring|summer|autumn|fall|winter)|yesterday|ages ago|(?:\w+ )?(?:years?|months?|weeks?) ago|n"
 )
 _PLACE_STOP = re.compile(
-    rf"\s+(?:{_EVER}|for|with|where|that|and|as|before|after|until|in|on|around|near|from|to|by|"
+    rf"\s+(?:{_EVER}|for|with|where|that|and|as|before|after|until|in|on|around|near|from|to|by|originally|"
     rf"together|full[- ]time|at|"
     r"too|also|permanently|alone|yet|during|half|most|part|already|either|anymore|today|tonight|tomorrow|"
     r"rn|atm|tbh|lol|rather|over|via|because|cause|cuz)\b|[;.!?():]|,(?!\s[A-Z])|\s[-–—]\s|,\s(?:I|My|We)\b",
@@ -122,7 +122,8 @@ def new_place(text: str) -> str | None:
 
 def named_place(text: str) -> str | None:
     found = place(text)
-    return found if found and re.match(r"(?:the )?[A-ZÀ-Þ]", found) else None
+    known = found and (re.match(r"(?:the )?[A-ZÀ-Þ]", found) or found in PLACES)
+    return found if known else None
 
 
 def employer(text: str) -> str | None:
