@@ -182,7 +182,10 @@ def _applied(rule: Rule, clause: Clause, seen: Aspect, *, mine: bool) -> Finding
         return None  # a place has a name; only who writes everything small writes it small
     past = found.group().startswith(("lived", "worked")) and not _still(seen, clause)
     ended = seen.ended or rule.over or past
-    polarity = not (seen.negated or ended) if not rule.denies else seen.negated
+    if rule.attribute == "origin":
+        ended = False  # where somebody was from they are from
+    negated = seen.negated or re.match(r"can not (?:eat|drink|have)\b", found.group(), re.IGNORECASE) is not None
+    polarity = not (negated or ended) if not rule.denies else seen.negated
     if (rule.attribute == "status" and "/" not in clause.subject) or _says_nothing(rule, found, seen, clause):
         return None
     third = clause.subject.count("/") or clause.elided
@@ -225,7 +228,8 @@ def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:
         case "possible":
             return seen.possible
         case "denied":
-            return (seen.negated or seen.ended or clause.predicate.startswith("can not eat")) and not seen.future
+            forbidden = re.match(r"(?:really |just )*can not (?:eat|drink)\b", clause.predicate) is not None
+            return (seen.negated or seen.ended or forbidden) and not seen.future
         case "habit":
             return bool(seen.habit) and not seen.possible and not seen.future
         case "quit":

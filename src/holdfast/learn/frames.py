@@ -35,7 +35,7 @@ _TAIL_QUESTION = re.compile(
 )
 _UNREAL = re.compile(
     r"^\W*(?:(?:so|and|but|ok|well|or|then),? )?(?:if|suppose|supposing|imagine|pretend|what if|let's "
-    r"say|lets say|say i|as if|"
+    r"say|lets say|say i|as if|for example|for instance|"
     r"assuming|assume|hypothetically|picture this|in theory|maybe|perhaps|should i|were i|had i|as "
     r"though|in my dream)\b|"
     r"\b(?:i wish|if only|as if|in my dreams|i dreamed|i dreamt|would have|could have|in an alternate|hypothetically|"

@@ -243,6 +243,8 @@ def test_words_that_look_like_a_fact_and_are_none(text):
         ("My ex-wife works at Bosch.", ("user/ex-wife", "employer", "Bosch", True)),
         ("My former boss works at Meta.", ("user/ex-boss", "employer", "Meta", True)),
         ("I stopped drinking coffee.", ("user", "drinks", "coffee", False)),
+        ("My son can't eat nuts.", ("user/son", "eats", "nuts", False)),
+        ("My grandfather was from Sicily.", ("user/grandfather", "origin", "Sicily", True)),
         ("We moved from Porto to Lisbon.", ("user", "home", "Lisbon", True)),
         ("I moved to Berlin in 2015 and to Hamburg in 2020.", ("user", "home", "Hamburg", True)),
     ],

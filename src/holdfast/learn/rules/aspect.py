@@ -23,7 +23,8 @@ _IRREALIS = re.compile(
     r"(?:would|could|might|may|should|must|can|shall|wish|hope|ought to|need to|had better)\b", re.IGNORECASE
 )
 _FUTURE = re.compile(
-    r"(?:will|(?:am|is|are) (?:going|planning|about|due|set) to|(?:plan|plans|intend|intends) to)\s+", re.IGNORECASE
+    r"(?:will|(?:am|is|are) (?:going|planning|about|due|set) to|(?:plan|plans|intend|intends) to)\s+(?!(?-i:[A-Z]))",
+    re.IGNORECASE,
 )
 _ENDED = re.compile(
     r"(?:used to|stopped|quit|gave up|have stopped|has stopped|have quit|has quit|have given up)\s+", re.IGNORECASE

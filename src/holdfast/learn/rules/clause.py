@@ -271,7 +271,7 @@ class Narrator:
 
 _ELIDED = re.compile(
     r"(?:just |finally |recently )*(?:moved|got (?:engaged|married|divorced|promoted|a new job|a job)|"
-    r"started (?:a job|working|at|a new job)|can not (?:stand|bear)|adopted|bought|joined|relocated|quit my job|"
+    r"started (?:a job|working|at|a new job)|can not (?:stand|bear|eat)|adopted|bought|joined|relocated|quit my job|"
     r"turned \d)\b",
     re.IGNORECASE,
 )

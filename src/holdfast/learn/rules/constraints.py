@@ -56,7 +56,7 @@ _MUST = re.compile(
 _MUST_NOT = re.compile(
     r"\b(?:must (?:not|never)|(?:is|are) not allowed|(?:is|are) forbidden|(?:is|are) prohibited|may "
     r"not (?!be\b|have\b)|"
-    r"should never|can not exceed|must not exceed|no more than \d|not permitted)\b",
+    r"(?<!this )(?<!that )(?<!it )should never|can not exceed|must not exceed|no more than \d|not permitted)\b",
     re.IGNORECASE,
 )
 _LIMIT = re.compile(
@@ -77,7 +77,14 @@ _WE_MUST = re.compile(
     r"(?:requires|demands|insists|mandates|forbids) (?:that|on|all|every|no|us)\b",
     re.IGNORECASE,
 )
-_ORDERS = (_STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT, _WE_MUST)
+_STYLE = re.compile(
+    r"^(?:please |also |and |ok,? |hey,? |pls )*(?:stop (?:using|asking|adding|apologi[sz]ing|explaining|writing|saying)"
+    r" .{3,}|do not ask (?:me )?for confirmation|(?:be|stay) (?:more )?(?:concise|brief|terse)(?=$|[,.!]| in| please)|"
+    r"keep (?:your |the |all )?(?:answers|replies|responses|messages) (?:short|brief|concise)|"
+    r"no (?:emojis?|bullet points|small talk)\b)",
+    re.IGNORECASE,
+)
+_ORDERS = (_STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT, _WE_MUST, _STYLE)
 _AVAILABLE = re.compile(
     r"\bI (?:am|can) (?:only )?(?:available|free|meet|do (?:calls|meetings)) (?:only )?(?:after|"
     r"before|on|between|until|from)\b|\bI am only (?:available|free)\b",
@@ -189,7 +196,8 @@ def _limits(sentence: str, me: str) -> Iterator[Finding]:
         what = found["for"] or (
             found["of"] if found["of"] not in {None, "total", "whole", "my", "our", "the", "a"} else None
         )
-        subject = me if found["whose"] and found["whose"].lower() in {"my", "our"} else "project"
+        mine = (found["whose"] or "").lower() in {"my", "our"} or re.match(r"I (?:am|have|only have)\b", sentence)
+        subject = me if mine else "project"
         yield _constraint(
             subject,
             0.85,

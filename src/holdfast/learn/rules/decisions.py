@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from holdfast.domain.record import RecordType
+from holdfast.learn.rules import values
 from holdfast.learn.rules.lexicon import PETS, RELATIONS, any_of
 from holdfast.learn.rules.table import Finding
 
@@ -26,8 +27,16 @@ _SETTLED = re.compile(
     r"have settled on|will stick with|are sticking (?:with|to)) (?P<v>.+)",
     re.IGNORECASE,
 )
+# A change that was made is a decision that was taken, where it is about tools: people move too.
+_CHANGED = re.compile(
+    r"\bwe (?:have |just |already |recently )*(?:switched|migrated|moved)(?: over)?(?: away)?"
+    r"(?: from (?P<old>[\w.+#-]+))?(?: over)? to (?P<v>.+)",
+    re.IGNORECASE,
+)
 _STATED = re.compile(
-    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?P<v>.+)|^final decision: (?P<d>.+)", re.IGNORECASE
+    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?P<v>.+)|"
+    r"^(?:ok,? |okay,? |so,? )?(?:final )?(?:decision|verdict): (?P<d>.+)",
+    re.IGNORECASE,
 )
 _OPEN = re.compile(
     r"\b(?:have not|has not|had not|did not|not yet|never|yet to|before (?:I|we)|once (?:I|we)|until "
@@ -73,7 +82,7 @@ def decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[Finding]:
         if mine and not proposes and not _OF_THE_WORK.search(settled.group()):
             return
         yield _decision(me if mine and proposes else "project", settled)
-    elif found := _STATED.search(sentence):
+    elif ((found := _CHANGED.search(sentence)) and values.product(found["v"])) or (found := _STATED.search(sentence)):
         yield _decision("project", found)
 
 

@@ -10,9 +10,9 @@ from holdfast.learn.rules.table import Finding
 
 _FAILED = re.compile(
     r"\b(?:failed|crashed|broke|was failing|is failing|were failing|did not work|does not work|"
-    r"timed out|hung|blew up|was red|was broken|errored|stopped working|was slow|was "
-    r"flaky)\b.{0,60}?\b(?:because|due to|since|"
-    r"when|after)\b .{4,}",
+    r"timed out|hung|blew up|fails|crashes|breaks|hangs|times out|was red|was broken|errored|stopped working|was slow|"
+    r"was flaky)\b.{0,60}?\b(?:because|due to|since|"
+    r"when|after)\b .{4,}|\b(?:fails|failed|crashes|crashed) with .{4,}",
     re.IGNORECASE,
 )
 _CAUSE = re.compile(
@@ -30,6 +30,7 @@ _FIXED_BY = re.compile(
     r"^(?:fix|workaround)\b[^:0-9]{0,40}: .{4,}|"
     r"(?:^|; |, (?=\w+ing\b))(?:turns out )?[\w`./: =<>@'\"-]{3,80}?\b(?:fixed|solved|resolved|cured) "
     r"(?:it|this|that|the \w+|everything)\b|"
+    r"^\w+ing .{3,80}\b(?:did the trick|solved it|made it work)\b|"
     r"\b(?:changed|added|removed|pinned|upgraded|replaced|renamed|moved|set|switched|restarted|cleared|updated|reverted)\b"
     r".{3,120}, which (?:fixed|solved|resolved) .{2,}",
     re.IGNORECASE,
@@ -40,7 +41,10 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 _PASSIVE = re.compile(r"\b(?:was|were|been|be|is|are)(?: \w+ly)? $", re.IGNORECASE)
-_THING = re.compile(r"\b(?:car|boiler|washing|marriage|relationship|date|exam|diet)\b", re.IGNORECASE)
+_THING = re.compile(
+    r"\b(?:car|boiler|washing|marriage|relationship|(?:my|our|first|blind) date|exam|diet|heart|leg|arm|voice)\b",
+    re.IGNORECASE,
+)
 
 
 def failures(sentence: str) -> Iterator[Finding]:

@@ -86,7 +86,7 @@ OCCUPATIONS = _words(
     strategist student stylist sub-editor superintendent supervisor surgeon surveyor sysadmin tailor teacher technician
     technologist therapist trader trainer translator treasurer tutor undertaker upholsterer vet
     veterinarian videographer
-    violinist
+    violinist dev swe
     waiter waitress warden watchmaker weaver welder writer zoologist lead head"""
 )
 DEMONYMS = _words(

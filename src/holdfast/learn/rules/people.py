@@ -48,7 +48,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "home",
-        pattern(rf"{_BE} (?:living|based|located|residing|now based) in (?P<v>.+)"),
+        pattern(rf"{_BE} (?:living|based|located|residing|now based|renting)(?: out)? (?:in|of) (?P<v>.+)"),
         values.place,
         exclusive=True,
         salience=0.8,
@@ -59,6 +59,13 @@ RULES: tuple[Rule, ...] = (
             r"(?:moved|relocated|emigrated) (?:back |over |down |up |out |house )?(?:from [^,;]{2,40}? )?to (?P<v>.+)"
         ),
         values.new_place,
+        exclusive=True,
+        salience=0.8,
+    ),
+    Rule(
+        "home",
+        pattern(r"moved into (?:a|our|my|the|his|her) (?:new |own )*(?:place|flat|house|apartment|home) in (?P<v>.+)"),
+        values.place,
         exclusive=True,
         salience=0.8,
     ),
@@ -124,6 +131,13 @@ RULES: tuple[Rule, ...] = (
         values.employer,
         exclusive=True,
         over=True,
+        salience=0.75,
+    ),
+    Rule(
+        "employer",
+        pattern(r"(?:accepted|took) (?:the|an|a|their) (?:job )?offer (?:from|at) (?P<v>.+)"),
+        values.organisation,
+        exclusive=True,
         salience=0.75,
     ),
     Rule(
@@ -219,7 +233,8 @@ RULES: tuple[Rule, ...] = (
         "relationship",
         pattern(
             rf"(?:{_BE}|got|get|have been|been) (?:happily |recently )?(?P<v>married|engaged|divorced|single|"
-            rf"widowed|separated)\b(?! (?:in|with) (?:a|the|this) (?:project|debate|discussion))"
+            rf"widowed|separated)\b(?! (?:in|with) (?:a|the|this) (?:project|debate|discussion)|"
+            rf" to (?:the|my|his|her|this|it)\b)"
         ),
         exclusive=True,
     ),
@@ -241,8 +256,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "allergy",
-        pattern(rf"(?:{_BE} )?(?:\w+ly )?allergic to (?P<v>.+)"),
-        values.thing,
+        pattern(rf"(?:{_BE} )?(?:\w+ly |super |very |quite |also )*allergic to (?P<v>.+)"),
+        values.allergen,
         salience=0.9,
         tags=("health",),
     ),
@@ -265,7 +280,7 @@ RULES: tuple[Rule, ...] = (
         "diet",
         pattern(
             rf"(?:{_BE}|been|went|go|turned|became|become|eat|eats) (?:a |strictly |strict |mostly |fully "
-            rf")*(?P<v>{any_of(DIETS)})\b"
+            rf")*(?P<v>{any_of(DIETS)})\b(?!['’])"
         ),
         exclusive=True,
         salience=0.8,
@@ -282,14 +297,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "health",
         pattern(r"(?:was|were|got|been|is|am) diagnosed with (?P<v>.+)"),
-        values.thing,
+        values.allergen,
         salience=0.8,
         tags=("health",),
     ),
     Rule("status", pattern(r"(?P<v>passed away|died)\b"), exclusive=True, salience=0.8),
     # What they do with their days
     Rule("eats", pattern(r"(?:eat|eats|can not eat) (?P<v>.+)"), values.thing, when="denied"),
-    Rule("drinks", pattern(r"(?:drink|drinks|drinking) (?P<v>.+)"), values.thing, when="denied"),
+    Rule("drinks", pattern(r"(?:drink|drinks|drinking|can not drink) (?P<v>.+)"), values.thing, when="denied"),
     Rule(
         "habit",
         pattern(

@@ -25,7 +25,7 @@ _OWNED: tuple[tuple[re.Pattern[str], str, bool], ...] = tuple(
         (rf"(?i:nickname is )(?P<v>{NAME})", "nickname", True),
         (r"(?i:birthday is )(?P<v>.+)", "birthday", True),
         (r"(?i:(?:e-?mail|mail)(?: address)? is )(?P<v>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)", "email", True),
-        (r"(?i:(?:phone|mobile|cell|telephone)(?: number)? is )(?P<v>\+?[\d ()./-]{6,20}\d)", "phone", True),
+        (r"(?i:(?:(?:phone|mobile|cell|telephone)(?: number)?|number) is )(?P<v>\+?[\d ()./-]{6,20}\d)", "phone", True),
         (r"(?i:time ?zone is )(?P<v>[\w/+-]+(?: time)?)", "timezone", True),
         (r"(?i:(?:home ?town) is )(?P<v>[A-Z].+)", "origin", True),
         (r"(?i:(?:native language|mother tongue|first language) is )(?P<v>\w+)", "language", False),
@@ -67,7 +67,8 @@ _I_AM = re.compile(
 _I_AM_FIRST = re.compile(rf"^(?:I am) (?P<v>{NAME}), (?:an? |\d|and |from |the )")
 _GREETING = re.compile(r"^\W*(?:hi|hello|hey|good (?:morning|evening|afternoon)|greetings)\b", re.IGNORECASE)
 _CALL_ME = re.compile(
-    rf"(?i:(?:^|please |just |can |you can |and )call me )(?P<v>{NAME})(?=$|[,.!;]| (?:please|instead|everyone|from)\b)"
+    rf"(?i:(?:^|please |just |can |you can |and )call me (?:(?:mr|mrs|ms|dr|prof)\. )?)"
+    rf"(?P<v>{NAME})(?=$|[,.!;]| (?:please|instead|everyone|from)\b)"
 )
 _HOME_IS = re.compile(r"\bhome is (?P<v>[A-Z]\w+)(?: now| these days|$|[,.!])")
 

@@ -9,8 +9,8 @@ from holdfast.learn.rules.lexicon import OCCUPATIONS, PRODUCTS, SHORT_PLACES
 
 _EVER = (
     r"because|since|but|when|while|although|though|tho|if|so|now|currently|lately|recently|these days|nowadays|at all|"
-    r"right now|at the moment|again|btw|by the way|anyway|please|who|which|instead|last (?:week|month|"
-    r"year|spring|summer|"
+    r"right now|at the moment|again|btw|lol|haha|tbh|rn|atm|by the way|anyway|please|who|which|instead|"
+    r"last (?:week|month|year|spring|summer|"
     r"autumn|fall|winter|night|weekend|thursday|friday|monday|tuesday|wednesday|saturday|sunday)|next \w+|this (?:week|"
     r"month|year|spring|summer|autumn|fall|winter)|yesterday|ages ago|(?:\w+ )?(?:years?|months?|weeks?) ago|n"
 )
@@ -53,6 +53,11 @@ _VAGUE = re.compile(
 _POINTS_ELSEWHERE = re.compile(
     r"\b(?:it|him|them|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
 )
+_IN_JEST = re.compile(
+    r"(?:mornings?|mondays?|work|people|bull\w*|drama|stupid\w*|idiots|exercise|commitment|fun|responsibility|adulting|"
+    r"meetings?|small talk|nonsense|waking up|getting up|cleaning|cooking|math|bad code)\b",
+    re.IGNORECASE,
+)
 _UNFINISHED = re.compile(r"\b(?:of|with|to|for|in|on|at|by|the|a|an|and|or|about|from)$", re.IGNORECASE)
 _ARTICLE = re.compile(r"(?:the|a|an|my|our|his|her|some|this)\s+", re.IGNORECASE)
 _NO_PLACES = re.compile(
@@ -74,6 +79,7 @@ _NO_COMPANIES = (GIVEN_NAMES - {"morgan", "wells", "stanley", "goldman", "philip
     """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
     september october november december mom dad mum christmas easter""".split()
 )
+_NO_PRODUCTS = frozenset("office rest teams express spring linear node unity spark remix solid vault".split())
 _JUNK_END = re.compile(r"[\s,.;:!?*_\"”)]+$")
 
 
@@ -102,6 +108,12 @@ def place(text: str) -> str | None:
     if any(word[0].isupper() for word in re.findall(r"[^\W\d_]+", found)):
         return found
     return None if _NO_PLACES.match(found) or len(found.split()) > 2 or text != text.lower() else found
+
+
+def product(text: str) -> str | None:
+    """A tool, a language, a service by its name, with what it is used for."""
+    found = thing(text)
+    return found if found and is_product(found) and found.split()[0].casefold() not in _NO_PRODUCTS else None
 
 
 def is_product(name: str) -> bool:
@@ -191,6 +203,12 @@ def choice(text: str) -> str | None:
         if re.match(r"not\b", text, re.IGNORECASE)
         else thing(re.split(r" (?:over|rather than|instead of|to|than) ", text, maxsplit=1)[0])
     )
+
+
+def allergen(text: str) -> str | None:
+    """Nobody is allergic to Mondays but in jest."""
+    found = thing(re.sub(r" (?:in|since) (?:[A-Z][a-z]+|\d{4})\b.*", "", text))
+    return None if found is None or _IN_JEST.match(found) else found
 
 
 def bare_thing(text: str) -> str | None:
