@@ -210,9 +210,7 @@ def test_she_is_nobody_where_two_were_mentioned():
 @pytest.mark.parametrize(
     "text",
     [
-        "We moved to Kubernetes last year.",
         "I moved to TypeScript and never looked back.",
-        "we moved to Slack",
         "I'm living in Tokyo for three months.",
         "I'm living in Rome until June.",
         "I haven't moved to Spain yet.",
@@ -233,6 +231,11 @@ def test_she_is_nobody_where_two_were_mentioned():
 def test_words_that_look_like_a_fact_and_are_none(text):
     """Most of them would retire a true one: whose team moved to Slack does not live there."""
     assert told(learned(text)) == []
+
+
+def test_what_a_team_moves_to_is_a_decision_and_no_home():
+    found = learned("We moved to Kubernetes last year. We switched from Jest to Vitest.")
+    assert [(one.type, one.subject, one.attribute) for one in found] == [(RecordType.DECISION, "project", None)] * 2
 
 
 @pytest.mark.parametrize(

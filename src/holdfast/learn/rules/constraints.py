@@ -78,7 +78,7 @@ _WE_MUST = re.compile(
     re.IGNORECASE,
 )
 _STYLE = re.compile(
-    r"^(?:please |also |and |ok,? |hey,? |pls )*(?:stop (?:using|asking|adding|apologi[sz]ing|explaining|writing|saying)"
+    r"^(?:please |also |and |ok,? |hey,? )*(?:stop (?:using|asking|adding|apologi[sz]ing|explaining|writing|saying)"
     r" .{3,}|do not ask (?:me )?for confirmation|(?:be|stay) (?:more )?(?:concise|brief|terse)(?=$|[,.!]| in| please)|"
     r"keep (?:your |the |all )?(?:answers|replies|responses|messages) (?:short|brief|concise)|"
     r"no (?:emojis?|bullet points|small talk)\b)",
