@@ -169,7 +169,7 @@ def _model(runtime: Runtime, config: Config, *, patient: bool) -> Llm | None:
     settings = config.learn
     if settings.extractor in ("rules", "none") or not settings.enabled:
         return None
-    if settings.extractor == "auto" and not patient:
+    if settings.extractor == "auto" and not patient and runtime.llm is not None:
         log.warning("the language model failed too often; rules learn from these turns")
         return None
     return runtime.llm

@@ -15,7 +15,7 @@ from holdfast.domain.record import Origin, RecordType, fingerprint
 from holdfast.learn.candidate import Candidate
 from holdfast.learn.likeness import alike, as_wide, folded, gist, same_value, words
 from holdfast.learn.statement import named
-from holdfast.learn.unsaid import contradicts, grew
+from holdfast.learn.unsaid import contradicts, grew, turned
 
 NEAR = 0.97  # cosine from which two texts with the same numbers and no denial say the same
 UNSURE = 0.65  # below this confidence nothing is retired
@@ -139,7 +139,7 @@ def _gives_way(candidate: Candidate, record: Known) -> bool:
     who = named(candidate.subject, candidate.content)
     if who is not None and candidate.attribute in _OF_ONE:
         return who == named(candidate.subject, record.content)
-    return grew(candidate, record.value)
+    return grew(candidate, record.value) or turned(candidate, record)
 
 
 def _undone(candidate: Candidate, record: Known) -> bool:

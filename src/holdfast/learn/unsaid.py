@@ -25,6 +25,7 @@ _REJECTED = re.compile(
     r"(?:the |using |an? )*(?P<x>.+)",
     re.IGNORECASE,
 )
+_OVER = re.compile(r"\bprefers? .{2,60}? (?:over|to|than|rather than|instead of) (?P<less>.{2,60})", re.IGNORECASE)
 _NUMBERS = {
     word: number
     for number, word in enumerate("no one two three four five six seven eight nine ten eleven twelve".split())
@@ -66,6 +67,18 @@ def _thing(value: str | None) -> str:
     plain = _VERBS.sub("", (value or "").strip())
     end = _END.search(plain)
     return (plain[: end.start()] if end else plain).strip()
+
+
+def turned(candidate: Candidate, record: Told) -> bool:
+    """Coffee over tea, after tea over coffee."""
+    if candidate.attribute != "prefers" or not (found := _OVER.search(candidate.sentence)):
+        return False
+    reverse = _OVER.search(record.content)
+    return (
+        reverse is not None
+        and same_value(found["less"].strip(" .!"), record.value)
+        and same_value(reverse["less"].strip(" .!"), candidate.value)
+    )
 
 
 def grew(candidate: Candidate, before: str | None) -> bool:

@@ -237,6 +237,12 @@ def test_a_narrower_dislike_leaves_the_liking():
     assert reconcile(candidate("I hate mornings."), [known("I love mornings.")]) == Supersede(("old",), NOON)
 
 
+def test_a_preference_that_turned_round_is_past():
+    tea = known("I prefer tea over coffee.")
+    assert reconcile(candidate("I prefer coffee over tea."), [tea]) == Supersede(("old",), NOON)
+    assert reconcile(candidate("I prefer coffee at work."), [tea]) == Add(NOON)
+
+
 def of(text: str, attribute: str) -> Candidate:
     (one,) = [each for each in learned(text) if each.attribute == attribute]
     return replace(one, said_at=NOON)

@@ -51,6 +51,10 @@ _INTRODUCED = re.compile(
     rf"){{0,3}}?)(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))(?i:,? (?:named|called|whose name "
     rf"is)) (?P<v>{NAME})"
 )
+_AND_ANOTHER = re.compile(
+    rf"(?i:(?:and|,) (?:{COUNTS}|my) (?:[\w-]+ ){{0,2}}?)(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))"
+    rf"(?i:,? (?:named|called|whose name is)) (?P<v>{NAME})"
+)
 _KITTEN = re.compile(
     rf"(?i:(?:have|has|got|adopted|bought) {COUNTS} (?:[\w-]+ "
     rf"){{0,3}}?)(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))\b"
@@ -132,6 +136,9 @@ def relations(clause: Clause, narrator: Narrator) -> Iterator[Finding]:
         subject = f"{clause.subject}/{RELATIONS.get(who, who)}"
         narrator.meet(subject)
         yield named(subject, found["v"])
+        for other in _AND_ANOTHER.finditer(clause.predicate, found.end()):
+            who = other["who"].lower()
+            yield named(f"{clause.subject}/{RELATIONS.get(who, who)}", other["v"])
     elif found := _KITTEN.search(clause.predicate):
         who = found["who"].lower()
         narrator.meet(f"{clause.subject}/{RELATIONS.get(who, who)}")
