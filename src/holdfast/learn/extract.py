@@ -130,7 +130,7 @@ def _findings(sentence: Sentence, narrator: Narrator, *, opening: bool, bullet: 
     settled = [
         *decisions.decisions(plain, narrator.me, proposes=True),
         *constraints.constraints(plain, narrator.me),
-        *failures.failures(plain),
+        *failures.failures(plain, reported=True),
         *failures.fixes(plain),
     ]
     about = [

@@ -82,7 +82,9 @@ def decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[Finding]:
         if mine and not proposes and not _OF_THE_WORK.search(settled.group()):
             return
         yield _decision(me if mine and proposes else "project", settled)
-    elif ((found := _CHANGED.search(sentence)) and values.product(found["v"])) or (found := _STATED.search(sentence)):
+    elif (changed := _CHANGED.search(sentence)) and values.product(changed["v"]):
+        yield _decision("project", changed)
+    elif (found := _STATED.search(sentence)) and (proposes or not found["d"]):
         yield _decision("project", found)
 
 

@@ -10,14 +10,18 @@ from holdfast.learn.rules.table import Finding
 
 _FAILED = re.compile(
     r"\b(?:failed|crashed|broke|was failing|is failing|were failing|did not work|does not work|"
-    r"timed out|hung|blew up|fails|crashes|breaks|hangs|times out|was red|was broken|errored|stopped working|was slow|"
+    r"timed out|hung|blew up|was red|was broken|errored|stopped working|was slow|"
     r"was flaky)\b.{0,60}?\b(?:because|due to|since|"
-    r"when|after)\b .{4,}|\b(?:fails|failed|crashes|crashed) with .{4,}",
+    r"when|after)\b .{4,}|\b(?:failed|crashed) with .{4,}",
     re.IGNORECASE,
+)
+# In the present tense a user reports, and an assistant explains how things are in general.
+_FAILS = re.compile(
+    r"\b(?:fails|crashes|times out)\b(?: on \w+)?(?: \w+)? (?:because|due to|since|with|after) .{4,}", re.IGNORECASE
 )
 _CAUSE = re.compile(
     r"\b(?:root cause|culprit|real problem|actual problem|actual issue|real issue|underlying (?:issue|"
-    r"problem|cause))\b.{0,30}?\b(?:was|is|turned out to be)\b .{4,}"
+    r"problem|cause))\b(?! that\b| which\b| and\b).{0,30}?\b(?:was|is|turned out to be)\b .{4,}"
     r"|\b(?:the|this|that|our|my) (?:\w+ ){0,3}(?:bug|issue|problem|failure|crash|outage|error|test|"
     r"build|leak|regression|timeout)s? (?:was|were|is|are) caused by .{4,}"
     r"|\bthe (?:bug|issue|problem) was (?:that |in |a |an |the ).{4,}",
@@ -47,9 +51,10 @@ _THING = re.compile(
 )
 
 
-def failures(sentence: str) -> Iterator[Finding]:
-    """With a cause, or it is only a complaint."""
-    for found in (_FAILED.search(sentence), _CAUSE.search(sentence)):
+def failures(sentence: str, *, reported: bool = False) -> Iterator[Finding]:
+    """With a cause, or it is only a complaint. ``reported``: by a user, of what happens now."""
+    now = _FAILS.search(sentence) if reported else None
+    for found in (_FAILED.search(sentence), _CAUSE.search(sentence), now):
         if found and not _OPEN.search(sentence[: found.start()]) and not _THING.search(sentence):
             yield Finding(RecordType.FAILURE, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.7)
             return

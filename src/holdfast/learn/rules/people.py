@@ -383,7 +383,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "plan",
         pattern(
-            rf"{_BE} planning (?:a|an|our|my|his|her) (?:\w+ )?(?P<v>(?:trip|holiday|vacation|wedding|party|move)\b.+)"
+            rf"{_BE} planning (?:a|an|our|my|his|her) (?:\w+ )?"
+            r"(?P<v>(?:trip|holiday|vacation|wedding|party|move) (?:to|in|for|from|around|this|next|on)\b"
+            r"(?! the (?:\w+ )?(?:store|gym|mall|shop|supermarket)).+?)"
+            r"(?: and (?:I|was|am|need|want|thinking|looking|trying)\b.*)?$"
         ),
         values.intent,
         when="holds",

@@ -74,6 +74,11 @@ _CALL_ME = re.compile(
     rf"(?i:(?:^|please |just |can |you can |and )call me (?:(?:mr|mrs|ms|dr|prof)\. )?)"
     rf"(?P<v>{NAME})(?=$|[,.!;]| (?:please|instead|everyone|from)\b)"
 )
+# "He is Catholic" and "he is Puerto Rican" name nobody.
+_NO_FIRST_NAMES = DEMONYMS | frozenset(
+    """puerto costa south north east west african asian latino latina hispanic european jewish muslim catholic christian
+    protestant orthodox buddhist hindu sikh mormon black white native irish god mr mrs ms dr""".split()
+)
 _HOME_IS = re.compile(r"\bhome is (?P<v>[A-Z]\w+)(?: now| these days|$|[,.!])")
 
 
@@ -106,6 +111,8 @@ def owned(clause: Clause) -> Iterator[Finding]:
             value = _OWNED_VALUES.get(attribute, values.given)(found["v"])
             if attribute == "birthday" and (day := _DAY.search(found["v"])):
                 value = day.group().removeprefix("the ")
+            if attribute == "name" and value and value.casefold() == clause.subject:
+                continue
             if attribute == "birthday" and value and not re.search(r"\d|\b[A-Z][a-z]{2,8}\b", value):
                 continue
             if value:
@@ -146,7 +153,7 @@ def relations(clause: Clause, narrator: Narrator) -> Iterator[Finding]:
         return
     if "/" in clause.subject:
         called = _CALLED.match(clause.predicate) or (None if clause.name else _IS_NAMED.match(clause.predicate))
-        if called and called["v"].split()[0].casefold() not in DEMONYMS:
+        if called and called["v"].split()[0].casefold() not in _NO_FIRST_NAMES:
             yield named(clause.subject, called["v"])
     elif not clause.elided and clause.subject != narrator.me and (found := _IS_MY.match(clause.predicate)):
         who = found["who"].lower()

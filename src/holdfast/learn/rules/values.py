@@ -80,6 +80,10 @@ _NO_COMPANIES = (GIVEN_NAMES - {"morgan", "wells", "stanley", "goldman", "philip
     september october november december mom dad mum christmas easter""".split()
 )
 _NO_PRODUCTS = frozenset("office rest teams express spring linear node unity spark remix solid vault".split())
+# A great teacher may be anybody.
+_PRAISE = frozenset(
+    "great good amazing wonderful fantastic excellent terrible bad talented brilliant lousy better awful real".split()
+)
 _JUNK_END = re.compile(r"[\s,.;:!?*_\"”)]+$")
 
 
@@ -105,6 +109,8 @@ def place(text: str) -> str | None:
         return None
     if is_product(found):
         return None
+    if re.match(r"an? ", found):
+        return None  # "a small town near Graz" has a name that is not said
     if any(word[0].isupper() for word in re.findall(r"[^\W\d_]+", found)):
         return found
     return None if _NO_PLACES.match(found) or len(found.split()) > 2 or text != text.lower() else found
@@ -163,6 +169,8 @@ def organisation(text: str) -> str | None:
 def role(text: str) -> str | None:
     found = _cut(text, _ROLE_STOP)
     words = found.lower().replace(" of ", " ").split()
+    if words and (words[0] in _PRAISE or words[-2:] == ["role", "model"]):
+        return None
     known = words and (words[-1] in OCCUPATIONS or words[0] in {"head", "director", "vp", "lead", "chief"})
     if words and not known and len(words) > 1 and words[-1] in {"student", "worker", "servant", "owner", "assistant"}:
         known = True
