@@ -74,8 +74,8 @@ _PERSON = rf"(?:I|we|he|she|my|our|his|her|{NAME}(?:'s)?\s+(?:{_VERBS}|birthday|
 _JOINT = r"(?:and|but|so|because|though|although|while|whereas|then|plus|yet|n|as|since|also|however)"
 _SPLIT = re.compile(
     rf"\s*[;–—]\s*|\s+-\s+|,?\s+(?:but|because|although|though|whereas|if|when|whenever|unless|until|who|which|where|"
-    rf"tho|or)\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\s?)|"
-    rf",\s*(?:and\s+)?(?=(?:{_PERSON}|{_OTHER_VERBS})\s?)"
+    rf"tho|or(?=\s+(?:{_PERSON}|{_VERBS})\b))\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\b)|"
+    rf",\s*(?:and\s+)?(?=(?:{_PERSON}|{_OTHER_VERBS})\b)"
 )
 _UNREAL_JOINT = re.compile(r"\b(?:if|unless|whether|when|whenever|until|or)\s*$", re.IGNORECASE)
 _LEAD = re.compile(
@@ -132,9 +132,9 @@ def as_subject(name: str) -> str:
 
 def relation_of(words: str) -> str:
     """The one word for who somebody is. An ex-wife is no wife, and a former boss no boss."""
-    before, _, word = re.sub(r"^(ex|former|previous|old)[ -]", r"\1 ", words.casefold()).rpartition(" ")
+    word = re.sub(r"^(?:ex|former|previous|old)[ -]", "", words.casefold())
     plain = RELATIONS.get(word, word)
-    return f"ex-{plain}" if before else plain
+    return f"ex-{plain}" if word != words.casefold() else plain
 
 
 class Narrator:

@@ -39,6 +39,7 @@ RELATIONS: Mapping[str, str] = {
     **dict.fromkeys(("fiancee",), "fiancée"),
     **dict.fromkeys(("kid",), "child"),
     **dict.fromkeys(("co-worker",), "coworker"),
+    **{f"{who} in law": f"{who}-in-law" for who in ("mother", "father", "sister", "brother")},
 }
 PETS = _words(
     """dog cat puppy kitten rabbit hamster parrot horse pony goldfish fish turtle tortoise snake lizard bird budgie

@@ -64,7 +64,10 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "home",
-        pattern(r"moved into (?:a|our|my|the|his|her) (?:new |own )*(?:place|flat|house|apartment|home) in (?P<v>.+)"),
+        pattern(
+            r"(?:moved into|live in|lives in) (?:a|an|our|my|the|his|her) (?:[\w-]+ ){0,2}"
+            r"(?:place|flat|house|apartment|home|studio|cottage|village|town|suburb) (?:in|near|of|outside) (?P<v>.+)"
+        ),
         values.place,
         exclusive=True,
         salience=0.8,

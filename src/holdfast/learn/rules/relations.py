@@ -79,6 +79,10 @@ _NO_FIRST_NAMES = DEMONYMS | frozenset(
     """puerto costa south north east west african asian latino latina hispanic european jewish muslim catholic christian
     protestant orthodox buddhist hindu sikh mormon black white native irish god mr mrs ms dr""".split()
 )
+_CALLS_ME = re.compile(
+    rf"(?i:\b(?:everyone|everybody|people|friends|they all|my friends) calls? me )(?P<v>{NAME})(?=$|[,.!;])"
+)
+_NOW_IN = re.compile(rf"(?i:\b(?:used to live|lived) in\b.*\bI am in )(?P<v>{NAME})(?i: now\b| these days\b)")
 _HOME_IS = re.compile(r"\bhome is (?P<v>[A-Z]\w+)(?: now| these days|$|[,.!])")
 
 
@@ -101,6 +105,10 @@ def names(sentence: str, me: str, *, opening: bool) -> Iterator[Finding]:
             yield Finding(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.8, salience=0.9)
     if found := _CALL_ME.search(sentence):
         yield Finding(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.85, salience=0.9)
+    if found := _CALLS_ME.search(sentence):
+        yield Finding(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.8, salience=0.8)
+    if found := _NOW_IN.search(sentence):
+        yield Finding(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.8, salience=0.8)
     if found := _HOME_IS.search(sentence):
         yield Finding(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.75, salience=0.8)
 
