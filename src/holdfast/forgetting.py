@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
 
 from holdfast import items
 from holdfast.compact.digest import digest
-from holdfast.domain.chunk import ChunkQuery, Source, SourceKind
+from holdfast.domain.chunk import ChunkQuery, Hit, Source, SourceKind
 from holdfast.domain.job import GRAPH, GRAPH_RECORD
 from holdfast.domain.message import Message, Part, TextPart
 from holdfast.domain.record import Forgotten, Origin, Record, RecordQuery
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.sentences import sentences
+from holdfast.domain.session import KvEntry
 from holdfast.domain.tokens import estimate
 from holdfast.files import edited
 from holdfast.files.daily_notes import day_file, redacted_lines
@@ -39,8 +40,7 @@ log = logging.getLogger("holdfast.forget")
 MARK = "[forgotten]"
 _LOOKED_AT = 20  # hits among which what is left is looked for
 _NAMED = 20  # places that still say it, named at most
-_SAID_AGAIN = 100  # passages among which the same is looked for once more
-_MEMORY = "MEMORY.md"
+_SAID_AGAIN = 1000  # passages among which the same is looked for once more
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ def forget(
         items.drop_lines(runtime, tenant, user, gone.ids)
         space = Space(tenant, Level.USER, user)
         counts["note lines"] += _clean_notes(runtime, space, trail.days[user], trail.sentences(user))
-    return Forgotten(_counted(counts, gone.counts), gone.ids, _left(runtime, records, owner, query))
+    return Forgotten(_counted(counts, gone.counts), gone.ids, _left(runtime, going, owner, query))
 
 
 def _counted(counts: Counter[str], always: Iterable[str]) -> dict[str, int]:
@@ -274,30 +274,50 @@ def _instead(text: str, _there: bytes) -> bytes:
     return text.encode()
 
 
-def _left(runtime: Runtime, records: Sequence[Record], owner: Scope, query: str | None) -> tuple[str, ...]:
+def _left(runtime: Runtime, going: Chosen, owner: Scope, query: str | None) -> tuple[str, ...]:
     """Where a search still finds what these records said: what somebody stated outright, said elsewhere, or wrote."""
-    found: dict[str, None] = {}
-    spaces = {record.home.space for record in records}
-    for record in records:
-        for text in {record.content, record.source.sentence or record.content}:
-            found |= dict.fromkeys(_places(runtime, record.home.space, text, partial(_stands_in, _folded(text))))
+    looked: list[tuple[Space, str, Callable[[str], bool]]] = [
+        (record.home.space, text, partial(_stands_in, _folded(text)))
+        for record in going.records
+        for text in {record.content, record.source.sentence or record.content}
+    ]
     if query is not None:
-        wanted = set(query_terms(query))
+        spaces = {record.home.space for record in going.records}
         if owner.user is not None:
             spaces.add(Space(owner.tenant, Level.USER, owner.user))
-        for space in sorted(spaces, key=str):
-            found |= dict.fromkeys(_places(runtime, space, query, lambda said: wanted <= analyse(said).counts.keys()))
+        looked += [(space, query, partial(_holds_all, set(query_terms(query)))) for space in sorted(spaces, key=str)]
+    found: dict[str, None] = {}
+    for space, text, tells in looked:
+        found |= dict.fromkeys(
+            _place(hit.source) for hit in _hits(runtime, space, text[:2000]) if tells(_folded(hit.text))
+        )
+    for place, written in _written(runtime, owner.tenant, going.trail, {space for space, _, _ in looked}):
+        if any(tells(_folded(line)) for line in written.splitlines() for _, _, tells in looked):
+            found[place] = None
     return tuple(found)[:_NAMED]
 
 
-def _places(runtime: Runtime, space: Space, text: str, tells: Callable[[str], bool]) -> list[str]:
-    wanted = _by_words(runtime, text[:2000], _LOOKED_AT, ChunkQuery())
-    hits = runtime.store.read(lambda tx: search(tx, space, wanted))
-    places = [_place(hit.source) for hit in hits if tells(_folded(hit.text))]
-    if space.level is Level.USER and runtime.folder is not None:
-        lines = Notes.of(runtime, space).long_term().read().splitlines()
-        places += [_MEMORY for line in lines if tells(_folded(line))]
-    return places
+def _written(runtime: Runtime, tenant: str, trail: Trail, spaces: Iterable[Space]) -> Iterator[tuple[str, str]]:
+    """What search does not find: a user's MEMORY.md, and what an agent keeps with the sessions it was said in."""
+    for space in spaces:
+        if space.level is Level.USER and runtime.folder is not None:
+            yield "MEMORY.md", Notes.of(runtime, space).long_term().read()
+    for user, session in trail.said:
+        for entry in _kept(runtime, Scope(tenant, user=user, session=session)):
+            yield f"{entry.key} of session {session}", str(entry.value)
+
+
+def _hits(runtime: Runtime, space: Space, text: str) -> list[Hit]:
+    wanted = _by_words(runtime, text, _LOOKED_AT, ChunkQuery())
+    return runtime.store.read(lambda tx: search(tx, space, wanted))
+
+
+def _kept(runtime: Runtime, scope: Scope) -> list[KvEntry]:
+    return runtime.store.read(lambda tx: tx.kv.items(scope, runtime.config.session.kv_cap))
+
+
+def _holds_all(words: set[int], text: str) -> bool:
+    return words <= analyse(text).counts.keys()
 
 
 def _stands_in(words: str, text: str) -> bool:

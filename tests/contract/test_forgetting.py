@@ -178,7 +178,12 @@ def test_where_the_words_of_a_query_still_stand_is_named(tmp_path: Path, clock: 
             turn.reply("Porto is lovely.")
         hf.run_jobs()
         hf.long_term("alice").write("- tea\n- likes Porto")
-        assert hf.forget(query="Porto", user="alice").left == (f"message 2 of session {session.id}", "MEMORY.md")
+        session.set_working_memory("They are in Porto.")
+        assert hf.forget(query="Porto", user="alice").left == (
+            f"message 2 of session {session.id}",
+            "MEMORY.md",
+            f"working_memory of session {session.id}",
+        )
 
 
 # PITFALLS, "Forgetting"

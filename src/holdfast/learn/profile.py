@@ -95,7 +95,7 @@ def group_of(record: Record) -> str:
 
 
 def _denied(group: str, record: Record) -> str:
-    """Who is not allergic must nothing, and neither does who may deploy on Fridays now. What is not eaten is left out."""
+    """Who is not allergic must nothing, nor who may deploy on Fridays now; what is not eaten stays a must."""
     if group == "Must" and record.attribute not in {"eats", "drinks"}:
         return "Known"
     return "Dislikes" if group == "Likes" else group
