@@ -15,7 +15,7 @@ from holdfast.domain.record import Origin, RecordType, fingerprint
 from holdfast.learn.candidate import Candidate
 from holdfast.learn.likeness import alike, as_wide, folded, gist, same_value, words
 from holdfast.learn.statement import named
-from holdfast.learn.unsaid import contradicts, grew, turned
+from holdfast.learn.unsaid import contradicts, corrected, grew, turned
 
 NEAR = 0.97  # cosine from which two texts with the same numbers and no denial say the same
 UNSURE = 0.65  # below this confidence nothing is retired
@@ -137,6 +137,8 @@ def _decided(candidate: Candidate, records: Sequence[Known]) -> Decision:
 def _gives_way(candidate: Candidate, record: Known) -> bool:
     """Of what may be several: the same sister, by her name, has one home; who has three children has two no more."""
     who = named(candidate.subject, candidate.content)
+    if corrected(candidate, record.value):
+        return True
     if who is not None and candidate.attribute in _OF_ONE:
         return who == named(candidate.subject, record.content)
     return grew(candidate, record.value) or turned(candidate, record)

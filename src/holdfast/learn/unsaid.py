@@ -81,6 +81,12 @@ def turned(candidate: Candidate, record: Told) -> bool:
     )
 
 
+def corrected(candidate: Candidate, before: str | None) -> bool:
+    """Alexis, not Alexa."""
+    wrong = re.escape(before or "")
+    return bool(wrong) and re.search(rf"\bnot {wrong}(?!\w)", candidate.sentence, re.IGNORECASE) is not None
+
+
 def grew(candidate: Candidate, before: str | None) -> bool:
     """Three children, or only two cats now, where other numbers of the same were told."""
     mine, theirs = _counted(candidate.value), _counted(before)
