@@ -7,20 +7,21 @@ of that is one transaction; the user's notes follow it. Afterwards a search look
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 
 from holdfast import items
 from holdfast.compact.digest import digest
-from holdfast.domain.chunk import ChunkQuery, Source, SourceKind
-from holdfast.domain.job import GRAPH
+from holdfast.domain.chunk import ChunkQuery, Hit, Source, SourceKind
+from holdfast.domain.job import GRAPH, GRAPH_RECORD
 from holdfast.domain.message import Message, Part, TextPart
-from holdfast.domain.record import Forgotten, Record
+from holdfast.domain.record import Forgotten, Origin, Record, RecordQuery
 from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.sentences import sentences
+from holdfast.domain.session import KvEntry
 from holdfast.domain.tokens import estimate
 from holdfast.files import edited
 from holdfast.files.daily_notes import day_file, redacted_lines
@@ -29,6 +30,7 @@ from holdfast.recall import recipes
 from holdfast.recall.question import Question
 from holdfast.recall.search import Search, search
 from holdfast.runtime import Runtime, masking
+from holdfast.storage.analysis import analyse, query_terms
 from holdfast.storage.base import Tx
 from holdfast.write import append, remember
 from holdfast.write.remember import Choice, Cutter
@@ -38,11 +40,12 @@ log = logging.getLogger("holdfast.forget")
 MARK = "[forgotten]"
 _LOOKED_AT = 20  # hits among which what is left is looked for
 _NAMED = 20  # places that still say it, named at most
+_SAID_AGAIN = 1000  # passages among which the same is looked for once more
 
 
 @dataclass(slots=True)
 class Trail:
-    """Where records came from: for each message, the sentences that are to go."""
+    """Where records came from: for each message, the words that are to go."""
 
     said: dict[tuple[str, str], dict[int, set[str]]] = field(default_factory=lambda: defaultdict(dict))
     days: dict[str, set[date]] = field(default_factory=lambda: defaultdict(set))
@@ -52,55 +55,126 @@ class Trail:
         if source.session_id is None or source.sentence is None or user is None:
             return
         for sequence in source.sequences:
-            self.said[user, source.session_id].setdefault(sequence, set()).add(source.sentence)
+            self.note(user, source.session_id, sequence, {source.sentence})
+
+    def note(self, user: str, session: str, sequence: int, words: set[str]) -> None:
+        if words:
+            self.said[user, session].setdefault(sequence, set()).update(words)
+
+    def led_to(self, record: Record) -> bool:
+        """Whether it was learned from words that are to go."""
+        said = self.said.get((record.user or "", record.source.session_id or ""), {})
+        return any(record.source.sentence in said.get(sequence, ()) for sequence in record.source.sequences)
 
     def sentences(self, user: str) -> set[str]:
         found = [each.values() for (owner, _), each in self.said.items() if owner == user]
         return {sentence for values in found for many in values for sentence in many}
 
 
-def chosen(tx: Tx, owner: Scope, choose: Choice) -> list[Record]:
-    """The records that go: those that were meant, their copies, and the turns they were said in."""
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The records that go, those beside them that were learned from the same words and stay, and the words."""
+
+    records: list[Record]
+    beside: list[Record]
+    trail: Trail
+
+
+def chosen(runtime: Runtime, tx: Tx, owner: Scope, choose: Choice) -> Chosen:
+    """Those that were meant, their copies, what tells it in the same words, and the turns in which it was said."""
+    trail, tenant = Trail(), Scope(owner.tenant)
     found = {record.id: record for record in remember.with_copies(tx, owner, choose(tx))}
-    for record in list(found.values()):
-        found |= {twin.id: twin for twin in _turns(tx, record)}
-    return list(found.values())
+    for record in found.values():
+        trail.add(record)
+    _said_again(runtime, tx, list(found.values()), trail)
+    beside = [record for record in _learned_from(tx, owner.tenant, trail, runtime.clock()) if record.id not in found]
+    for record in remember.with_copies(tx, tenant, [each.id for each in beside if _is_the_sentence(each)]):
+        found[record.id] = record
+        trail.add(record)
+    for (user, session), said in trail.said.items():
+        turns = tx.records.turns_of(Space(owner.tenant, Level.USER, user), session)
+        gone = [turn.id for turn in turns if said.keys() & set(turn.source.sequences)]
+        found |= {record.id: record for record in remember.with_copies(tx, tenant, gone)}
+    return Chosen(list(found.values()), [record for record in beside if record.id not in found], trail)
 
 
-def _turns(tx: Tx, record: Record) -> list[Record]:
-    source = record.source
-    if source.session_id is None or source.sentence is None:
-        return []
-    turns = tx.records.turns_of(record.home.space, source.session_id)
-    said = set(source.sequences)
-    return [turn for turn in turns if said & set(turn.source.sequences)]
+def _said_again(runtime: Runtime, tx: Tx, records: Sequence[Record], trail: Trail) -> None:
+    """A fact that was said five times is one record, and its words stand in five messages, and in replies."""
+    from holdfast.learn.restate import restated  # late: the rules have many patterns
+
+    learned: dict[Space, list[Record]] = defaultdict(list)
+    for record in records:
+        if record.user is not None and record.source.sentence is not None:
+            learned[Space(record.home.scope.tenant, Level.USER, record.user)].append(record)
+    now = runtime.clock()
+    for space, told in learned.items():
+        texts = {text for record in told for text in (record.value, record.source.sentence) if text}
+        places = {
+            (hit.source.session_id, hit.source.first_sequence, hit.source.last_sequence)
+            for text in sorted(texts)
+            for hit in search(tx, space, _by_words(runtime, text, _SAID_AGAIN, ChunkQuery(kinds=(SourceKind.MESSAGE,))))
+        }
+        for session, first, last in places:
+            if session is None or first is None:
+                continue
+            scope = Scope(space.tenant, user=space.owner, session=session)
+            for message in tx.messages.range(scope, first - 1, (last or first) + 1, None):
+                trail.note(space.owner, session, message.sequence, restated(message, told, message.created_at or now))
 
 
-def forget(runtime: Runtime, tenant: str, owner: Scope, choose: Choice, cut: Cutter) -> Forgotten:
-    trail = Trail()
+def _learned_from(tx: Tx, tenant: str, trail: Trail, now: datetime) -> list[Record]:
+    """A sentence may have taught two things: both keep it."""
+    everything = RecordQuery(include_past=True, limit=None)
+    users = sorted({user for user, _ in trail.said})
+    records = [record for user in users for record in tx.records.find(Scope(tenant, user=user), everything, now)]
+    return [record for record in records if record.source.sentence is not None and trail.led_to(record)]
 
-    def remove(tx: Tx) -> tuple[Forgotten, list[Record]]:
-        records = chosen(tx, owner, choose)
-        trail.said.clear()
-        for record in records:
-            trail.add(record)
-        gone = remember.forget(tx, records, cut, runtime.clock())
-        edited_messages = sum(
-            _Scrub(runtime, tx, Scope(tenant, user=user, session=session)).messages(said, trail.days[user])
-            for (user, session), said in sorted(trail.said.items())
+
+def _is_the_sentence(record: Record) -> bool:
+    """Whether what it says is just those words. What somebody stated or pinned stays, and is named as left."""
+    kept = record.pinned or record.origin is Origin.EXPLICIT
+    return not kept and (record.source.sentence or "") in remember.text_of(record)
+
+
+def forget(
+    runtime: Runtime, tenant: str, owner: Scope, choose: Choice, cut: Cutter, query: str | None = None
+) -> Forgotten:
+    """``query``: the words by which the records were chosen; where they still stand is looked for too."""
+
+    def remove(tx: Tx) -> tuple[Forgotten, Chosen]:
+        going = chosen(runtime, tx, owner, choose)
+        gone = remember.forget(tx, going.records, cut, runtime.clock())
+        counts = Counter(gone.counts)
+        for record in going.beside:
+            counts["versions"] += _without_its_sentence(runtime, tx, record, cut)
+        counts["messages"] += sum(
+            _Scrub(runtime, tx, Scope(tenant, user=user, session=session)).messages(said, going.trail.days[user])
+            for (user, session), said in sorted(going.trail.said.items())
         )
-        counts = {**gone.counts, **({"messages": edited_messages} if edited_messages else {})}
-        return Forgotten(counts, gone.ids), records
+        return Forgotten(_counted(counts, gone.counts), gone.ids), going
 
-    gone, records = runtime.store.write(remove)
+    gone, going = runtime.store.write(remove)
+    records, trail = going.records, going.trail
+    counts = Counter(gone.counts)
     for user in sorted({record.user for record in records if record.user is not None}):
         items.drop_lines(runtime, tenant, user, gone.ids)
-        lines = _clean_notes(runtime, Space(tenant, Level.USER, user), trail.days[user], trail.sentences(user))
-        gone = replace(
-            gone,
-            counts={**gone.counts, "note lines": gone.counts.get("note lines", 0) + lines} if lines else gone.counts,
-        )
-    return replace(gone, left=_left(runtime, records))
+        space = Space(tenant, Level.USER, user)
+        counts["note lines"] += _clean_notes(runtime, space, trail.days[user], trail.sentences(user))
+    return Forgotten(_counted(counts, gone.counts), gone.ids, _left(runtime, going, owner, query))
+
+
+def _counted(counts: Counter[str], always: Iterable[str]) -> dict[str, int]:
+    return {kind: number for kind, number in counts.items() if number or kind in always}
+
+
+def _without_its_sentence(runtime: Runtime, tx: Tx, record: Record, cut: Cutter) -> int:
+    """A record that stays, without the words it shares with one that goes; how many versions of it told them."""
+    now, scope = runtime.clock(), Scope(record.home.scope.tenant)
+    remember.rewrite(tx, record, replace(record, source=replace(record.source, sentence=None)), cut, now)
+    tx.graph.drop_record(record.home.space, record.id)
+    if runtime.config.graph.enabled:
+        tx.jobs.ask(record.home.space, GRAPH_RECORD, record.id, now)
+    return tx.purges.drop_versions(scope, record.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +226,17 @@ class _Scrub:
 
 
 def without(message: Message, gone: set[str], mask: Callable[[str], str]) -> Message:
-    """The message with a mark in the place of these sentences, also where a secret in them was masked."""
+    """The message with a mark in the place of these words, also where a secret in them was masked."""
+    from holdfast.learn.frames import statements  # late: the rules have many patterns
 
     def scrubbed(text: str) -> str:
-        for sentence in reversed(list(sentences(text))):
-            if sentence.text in gone or mask(sentence.text) in gone:
-                text = f"{text[: sentence.start]}{MARK}{text[sentence.start + len(sentence.text) :]}"
+        # Of a sentence that goes on as a question only the statement before it was learned from.
+        stated = [(sentence.start, len(sentence.text)) for sentence, _ in statements(text)]
+        whole = [(sentence.start, len(sentence.text)) for sentence in sentences(text)]
+        for start, length in sorted({*stated, *whole}, reverse=True):
+            said = text[start : start + length]
+            if said in gone or mask(said) in gone:
+                text = f"{text[:start]}{MARK}{text[start + length :]}"
         return text
 
     def in_part(part: Part) -> Part:
@@ -195,23 +274,59 @@ def _instead(text: str, _there: bytes) -> bytes:
     return text.encode()
 
 
-def _left(runtime: Runtime, records: Sequence[Record]) -> tuple[str, ...]:
+def _left(runtime: Runtime, going: Chosen, owner: Scope, query: str | None) -> tuple[str, ...]:
     """Where a search still finds what these records said: what somebody stated outright, said elsewhere, or wrote."""
+    looked: list[tuple[Space, str, Callable[[str], bool]]] = [
+        (record.home.space, text, partial(_stands_in, _folded(text)))
+        for record in going.records
+        for text in {record.content, record.source.sentence or record.content}
+    ]
+    if query is not None:
+        spaces = {record.home.space for record in going.records}
+        if owner.user is not None:
+            spaces.add(Space(owner.tenant, Level.USER, owner.user))
+        looked += [(space, query, partial(_holds_all, set(query_terms(query)))) for space in sorted(spaces, key=str)]
     found: dict[str, None] = {}
-    for record in records:
-        for text in {record.content, record.source.sentence or record.content}:
-            found |= dict.fromkeys(_places(runtime, record.home.space, text))
+    for space, text, tells in looked:
+        found |= dict.fromkeys(
+            _place(hit.source) for hit in _hits(runtime, space, text[:2000]) if tells(_folded(hit.text))
+        )
+    for place, written in _written(runtime, owner.tenant, going.trail, {space for space, _, _ in looked}):
+        if any(tells(_folded(line)) for line in written.splitlines() for _, _, tells in looked):
+            found[place] = None
     return tuple(found)[:_NAMED]
 
 
-def _places(runtime: Runtime, space: Space, text: str) -> list[str]:
+def _written(runtime: Runtime, tenant: str, trail: Trail, spaces: Iterable[Space]) -> Iterator[tuple[str, str]]:
+    """What search does not find: a user's MEMORY.md, and what an agent keeps with the sessions it was said in."""
+    for space in spaces:
+        if space.level is Level.USER and runtime.folder is not None:
+            yield "MEMORY.md", Notes.of(runtime, space).long_term().read()
+    for user, session in trail.said:
+        for entry in _kept(runtime, Scope(tenant, user=user, session=session)):
+            yield f"{entry.key} of session {session}", str(entry.value)
+
+
+def _hits(runtime: Runtime, space: Space, text: str) -> list[Hit]:
+    wanted = _by_words(runtime, text, _LOOKED_AT, ChunkQuery())
+    return runtime.store.read(lambda tx: search(tx, space, wanted))
+
+
+def _kept(runtime: Runtime, scope: Scope) -> list[KvEntry]:
+    return runtime.store.read(lambda tx: tx.kv.items(scope, runtime.config.session.kv_cap))
+
+
+def _holds_all(words: set[int], text: str) -> bool:
+    return words <= analyse(text).counts.keys()
+
+
+def _stands_in(words: str, text: str) -> bool:
+    return words in text
+
+
+def _by_words(runtime: Runtime, text: str, k: int, query: ChunkQuery) -> Search:
     now = runtime.clock()
-    wanted = Search(
-        Question.read(text[:2000], now), ChunkQuery(), recipes.WORDS, _LOOKED_AT, runtime.config.search, now
-    )
-    hits = runtime.store.read(lambda tx: search(tx, space, wanted))
-    words = _folded(text)
-    return [_place(hit.source) for hit in hits if words in _folded(hit.text)]
+    return Search(Question.read(text, now), query, recipes.WORDS, k, runtime.config.search, now)
 
 
 def _place(source: Source) -> str:

@@ -169,7 +169,7 @@ def _model(runtime: Runtime, config: Config, *, patient: bool) -> Llm | None:
     settings = config.learn
     if settings.extractor in ("rules", "none") or not settings.enabled:
         return None
-    if settings.extractor == "auto" and not patient:
+    if settings.extractor == "auto" and not patient and runtime.llm is not None:
         log.warning("the language model failed too often; rules learn from these turns")
         return None
     return runtime.llm
@@ -191,12 +191,29 @@ def _find(
         said = [Said.of(message, info.created_at) for message in turn]
         recalled = _recalled(runtime, info, turn)
         if llm is None:
-            candidates += extract(said, recalled)
+            found = extract(said, recalled)
+            candidates += [*found, *_corrected(runtime, info, said, found)]
         else:
             answer = llm_extract.ask(llm, said, recalled, timeout=config.learn.timeout_s)
             candidates += answer.candidates
             calls, used = calls + answer.calls, used + answer.used
     return Found(candidates, calls, used)
+
+
+def _corrected(
+    runtime: Runtime, info: SessionInfo, said: Sequence[Said], found: Sequence[Candidate]
+) -> list[Candidate]:
+    """Whom "her name is Alexis, not Alexa" is about, only what is known can tell."""
+    from holdfast.learn.correct import applied, corrections  # late: the rules have many patterns
+
+    named = [applied(correction, _known_as(runtime, info, correction.old)) for correction in corrections(said, found)]
+    return [candidate for candidate in named if candidate is not None]
+
+
+def _known_as(runtime: Runtime, info: SessionInfo, value: str) -> list[Record]:
+    ids = [hit.source.id for hit in _hits(runtime, info, value, _NEAR)]
+    known = runtime.store.read(lambda tx: tx.records.some(_space(info), ids))
+    return [record for record in known if record.superseded_by is None and record.archived_at is None]
 
 
 def _recalled(runtime: Runtime, info: SessionInfo, turn: Sequence[Message]) -> list[str]:

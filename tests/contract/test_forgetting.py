@@ -136,6 +136,56 @@ def test_the_line_in_the_days_notes_goes_too(tmp_path: Path, clock: FakeClock) -
     assert "Porto" not in text
 
 
+def test_what_was_said_again_in_other_words_goes_too(learning: Holdfast) -> None:
+    """One record, and its words in several messages, one of them a question's beginning, one a reply."""
+    talk(learning, "I live in Porto, can you suggest a bar?")
+    other = learning.session("test", "2", user="alice")
+    for said, answered in (
+        ("I'm based in Porto.", "Since you live in Porto, try Base."),
+        ("My sister lives in Porto", "ok"),
+    ):
+        with other.turn(said) as turn:
+            turn.reply(answered)
+    learning.run_jobs()
+    (home,) = [record for record in learned(learning) if record.subject == "user"]
+    assert home.said == 2
+    gone = learning.forget(home.id)
+    assert learning.session("test", "1", user="alice").messages()[0].text == "[forgotten], can you suggest a bar?"
+    assert [message.text for message in other.messages()] == [
+        "[forgotten]",
+        "[forgotten]",
+        "My sister lives in Porto",
+        "ok",
+    ]
+    assert gone.counts["messages"] == 3
+    assert gone.left == ()
+    assert [record.subject for record in learned(learning)] == ["user/sister"]
+
+
+def test_what_the_same_sentence_taught_beside_it_stays_without_the_sentence(learning: Holdfast) -> None:
+    talk(learning, "I live in Porto and my dog is called Rex.")
+    (home,) = [record for record in learned(learning) if record.attribute == "home"]
+    learning.forget(home.id)
+    learning.run_jobs()
+    assert "Porto" not in everything(learning)
+    assert [record.content for record in learned(learning)] == ["The user's dog is called Rex."]
+
+
+def test_where_the_words_of_a_query_still_stand_is_named(tmp_path: Path, clock: FakeClock) -> None:
+    with Holdfast.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as hf:
+        session = hf.session("test", "1", user="alice")
+        with session.turn("I live in Porto") as turn:
+            turn.reply("Porto is lovely.")
+        hf.run_jobs()
+        hf.long_term("alice").write("- tea\n- likes Porto")
+        session.set_working_memory("They are in Porto.")
+        assert hf.forget(query="Porto", user="alice").left == (
+            f"message 2 of session {session.id}",
+            "MEMORY.md",
+            f"working_memory of session {session.id}",
+        )
+
+
 # PITFALLS, "Forgetting"
 
 

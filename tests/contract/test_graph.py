@@ -172,6 +172,31 @@ def test_different_relations_speak_against_one_person(hf: Holdfast) -> None:
     assert named(graph, "anna").aliases == ("the user's sister",)
 
 
+def test_what_is_said_of_two_with_one_first_name_is_told_of_each(hf: Holdfast) -> None:
+    session = hf.session("chan", "1", user="alice")
+    for said in (
+        "My sister Anna lives in Porto.",
+        "My colleague Anna works at Novartis.",
+        "My friend Bo lives in York.",
+        "My friend Kit lives in Bath.",
+        "Anna moved to Berlin.",
+    ):
+        with session.turn(said) as turn:
+            turn.reply("I see.")
+    hf.run_jobs()
+    graph = hf.graph(user="alice", fresh=True)
+    assert set(named(graph, "anna").could_be) == {"user/sister", "user/colleague"}
+    facts = {relation for relation in told(graph) if relation[1] in {"lives in", "works at"}}
+    assert facts == {
+        ("user/sister", "lives in", "porto"),
+        ("user/colleague", "works at", "novartis"),
+        ("bo", "lives in", "york"),
+        ("kit", "lives in", "bath"),
+        ("anna", "lives in", "berlin"),
+    }
+    assert {("user", "sister", "user/sister"), ("user", "colleague", "user/colleague")} <= told(graph)
+
+
 def test_my_sister_is_whom_i_called_so(hf: Holdfast) -> None:
     say(hf, "My sister is visiting.", "My sister Anna brought cake.", "My sister lives in Porto.")
     graph = hf.graph(user="alice", fresh=True)

@@ -76,6 +76,15 @@ def test_what_was_learned_is_recalled_and_enters_the_context(learning: Holdfast)
     assert any(hit.source.kind == "record" for hit in learning.recall("allergic", user="alice"))
 
 
+def test_a_correction_finds_what_it_corrects_by_the_wrong_value(learning: Holdfast, clock: FakeClock) -> None:
+    talk(learning, "My partner's name is Alexa.", "My sister is called Kate.", "My sister is called Anna.")
+    clock.advance(days=1)
+    talk(learning, "Sorry, her name is Alexis, not Alexa.", "It's Monday, not Tuesday.", "She's called Anne, not Anna")
+    names = {("user/partner", "name", "Alexis"), ("user/sister", "name", "Kate"), ("user/sister", "name", "Anne")}
+    assert facts(learning) == names
+    assert ("user/partner", "name", "Alexa") in facts(learning, history=True)
+
+
 def test_a_change_of_mind_leaves_one_current_fact_and_one_past(learning: Holdfast, clock: FakeClock) -> None:
     talk(learning, "I live in Porto", "My sister lives in Porto")
     before = clock.advance(days=30)

@@ -33,8 +33,17 @@ def joined(nodes: Iterable[Node], links: Iterable[Link]) -> Joined:
     roles = _roles(stated)
     with_, could_be = _first_names({at: node for at, node in known.items() if _is_person(node)}, roles)
     identities = [link for link in stated if link.kind is RelationKind.IDENTITY]
-    ways = _ways(identities, known, with_, roles)
-    return Joined(with_ | {way: name for way, name in ways.items() if name not in could_be}, could_be)
+    bearers = _bearers(identities, known, with_)
+    ways = _ways(bearers, known, with_, roles)
+    shared = {
+        name: tuple(sorted(found))
+        for name, found in bearers.items()
+        if _is_person(known[name]) and not _is_one(known[name], [known[at] for at in found], roles.get(name, set()))
+    }
+    return Joined(
+        with_ | {way: name for way, name in ways.items() if name not in could_be},
+        {name: found for name, found in shared.items() if name not in with_} | could_be,
+    )
 
 
 def _is_person(node: Node) -> bool:
@@ -73,18 +82,23 @@ def _agree(short: set[tuple[int, str]], full: set[tuple[int, str]]) -> bool:
     return all(len({role for whose, role in short | full if whose == owner}) == 1 for owner, _ in short)
 
 
+def _bearers(identities: Iterable[Link], known: Mapping[int, Node], with_: Mapping[int, int]) -> dict[int, set[int]]:
+    """The ways that lead to each name."""
+    bearers: dict[int, set[int]] = defaultdict(set)
+    for link in identities:
+        if link.object is not None and _is_way(known[link.subject]) and not _is_way(known[link.object]):
+            bearers[with_.get(link.object, link.object)].add(link.subject)
+    return bearers
+
+
 def _ways(
-    identities: Iterable[Link], known: Mapping[int, Node], with_: Mapping[int, int], roles: _Roles
+    bearers: Mapping[int, set[int]], known: Mapping[int, Node], with_: Mapping[int, int], roles: _Roles
 ) -> dict[int, int]:
     """Each way with the one that was named for it, if no other way leads to that one."""
     named: dict[int, set[int]] = defaultdict(set)
-    for link in identities:
-        if link.object is not None and _is_way(known[link.subject]) and not _is_way(known[link.object]):
-            named[link.subject].add(with_.get(link.object, link.object))
-    bearers: dict[int, set[int]] = defaultdict(set)
-    for way, names in named.items():
-        for name in names:
-            bearers[name].add(way)
+    for name, ways in bearers.items():
+        for way in ways:
+            named[way].add(name)
     one = {way: next(iter(names)) for way, names in named.items() if len(names) == 1 and way not in with_}
     return {
         way: name

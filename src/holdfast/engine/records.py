@@ -228,9 +228,9 @@ class Records(Face):
             choose = memory.by_words(home, query, self._now()) if query is not None else memory.by_key(home, key or "")
 
         if dry_run:
-            would_go = self._read(lambda tx: forgetting.chosen(tx, owner, choose))
-            return Forgotten({}, tuple(record.id for record in would_go))
-        return forgetting.forget(self._runtime, self._tenant, owner, choose, self._cut)
+            would_go = self._read(lambda tx: forgetting.chosen(self._runtime, tx, owner, choose))
+            return Forgotten({}, tuple(record.id for record in would_go.records))
+        return forgetting.forget(self._runtime, self._tenant, owner, choose, self._cut, query)
 
 
 def _once(

@@ -15,7 +15,7 @@ from holdfast.learn.frames import statements
 from holdfast.learn.likeness import alike, folded, same_value
 from holdfast.learn.references import references
 from holdfast.learn.rules import commands, constraints, decisions, failures, people, preferences, relations
-from holdfast.learn.rules.aspect import Aspect, aspect
+from holdfast.learn.rules.aspect import FOR_A_WHILE, Aspect, aspect
 from holdfast.learn.rules.clause import Clause, Narrator, as_subject, expanded
 from holdfast.learn.rules.lexicon import SINGLE
 from holdfast.learn.rules.table import Finding, Rule
@@ -35,6 +35,11 @@ _FIRST_PERSON = frozenset(
 _THIRD_PERSON = frozenset(
     """likes loves enjoys adores hates dislikes prefers uses lives resides works studies speaks plays owns drives
     collects is has wants eats drinks comes""".split()
+)
+_THIS_DAY = re.compile(
+    r"\b(?:today|tonight|tomorrow|right now|at the moment|rn|this (?:morning|afternoon|evening|week|weekend|summer)|"
+    r"for now|until|till|(?:the|a|my|our) (?:library|caf[eé]|coffee shop|kitchen|office|airport|dining|living|desk))\b",
+    re.IGNORECASE,
 )
 MAX_CANDIDATES = 50  # of one turn: more is a document, not a conversation
 
@@ -85,8 +90,15 @@ def _worded(finding: Finding, beside: Sequence[Finding], said: Said, sentence: s
     if alone or finding.attribute is None or finding.value is None:
         content = f"{said.speaker}: {sentence}" if me != "user" and finding.subject != "project" else sentence
     else:
-        content = stated(finding.subject, finding.attribute, finding.value, polarity=finding.polarity)
+        name = None if _is_one(finding.subject) else _name_of(finding.subject, beside)
+        content = stated(finding.subject, finding.attribute, finding.value, polarity=finding.polarity, name=name)
     return replace(finding, content=content)
+
+
+def _name_of(subject: str, beside: Sequence[Finding]) -> str | None:
+    """Of one of several: my daughter Mia is five."""
+    called = {finding.value for finding in beside if (finding.subject, finding.attribute) == (subject, "name")}
+    return called.pop() if len(called) == 1 else None
 
 
 def _names(sentence: str, subject: str) -> bool:
@@ -118,7 +130,7 @@ def _findings(sentence: Sentence, narrator: Narrator, *, opening: bool, bullet: 
     settled = [
         *decisions.decisions(plain, narrator.me, proposes=True),
         *constraints.constraints(plain, narrator.me),
-        *failures.failures(plain),
+        *failures.failures(plain, reported=True),
         *failures.fixes(plain),
     ]
     about = [
@@ -168,11 +180,18 @@ def _applied(rule: Rule, clause: Clause, seen: Aspect, *, mine: bool) -> Finding
         return None
     if rule.attribute == "home" and value == value.lower() and clause.whole != clause.whole.lower():
         return None  # a place has a name; only who writes everything small writes it small
-    ended = seen.ended or rule.over or (found.group().startswith("lived") and not _still(seen, clause))
-    polarity = not (seen.negated or ended) if not rule.denies else seen.negated
-    if rule.attribute == "status" and "/" not in clause.subject:
+    past = found.group().startswith(("lived", "worked")) and not _still(seen, clause)
+    ended = seen.ended or rule.over or past
+    if rule.attribute == "origin":
+        ended = False  # where somebody was from they are from
+    negated = seen.negated or re.match(r"can not (?:eat|drink|have)\b", found.group(), re.IGNORECASE) is not None
+    polarity = not (negated or ended) if not rule.denies else seen.negated
+    if (rule.attribute == "status" and "/" not in clause.subject) or _says_nothing(rule, found, seen, clause):
         return None
     third = clause.subject.count("/") or clause.elided
+    confidence = rule.confidence - (0.05 if third else 0.0)
+    if past and not seen.ended and not re.search(r"\b(?:until|till|before|back then)\b", clause.predicate):
+        confidence = min(confidence, _HEDGED)  # who worked there once may work there again
     return Finding(
         rule.type,
         clause.subject,
@@ -181,10 +200,22 @@ def _applied(rule: Rule, clause: Clause, seen: Aspect, *, mine: bool) -> Finding
         rule.layer,
         exclusive=rule.exclusive,
         polarity=polarity,
-        confidence=rule.confidence - (0.05 if third else 0.0),
+        confidence=confidence,
         salience=rule.salience,
         tags=rule.tags,
     )
+
+
+def _says_nothing(rule: Rule, found: re.Match[str], seen: Aspect, clause: Clause) -> bool:
+    """Not to be thirty, or not to have moved, is no state; to be somewhere for a while is none that lasts."""
+    if rule.attribute == "age" or (rule.attribute == "home" and found.group().startswith(("moved", "relocated"))):
+        return seen.negated
+    if rule.attribute == "home":
+        brief = FOR_A_WHILE.search(clause.predicate) or f"{clause.predicate} until " in expanded(clause.whole)
+        return not seen.perfect and not seen.ended and bool(brief)
+    if rule.attribute == "employer" and re.match(r"(?:am|is|are) working\b|working\b", found.group()):
+        return _THIS_DAY.search(clause.predicate) is not None
+    return False
 
 
 def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:
@@ -197,7 +228,8 @@ def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:
         case "possible":
             return seen.possible
         case "denied":
-            return (seen.negated or seen.ended or clause.predicate.startswith("can not eat")) and not seen.future
+            forbidden = re.match(r"(?:really |just )*can not (?:eat|drink)\b", clause.predicate) is not None
+            return (seen.negated or seen.ended or forbidden) and not seen.future
         case "habit":
             return bool(seen.habit) and not seen.possible and not seen.future
         case "quit":

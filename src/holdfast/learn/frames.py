@@ -11,7 +11,11 @@ MAX_SENTENCE = 600  # nobody states one fact in more; what is longer is pasted
 
 _FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
 _QUOTED_LINE = re.compile(r"^[ \t]{0,3}>[^\n]*", re.MULTILINE)
-_QUOTATION = re.compile(r"\"[^\"\n]{1,1500}\"|“[^”\n]{1,1500}”|«[^»\n]{1,1500}»|‘[^’\n]{8,1500}’(?!\w)")
+# Comments of code, and what a crash printed, pasted without a fence.
+_CODE_LINE = re.compile(r"^[ \t]*(?:(?://|/\*|\*/|#!|<!--).*|at [\w$.<>]+\(.*|File \".*\", line \d+.*)$", re.MULTILINE)
+_QUOTATION = re.compile(
+    r"\"[^\"\n]{1,1500}\"|“[^”\n]{1,1500}”|«[^»\n]{1,1500}»|‘[^’\n]{8,1500}’(?!\w)|(?<!\w)'[^'\n]{8,300}'(?!\w)"
+)
 _OWN_VOICE = re.compile(r"\b(?:i|i'm|my|we|you|never|always|don't|do not|must|let's|he|she)\b", re.IGNORECASE)
 _BLANK = "\x1f"  # no letter, no space: nothing matches across it
 
@@ -33,11 +37,11 @@ _TAIL_QUESTION = re.compile(
 )
 _UNREAL = re.compile(
     r"^\W*(?:(?:so|and|but|ok|well|or|then),? )?(?:if|suppose|supposing|imagine|pretend|what if|let's "
-    r"say|lets say|say i|as if|"
+    r"say|lets say|say i|as if|for example|for instance|"
     r"assuming|assume|hypothetically|picture this|in theory|maybe|perhaps|should i|were i|had i|as "
     r"though|in my dream)\b|"
     r"\b(?:i wish|if only|as if|in my dreams|i dreamed|i dreamt|would have|could have|in an alternate|hypothetically|"
-    r"in another life|once upon a time|for example,? if)\b",
+    r"in another life|i said\b.*\bi (?:meant|mean)|once upon a time|for example,? if)\b",
     re.IGNORECASE,
 )
 _IRONY = re.compile(
@@ -61,6 +65,8 @@ _FICTION = re.compile(
 )
 # After these the rest of the message is material for a task.
 _MATERIAL = re.compile(
+    r"\b(?:email|e-mail|message|letter|text|ad|advert|post|review|bio|profile|note|comment|ticket|issue|page|article|he|she|they)"
+    r" (?:says?|said|reads?|goes|writes|wrote|states):|"
     r"^\W*(?:(?:please|can you|could you|now|ok|hey|hi),? )*(?:translate|proof-?read|rewrite|re-write|"
     r"rephrase|paraphrase|"
     r"summari[sz]e|role-?play|pretend|let'?s (?:play|pretend|role)|act as|act like|imagine|suppose|"
@@ -91,6 +97,7 @@ def masked(text: str) -> str:
     """The text with code, quoted lines and quoted speech blanked out, of the same length."""
     plain = text.replace("’", "'").replace("‛", "'").replace("`", "`")
     plain = _without_code(plain)
+    plain = _CODE_LINE.sub(lambda found: _BLANK * len(found.group()), plain)
     plain = _QUOTED_LINE.sub(lambda found: _BLANK * len(found.group()), plain)
     return _QUOTATION.sub(lambda found: _blank_speech(found.group()), plain)
 

@@ -100,6 +100,13 @@ def same_value(one: str | None, other: str | None, *, amounts: bool = True) -> b
     return mine[:shorter] == theirs[:shorter]  # York is no part of New York
 
 
+def as_wide(one: str | None, other: str | None) -> bool:
+    """Neither says more than the other: mornings, and mornings on weekends, are two things to like."""
+    if one is None or other is None:
+        return True
+    return _value_words(one, amounts=False) == _value_words(other, amounts=False)
+
+
 def _value_words(value: str, amounts: bool) -> list[str]:
     found = words(value)
     if not amounts:

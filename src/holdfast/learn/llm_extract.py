@@ -15,7 +15,8 @@ from holdfast.domain.sentences import sentences
 from holdfast.errors import ProviderError
 from holdfast.learn.candidate import Candidate, Said
 from holdfast.learn.echo import Echoes
-from holdfast.learn.likeness import folded
+from holdfast.learn.extract import extract
+from holdfast.learn.likeness import folded, same_value
 from holdfast.learn.references import references
 from holdfast.providers.llm import Llm, LlmRequest, TokenUsage, asking
 from holdfast.providers.structured import Unreadable, parse_object
@@ -162,13 +163,30 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _grounded(items: Sequence[object], turn: Sequence[Said]) -> list[Candidate]:
-    """Each once; one without its sentence in the turn is refused."""
+    """Each once; one without its sentence in the turn is refused, and one that its sentence plainly contradicts."""
     found: dict[tuple[str, str], Candidate] = {}
     for item in items[:MAX_FACTS]:
         fact = {"statement": item} if isinstance(item, str) else item
         if isinstance(fact, Mapping) and (candidate := _candidate(fact, turn)):
             found.setdefault((candidate.type, folded(candidate.content)), candidate)
-    return list(found.values())
+    if not any(candidate.attribute in EXCLUSIVE for candidate in found.values()):
+        return list(found.values())
+    by_rules = extract(turn)
+    return [candidate for candidate in found.values() if not _misread(candidate, by_rules)]
+
+
+def _misread(candidate: Candidate, by_rules: Sequence[Candidate]) -> bool:
+    """Whether rules read another value in the same words, or somebody else where it says the user.
+
+    "I live in Porto" is not Berlin, and "My sister lives in Rome" not the user's home. Such a fact retires a true one.
+    """
+    if candidate.attribute not in EXCLUSIVE:
+        return False
+    same = [one for one in by_rules if one.attribute == candidate.attribute and one.sentence in candidate.sentence]
+    mine = [one for one in same if one.subject == candidate.subject]
+    if any(one.polarity == candidate.polarity and same_value(one.value, candidate.value) for one in mine):
+        return False
+    return bool(mine) or (bool(same) and candidate.subject == "user")
 
 
 def _candidate(fact: Mapping[str, Any], turn: Sequence[Said]) -> Candidate | None:

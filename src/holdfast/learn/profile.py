@@ -23,7 +23,7 @@ _GROUPS: Mapping[str, frozenset[str]] = {
     "Where": frozenset("home timezone location address city country".split()),
     "Work": frozenset("employer role job work occupation profession studies school project".split()),
     "People": frozenset("relationship partner family friend pet pets".split()),
-    "Must": frozenset("diet allergy allergies".split()),
+    "Must": frozenset("diet allergy allergies eats drinks health".split()),
     "Likes": frozenset("likes like hobby hobbies interest interests".split()),
     "Dislikes": frozenset("dislikes dislike".split()),
     "Decided": frozenset("goal plan".split()),
@@ -87,11 +87,18 @@ def group_of(record: Record) -> str:
     attribute = (record.attribute or "").partition(":")[0].replace("_", " ").split(" ")[-1].casefold()
     for name, attributes in _GROUPS.items():
         if attribute in attributes:
-            return "Dislikes" if name == "Likes" and not record.polarity else name
+            return _denied(name, record) if not record.polarity else name
     if record.subject is not None and record.subject.startswith("user/"):
         return "People"
     group = _BY_TYPE.get(record.type, "Known")
-    return "Dislikes" if group == "Likes" and not record.polarity else group
+    return _denied(group, record) if not record.polarity else group
+
+
+def _denied(group: str, record: Record) -> str:
+    """Who is not allergic must nothing, nor who may deploy on Fridays now; what is not eaten stays a must."""
+    if group == "Must" and record.attribute not in {"eats", "drinks"}:
+        return "Known"
+    return "Dislikes" if group == "Likes" else group
 
 
 def fitting(lines: Iterable[ProfileLine], most_tokens: int, count: TokenCounter) -> list[ProfileLine]:

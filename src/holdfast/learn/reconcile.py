@@ -13,12 +13,15 @@ from typing import Union
 
 from holdfast.domain.record import Origin, RecordType, fingerprint
 from holdfast.learn.candidate import Candidate
-from holdfast.learn.likeness import alike, folded, gist, same_value, words
+from holdfast.learn.likeness import alike, as_wide, folded, gist, same_value, words
+from holdfast.learn.statement import named
+from holdfast.learn.unsaid import contradicts, corrected, grew, turned
 
 NEAR = 0.97  # cosine from which two texts with the same numbers and no denial say the same
 UNSURE = 0.65  # below this confidence nothing is retired
 _RAISE, _LOWER = 0.3, 0.8  # of the distance to 1; of the confidence
 _MOST = 0.99
+_OF_ONE = frozenset("home employer role age birthday relationship status diet origin".split())  # one value a person
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +120,34 @@ def _decided(candidate: Candidate, records: Sequence[Known]) -> Decision:
     if twin := _twin(candidate, records, at):
         return _merged(twin, candidate)
     if candidate.attribute is None:
-        return Add(at)
+        return _replaced(candidate, [record for record in records if _undone(candidate, record)], at)
     about = [record for record in records if _same_attribute(candidate, record) and record.current(at)]
     same = [record for record in about if _same_value(candidate, record)]
     if not candidate.polarity:
         return _denied(candidate, same or (about if candidate.value is None else []), at)
-    if opposite := [record for record in same if not record.polarity]:
+    if opposite := [record for record in same if not record.polarity and _as_wide(candidate, record)]:
         return _replaced(candidate, opposite, at)
     if same and not _tells_more(candidate, same[-1]):
         return _merged(same[-1], candidate)
     if candidate.exclusive:
         return _replaced(candidate, [record for record in about if record.polarity], at)
-    return Add(at)
+    return _replaced(candidate, [record for record in about if record.polarity and _gives_way(candidate, record)], at)
+
+
+def _gives_way(candidate: Candidate, record: Known) -> bool:
+    """Of what may be several: the same sister, by her name, has one home; who has three children has two no more."""
+    who = named(candidate.subject, candidate.content)
+    if corrected(candidate, record.value):
+        return True
+    if who is not None and candidate.attribute in _OF_ONE:
+        return who == named(candidate.subject, record.content)
+    return grew(candidate, record.value) or turned(candidate, record)
+
+
+def _undone(candidate: Candidate, record: Known) -> bool:
+    """A decision taken back, an order lifted: the thing they name stands for the attribute they do not have."""
+    same = record.type is candidate.type and record.subject == candidate.subject and record.attribute is None
+    return same and record.current(candidate.said_at) and contradicts(candidate, record)
 
 
 def _told_late(candidate: Candidate, records: Sequence[Known]) -> Decision | None:
@@ -189,6 +208,12 @@ def _same_value(candidate: Candidate, record: Known) -> bool:
     return same_value(candidate.value, record.value, amounts=candidate.type is not RecordType.PREFERENCE)
 
 
+def _as_wide(candidate: Candidate, record: Known) -> bool:
+    """Who hates mornings on weekends may love mornings."""
+    tasted = candidate.type is RecordType.PREFERENCE or candidate.attribute in {"eats", "drinks"}
+    return not tasted or as_wide(candidate.value, record.value)
+
+
 def _says_the_same(candidate: Candidate, record: Known) -> bool:
     if alike(candidate.content, record.content):
         return True
@@ -204,7 +229,7 @@ def _tells_more(candidate: Candidate, record: Known) -> bool:
 
 def _denied(candidate: Candidate, same: Sequence[Known], at: datetime) -> Decision:
     """A state that ended is marked as ended; a dislike takes the place of the liking."""
-    holding = [record for record in same if record.polarity and _began(record, at)]
+    holding = [record for record in same if record.polarity and _began(record, at) and _as_wide(candidate, record)]
     if not holding:
         agreeing = next((record for record in same if not record.polarity), None)
         return _merged(agreeing, candidate) if agreeing else Add(at)
@@ -255,7 +280,10 @@ def _lowered(confidence: float) -> float:
 
 def _comparable(candidate: Candidate, record: Known) -> bool:
     """A record that names no subject, as one saved by hand, can be a duplicate but never retired."""
-    return record.subject is None or record.subject == candidate.subject
+    if record.subject is None:
+        return True
+    names = {named(candidate.subject, candidate.content), named(candidate.subject, record.content)} - {None}
+    return record.subject == candidate.subject and len(names) < 2  # what Ana says of herself is none of Bo's
 
 
 def _same_attribute(candidate: Candidate, record: Known) -> bool:

@@ -58,6 +58,10 @@ def relations(text: str, role: str = "user", name: str | None = None) -> set[tup
     [
         ("I live in Berlin.", {("user", "lives in", "berlin", True)}),
         ("I used to live in Berlin.", {("user", "lives in", "berlin", False)}),
+        ("I lived in Berlin for two years.", {("user", "lives in", "berlin", False)}),
+        ("We moved to Kubernetes.", set()),
+        ("I'm living in Berlin for three months.", set()),
+        ("My ex-wife called from Berlin.", set()),
         ("Tom works at Siemens.", {("tom", "works at", "siemens", True)}),
         ("Do I live in Berlin?", set()),
         ("If I lived in Berlin, I would visit Paris.", set()),

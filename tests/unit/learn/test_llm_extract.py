@@ -63,6 +63,21 @@ def test_a_fact_whose_sentence_is_not_in_the_turn_is_refused():
     assert parse(json.dumps(answer), TURN) == []
 
 
+def test_a_fact_that_its_sentence_contradicts_is_refused():
+    """A model that is wrong must not retire what is true."""
+    turn = [said("I live in Porto. My sister lives in Rome.", "user")]
+    wrong = [
+        fact(statement="The user lives in Berlin.", value="Berlin"),
+        fact(statement="The user does not live in Porto.", holds=False),
+        fact(statement="The user lives in Rome.", value="Rome", sentence="My sister lives in Rome."),
+    ]
+    assert parse(json.dumps({"facts": wrong}), turn) == []
+    hers = fact(
+        statement="The sister lives in Rome.", subject="user/sister", value="Rome", sentence=wrong[2]["sentence"]
+    )
+    assert len(parse(json.dumps({"facts": [fact(value="Porto, Portugal"), hers]}), turn)) == 2
+
+
 def test_an_assistants_sentence_teaches_nothing_about_the_user():
     answer = {"facts": [fact(sentence="You love tea."), fact(type="decision", sentence="We decided to use Go.")]}
     assert [one.type for one in parse(json.dumps(answer), TURN)] == [RecordType.DECISION]

@@ -76,7 +76,7 @@ def test_near_duplicates_are_merged(old, new):
         ("I like Formula 1.", "I like Formula 2."),
         ("I hate waiting 12 minutes for a table.", "I hate waiting 12 minutes for the bus."),
         ("My sister lives in Porto.", "My brother lives in Porto."),
-        ("We decided to use Go.", "We decided not to use Go."),
+        ("We decided to use Go.", "We decided to use Rust."),
     ],
 )
 def test_one_word_makes_another_statement(old, new):
@@ -202,3 +202,61 @@ class TestReview:
 
 def test_a_candidate_has_its_layer():
     assert candidate("I moved to Lisbon.").layer is Layer.SEMANTIC
+
+
+def test_a_decision_taken_back_is_past():
+    """The thing decided stands for the attribute: nothing else is touched."""
+    redis, flask = known("Let's go with Redis for the queue."), known("Let's go with Flask for the api.", "flask")
+    for said in (
+        "On second thought, let's not use Redis.",
+        "We decided to use RabbitMQ instead of Redis.",
+        "Actually let's not use Redis, we'll go with RabbitMQ.",
+    ):
+        assert reconcile(candidate(said), [redis, flask]) == Supersede(("old",), NOON), said
+    assert reconcile(candidate("Let's go with Postgres for the api."), [redis, flask]) == Add(NOON)
+    against = known("We decided against Redis.")
+    assert reconcile(candidate("Let's use Redis."), [against]) == Supersede(("old",), NOON)
+
+
+def test_an_order_that_was_lifted_is_past():
+    order = known("Never deploy on Fridays.")
+    assert reconcile(candidate("You can deploy on Fridays now."), [order]) == Supersede(("old",), NOON)
+    assert reconcile(candidate("You can deploy on Mondays now."), [order]) == Add(NOON)
+
+
+def test_a_limit_gives_way_only_where_it_is_said_to_have_changed():
+    budget = known("The budget is 500 euros.")
+    assert reconcile(candidate("The budget is 800 euros now."), [budget]) == Supersede(("old",), NOON)
+    assert reconcile(candidate("The budget is 300 euros."), [budget]) == Add(NOON)
+    deadline = known("The deadline is May 3.")
+    assert reconcile(candidate("The deadline was pushed to May 10."), [deadline]) == Supersede(("old",), NOON)
+
+
+def test_a_narrower_dislike_leaves_the_liking():
+    assert reconcile(candidate("I hate mornings on weekends."), [known("I love mornings.")]) == Add(NOON)
+    assert reconcile(candidate("I hate mornings."), [known("I love mornings.")]) == Supersede(("old",), NOON)
+
+
+def test_a_preference_that_turned_round_is_past():
+    tea = known("I prefer tea over coffee.")
+    assert reconcile(candidate("I prefer coffee over tea."), [tea]) == Supersede(("old",), NOON)
+    assert reconcile(candidate("I prefer coffee at work."), [tea]) == Add(NOON)
+
+
+def of(text: str, attribute: str) -> Candidate:
+    (one,) = [each for each in learned(text) if each.attribute == attribute]
+    return replace(one, said_at=NOON)
+
+
+def test_of_several_sisters_the_name_tells_which():
+    porto = of("My sister Anna lives in Porto.", "home")
+    record = known("My sister lives in Porto.", content=porto.content)
+    assert reconcile(of("My sister Anna moved to Rome.", "home"), [record]) == Supersede(("old",), NOON)
+    assert reconcile(of("My sister Kate moved to Rome.", "home"), [record]) == Add(NOON)
+    assert reconcile(of("My sister Kate lives in Porto.", "home"), [record]) == Add(NOON), "her own home"
+
+
+def test_more_children_are_the_same_children():
+    two = known("I have two kids.")
+    assert reconcile(candidate("We have three kids now."), [two]) == Supersede(("old",), NOON)
+    assert reconcile(candidate("I have three brothers."), [two]) == Add(NOON)

@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 
 from holdfast.domain.graph import Entity, EntityKind, Graph, Link, Mention, Node, Relation, RelationKind, Seen, normal
 from holdfast.domain.identity import Joined, joined
-from holdfast.learn.graph.relate import EXCLUSIVE
+from holdfast.learn.graph.relate import EXCLUSIVE, role_of
 
 _Key = tuple[int, str, int | None, str | None, bool]
 
@@ -94,14 +93,49 @@ def _around(start: set[int], relations: Mapping[_Key, Relation], depth: int) -> 
 
 def _relations(links: Sequence[Link], known: Mapping[int, Node], one: Joined) -> dict[_Key, Relation]:
     groups: dict[_Key, list[Link]] = defaultdict(list)
+    meant = _Meant.of(links, known, one)
     for link in links:
         if link.subject not in known or (link.object is not None and link.object not in known):
             continue
-        subject, object_ = one[link.subject], None if link.object is None else one[link.object]
+        from_, to = meant.ends(link)
+        subject, object_ = one[from_], None if to is None else one[to]
         if subject != object_:  # that two names are one is shown by the entity itself
             groups[subject, link.predicate, object_, link.value, link.holds].append(link)
     ends = _ends(groups)
     return {key: _relation(key, said, known, ends.get(key)) for key, said in groups.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """Whom a relation is about where a name is shared, or a way leads to several: its sentence often says."""
+
+    known: Mapping[int, Node]
+    shared: Mapping[int, tuple[int, ...]]  # names, with the ways that lead to them
+    several: Mapping[int, Mapping[str, int]]  # ways, with the names they lead to
+
+    @classmethod
+    def of(cls, links: Sequence[Link], known: Mapping[int, Node], one: Joined) -> _Meant:
+        names: dict[int, dict[str, int]] = defaultdict(dict)
+        for link in links:
+            if link.object is None or link.object not in known or link.subject not in known:
+                continue
+            if link.kind is RelationKind.IDENTITY and link.holds:
+                names[link.subject][known[link.object].name] = link.object
+        return cls(known, one.could_be, {way: found for way, found in names.items() if len(found) > 1})
+
+    def ends(self, link: Link) -> tuple[int, int | None]:
+        if link.kind is RelationKind.IDENTITY:
+            return link.subject, link.object
+        return self._one(link.subject, link), None if link.object is None else self._one(link.object, link)
+
+    def _one(self, node: int, link: Link) -> int:
+        if node in self.shared:
+            role = link.predicate if link.kind is RelationKind.ROLE else role_of(self.known[node].name, link.sentence)
+            ways = [way for way in self.shared[node] if role and self.known[way].id.endswith(f"/{role}")]
+            return ways[0] if len(ways) == 1 else node
+        step = self.known[node].id.rpartition("/")[2]
+        names = [at for name, at in self.several.get(node, {}).items() if role_of(name, link.sentence) == step]
+        return names[0] if len(names) == 1 and names[0] not in self.shared else node
 
 
 def _relation(key: _Key, said: Sequence[Link], known: Mapping[int, Node], end: datetime | None) -> Relation:
@@ -136,10 +170,12 @@ def _ends(groups: Mapping[_Key, Sequence[Link]]) -> dict[_Key, datetime]:
     ends: dict[_Key, datetime] = {}
     for line in lines.values():
         line.sort(key=lambda entry: (entry[0], str(entry[1])))
-        for (_, key), (at, following) in pairwise(line):
-            if key[2:4] != following[2:4] and key[4]:
-                ends[key] = at
-            elif key[2:4] == following[2:4] and key[4] and not following[4]:
-                ends[key] = at  # it is said to be over
-        ends.pop(line[-1][1], None)  # said again, it is true again
+        holding: set[_Key] = set()
+        for at, key in line:
+            over = holding - {key} if key[4] else holding & {(*key[:4], True)}  # another one, or said to be over
+            ends |= dict.fromkeys(over, at)
+            holding -= over
+            if key[4]:
+                holding.add(key)
+                ends.pop(key, None)  # said again, it is true again
     return ends

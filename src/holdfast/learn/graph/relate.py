@@ -10,16 +10,20 @@ from holdfast.domain.graph import EntityKind, Found, RelationKind, Stated
 from holdfast.domain.sentences import Sentence
 from holdfast.learn.frames import asserted
 from holdfast.learn.graph.find import Spot
+from holdfast.learn.rules.aspect import FOR_A_WHILE
 from holdfast.learn.rules.lexicon import KIN, PETS, RELATIONS, SINGLE, any_of
+from holdfast.learn.rules.values import is_product
 
 IDENTITY = "is"
 # Of these people have one or two, so that "my sister" is somebody in particular. Friends and colleagues are many.
 PARTICULAR = (KIN & frozenset(RELATIONS.values())) | SINGLE | PETS
 
 _ROLES = any_of(frozenset(RELATIONS) | PETS)
-_MY = rf"(?i:\b(?:my|our) (?:[a-z-]{{2,12}} ){{0,2}}?(?P<role>{_ROLES}))\b"
+_EX = r"(?!ex\b|former\b|previous\b)"  # an ex-wife is no wife
+_MY = rf"(?i:\b(?:my|our) {_EX}(?:[a-z-]{{2,12}} {_EX}){{0,2}}?(?P<role>{_ROLES}))\b"
 _CALLED = r"(?i:['’]s name is|,? (?:is |was |who is |whose name is )?(?:called|named))?"
 _MINE_BEFORE = re.compile(rf"{_MY}{_CALLED},? $")
+_SOMEBODYS_BEFORE = re.compile(rf"['’]s (?i:(?P<role>{_ROLES})),? $")  # as records put it: the user's sister Anna
 _MINE = re.compile(_MY)
 _MINE_AFTER = re.compile(rf"^(?:,| is| was|, who is)? {_MY}")
 _THEIRS = re.compile(rf"^['’]s (?i:(?:[a-z-]{{2,12}} ){{0,2}}?(?P<role>{_ROLES})){_CALLED},? $")
@@ -66,6 +70,10 @@ _OBJECTS = {
 }
 
 
+_WAS = re.compile(r"\b(?:lived in|worked (?:at|for))", re.IGNORECASE)
+_HAS = re.compile(r"\b(?:have|has)\b|['’]ve\b", re.IGNORECASE)
+
+
 class Related(NamedTuple):
     entities: tuple[Found, ...]
     relations: tuple[Stated, ...]
@@ -75,6 +83,15 @@ def way(owner: Found, role: str) -> Found:
     """Somebody known by who they are to somebody."""
     kind = EntityKind.ANIMAL if role in PETS else EntityKind.PERSON
     return Found(f"{owner.id}/{role}", f"{owner.name}'s {role}", kind)
+
+
+def role_of(name: str, sentence: str) -> str | None:
+    """Who a name is to whoever says the sentence: a sister, of "my sister Anna"."""
+    for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", sentence):
+        before = sentence[max(0, found.start() - 70) : found.start()]
+        if role := _MINE_BEFORE.search(before) or _SOMEBODYS_BEFORE.search(before):
+            return _role(role)
+    return None
 
 
 def related(sentence: Sentence, spots: Sequence[Spot], me: Found | None) -> Related:
@@ -140,9 +157,12 @@ def _facts(text: str, spots: Sequence[Spot], me: Found | None) -> Iterator[_Know
             match = pattern.search(before)
             if match is None or spot.found.kind not in _OBJECTS[predicate]:
                 continue
+            if predicate == "lives in" and _is_no_home(spot, text):
+                break
             subject = _subject(text, match, spot.start - len(before), spots[:at], me)
             if subject is not None and subject.id != spot.found.id:
-                holds = match["not"] is None
+                over = _WAS.search(match.group()) and not _HAS.search(match.group())
+                holds = match["not"] is None and not over
                 yield (
                     Stated(subject.id, predicate, spot.found.id, None, RelationKind.FACT, holds, text),
                     (
@@ -151,6 +171,11 @@ def _facts(text: str, spots: Sequence[Spot], me: Found | None) -> Iterator[_Know
                     ),
                 )
             break
+
+
+def _is_no_home(spot: Spot, text: str) -> bool:
+    """What a team moved to, or where somebody is for three months."""
+    return is_product(spot.found.name) or FOR_A_WHILE.match(text[spot.end :].lstrip(" ,")) is not None
 
 
 def _subject(text: str, match: re.Match[str], shift: int, earlier: Sequence[Spot], me: Found | None) -> Found | None:

@@ -105,7 +105,8 @@ def _who(subject: str, sentence: str) -> tuple[list[Found], list[Stated]]:
     first, *steps = [normal(part) for part in subject.split("/")]
     if not first or not all(steps):
         return [], []
-    found = [THE_USER if first == USER else Found(first, first.title(), EntityKind.PERSON)]
+    kind = EntityKind.THING if first == "project" else EntityKind.PERSON
+    found = [THE_USER if first == USER else Found(first, first.title(), kind)]
     relations = []
     for role in steps:
         further = way(found[-1], role)

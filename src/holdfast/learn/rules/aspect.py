@@ -23,7 +23,8 @@ _IRREALIS = re.compile(
     r"(?:would|could|might|may|should|must|can|shall|wish|hope|ought to|need to|had better)\b", re.IGNORECASE
 )
 _FUTURE = re.compile(
-    r"(?:will|(?:am|is|are) (?:going|planning|about|due|set) to|(?:plan|plans|intend|intends) to)\s+", re.IGNORECASE
+    r"(?:will|(?:am|is|are) (?:going|planning|about|due|set) to|(?:plan|plans|intend|intends) to)\s+(?!(?-i:[A-Z]))",
+    re.IGNORECASE,
 )
 _ENDED = re.compile(
     r"(?:used to|stopped|quit|gave up|have stopped|has stopped|have quit|has quit|have given up)\s+", re.IGNORECASE
@@ -32,6 +33,11 @@ _PERFECT_ING = re.compile(r"(?:have|has) been (?=\w+ing\b)", re.IGNORECASE)
 _PERFECT = re.compile(r"(?:have|has) (?=\w+(?:ed|en|t|wn|ught)\b|been\b|moved\b|become\b|grown\b)", re.IGNORECASE)
 _WAS = re.compile(
     r"(?:was|were)\s+(?!born\b|diagnosed\b|laid\b|fired\b|promoted\b|raised\b|made\b|hired\b|adopted\b|let go\b)",
+    re.IGNORECASE,
+)
+FOR_A_WHILE = re.compile(
+    r"\b(?:until|till|temporarily|for (?:a|an|one|two|three|four|five|six|\d+|a few|a couple of|the|this|another) "
+    r"(?:night|day|week|weekend|month|semester|term|summer|winter|spring|autumn|moment|time being)s?)\b",
     re.IGNORECASE,
 )
 _OVER = re.compile(r"\b(?:any ?more|any longer)\b", re.IGNORECASE)

@@ -35,10 +35,17 @@ _EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 _NAME = r"[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?:(?:-[A-ZÀ-Þ]?|'[A-ZÀ-Þ])[a-zß-öø-ÿ]+)?"
 NAME = rf"{_NAME}(?: (?:van |de |von |da |le |la |Le |De )?{_NAME})?"
-_RELATION = "|".join(sorted({*RELATIONS, *PETS}, key=lambda word: (-len(word), word)))
+# An old friend is one still; an old boss is not.
+_FORMERLY = (
+    r"(?:boss|manager|colleague|coworker|co-worker|roommate|flatmate|landlord|landlady|teacher|coach|tutor|neighbou?r|"
+    r"therapist|assistant)\b"
+)
+_WORD = "|".join(sorted({*RELATIONS, *PETS}, key=lambda word: (-len(word), word)))
+_RELATION = rf"(?:(?:ex|former|previous|old(?= {_FORMERLY}))[ -])?(?:{_WORD})|ex"
 _ADJECTIVES = (
-    r"(?:(?:best|older|younger|little|big|elder|eldest|oldest|youngest|late|twin|ex|new|old|dear|good|only|middle|"
-    r"close|closest|baby|amazing|lovely|poor|beloved|great)[ -]){0,2}"
+    rf"(?:(?:best|older|younger|little|big|elder|eldest|oldest|youngest|late|twin|new|old(?! {_FORMERLY})|dear|good|"
+    r"only|middle|"
+    r"close|closest|baby|amazing|lovely|poor|beloved|great|wonderful|dearest|first|second|other)[ -]){0,2}"
 )
 _RELATIVE = re.compile(
     rf"(?i:(?:my|our)\s+{_ADJECTIVES}({_RELATION})\b)(?:,?\s+(?:Mr\.? |Mrs\.? |Ms\.? |Dr\.? )?({NAME})(?!\w))?"
@@ -59,15 +66,16 @@ _VERBS = (
     r"enjoys|have|has|am|is|"
     r"was|are|study|studies|studied|moved|speak|speaks|play|plays|own|owns|drive|drives|joined|dislike|dislikes|"
     r"adore|adores|use|uses|do not|does not|no longer|never|can not|got|grew|quit|left|started|bought|adopted|raised|"
-    r"turned|became|want to|plan to|teach|teaches|run|runs|collect|collects)\b"
+    r"turned|became|want to|plan to|teach|teaches|run|runs|collect|collects|"
+    r"(?:currently )?(?:living in|based in|working (?:as|at|for))|originally from)\b"
 )
 _OTHER_VERBS = _VERBS.replace("like|likes|", "")  # after a bare comma "like" begins an example
 _PERSON = rf"(?:I|we|he|she|my|our|his|her|{NAME}(?:'s)?\s+(?:{_VERBS}|birthday|favou?rite|name))"
 _JOINT = r"(?:and|but|so|because|though|although|while|whereas|then|plus|yet|n|as|since|also|however)"
 _SPLIT = re.compile(
     rf"\s*[;–—]\s*|\s+-\s+|,?\s+(?:but|because|although|though|whereas|if|when|whenever|unless|until|who|which|where|"
-    rf"tho|or)\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\s?)|"
-    rf",\s*(?:and\s+)?(?=(?:{_PERSON}|{_OTHER_VERBS})\s?)"
+    rf"tho|or(?=\s+(?:{_PERSON}|{_VERBS})\b))\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\b)|"
+    rf",\s*(?:and\s+)?(?=(?:{_PERSON}|{_OTHER_VERBS})\b)"
 )
 _UNREAL_JOINT = re.compile(r"\b(?:if|unless|whether|when|whenever|until|or)\s*$", re.IGNORECASE)
 _LEAD = re.compile(
@@ -80,7 +88,8 @@ _LEAD = re.compile(
     r"it turns out|turns out|the thing is|last (?:week|month|year|night|summer|spring|autumn|winter)|"
     r"next (?:week|month|year|summer|spring)|in \d{4}|(?:good )?(?:morning|evening|afternoon)|unlike [\w ]{2,30}|"
     r"as an? [\w ]{2,20}|apparently|since then|at the moment|right now|yesterday|today|both|"
-    r"personally|when I was (?:a |an )?[\w ]{2,20}?(?=,? I\b))"
+    r"personally|when I was (?:a |an )?[\w ]{2,20}?(?=,? I\b)|"
+    r"(?:since|because|as|given that|seeing as|now that|considering)(?= (?:I|my|we|our|he|she|his|her)\b))"
     r"(?:\s*[,:!.]+\s*|\s+))",
     re.IGNORECASE,
 )
@@ -121,6 +130,13 @@ def as_subject(name: str) -> str:
     return " ".join(name.casefold().replace("/", " ").split())
 
 
+def relation_of(words: str) -> str:
+    """The one word for who somebody is. An ex-wife is no wife, and a former boss no boss."""
+    word = re.sub(r"^(?:ex|former|previous|old)[ -]", "", words.casefold())
+    plain = RELATIONS.get(word, word)
+    return f"ex-{plain}" if word != words.casefold() else plain
+
+
 class Narrator:
     """Reads one message sentence by sentence: who "I" is stays, who "she" is changes."""
 
@@ -153,7 +169,7 @@ class Narrator:
     def _look_around(self, text: str) -> None:
         """Who "she" is lasts for a sentence or two, and no longer than until somebody else is mentioned."""
         self._age += 1
-        mentioned = {f"{self.me}/{RELATIONS.get(word.lower(), word.lower())}" for word in _MENTION.findall(text)}
+        mentioned = {f"{self.me}/{relation_of(word)}" for word in _MENTION.findall(text)}
         if self._age > _MEMORY or (mentioned and self._third not in mentioned):
             self._third = next(iter(mentioned)) if len(mentioned) == 1 else None
             self._age = 1
@@ -165,8 +181,7 @@ class Narrator:
     def _just_named(self, piece: str) -> str | None:
         """Whom "who" goes on about: the last words before it."""
         if found := _ENDS_IN_RELATIVE.search(piece):
-            relation = found[1].lower()
-            return f"{self.me}/{RELATIONS.get(relation, relation)}"
+            return f"{self.me}/{relation_of(found[1])}"
         return self._met
 
     def _read(
@@ -192,8 +207,7 @@ class Narrator:
             yield Clause(self.me, piece, elided=True)
 
     def _of_relative(self, found: re.Match[str], rest: str) -> Iterator[Clause]:
-        relation = found[1].lower()
-        subject = f"{self.me}/{RELATIONS.get(relation, relation)}"
+        subject = f"{self.me}/{relation_of(found[1])}"
         name = found[2] if found[2] and found[2][0].isupper() and _is_name(found[2]) else None
         if found[2] and name is None:
             rest = f" {found[2]}{rest}"
@@ -246,7 +260,7 @@ class Narrator:
     def _fits(self, pronoun: str) -> bool:
         if self._third is None:
             return False
-        last = self._third.rpartition("/")[2]
+        last = self._third.rpartition("/")[2].removeprefix("ex-")
         return last not in (MALE if pronoun == "she" else FEMALE)
 
     def meet(self, subject: str) -> None:
@@ -257,7 +271,8 @@ class Narrator:
 
 _ELIDED = re.compile(
     r"(?:just |finally |recently )*(?:moved|got (?:engaged|married|divorced|promoted|a new job|a job)|"
-    r"started (?:a job|working|at)|adopted|bought|joined|relocated|quit my job|turned \d)\b",
+    r"started (?:a job|working|at|a new job)|can not (?:stand|bear|eat)|adopted|bought|joined|relocated|quit my job|"
+    r"turned \d)\b",
     re.IGNORECASE,
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from holdfast.domain.record import RecordType
 from holdfast.learn.rules import values
@@ -43,7 +44,7 @@ _FROM_NOW_ON = re.compile(
 )
 _DO_NOT = re.compile(
     rf"(?:^|[,;:] (?:and |so |but )?|\b(?:and|so|but) )(?:please |also )?do not (?:ever "
-    rf")?{_TOUCH}\b(?!.*\b(?:yet|now|this time|today|it again)\b)",
+    rf")?{_TOUCH}\b(?!.*\b(?:yet|now|this time|today|it again|anything else|that one|this one)\b)",
     re.IGNORECASE,
 )
 _ONLY = re.compile(rf"(?:^|[,;:] )(?:please |you may |we may |we can )?only {_DO}\b", re.IGNORECASE)
@@ -55,7 +56,7 @@ _MUST = re.compile(
 _MUST_NOT = re.compile(
     r"\b(?:must (?:not|never)|(?:is|are) not allowed|(?:is|are) forbidden|(?:is|are) prohibited|may "
     r"not (?!be\b|have\b)|"
-    r"should never|can not exceed|must not exceed|no more than \d|not permitted)\b",
+    r"(?<!this )(?<!that )(?<!it )should never|can not exceed|must not exceed|no more than \d|not permitted)\b",
     re.IGNORECASE,
 )
 _LIMIT = re.compile(
@@ -70,6 +71,20 @@ _WE_CANNOT = re.compile(
     r"touch|change)\b",
     re.IGNORECASE,
 )
+_WE_MUST = re.compile(
+    r"\bwe (?:have to|must|need to) (?:support|stay (?:on|with|compatible)|comply|be compatible|run on|keep support)|"
+    r"\bthe (?:\w+ )?(?:client|customer|company|contract|policy|law|regulator|auditor|security team|legal team|team) "
+    r"(?:requires|demands|insists|mandates|forbids) (?:that|on|all|every|no|us)\b",
+    re.IGNORECASE,
+)
+_STYLE = re.compile(
+    r"^(?:please |also |and |ok,? |hey,? )*(?:stop (?:using|asking|adding|apologi[sz]ing|explaining|writing|saying)"
+    r" .{3,}|do not ask (?:me )?for confirmation|(?:be|stay) (?:more )?(?:concise|brief|terse)(?=$|[,.!]| in| please)|"
+    r"keep (?:your |the |all )?(?:answers|replies|responses|messages) (?:short|brief|concise)|"
+    r"no (?:emojis?|bullet points|small talk)\b)",
+    re.IGNORECASE,
+)
+_ORDERS = (_STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT, _WE_MUST, _STYLE)
 _AVAILABLE = re.compile(
     r"\bI (?:am|can) (?:only )?(?:available|free|meet|do (?:calls|meetings)) (?:only )?(?:after|"
     r"before|on|between|until|from)\b|\bI am only (?:available|free)\b",
@@ -86,8 +101,9 @@ _MONEY = (
 )
 _BUDGET = re.compile(
     rf"\b(?:(?P<whose>my|our|the|a) )?(?:(?P<of>[a-z]+) )?budget (?:for (?:the |this |our |my "
-    rf")?(?P<for>[\w ]{{2,30}}?) )?(?:is|of|=|:)(?: about| around| at most| max| only| roughly| now)* "
-    rf"?(?P<v>{_MONEY})",
+    rf")?(?P<for>[\w ]{{2,30}}?) )?(?:is|of|=|:|went (?:up|down) to|"
+    rf"(?:was|got|has been|is) (?:raised|cut|increased|reduced|lowered|changed) to)"
+    rf"(?: about| around| at most| max| only| roughly| now)* ?(?P<v>{_MONEY})",
     re.IGNORECASE,
 )
 _SPEND = re.compile(
@@ -96,8 +112,8 @@ _SPEND = re.compile(
     re.IGNORECASE,
 )
 _DEADLINE = re.compile(
-    r"\bdeadline (?:for (?:the |this |our |my )?(?P<for>[\w ]{2,30}?) )?(?:is|was moved to|has moved "
-    r"to|moved to|=|:)(?: on| now| still)* (?P<v>.+)",
+    r"\bdeadline (?:for (?:the |this |our |my )?(?P<for>[\w ]{2,30}?) )?(?:is|(?:was |has |has been |got |is )?"
+    r"(?:moved|pushed|extended|postponed|changed)(?: back| out)? to|=|:)(?: on| now| still)* (?P<v>.+)",
     re.IGNORECASE,
 )
 _DUE = re.compile(
@@ -108,6 +124,16 @@ _DUE = re.compile(
 _WHEN = re.compile(
     r"\d|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:tomorrow|tonight|noon|midnight|end of|"
     r"next|week|month)\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)",
+    re.IGNORECASE,
+)
+_CHANGED = re.compile(
+    r"\b(?:now|moved|changed|extended|postponed|pushed|raised|lowered|cut|increased|reduced|went|new|no longer|"
+    r"actually|correction|instead)\b",
+    re.IGNORECASE,
+)
+_LIFTED = re.compile(
+    rf"^(?:(?:ok|okay|actually|so|well),? )?(?:you|we) (?:can|may) (?:now |again )?(?P<v>{_DO}\b.+?) (?:now|again)\b|"
+    rf"\bit is (?:ok|okay|fine|allowed) (?:now |again )?to (?P<w>{_DO}\b.+?) (?:now|again)\b",
     re.IGNORECASE,
 )
 _REMEMBER = re.compile(
@@ -128,9 +154,11 @@ def constraints(sentence: str, me: str) -> Iterator[Finding]:
         return
     if _GUESSING.search(sentence):
         return
-    if any(
-        rule.search(sentence) for rule in (_STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT)
-    ) or _requires(sentence):
+    if lifted := _LIFTED.search(sentence):
+        value = (lifted["v"] or lifted["w"]).strip(" .!")
+        yield replace(_constraint("project", 0.75, None, value), polarity=False)
+        return
+    if any(rule.search(sentence) for rule in _ORDERS) or _requires(sentence):
         yield _constraint("project", 0.65 if _DO_NOT.search(sentence) else 0.8)
 
 
@@ -152,29 +180,41 @@ def _requires(sentence: str) -> bool:
     )
 
 
-def _constraint(subject: str, confidence: float, attribute: str | None = None, value: str | None = None) -> Finding:
-    exclusive = attribute is not None and ":" in attribute
+def _constraint(
+    subject: str, confidence: float, attribute: str | None = None, value: str | None = None, *, changed: bool = False
+) -> Finding:
+    exclusive = attribute is not None and (":" in attribute or changed)
     return Finding(
         RecordType.CONSTRAINT, subject, attribute, value, exclusive=exclusive, confidence=confidence, salience=0.8
     )
 
 
 def _limits(sentence: str, me: str) -> Iterator[Finding]:
-    """A budget for nothing in particular may be another one than the last: only a named one is one at a time."""
+    """A budget for nothing in particular may be another one than the last, unless it is said to have changed."""
+    changed = _CHANGED.search(sentence) is not None
     if found := _BUDGET.search(sentence):
         what = found["for"] or (
             found["of"] if found["of"] not in {None, "total", "whole", "my", "our", "the", "a"} else None
         )
-        subject = me if found["whose"] and found["whose"].lower() in {"my", "our"} else "project"
+        mine = (found["whose"] or "").lower() in {"my", "our"} or re.match(r"I (?:am|have|only have)\b", sentence)
+        subject = me if mine else "project"
         yield _constraint(
-            subject, 0.85, f"budget:{what.lower().strip()}" if what else "budget", found["v"].strip(" .,")
+            subject,
+            0.85,
+            f"budget:{what.lower().strip()}" if what else "budget",
+            found["v"].strip(" .,"),
+            changed=changed,
         )
     elif found := _SPEND.search(sentence):
         yield _constraint(me, 0.8, "budget", found["v"].strip(" .,"))
     if (found := _DEADLINE.search(sentence)) and _WHEN.search(found["v"]):
         what = found["for"]
         yield _constraint(
-            "project", 0.85, f"deadline:{what.lower().strip()}" if what else "deadline", values.span(found["v"])
+            "project",
+            0.85,
+            f"deadline:{what.lower().strip()}" if what else "deadline",
+            values.span(found["v"]),
+            changed=changed,
         )
     elif (found := _DUE.search(sentence)) and _WHEN.search(found["v"] or found["w"]):
         yield _constraint("project", 0.75, "deadline", values.span(found["v"] or found["w"]))

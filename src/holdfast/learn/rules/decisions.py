@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterator
 
 from holdfast.domain.record import RecordType
+from holdfast.learn.rules import values
+from holdfast.learn.rules.lexicon import PETS, RELATIONS, any_of
 from holdfast.learn.rules.table import Finding
 
 _LETS = re.compile(
-    r"(?:^|[,;:] |\b(?:so|ok|okay|right|then|alright|and|yes) )let'?s (?:just |please )?(?:go with|"
+    r"(?:^|[,;:] |\b(?:so|ok|okay|right|then|alright|and|yes|actually|no|hmm|thought|well) )"
+    r"let'?s (?:just |please )?(?:go with|"
     r"use|stick (?:with|to)|switch to|drop|keep(?! \w+ing\b| at\b| up\b| it up| in touch| this up| "
     r"each other)|"
     r"choose|pick|settle (?:on|for)|adopt|call it|name it|move to|skip|postpone|ship|target|standardi[sz]e on|not use|"
@@ -24,8 +27,16 @@ _SETTLED = re.compile(
     r"have settled on|will stick with|are sticking (?:with|to)) (?P<v>.+)",
     re.IGNORECASE,
 )
+# A change that was made is a decision that was taken, where it is about tools: people move too.
+_CHANGED = re.compile(
+    r"\bwe (?:have |just |already |recently )*(?:switched|migrated|moved)(?: over)?(?: away)?"
+    r"(?: from (?P<old>[\w.+#-]+))?(?: over)? to (?P<v>.+)",
+    re.IGNORECASE,
+)
 _STATED = re.compile(
-    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?P<v>.+)|^final decision: (?P<d>.+)", re.IGNORECASE
+    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?P<v>.+)|"
+    r"^(?:ok,? |okay,? |so,? )?(?:final )?(?:decision|verdict): (?P<d>.+)",
+    re.IGNORECASE,
 )
 _OPEN = re.compile(
     r"\b(?:have not|has not|had not|did not|not yet|never|yet to|before (?:I|we)|once (?:I|we)|until "
@@ -40,28 +51,52 @@ _OF_THE_WORK = re.compile(
     r"leave|put|rename|pin|go with|reuse|write|remove|replace|extract|cache|index)\b",
     re.IGNORECASE,
 )
-_PRONOUN = re.compile(r"(?:them|it|this|that|him|her|you|one)\b", re.IGNORECASE)
+# Nobody can tell later what was meant, or it was no choice: "go with my sister", "call it a day".
+_IDLE = re.compile(
+    r"(?:them|it|this|that|these|those|him|her|me|you|your|one|both|some|something|someone)\b|"
+    rf"(?:my|our|his|her|their) (?:\w+ )?(?:{any_of(frozenset(RELATIONS) | PETS)}s?|children|parents|family|folks)\b|"
+    r"(?:a|the|another) (?:time|date|day|night|break|walk|look|few|moment)\b|by\b|in on\b|off\b|to disagree|disagree\b|"
+    r"(?:the |an )?(?:next|last|first|second|third|other|former|latter|same) "
+    r"(?:one|option|question|topic|step|part|point|item|section|task)s?\b|"
+    r"(?:go|going) (?:to (?:bed|sleep|the)|home|out|for a)\b|.{0,40}\bup$|quits$",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(
+    r"\b(?:let'?s (?:just |please )?not use|decided not to|decided against|opted against|let'?s drop)\b", re.IGNORECASE
+)
 
 
 def decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[Finding]:
     """``proposes``: "let's" counts. What an assistant proposes is no decision; what it reports as settled is."""
     if _OPEN.search(sentence):
         return
-    if (found := _SETTLED.search(sentence)) and _PRONOUN.match(found["v"]):
+    settled = _SETTLED.search(sentence)
+    if settled and _IDLE.match(settled["v"].strip(" .!")):
         return
-    if proposes and (found := _LETS.search(sentence)):
-        yield _decision("project", found["v"])
-    elif found := _SETTLED.search(sentence):
-        mine = found["who"].lower() == "i" or found["who"].lower().endswith(" i")
-        if mine and not proposes and not _OF_THE_WORK.search(found.group()):
+    lets = _LETS.search(sentence) if proposes else None
+    if lets and (settled is None or not _REFUSED.search(lets.group())):  # what it gives way to says more
+        if not _IDLE.match(lets["v"].strip(" .!")):
+            yield _decision("project", lets)
+    elif settled:
+        mine = settled["who"].lower() == "i" or settled["who"].lower().endswith(" i")
+        if mine and not proposes and not _OF_THE_WORK.search(settled.group()):
             return
-        yield _decision(me if mine and proposes else "project", found["v"])
-    elif found := _STATED.search(sentence):
-        yield _decision("project", found["v"] or found["d"])
+        yield _decision(me if mine and proposes else "project", settled)
+    elif (changed := _CHANGED.search(sentence)) and values.product(changed["v"]):
+        yield _decision("project", changed)
+    elif (found := _STATED.search(sentence)) and (proposes or not found["d"]):
+        yield _decision("project", found)
 
 
-def _decision(subject: str, value: str) -> Finding:
+def _decision(subject: str, found: re.Match[str]) -> Finding:
     salience = 0.75 if subject == "project" else 0.5  # which dessert somebody chose matters less than which database
+    value = next(text for text in (found.groupdict().get("v"), found.groupdict().get("d")) if text)
     return Finding(
-        RecordType.DECISION, subject, None, value.strip(" .!")[:200] or None, confidence=0.85, salience=salience
+        RecordType.DECISION,
+        subject,
+        None,
+        value.strip(" .!")[:200] or None,
+        polarity=_REFUSED.search(found.group()) is None,
+        confidence=0.85,
+        salience=salience,
     )

@@ -10,14 +10,18 @@ from holdfast.learn.rules.table import Finding
 
 _FAILED = re.compile(
     r"\b(?:failed|crashed|broke|was failing|is failing|were failing|did not work|does not work|"
-    r"timed out|hung|blew up|was red|was broken|errored|stopped working|was slow|was "
-    r"flaky)\b.{0,60}?\b(?:because|due to|since|"
-    r"when|after)\b .{4,}",
+    r"timed out|hung|blew up|was red|was broken|errored|stopped working|was slow|"
+    r"was flaky)\b.{0,60}?\b(?:because|due to|since|"
+    r"when|after)\b .{4,}|\b(?:failed|crashed) with .{4,}",
     re.IGNORECASE,
+)
+# In the present tense a user reports, and an assistant explains how things are in general.
+_FAILS = re.compile(
+    r"\b(?:fails|crashes|times out)\b(?: on \w+)?(?: \w+)? (?:because|due to|since|with|after) .{4,}", re.IGNORECASE
 )
 _CAUSE = re.compile(
     r"\b(?:root cause|culprit|real problem|actual problem|actual issue|real issue|underlying (?:issue|"
-    r"problem|cause))\b.{0,30}?\b(?:was|is|turned out to be)\b .{4,}"
+    r"problem|cause))\b(?! that\b| which\b| and\b).{0,30}?\b(?:was|is|turned out to be)\b .{4,}"
     r"|\b(?:the|this|that|our|my) (?:\w+ ){0,3}(?:bug|issue|problem|failure|crash|outage|error|test|"
     r"build|leak|regression|timeout)s? (?:was|were|is|are) caused by .{4,}"
     r"|\bthe (?:bug|issue|problem) was (?:that |in |a |an |the ).{4,}",
@@ -28,7 +32,11 @@ _FIXED_BY = re.compile(
     r"around|unblocked|cured)\b.{0,50}?\b(?:by|with) (?:\w+ing\b|an?\b|the\b|`).{3,}|"
     r"\bthe (?:fix|solution|workaround) (?:was|turned out to be) .{4,}|"
     r"^(?:fix|workaround)\b[^:0-9]{0,40}: .{4,}|"
-    r"^(?:turns out )?[\w`./: -]{3,80}?\b(?:fixed|solved|resolved|cured) (?:it|this|that|the \w+|everything)\b",
+    r"(?:^|; |, (?=\w+ing\b))(?:turns out )?[\w`./: =<>@'\"-]{3,80}?\b(?:fixed|solved|resolved|cured) "
+    r"(?:it|this|that|the \w+|everything)\b|"
+    r"^\w+ing .{3,80}\b(?:did the trick|solved it|made it work)\b|"
+    r"\b(?:changed|added|removed|pinned|upgraded|replaced|renamed|moved|set|switched|restarted|cleared|updated|reverted)\b"
+    r".{3,120}, which (?:fixed|solved|resolved) .{2,}",
     re.IGNORECASE,
 )
 _OPEN = re.compile(
@@ -37,12 +45,16 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 _PASSIVE = re.compile(r"\b(?:was|were|been|be|is|are)(?: \w+ly)? $", re.IGNORECASE)
-_THING = re.compile(r"\b(?:car|boiler|washing|marriage|relationship|date|exam|diet)\b", re.IGNORECASE)
+_THING = re.compile(
+    r"\b(?:car|boiler|washing|marriage|relationship|(?:my|our|first|blind) date|exam|diet|heart|leg|arm|voice)\b",
+    re.IGNORECASE,
+)
 
 
-def failures(sentence: str) -> Iterator[Finding]:
-    """With a cause, or it is only a complaint."""
-    for found in (_FAILED.search(sentence), _CAUSE.search(sentence)):
+def failures(sentence: str, *, reported: bool = False) -> Iterator[Finding]:
+    """With a cause, or it is only a complaint. ``reported``: by a user, of what happens now."""
+    now = _FAILS.search(sentence) if reported else None
+    for found in (_FAILED.search(sentence), _CAUSE.search(sentence), now):
         if found and not _OPEN.search(sentence[: found.start()]) and not _THING.search(sentence):
             yield Finding(RecordType.FAILURE, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.7)
             return
@@ -50,8 +62,13 @@ def failures(sentence: str) -> Iterator[Finding]:
 
 def fixes(sentence: str) -> Iterator[Finding]:
     found = _FIXED_BY.search(sentence)
-    if not found or _OPEN.search(sentence[: found.start()] + found.group()[:25]):
+    before = "" if found and found.group().startswith(";") else sentence[: found.start() if found else 0]
+    if not found or _OPEN.search(before + found.group()[:25]):
         return
+    if re.match(
+        r"(?:that|this|it|yes|you|which)\b[^,]{0,20}\b(?:fixed|solved|resolved|cured)", sentence, re.IGNORECASE
+    ):
+        return  # what did, nobody can tell later
     # "was resolved by pinning it" is a fix; "was resolved with the help of …" is any story.
     if _PASSIVE.search(sentence[: found.start()]) and not re.search(r"\bby \w+ing\b", found.group(), re.IGNORECASE):
         return

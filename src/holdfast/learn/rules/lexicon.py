@@ -39,6 +39,7 @@ RELATIONS: Mapping[str, str] = {
     **dict.fromkeys(("fiancee",), "fiancée"),
     **dict.fromkeys(("kid",), "child"),
     **dict.fromkeys(("co-worker",), "coworker"),
+    **{f"{who} in law": f"{who}-in-law" for who in ("mother", "father", "sister", "brother")},
 }
 PETS = _words(
     """dog cat puppy kitten rabbit hamster parrot horse pony goldfish fish turtle tortoise snake lizard bird budgie
@@ -86,7 +87,7 @@ OCCUPATIONS = _words(
     strategist student stylist sub-editor superintendent supervisor surgeon surveyor sysadmin tailor teacher technician
     technologist therapist trader trainer translator treasurer tutor undertaker upholsterer vet
     veterinarian videographer
-    violinist
+    violinist dev swe
     waiter waitress warden watchmaker weaver welder writer zoologist lead head"""
 )
 DEMONYMS = _words(
@@ -109,7 +110,8 @@ DIETS = _words(
 )
 CONDITIONS = _words(
     """asthma diabetes adhd autism dyslexia epilepsy migraines migraine arthritis hypertension anxiety depression
-    insomnia tinnitus eczema psoriasis celiac coeliac anemia anaemia ibs endometriosis ptsd glaucoma vertigo"""
+    insomnia tinnitus eczema cancer lupus lymphoma leukemia leukaemia hypothyroidism pcos crohn's parkinson's psoriasis
+    celiac coeliac anemia anaemia ibs endometriosis ptsd glaucoma vertigo"""
 )
 HOBBIES = _words(
     """guitar piano drums violin cello bass flute saxophone trumpet ukulele harp banjo clarinet tennis chess football
@@ -120,6 +122,22 @@ BELONGINGS = _words(
     """car house apartment flat condo bike bicycle motorcycle motorbike boat van camper caravan laptop phone camera
     guitar piano cottage cabin farm land telescope drone violin scooter tractor tesla ebike e-bike kayak canoe"""
 )
+# What a team moves to, and nobody lives in.
+PRODUCTS = _words(
+    """airtable android ansible asana aurora aws azure basecamp bazel bigquery bitbucket bootstrap bun cassandra chrome
+    circleci clickhouse cloudflare confluence cosmos cursor databricks datadog deno discord django docker dropbox
+    dynamodb elasticsearch elixir emacs excel express fastapi figma firebase firefox flask flutter gatsby gcp git gitea
+    github gitlab gmail golang gradle grafana graphql grpc helm heroku html htmx hubspot ios java javascript jenkins
+    jest jira jupyter kafka kotlin kubernetes lambda laravel linear linux looker mailchimp mariadb maven mercurial
+    mongo mongodb mysql neovim netlify nextjs nginx node nodejs notion npm oauth obsidian office okta openshift oracle
+    outlook pandas perl php playwright pnpm podman poetry polars postgres postgresql poetry prisma prometheus pulumi
+    pytest python pytorch rabbitmq rails react redis redshift remix rest ruby rust saas salesforce sap scala selenium
+    sentry sharepoint shopify slack snowflake solid spark splunk spring sqlite stripe subversion supabase svelte
+    sveltekit svn swift tableau tailwind teams telegram terraform trello trpc typescript ubuntu unity uv vault vercel
+    vim vite vitest vscode vue webpack whatsapp windows wordpress yarn zed zendesk zod zoom"""
+)
+# Names in capitals only that are places.
+SHORT_PLACES = _words("uk us usa uae nyc la dc sf nz hk eu")
 # Words a sentence may begin with that are nobody's name.
 NO_NAMES = _words(
     """a about actually after again all also although always an and another any anyway are as at basically be because

@@ -19,7 +19,7 @@ from holdfast.learn.rules.lexicon import (
 from holdfast.learn.rules.table import Rule, pattern
 
 _BE = r"(?:am|is|are|im)"
-_DAY = (
+DAY = (
     r"(?:(?:on |the )*(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? [A-Z][a-z]{2,8}|(?:January|February|March|April|May|June|July|"
     r"August|September|October|November|December|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.? "
     r"\d{1,2}(?:st|nd|rd|th)?|"
@@ -48,14 +48,26 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "home",
-        pattern(rf"{_BE} (?:living|based|located|residing|now based) in (?P<v>.+)"),
+        pattern(rf"{_BE} (?:living|based|located|residing|now based|renting)(?: out)? (?:in|of) (?P<v>.+)"),
         values.place,
         exclusive=True,
         salience=0.8,
     ),
     Rule(
         "home",
-        pattern(r"(?:moved|relocated|emigrated) (?:back |over |down |up |out |house )?to (?P<v>.+)"),
+        pattern(
+            r"(?:moved|relocated|emigrated) (?:back |over |down |up |out |house )?(?:from [^,;]{2,40}? )?to (?P<v>.+)"
+        ),
+        values.new_place,
+        exclusive=True,
+        salience=0.8,
+    ),
+    Rule(
+        "home",
+        pattern(
+            r"(?:moved into|live in|lives in) (?:a|an|our|my|the|his|her) (?:[\w-]+ ){0,2}"
+            r"(?:place|flat|house|apartment|home|studio|cottage|village|town|suburb) (?:in|near|of|outside) (?P<v>.+)"
+        ),
         values.place,
         exclusive=True,
         salience=0.8,
@@ -126,6 +138,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "employer",
+        pattern(r"(?:accepted|took) (?:the|an|a|their) (?:job )?offer (?:from|at) (?P<v>.+)"),
+        values.organisation,
+        exclusive=True,
+        salience=0.75,
+    ),
+    Rule(
+        "employer",
         pattern(r"(?:my |his |her )?(?:job|position) (?:at|with) (?P<v>.+)"),
         values.employer,
         exclusive=True,
@@ -145,7 +164,7 @@ RULES: tuple[Rule, ...] = (
         exclusive=True,
         over=True,
     ),
-    Rule("employer", pattern(r"(?P<v>[A-Z][\w&]+(?: [A-Z][\w&]+)?)$"), exclusive=True, when="quit"),
+    Rule("employer", pattern(r"(?P<v>(?-i:[A-Z][\w&]+(?: [A-Z][\w&]+)?))$"), exclusive=True, when="quit"),
     Rule(
         "role",
         pattern(
@@ -188,7 +207,7 @@ RULES: tuple[Rule, ...] = (
         "school",
         pattern(
             r"(?:.*\b)?(?:study|studies|studying|studied|PhD|master's|degree|majoring|MSc|BA|BSc)\b.* at "
-            r"(?P<v>(?:the )?[A-Z].+)"
+            r"(?P<v>(?:the )?(?-i:[A-Z]).+)"
         ),
         values.employer,
     ),
@@ -205,25 +224,28 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "age",
         pattern(
-            rf"{_BE} (?P<v>\d{{1,3}})(?: years old| yrs old| yo| y/o)?(?=$|[,.!;]| and\b| now\b| "
+            rf"{_BE} (?P<v>\d{{1,3}})(?: years old| yrs old| yo| y/o)?(?=$|[,.!;]| and\b| now\b| not \d| "
             rf"years\b)(?!.*\b(?:minutes|hours|years (?:into|away|behind))\b)"
         ),
         exclusive=True,
     ),
     Rule("age", pattern(rf"{_BE} (?P<v>{_AGES})(?:[ -]years?[ -]old)"), exclusive=True),
     Rule("age", pattern(rf"turned (?P<v>{_AGES})\b(?! (?:percent|degrees|years? into))"), exclusive=True),
-    Rule("birthday", pattern(rf"(?:was|were) born on (?P<v>{_DAY}.*)"), values.span, exclusive=True),
+    Rule("birthday", pattern(rf"(?:was|were) born on (?P<v>{DAY}.*)"), values.span, exclusive=True),
     Rule(
         "relationship",
         pattern(
             rf"(?:{_BE}|got|get|have been|been) (?:happily |recently )?(?P<v>married|engaged|divorced|single|"
-            rf"widowed|separated)\b(?! (?:in|with) (?:a|the|this) (?:project|debate|discussion))"
+            rf"widowed|separated)\b(?! (?:in|with) (?:a|the|this) (?:project|debate|discussion)|"
+            rf" to (?:the|my|his|her|this|it)\b)"
         ),
         exclusive=True,
     ),
     Rule(
         "family",
-        pattern(rf"(?:have|has|got) (?P<v>{COUNTS} (?:\w+ )?(?:{any_of(KIN)}))(?!\w|'| (?:named|called))"),
+        pattern(
+            rf"(?:have|has|got) (?P<v>{COUNTS} (?:\w+ )?(?:{any_of(KIN)}))(?!\w|'|’| (?:named|called|to|in this)\b)"
+        ),
         salience=0.7,
     ),
     Rule(
@@ -231,14 +253,14 @@ RULES: tuple[Rule, ...] = (
         pattern(
             rf"(?:have|has|got|adopted|own|owns|bought) (?P<v>{COUNTS} (?:(?!of\b)[\w-]+ "
             rf"){{0,2}}{any_of(PETS)})(?=$|[,.!;]| (?:and|last|this|from|who|that|for|two|three|in|yesterday|"
-            rf"recently|with|when|because|but|now|ago|at|today)\b)"
+            rf"recently|with|when|because|but|now|ago|at|today)\b(?! this fight))"
         ),
         values.bare_thing,
     ),
     Rule(
         "allergy",
-        pattern(rf"(?:{_BE} )?(?:\w+ly )?allergic to (?P<v>.+)"),
-        values.thing,
+        pattern(rf"(?:{_BE} )?(?:\w+ly |super |very |quite |also )*allergic to (?P<v>.+)"),
+        values.allergen,
         salience=0.9,
         tags=("health",),
     ),
@@ -260,8 +282,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "diet",
         pattern(
-            rf"(?:{_BE}|went|go|turned|became|become|eat|eats) (?:a |strictly |strict |mostly |fully "
-            rf")*(?P<v>{any_of(DIETS)})\b"
+            rf"(?:{_BE}|been|went|go|turned|became|become|eat|eats) (?:a |strictly |strict |mostly |fully "
+            rf")*(?P<v>{any_of(DIETS)})\b(?!['’])"
         ),
         exclusive=True,
         salience=0.8,
@@ -269,8 +291,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "health",
         pattern(
-            rf"(?:have|has|suffer from|suffers from|live with) (?:mild |severe |chronic |bad |type \d "
-            rf")*(?P<v>{any_of(CONDITIONS)})\b"
+            rf"(?:have|has|suffer from|suffers from|live with) (?P<v>(?:mild |severe |chronic |bad |type \d "
+            rf")*{any_of(CONDITIONS)})\b(?! (?:about|over)\b)"
         ),
         salience=0.8,
         tags=("health",),
@@ -278,15 +300,22 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "health",
         pattern(r"(?:was|were|got|been|is|am) diagnosed with (?P<v>.+)"),
-        values.thing,
+        values.allergen,
         salience=0.8,
         tags=("health",),
     ),
     Rule("status", pattern(r"(?P<v>passed away|died)\b"), exclusive=True, salience=0.8),
     # What they do with their days
     Rule("eats", pattern(r"(?:eat|eats|can not eat) (?P<v>.+)"), values.thing, when="denied"),
-    Rule("drinks", pattern(r"(?:drink|drinks|drinking) (?P<v>.+)"), values.thing, when="denied"),
-    Rule("habit", pattern(r"(?P<v>smoking|drinking|gambling|vaping|biting my nails)\b"), when="denied"),
+    Rule("drinks", pattern(r"(?:drink|drinks|drinking|can not drink) (?P<v>.+)"), values.thing, when="denied"),
+    Rule(
+        "habit",
+        pattern(
+            r"(?P<v>smoking|drinking|gambling|vaping|biting my nails)"
+            r"(?=$|[,.;!]| (?:and|but|in|last|because|since|for|a|two|this|when|after|years|cold)\b)"
+        ),
+        when="denied",
+    ),
     Rule("habit", pattern(r"(?P<v>smoke|smokes|vape|vapes)$"), when="now"),
     Rule(
         "hobby", pattern(rf"(?:play|plays|playing|{_BE} playing) (?:the )?(?P<v>{any_of(HOBBIES)})\b"), exclusive=False
@@ -355,6 +384,17 @@ RULES: tuple[Rule, ...] = (
         when="holds",
     ),
     Rule(
+        "plan",
+        pattern(
+            rf"{_BE} planning (?:a|an|our|my|his|her) (?:\w+ )?"
+            r"(?P<v>(?:trip|holiday|vacation|wedding|party|move) (?:to|in|for|from|around|this|next|on)\b"
+            r"(?! the (?:\w+ )?(?:store|gym|mall|shop|supermarket)).+?)"
+            r"(?: and (?:I|was|am|need|want|thinking|looking|trying)\b.*)?$"
+        ),
+        values.intent,
+        when="holds",
+    ),
+    Rule(
         "goal",
         pattern(
             r"(?:want|wants) to (?P<v>(?:learn (?!more\b|about\b|how\b|if\b)|become\b|run a|lose (?:weight|\d|"
@@ -371,7 +411,7 @@ RULES: tuple[Rule, ...] = (
         "goal",
         pattern(
             rf"{_BE} (?:hoping|trying|aiming) to (?P<v>(?:learn (?!more\b|about\b|how\b|if\b)|become\b|run a|"
-            rf"lose (?:weight|\d)|visit\b|travel\b|quit\b|save (?:up|for|money)|retire\b|move to|eat (?:less|"
+            rf"lose (?:weight|\d)|visit\b|travel\b|quit\b|save (?:up|for|money|\d)|retire\b|move to|eat (?:less|"
             rf"more|better|health)).+)"
         ),
         values.deed,

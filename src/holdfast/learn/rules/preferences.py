@@ -65,6 +65,8 @@ _IS_FAVOURITE = re.compile(
     r"favou?rite (?P<what>[\w -]{2,30}?)(?=$|[,.!;]| (?:and|but|because|so)\b)",
     re.IGNORECASE,
 )
+# Of something that was spoken of before, and that nobody can tell later.
+_PARTS = frozenset("part bit thing one line section option moment version feature aspect".split())
 _SPELLINGS = {"color": "colour", "flavor": "flavour", "neighborhood": "neighbourhood", "movie": "film"}
 
 
@@ -82,7 +84,7 @@ def _favourite(subject: str, found: re.Match[str]) -> Iterator[Finding]:
     what = found["what"].casefold().strip()
     what = _SPELLINGS.get(what, what.removesuffix("s") if not what.endswith("ss") else what)
     value = values.thing(found["v"])
-    if value:
+    if value and what.split()[-1] not in _PARTS:
         yield Finding(
             _P, subject, f"favourite:{what}", value, exclusive=True, confidence=0.9, salience=0.7, tags=("favourite",)
         )

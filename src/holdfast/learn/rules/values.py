@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 
-from holdfast.learn.rules.lexicon import OCCUPATIONS
+from holdfast.learn.graph.words import GIVEN_NAMES, PLACES
+from holdfast.learn.rules.lexicon import OCCUPATIONS, PRODUCTS, SHORT_PLACES
 
 _EVER = (
     r"because|since|but|when|while|although|though|tho|if|so|now|currently|lately|recently|these days|nowadays|at all|"
-    r"right now|at the moment|again|btw|by the way|anyway|please|who|which|instead|last (?:week|month|"
-    r"year|spring|summer|"
+    r"right now|at the moment|again|btw|lol|haha|tbh|rn|atm|by the way|anyway|please|who|which|instead|"
+    r"last (?:week|month|year|spring|summer|"
     r"autumn|fall|winter|night|weekend|thursday|friday|monday|tuesday|wednesday|saturday|sunday)|next \w+|this (?:week|"
     r"month|year|spring|summer|autumn|fall|winter)|yesterday|ages ago|(?:\w+ )?(?:years?|months?|weeks?) ago|n"
 )
 _PLACE_STOP = re.compile(
-    rf"\s+(?:{_EVER}|for|with|where|that|and|as|before|after|until|in|on|around|near|from|to|by|"
+    rf"\s+(?:{_EVER}|for|with|where|that|and|as|before|after|until|in|on|around|near|from|to|by|originally|"
     rf"together|full[- ]time|at|"
-    r"too|also|permanently|alone)\b|[;.!?():]|,(?!\s[A-Z])|\s[-–—]\s|,\s(?:I|My|We)\b",
+    r"too|also|permanently|alone|yet|during|half|most|part|already|either|anymore|today|tonight|tomorrow|"
+    r"rn|atm|tbh|lol|rather|over|via|because|cause|cuz)\b|[;.!?():]|,(?!\s[A-Z])|\s[-–—]\s|,\s(?:I|My|We)\b",
 )
 _ORG_STOP = re.compile(
     rf"\s+(?:{_EVER}|for (?=\d|about|over|almost|nearly|the past|the last|a (?:year|while|decade)|two|"
@@ -31,7 +33,7 @@ _ROLE_STOP = re.compile(
     r"specialis\w+|or|too|n|as|there|here|again|myself)\b|[;,.!?():]|\s[-–—]\s",
 )
 _THING_STOP = re.compile(
-    rf"\s+(?:{_EVER}|a lot(?=$|[,.!])|so much|"
+    rf"\s+(?:{_EVER}|a lot(?=$|[,.!])|so much|that much|"
     r"very much|more than anything|too|either|though|as well|in general|as a kid|"
     r"any ?more|in case|especially|and (?:I|my|we|he|she)\b)(?=\s|$|[,.!?])|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s|:\s",
     re.IGNORECASE,
@@ -51,6 +53,11 @@ _VAGUE = re.compile(
 _POINTS_ELSEWHERE = re.compile(
     r"\b(?:it|him|them|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
 )
+_IN_JEST = re.compile(
+    r"(?:mornings?|mondays?|work|people|bull\w*|drama|stupid\w*|idiots|exercise|commitment|fun|responsibility|adulting|"
+    r"meetings?|small talk|nonsense|waking up|getting up|cleaning|cooking|math|bad code)\b",
+    re.IGNORECASE,
+)
 _UNFINISHED = re.compile(r"\b(?:of|with|to|for|in|on|at|by|the|a|an|and|or|about|from)$", re.IGNORECASE)
 _ARTICLE = re.compile(r"(?:the|a|an|my|our|his|her|some|this)\s+", re.IGNORECASE)
 _NO_PLACES = re.compile(
@@ -66,6 +73,16 @@ _NO_EMPLOYERS = re.compile(
     r"weekend|my desk|peace|what|everyone|anyone|both|most|some|many|\d|a while|years|days|now|the "
     r"(?:same|time)|all)\b",
     re.IGNORECASE,
+)
+# One joins and leaves people and days as well as companies.
+_NO_COMPANIES = (GIVEN_NAMES - {"morgan", "wells", "stanley", "goldman", "philip", "wayne"}) | frozenset(
+    """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
+    september october november december mom dad mum christmas easter""".split()
+)
+_NO_PRODUCTS = frozenset("office rest teams express spring linear node unity spark remix solid vault".split())
+# A great teacher may be anybody.
+_PRAISE = frozenset(
+    "great good amazing wonderful fantastic excellent terrible bad talented brilliant lousy better awful real".split()
 )
 _JUNK_END = re.compile(r"[\s,.;:!?*_\"”)]+$")
 
@@ -90,14 +107,41 @@ def place(text: str) -> str | None:
     found = _cut(text, _PLACE_STOP)
     if not found or len(found.split()) > 7:
         return None
+    if is_product(found):
+        return None
+    if re.match(r"an? ", found):
+        return None  # "a small town near Graz" has a name that is not said
     if any(word[0].isupper() for word in re.findall(r"[^\W\d_]+", found)):
         return found
     return None if _NO_PLACES.match(found) or len(found.split()) > 2 or text != text.lower() else found
 
 
+def product(text: str) -> str | None:
+    """A tool, a language, a service by its name, with what it is used for."""
+    found = thing(text)
+    return found if found and is_product(found) and found.split()[0].casefold() not in _NO_PRODUCTS else None
+
+
+def is_product(name: str) -> bool:
+    """Teams move to Kubernetes, and data lives in S3."""
+    first = name.split(maxsplit=1)[0].strip(",'’")
+    if first.casefold() in PRODUCTS or re.search(
+        r"[a-z]{2}[A-Z]|\d|\.\w|[+#_/]", re.sub(r"\bMa?c(?=[A-Z])", "", first)
+    ):
+        return True
+    return first.isupper() and 1 < len(first) <= 3 and first.isascii() and first.casefold() not in SHORT_PLACES
+
+
+def new_place(text: str) -> str | None:
+    """Where somebody moved to; of several stations the last."""
+    further = re.split(r"(?:,| and| then)(?: then| later| finally| now)? to (?=[A-Z])", text)
+    return place(further[-1])
+
+
 def named_place(text: str) -> str | None:
     found = place(text)
-    return found if found and re.match(r"(?:the )?[A-ZÀ-Þ]", found) else None
+    known = found and (re.match(r"(?:the )?[A-ZÀ-Þ]", found) or found in PLACES)
+    return found if known else None
 
 
 def employer(text: str) -> str | None:
@@ -113,12 +157,20 @@ def organisation(text: str) -> str | None:
     if called := re.match(r"(?:a|an|the) [\w -]{2,30}? (?:called|named) ([A-Z][\w&.-]*(?: [A-Z][\w&.-]*)*)", text):
         return called[1]
     found = _cut(text, _ORG_STOP)
-    return found if found and found[0].isupper() and len(found.split()) <= 5 else None
+    if not found or not found[0].isupper() or found.endswith(("'s", "’s")):
+        return None
+    name = re.match(r"[A-Z0-9][\w&.'’-]*(?: (?:of |for |and |& )?[A-Z0-9][\w&.'’-]*)*", found)
+    if name is None or name.end() < len(found):
+        return None  # "left Google Docs open" is no employer
+    first = found.split()[0].casefold().removesuffix("'s").removesuffix("’s")
+    return None if first in _NO_COMPANIES or found.casefold() in PLACES or len(found.split()) > 5 else found
 
 
 def role(text: str) -> str | None:
     found = _cut(text, _ROLE_STOP)
     words = found.lower().replace(" of ", " ").split()
+    if words and (words[0] in _PRAISE or words[-2:] == ["role", "model"]):
+        return None
     known = words and (words[-1] in OCCUPATIONS or words[0] in {"head", "director", "vp", "lead", "chief"})
     if words and not known and len(words) > 1 and words[-1] in {"student", "worker", "servant", "owner", "assistant"}:
         known = True
@@ -154,7 +206,17 @@ def thing(text: str) -> str | None:
 
 def choice(text: str) -> str | None:
     """What is preferred, without what it is preferred to."""
-    return thing(re.split(r" (?:over|rather than|instead of|to|than) ", text, maxsplit=1)[0])
+    return (
+        None
+        if re.match(r"not\b", text, re.IGNORECASE)
+        else thing(re.split(r" (?:over|rather than|instead of|to|than) ", text, maxsplit=1)[0])
+    )
+
+
+def allergen(text: str) -> str | None:
+    """Nobody is allergic to Mondays but in jest."""
+    found = thing(re.sub(r" (?:in|since) (?:[A-Z][a-z]+|\d{4})\b.*", "", text))
+    return None if found is None or _IN_JEST.match(found) else found
 
 
 def bare_thing(text: str) -> str | None:
@@ -165,6 +227,8 @@ def bare_thing(text: str) -> str | None:
 def deed(text: str) -> str | None:
     """Something somebody means to do, with its time."""
     found = _tidy(re.split(r"[;!?(]|\.\s|\s[-–—]\s|,\s|\s(?:because|but|so that|so|since|if)\s", text, maxsplit=1)[0])
+    if _POINTS_ELSEWHERE.search(found):
+        return None
     return found if found and 1 < len(found.split()) <= 16 else None
 
 
