@@ -11,6 +11,7 @@ from pathlib import Path
 
 from holdfast.bench.datasets import SETS, Conversation, Question, Turn, load
 from holdfast.bench.lives import Exchange, Life, life
+from holdfast.errors import InvalidInput
 
 USERS = ("ann", "ben", "cleo")
 _BEGAN = datetime(2025, 1, 1, 9, tzinfo=UTC)
@@ -59,6 +60,8 @@ def _turns(user: str, said: Iterable[tuple[int, Exchange]]) -> Iterator[Turn]:
 
 def public(folder: Path, chosen: Sequence[str] | None) -> dict[str, list[Conversation]]:
     names = chosen or [name for name in SETS if (folder / name).is_dir()]
+    if not names:
+        raise InvalidInput(f"{folder} holds none of {', '.join(SETS)}; --data names the folder of the sets")
     return {name: load(folder / name) for name in names}
 
 

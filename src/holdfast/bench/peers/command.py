@@ -62,9 +62,10 @@ def main(args: argparse.Namespace) -> int:
     sets = asked.public(args.data, args.set) if args.data else {"scripted": asked.scripted(args.messages)}
     effort = Effort(max(1, args.messages), max(1, args.writes), args.seconds, args.patience)
     wholes, failed = {}, False
-    for name, conversations in sets.items():
+    for name, whole in sets.items():
+        conversations = asked.limited(whole, max(1, args.questions))
         with tempfile.TemporaryDirectory(dir=args.folder, prefix="holdfast-peers-") as folder:
-            bench = Bench(Path(folder), asked.limited(conversations, args.questions), args.model, args.remember, effort)
+            bench = Bench(Path(folder), conversations, args.model, args.remember, effort)
             lines = [bench.measure(about) for about in chosen]
         settle(lines[0], lines[1:])
         _note("")

@@ -43,6 +43,7 @@ class About:
     imports: str  # what a program that uses it begins with
     packages: tuple[str, ...] = ()  # the first one is the peer itself
     vectors: bool = True
+    own_version: str = ""  # of what need not be installed as a package
     extensions: bool = False  # needs a sqlite3 that loads them
     environment: Mapping[str, str] = field(default_factory=dict)  # switches off what would go over the network
 
@@ -52,7 +53,7 @@ class About:
 
     def version(self) -> str:
         """What is found; empty where it is part of Python."""
-        return version(self.packages[0]) if self.packages else ""
+        return version(self.packages[0]) if self.packages else self.own_version
 
     def missing(self, *, has_vectors: bool) -> str | None:
         """Why it cannot be measured here, and what to do; None when it can."""
@@ -65,8 +66,9 @@ class About:
             return "this Python's sqlite3 cannot load extensions: another build of Python can"
         return None
 
-    def open(self, folder: Path, embedder: Embedder | None) -> Peer:
-        return cast(Opening, import_module(self.module).opened)(folder, embedder)
+
+def opened(module: str, folder: Path, embedder: Embedder | None) -> Peer:
+    return cast(Opening, import_module(module).opened)(folder, embedder)
 
 
 def is_installed(package: str) -> bool:

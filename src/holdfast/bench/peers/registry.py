@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from holdfast import __version__
 from holdfast.bench.peers.peer import About
 
 _HERE = "holdfast.bench.peers"
-OURS = "holdfast"
+OURS, OUR_MODULE = "holdfast", f"{_HERE}.ours"
 
 PEERS: tuple[About, ...] = (
-    About(OURS, "words and vectors", f"{_HERE}.ours", "from holdfast import Holdfast", ("holdfast",), vectors=False),
+    About(
+        OURS,
+        "words, and vectors where there is a model",
+        OUR_MODULE,
+        "from holdfast import Holdfast",
+        vectors=False,
+        own_version=__version__,
+    ),
     About("fts5", "SQLite's word index, any word of the question", f"{_HERE}.fts5", "import sqlite3", vectors=False),
     About("flat-file", "lines of JSON, vectors compared with numpy", f"{_HERE}.flat", "import json, numpy", ("numpy",)),
     About(

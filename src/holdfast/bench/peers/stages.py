@@ -18,8 +18,8 @@ from typing import Any
 
 from holdfast.bench.datasets import Conversation, Question, Turn, load
 from holdfast.bench.peers.asked import first_turns
-from holdfast.bench.peers.peer import Peer, spoken
-from holdfast.bench.peers.registry import OURS, named
+from holdfast.bench.peers.peer import Peer, opened, spoken
+from holdfast.bench.peers.registry import OUR_MODULE
 from holdfast.bench.remembered import RememberingEmbedder
 from holdfast.providers.choose import embedder_named
 from holdfast.providers.embedder import Embedder
@@ -35,7 +35,7 @@ WRITER = "writer"  # the user of those stages that only count
 @dataclass(frozen=True, slots=True)
 class Given:
     stage: str
-    peer: str
+    module: str  # of the peer
     store: str
     work: str
     model: str
@@ -52,7 +52,7 @@ class Given:
         return None if model is None else RememberingEmbedder(model, Path(self.vectors))
 
     def opened(self) -> Peer:
-        return named(self.peer).open(Path(self.store), self.embedder())
+        return opened(self.module, Path(self.store), self.embedder())
 
 
 def make(given: Given) -> dict[str, Any]:
@@ -65,11 +65,11 @@ class Sides:
 
     def __init__(self, given: Given) -> None:
         self.peers = [given.opened()]
-        if given.peer != OURS:
-            self.peers.append(named(OURS).open(Path(f"{given.store}.beside"), given.embedder()))
+        if given.module != OUR_MODULE:
+            self.peers.append(opened(OUR_MODULE, Path(f"{given.store}.beside"), given.embedder()))
         self._times: list[list[float]] = [[] for _ in self.peers]
 
-    def time(self, actions: Sequence[Callable[[Peer], None]]) -> None:
+    def time(self, actions: Sequence[Callable[[Peer], object]]) -> None:
         for peer, times in zip(self.peers, self._times, strict=True):
             for action in actions:
                 start = perf_counter()
@@ -119,17 +119,17 @@ def fill(peer: Peer, conversations: Iterable[Conversation]) -> int:
 def ask(given: Given) -> dict[str, Any]:
     conversations = load(Path(given.work))
     sides = Sides(given)
-    took = []
-    for peer in sides.peers:
-        start = perf_counter()
-        done = fill(peer, conversations)
-        took.append(perf_counter() - start)
+    start = perf_counter()
+    stored = fill(sides.peers[0], conversations)
+    took = perf_counter() - start
+    for peer in sides.peers[1:]:
+        fill(peer, conversations)
     questions = [(each.id, question) for each in conversations for question in each.questions]
     for user, question in [*questions[:UNCOUNTED], *questions]:
         sides.time([lambda peer, user=user, question=question: _search(peer, user, question)])  # type: ignore[misc]
     found = {question.id: _search(sides.peers[0], user, question) for user, question in questions}
     sides.close()
-    return {"stored": done, "load_per_second": done / took[0], "found": found, **sides.taken()}
+    return {"stored": stored, "load_per_second": stored / took, "found": found, **sides.taken()}
 
 
 def _search(peer: Peer, user: str, question: Question) -> list[str]:
