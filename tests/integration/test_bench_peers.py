@@ -24,6 +24,7 @@ FALLS = """
 def opened(folder, embedder):
     raise RuntimeError("no room\\nin here")
 """
+UNKNOWN = "ended with status 1: ModuleNotFoundError: No module named 'nothing_of_that_name'"
 EFFORT = running.Effort(messages=4, writes=3, seconds=5.0, patience=60.0)
 
 
@@ -137,7 +138,7 @@ def test_who_falls_or_hangs_is_a_line_of_its_own(work: Path, monkeypatch: pytest
     run = running.Running(work.parent, work, "none", work.parent / "vectors", EFFORT)
     about = About("falls", "nothing", "falls", "import nothing_of_that_name", vectors=False)
     line = Line(about, found={"keep": run.keep(about), "imports": run.imports(about)})
-    assert line.errors == {"keep": "RuntimeError: no room in here", "imports": "ended with status 1"}
+    assert line.errors == {"keep": "RuntimeError: no room in here", "imports": UNKNOWN}
     assert "falls: keep: RuntimeError: no room in here" in list(table([Line(PEERS[0]), line]))
     sleeping = running._Child([sys.executable, "-c", "import time; time.sleep(60)"], {}, None)
     assert sleeping.wait(0.1) == "took longer than 0.1 s"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -141,13 +142,10 @@ def _lines(path: Path) -> int:
 class _Child:
     def __init__(self, command: list[str], environment: Mapping[str, str], out: str | None) -> None:
         self._out = None if out is None else Path(out)
-        # What others print is theirs: what was found is in a file.
+        self._said = TemporaryFile()  # noqa: SIM115 - closed when it has ended
+        # What others print is theirs: what was found is in a file. The last line tells why one fell.
         self._process = subprocess.Popen(  # noqa: S603 - our own words
-            command,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said
         )
 
     @property
@@ -157,6 +155,7 @@ class _Child:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
+        self._said.close()
 
     def wait(self, patience: float) -> str:
         """Why it did not end well; empty when it did."""
@@ -165,7 +164,11 @@ class _Child:
         except subprocess.TimeoutExpired:
             self.kill()
             return f"took longer than {patience:g} s"
-        return f"ended with status {status}" if status else ""
+        with self._said as said:
+            said.seek(0)
+            lines = said.read().decode(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f"ended with status {status}: {last[:200]}" if status else ""
 
     def found(self, patience: float) -> dict[str, Any]:
         ended = self.wait(patience)
