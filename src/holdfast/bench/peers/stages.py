@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from holdfast.bench.datasets import Conversation, Question, Turn, load
+from holdfast.bench.datasets import Conversation, Turn, load
 from holdfast.bench.peers.asked import first_turns
 from holdfast.bench.peers.peer import Peer, opened, spoken
 from holdfast.bench.peers.registry import OUR_MODULE
@@ -69,12 +69,15 @@ class Sides:
             self.peers.append(opened(OUR_MODULE, Path(f"{given.store}.beside"), given.embedder()))
         self._times: list[list[float]] = [[] for _ in self.peers]
 
-    def time(self, actions: Sequence[Callable[[Peer], object]]) -> None:
+    def time(self, actions: Sequence[Callable[[Peer], Any]]) -> list[Any]:
+        """What the peer answered."""
+        answers = []
         for peer, times in zip(self.peers, self._times, strict=True):
             for action in actions:
                 start = perf_counter()
-                action(peer)
+                answers.append(action(peer))
                 times.append(perf_counter() - start)
+        return answers[: len(actions)]
 
     def close(self) -> None:
         for peer in self.peers:
@@ -125,15 +128,12 @@ def ask(given: Given) -> dict[str, Any]:
     for peer in sides.peers[1:]:
         fill(peer, conversations)
     questions = [(each.id, question) for each in conversations for question in each.questions]
+    found = {}
     for user, question in [*questions[:UNCOUNTED], *questions]:
-        sides.time([lambda peer, user=user, question=question: _search(peer, user, question)])  # type: ignore[misc]
-    found = {question.id: _search(sides.peers[0], user, question) for user, question in questions}
+        wanted = (user, question.text, DEPTH, question.at)
+        (found[question.id],) = sides.time([lambda peer, wanted=wanted: peer.search(*wanted)])  # type: ignore[misc]
     sides.close()
     return {"stored": stored, "load_per_second": stored / took, "found": found, **sides.taken()}
-
-
-def _search(peer: Peer, user: str, question: Question) -> list[str]:
-    return peer.search(user, question.text, DEPTH, question.at)
 
 
 def _texts(given: Given, writer: int) -> list[Turn]:
