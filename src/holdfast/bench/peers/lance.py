@@ -19,6 +19,7 @@ class Lance:
 
         assert embedder is not None
         self._embedder = embedder
+        self._has_news = False
         columns = [pa.field(name, pa.string()) for name in ("id", "user", "text")]
         vector = pa.field("vector", pa.list_(pa.float32(), embedder.dimension))
         self._said: Any = lancedb.connect(str(folder)).create_table(
@@ -34,11 +35,19 @@ class Lance:
                 for turn, text, vector in zip(turns, texts, vectors, strict=True)
             ]
         )
+        self._has_news = True
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
+        self._tidy()
         asked = embedded(self._embedder, [question])[0]
         found = self._said.search(asked).distance_type("cosine").where(self._of(user), prefilter=True)
         return [str(row["id"]) for row in found.select(["id", "_distance"]).limit(k).to_list()]
+
+    def _tidy(self) -> None:
+        """As its pages advise after many small writes: here before the first question that follows them."""
+        if self._has_news:
+            self._said.optimize()
+        self._has_news = False
 
     def ids(self, user: str) -> set[str]:
         found = self._said.search().where(self._of(user)).select(["id"]).limit(self._said.count_rows())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from holdfast.bench.datasets import Turn
 from holdfast.bench.peers.lance import Lance
 from holdfast.bench.peers.peer import embedded
 from holdfast.providers.embedder import Embedder
@@ -16,27 +14,20 @@ class HybridLance(Lance):
     def __init__(self, folder: Path, embedder: Embedder | None) -> None:
         super().__init__(folder, embedder)
         self._is_indexed = bool(self._said.list_indices())
-        self._has_news = False
-
-    def add(self, user: str, turns: Sequence[Turn]) -> None:
-        super().add(user, turns)
-        self._has_news = True
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
-        self._index()
+        self._tidy()
         asked = embedded(self._embedder, [question])[0]
         found = self._said.search(query_type="hybrid").vector(asked).text(question)
         found = found.distance_type("cosine").where(self._of(user), prefilter=True)
         return [str(row["id"]) for row in found.limit(k).to_list()]
 
-    def _index(self) -> None:
-        """What was added since is taken into the index, as its pages advise, not at every add."""
+    def _tidy(self) -> None:
+        """What was added since goes into the index too."""
         if not self._is_indexed:
             self._said.create_fts_index("text")
             self._is_indexed = True
-        elif self._has_news:
-            self._said.optimize()
-        self._has_news = False
+        super()._tidy()
 
 
 def opened(folder: Path, embedder: Embedder | None) -> HybridLance:
