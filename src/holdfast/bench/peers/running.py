@@ -78,7 +78,7 @@ class Running:
     def kill(self, about: About) -> dict[str, Any]:
         """SIGKILL in the middle of writing, after so many were acknowledged."""
         store = self._store()
-        given = self._given(about, "write", store)
+        given = replace(self._given(about, "write", store), seconds=self._effort.patience)  # should nobody kill it
         child, notes = self._start(about, given), noted(str(store), 0)
         ends = monotonic() + self._effort.patience
         while _lines(notes) < self._effort.writes and child.is_running and monotonic() < ends:

@@ -158,7 +158,7 @@ def write(given: Given) -> dict[str, Any]:
         _wait_for_others(given, "ready")
         ends = perf_counter() + given.seconds
         for number, turn in enumerate(_endless(given)):
-            if given.writers > 1 and (number == given.messages or perf_counter() > ends):
+            if perf_counter() > ends or (given.writers > 1 and number == given.messages):
                 break
             try:
                 peer.add(WRITER, [turn])
