@@ -12,6 +12,8 @@ from holdfast.bench.datasets import Turn
 from holdfast.bench.peers.peer import embedded, spoken
 from holdfast.providers.embedder import Embedder
 
+_INDEXED = ["text"]  # named at each put too: 3.1.2 does not read it from the index, and embeds the whole value as JSON
+
 
 class LangGraph:
     def __init__(self, path: Path, embedder: Embedder | None) -> None:
@@ -24,16 +26,17 @@ class LangGraph:
         index: Any = {
             "dims": embedder.dimension,
             "embed": lambda texts: embedded(embedder, texts),
-            "fields": ["text"],
+            "fields": _INDEXED,
         }
         self._store: Any = self._open.enter_context(SqliteStore.from_conn_string(str(path), index=index))
         self._store.setup()
 
     def add(self, user: str, turns: Sequence[Turn]) -> None:
         if len(turns) == 1:
-            self._store.put(("said", user), turns[0].id, {"text": spoken(turns[0])})
+            self._store.put(("said", user), turns[0].id, {"text": spoken(turns[0])}, index=_INDEXED)
             return
-        self._store.batch([self._put(("said", user), turn.id, {"text": spoken(turn)}) for turn in turns])
+        puts = [self._put(("said", user), turn.id, {"text": spoken(turn)}, index=_INDEXED) for turn in turns]
+        self._store.batch(puts)
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
         return [item.key for item in self._store.search(("said", user), query=question, limit=k)]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 import time
 from collections import Counter
@@ -68,15 +69,17 @@ class Sides:
         if given.module != OUR_MODULE:
             self.peers.append(opened(OUR_MODULE, Path(f"{given.store}.beside"), given.embedder()))
         self._times: list[list[float]] = [[] for _ in self.peers]
+        self._rounds: list[list[float]] = [[] for _ in self.peers]
 
     def time(self, actions: Sequence[Callable[[Peer], Any]]) -> list[Any]:
         """What the peer answered."""
         answers = []
-        for peer, times in zip(self.peers, self._times, strict=True):
+        for peer, times, rounds in zip(self.peers, self._times, self._rounds, strict=True):
             for action in actions:
                 start = perf_counter()
                 answers.append(action(peer))
                 times.append(perf_counter() - start)
+            rounds.append(sum(times[-len(actions) :]) / len(actions))
         return answers[: len(actions)]
 
     def close(self) -> None:
@@ -86,9 +89,10 @@ class Sides:
     def taken(self) -> dict[str, float]:
         """Of the peer, and under the same names with ``beside_`` in front of Holdfast."""
         found = {}
-        for before, times in zip(("", "beside_"), self._times, strict=False):
+        for before, times, rounds in zip(("", "beside_"), self._times, self._rounds, strict=False):
             counted = sorted(times[UNCOUNTED:] or times)
-            found[f"{before}per_second"] = len(counted) / sum(counted)
+            found[f"{before}per_second"] = 1 / statistics.median(rounds[1:] or rounds)
+            found[f"{before}mean_per_second"] = len(counted) / sum(counted)
             found[f"{before}p50_ms"] = counted[len(counted) // 2] * 1e3
             found[f"{before}p95_ms"] = counted[int(len(counted) * 0.95)] * 1e3
         return found
