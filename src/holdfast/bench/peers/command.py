@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, metavar="DIR", help="the folder of public sets (default: scripted lives of three users)"
     )
     parser.add_argument("--set", choices=SETS, action="append", help="only this set; may be given more than once")
+    parser.add_argument("--stage", choices=STAGES, action="append", help="only this stage; may be given more than once")
     parser.add_argument("--messages", type=int, default=500, help="kept one at a time by each (default 500)")
     parser.add_argument("--questions", type=int, default=100, help="asked at most, of each set (default 100)")
     parser.add_argument(
@@ -66,7 +67,7 @@ def main(args: argparse.Namespace) -> int:
         conversations = asked.limited(whole, max(1, args.questions))
         with tempfile.TemporaryDirectory(dir=args.folder, prefix="holdfast-peers-") as folder:
             bench = Bench(Path(folder), conversations, args.model, args.remember, effort)
-            lines = [bench.measure(about) for about in chosen]
+            lines = [bench.measure(about, args.stage or STAGES) for about in chosen]
         settle(lines[0], lines[1:])
         _note("")
         wholes[name] = bench.whole(lines)
@@ -105,9 +106,9 @@ class Bench:
         _note("embedding what Holdfast makes of them")
         _warm(self._conversations, model, folder, self._effort.messages + UNCOUNTED)
 
-    def measure(self, about: About) -> Line:
+    def measure(self, about: About, stages: Sequence[str] = STAGES) -> Line:
         line = Line(about, about.missing(has_vectors=self._model is not None))
-        for stage in STAGES if line.missing is None else ():
+        for stage in stages if line.missing is None else ():
             _note(f"{about.name}: {stage}")
             line.found[stage] = getattr(self._running, stage)(about)
         judge(line, self._conversations)
