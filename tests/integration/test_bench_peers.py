@@ -112,16 +112,19 @@ def test_both_sides_keep_and_answer_the_same(work: Path) -> None:
     assert kept["bytes"] > 0
     assert kept["per_second"] > 0
     assert kept["beside_per_second"] > 0
+    assert kept["time_ratio"] > 0
     found = stages.ask(given(work, "ask", OUR_MODULE))
     assert "beside_p50_ms" not in found
     assert found["found"]["q1"][0] == "t2"
 
 
-def test_a_ratio_is_to_what_was_measured_in_turn(work: Path) -> None:
+def test_a_ratio_is_to_what_was_measured_in_turn() -> None:
     ours = Line(PEERS[0], found={"keep": {"per_second": 100.0, "p50_ms": 1.0, "p95_ms": 2.0}})
-    other = Line(PEERS[1], found={"keep": {"per_second": 30.0, "beside_per_second": 60.0, "beside_p50_ms": 3.0}})
+    kept = {"per_second": 30.0, "beside_per_second": 60.0, "beside_p50_ms": 3.0, "time_ratio": 4.0}
+    other = Line(PEERS[1], found={"keep": kept, "ask": {"p50_ms": 3.0, "time_ratio": 1.5}})
     settle(ours, [other])
-    assert other.ratio("kept_per_second", ours) == 0.5
+    assert other.ratio("kept_per_second", ours) == 0.25
+    assert other.ratio("ask_p50_ms", ours) == 1.5
     assert ours.figure("kept_per_second") == 80.0
     assert ours.found["keep"]["p50_ms"] == 2.0
 

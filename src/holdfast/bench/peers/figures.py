@@ -13,6 +13,7 @@ from holdfast.bench.peers.registry import OURS
 from holdfast.bench.recall import Found, Scores, score
 
 METRICS = ("R@5", "R@10", "NDCG@10")
+TIMED = ("per_second", "p50_ms")
 COMPARED = {  # how the figures are called that are set beside ours
     "kept_per_second": ("keep", "per_second"),
     "ask_p50_ms": ("ask", "p50_ms"),
@@ -46,10 +47,12 @@ class Line:
         return float(found[field_]) / (found["messages"] if field_ == "bytes" else 1)
 
     def ratio(self, name: str, ours: Line) -> float | None:
-        """To Holdfast in the same process and in turn with it, where it was so."""
+        """To Holdfast in turn with it, where it was so: the median of what each two rounds had to one another."""
         stage, field_ = COMPARED[name]
-        beside = self.found.get(stage, {}).get(f"beside_{field_}")
-        mine, theirs = self.figure(name), beside or ours.figure(name)
+        found = self.found.get(stage, {})
+        if field_ in TIMED and "time_ratio" in found:
+            return 1 / float(found["time_ratio"]) if field_ == "per_second" else float(found["time_ratio"])
+        mine, theirs = self.figure(name), found.get(f"beside_{field_}") or ours.figure(name)
         return None if mine is None or not theirs else mine / theirs
 
 

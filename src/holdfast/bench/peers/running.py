@@ -50,6 +50,7 @@ class Running:
             str(self._folder / f"out-{next(self._numbers)}"),
             messages=effort.messages if stage == "keep" else effort.writes,
             seconds=effort.seconds,
+            patience=effort.patience,
         )
 
     def _store(self) -> Path:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count, groupby
+from operator import truediv
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,7 +28,7 @@ from holdfast.providers.embedder import Embedder
 
 UNCOUNTED = 3  # calls at the beginning, which load what is loaded late
 DEPTH = 10
-ROUND = 20  # messages until it is the other's turn
+ROUND = 5  # messages until it is the other's turn
 SOUGHT = 10  # messages of another process
 MARKS = ("ready", "written")
 WRITER = "writer"  # the user of those stages that only count
@@ -44,6 +45,7 @@ class Given:
     out: str
     messages: int = 0
     seconds: float = 0.0
+    patience: float = 60.0
     writer: int = 0
     writers: int = 1
 
@@ -95,6 +97,8 @@ class Sides:
             found[f"{before}mean_per_second"] = len(counted) / sum(counted)
             found[f"{before}p50_ms"] = counted[len(counted) // 2] * 1e3
             found[f"{before}p95_ms"] = counted[int(len(counted) * 0.95)] * 1e3
+        if len(self.peers) > 1:  # the two of a round were there at the same time
+            found["time_ratio"] = statistics.median(map(truediv, *(rounds[1:] or rounds for rounds in self._rounds)))
         return found
 
 
@@ -197,7 +201,7 @@ def noted(store: str, writer: int) -> Path:
 def _wait_for_others(given: Given, mark: str) -> None:
     """Until all are as far, or have failed."""
     Path(f"{given.store}.{mark}-{given.writer}").touch()
-    ends, here = perf_counter() + given.seconds, Path(given.store)
+    ends, here = perf_counter() + given.patience, Path(given.store)
     while len(list(here.parent.glob(f"{here.name}.{mark}-*"))) < given.writers and perf_counter() < ends:
         time.sleep(0.01)
 
