@@ -11,12 +11,14 @@ from holdfast.cli.options import Parser, command
 BENCHES = {
     "extract": "how much of what a turn teaches the rules find, on labelled turns",
     "http": "how many requests a server answers, and whether it keeps what it acknowledged",
+    "peers": "Holdfast beside other ways to keep an agent's memory",
     "recall": "how often recall finds the evidence in public conversations",
     "speed": "how fast this store is on this machine",
     "year": "what a simulated year of several users leaves in the store",
 }
 
-MODULES = {"extract": "extraction"}  # named after what it measures, where the command is a verb
+# Named after what it measures, where the command is a verb; or one of several files.
+MODULES = {"extract": "extraction", "peers": "peers.command"}
 
 
 def add(commands: Any) -> None:
