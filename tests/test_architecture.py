@@ -208,6 +208,13 @@ def test_importing_holdfast_imports_nothing_heavy():
     assert heavy & set(done.stdout.split()) == set()
 
 
+def test_the_patterns_of_the_rules_are_compiled_when_something_is_learned():
+    code = "import sys; from holdfast import Holdfast; print(*(name for name in sys.modules if 'holdfast' in name))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    late = [name for name in done.stdout.split() if ".learn.rules" in name or ".learn.graph" in name]
+    assert late == []
+
+
 def test_functions_and_files_stay_small():
     wrong = []
     for module in modules().values():

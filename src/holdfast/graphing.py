@@ -17,7 +17,6 @@ from holdfast.domain.job import GRAPH, GRAPH_RECORD
 from holdfast.domain.message import Message
 from holdfast.domain.scope import Scope, Space
 from holdfast.errors import ProviderError, SessionNotFound, StoreReadOnly
-from holdfast.learn.graph import ask, assemble, told
 from holdfast.runtime import Runtime, masking
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.schedule.worker import Worker
@@ -84,6 +83,7 @@ def read_session(
 
 def read_record(runtime: Runtime, space: Space, record_id: str, finish: Callable[[Tx], None] = lambda _: None) -> None:
     """Put what a record says in the place of what it said before."""
+    from holdfast.learn.graph import told  # late, as all of it here: the rules have many patterns
 
     most, mask = runtime.config.graph.message_names, masking(runtime.config)
 
@@ -104,6 +104,7 @@ def _masked(message: Message, mask: Callable[[str], str]) -> Message:
 
 
 def _told(runtime: Runtime, session_id: str, messages: Sequence[Message]) -> list[Told]:
+    from holdfast.learn.graph import ask, told
 
     settings, now = runtime.config.graph, runtime.clock()
     by_rules = [told.by_message(message, session_id, now, settings.message_names) for message in messages]
@@ -152,6 +153,7 @@ def _reader(runtime: Runtime) -> Worker:
 
 
 def shown(runtime: Runtime, space: Space, entity: str | None, depth: int) -> Graph:
+    from holdfast.learn.graph import assemble
 
     limits = runtime.config.graph
 
