@@ -12,7 +12,7 @@ _HIDDEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u20
 _ROLES = "system|developer|user|human|assistant|model|tool|function"
 _TAG = re.compile(rf"<(?=[/!?|]|[^\W\d]|\s*/?\s*(?:{_ROLES}|instructions?|memory)\b)", re.IGNORECASE)
 _CHAT_MARK = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS)\b)", re.IGNORECASE)
-_FENCE = re.compile(r"`{3,}|~{3,}")
+_FENCES = {"```": re.compile("```+"), "~~~": re.compile("~~~+")}
 _ROLE = rf"(?:{_ROLES})\s*(?::|[—–]|-\s)"
 _RULE = r"(?:[-_*=][^\S\n]*)+$"
 _MARK = rf"(?=[\#>]|{_RULE}|{_ROLE})"
@@ -67,8 +67,9 @@ def _plain(text: str) -> str:
         text = _TAG.sub("&lt;", text)
     if "[" in text:
         text = _CHAT_MARK.sub(r"\[", text)
-    if "```" in text or "~~~" in text:
-        text = _FENCE.sub(lambda found: "\\" + "\\".join(found.group()), text)
+    for sign, fence in _FENCES.items():
+        if sign in text:
+            text = fence.sub(lambda found: "\\" + "\\".join(found.group()), text)
     return text
 
 
