@@ -142,7 +142,7 @@ class Desk:
         if summary is None:
             return None
         text = quoted_document(summary.text)
-        return Entry(Section.SUMMARY, text, self._count(f"{text}\n"), lambda: "the summary")
+        return Entry(Section.SUMMARY, text, self._count, lambda: "the summary")
 
     def _begun(self, told: Entry | None) -> Sheet:
         sheet = Sheet(self._count_ours)
