@@ -12,6 +12,7 @@ from holdfast.compact import due
 from holdfast.compact.due import Load, Plan, Reason
 from holdfast.compact.roll import Roller
 from holdfast.compact.summarise import Summariser, Written
+from holdfast.context.assemble import Offered
 from holdfast.domain.context import Context
 from holdfast.domain.job import COMPACT
 from holdfast.domain.message import Message
@@ -72,22 +73,31 @@ def covering(
     unsaved: Message | None = None,
 ) -> Covering:
     """A context in which every message is found: among its messages, or in the range of its summary."""
+    assert scope.session is not None
     done: tuple[Compacted, ...] = ()
-    found = laid_out(runtime, scope, asked, known, unsaved)
+    offered = prompt.offered(runtime, asked, scope.session, known)
+    found = laid_out(runtime, scope, asked, known, unsaved, offered)
     # The longer summary takes room itself. What it pushes out is condensed in a second round, and all of it then.
     for everything in (False, True) if _covers(runtime) else ():
         compacted = _cover_left_out(runtime, scope, window, found, everything=everything)
         if not compacted.done:
             break
         done = (*done, compacted)
-        found = laid_out(runtime, scope, asked, known, unsaved)
+        found = laid_out(runtime, scope, asked, known, unsaved, offered)
     return Covering(found, done)
 
 
-def laid_out(runtime: Runtime, scope: Scope, asked: Asked, known: Known, unsaved: Message | None = None) -> Context:
+def laid_out(
+    runtime: Runtime,
+    scope: Scope,
+    asked: Asked,
+    known: Known,
+    unsaved: Message | None = None,
+    offered: Offered | None = None,
+) -> Context:
     """The conversation as it stands, with a message that could not be kept."""
     said = prompt.said(runtime, scope, asked)
-    return prompt.lay_out(runtime, asked, said if unsaved is None else said.then(unsaved), known)
+    return prompt.lay_out(runtime, asked, said if unsaved is None else said.then(unsaved), known, offered)
 
 
 def _covers(runtime: Runtime) -> bool:

@@ -14,8 +14,8 @@ from holdfast.domain.text import checked_text
 from holdfast.domain.times import zone_named
 from holdfast.domain.verb import OPEN, Gate
 from holdfast.errors import InvalidInput, Unsupported
-from holdfast.files.daily_notes import append_line, dated, days_before, end_of_day, line_of, read_day
-from holdfast.files.layout import owner_folder
+from holdfast.files.daily_notes import append_line, dated, days_before, end_of_day, has_day, line_of, read_day
+from holdfast.files.layout import is_behind_link, owner_folder
 from holdfast.files.long_term import LongTerm
 from holdfast.prompt import Texts
 from holdfast.runtime import Runtime
@@ -95,7 +95,11 @@ def texts(runtime: Runtime, space: Space, now: datetime) -> Texts:
             failed.append(Dropped(name, f"could not be read: {error}"))
             return ""
 
+    no_link = not is_behind_link(notes.root, notes.folder)
+
     def of_day(day: date) -> str:
+        if no_link and not has_day(notes.folder, day):  # as on most days: quicker seen here than by reading nothing
+            return ""
         return part(f"the notes of {day}", lambda: end_of_day(notes.day(day)))
 
     recent = [dated(day, of_day(day)) for day in before]

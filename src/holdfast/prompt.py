@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from holdfast.config import Search as SearchConfig
-from holdfast.context.assemble import assemble, budget_of
+from holdfast.context.assemble import Offered, assemble, budget_of
 from holdfast.context.material import Material, Section
 from holdfast.context.standing import tops
 from holdfast.domain.chunk import ChunkQuery, Hit, SourceKind, Vector
@@ -143,8 +143,18 @@ def conversation(runtime: Runtime, tx: Tx, scope: Scope, asked: Asked) -> Said:
     return Said(info.id, tuple(history), info.message_count, summary, tuple(unsummarised))
 
 
-def lay_out(runtime: Runtime, asked: Asked, said: Said, known: Known) -> Context:
-    material = Material(
+def offered(runtime: Runtime, asked: Asked, session: str, known: Known) -> Offered:
+    """What memory has for any context of this question, for whoever lays out several."""
+    return Offered.of(_material(asked, Said(session), known), runtime.config.context, runtime.count)
+
+
+def lay_out(runtime: Runtime, asked: Asked, said: Said, known: Known, offered: Offered | None = None) -> Context:
+    material = _material(asked, said, known)
+    return assemble(material, runtime.config.context, asked.budget, runtime.count, runtime.cost, offered)
+
+
+def _material(asked: Asked, said: Said, known: Known) -> Material:
+    return Material(
         session=said.session,
         now=asked.now,
         query=asked.query,
@@ -163,7 +173,6 @@ def lay_out(runtime: Runtime, asked: Asked, said: Said, known: Known) -> Context
         skill=asked.skill,
         failed=(*known.texts.failed, *known.failed),
     )
-    return assemble(material, runtime.config.context, asked.budget, runtime.count, runtime.cost)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+from holdfast import Config, Holdfast
 from holdfast.domain.chunk import SourceKind
+from holdfast.domain.scope import Level, Space
 from holdfast.domain.traits import Trait
 from holdfast.storage import vectors as remembered
+from holdfast.storage.base import Tx
 from holdfast.storage.cache import Cache
 from holdfast.storage.catalogue import _TYPES, KEPT, NONE, Catalogue, ChunkFacts, empty
+from holdfast.storage.sqlite.connection import SqliteDb
 from holdfast.storage.vectors import Nearness, Page, SpaceVectors, Stamp
 
 NAMES = (None, "Ann", "Ben")
@@ -317,3 +321,43 @@ def test_whoever_claims_first_has_it() -> None:
     first = Thing(1)
     assert cache.claim("a", first) is first
     assert cache.claim("a", Thing(1)) is first
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[Holdfast, list[str]]]:
+    """A store somebody has spoken to, and the names of the rows it is asked for."""
+    with Holdfast.open(":memory:", config=Config.load(overrides={"embedding.model": "none"})) as hf:
+        hf.session("chat", "1", user="ann").append("user", "The ferry leaves at noon")
+        names: list[str] = []
+        look_up = SqliteDb.one
+
+        def one(self: SqliteDb, name: str, *args: Any, **kwargs: Any) -> Any:
+            names.append(name)
+            return look_up(self, name, *args, **kwargs)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SqliteDb, "one", one)
+            yield hf, names
+
+
+def test_a_recall_looks_its_space_up_once_and_the_next_one_again(asked: tuple[Holdfast, list[str]]) -> None:
+    hf, names = asked
+    assert [hit.text for hit in hf.recall("ferry", user="ann")] == ["The ferry leaves at noon"]
+    assert names.count("spaces.get") == 1
+    hf.session("chat", "2", user="ann").append("user", "No ferry on Sunday")
+    assert len(hf.recall("ferry", user="ann")) == 2
+
+
+def test_a_view_compares_the_count_of_purges_at_every_look(asked: tuple[Holdfast, list[str]]) -> None:
+    """What it remembers after others saw a purge is forgotten by whoever looks next."""
+    hf, _ = asked
+    store: Any = hf._runtime.store
+    space = Space("default", Level.USER, "ann")
+
+    def read(tx: Tx) -> None:
+        assert tx.chunks.catalogue(space) is not None
+        mine, store.caches.purges = store.caches.purges, "another"
+        tx.chunks.catalogue(space)
+        assert store.caches.purges == mine
+
+    store.read(read)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.tokens import estimate
+from holdfast.domain.tokens import at_least, estimate
 
 # What the o200k vocabulary spends on each text, counted once with a tokenizer and written down.
 TRUE_COUNTS = {
@@ -276,3 +276,12 @@ def test_counting_a_message_takes_microseconds() -> None:
 def test_taking_a_space_with_what_follows_it_counts_the_same(text: str) -> None:
     pieces = re.findall(r"[A-Za-z]{1,10}|['_][A-Za-z]{1,10}|[0-9]{1,3}|[!-/:-@\[-^`{-~]{1,3}|_+|\n+", text)
     assert estimate(text) == (len(pieces) or bool(text))
+
+
+@given(st.text(st.one_of(st.characters(), st.sampled_from(" \n\t\x00\x1c_'a1.é\u2026\u00a0\u3000日"))))
+def test_the_quick_bound_is_never_above_the_estimate(text: str) -> None:
+    assert at_least(text) <= estimate(text)
+
+
+def test_the_quick_bound_counts_words() -> None:
+    assert at_least("The ferry leaves — twice a\u00a0day… 日本語") == 5

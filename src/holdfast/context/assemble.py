@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from holdfast.config import Context as Limits
 from holdfast.context.budget import allot
-from holdfast.context.material import Entry, Material, Section
+from holdfast.context.material import Choice, Entry, Material, Section
 from holdfast.context.quote import quoted_document
-from holdfast.context.relevant import Sifted, passages, sifted
+from holdfast.context.relevant import Passage, Sifted, passages, sifted
 from holdfast.context.sheet import OVER_BUDGET, Sheet, text_of
 from holdfast.context.standing import standing
 from holdfast.domain.context import Context, Dropped
@@ -32,12 +33,31 @@ def budget_of(max_tokens: int, model_window: int | None, limits: Limits) -> int:
     return budget
 
 
-def assemble(material: Material, limits: Limits, budget: int, count: TokenCounter, cost: Cost) -> Context:
+class Offered(NamedTuple):
+    """What memory offers to a context, quoted and counted, whatever the conversation is."""
+
+    standing: Choice
+    passages: list[Passage]
+
+    @classmethod
+    def of(cls, material: Material, limits: Limits, count: TokenCounter) -> Offered:
+        return cls(standing(material, limits, count), passages(material, limits, count))
+
+
+def assemble(
+    material: Material,
+    limits: Limits,
+    budget: int,
+    count: TokenCounter,
+    cost: Cost,
+    offered: Offered | None = None,
+) -> Context:
     """As if nothing had to be cut; if something has, again with the summary, which then is never cut itself.
 
-    What the summary tells is not told again in full then: its room is for what no summary tells.
+    What the summary tells is not told again in full then: its room is for what no summary tells. What is ``offered``
+    spares whoever lays the same memory beside a conversation that has changed to have it counted again.
     """
-    desk = Desk(material, limits, budget, count, cost)
+    desk = Desk(material, limits, budget, count, cost, offered)
     summary = material.summary if limits.show_summary else None
     if summary is not None and not summary.text.strip():
         summary = None
@@ -51,15 +71,22 @@ def assemble(material: Material, limits: Limits, budget: int, count: TokenCounte
 class Desk:
     """Everything that may go in, with its price."""
 
-    def __init__(self, material: Material, limits: Limits, budget: int, count: TokenCounter, cost: Cost) -> None:
+    def __init__(
+        self,
+        material: Material,
+        limits: Limits,
+        budget: int,
+        count: TokenCounter,
+        cost: Cost,
+        offered: Offered | None = None,
+    ) -> None:
         self._material = material
         self._limits = limits
         self._budget = budget
         self._count = count
         self._count_ours = cache(count)  # headings and days are the same again and again
         self._cost = cost
-        self._standing = standing(material, limits, count)
-        self._passages = passages(material, limits, count)
+        self._standing, self._passages = offered or Offered.of(material, limits, count)
 
     def lay(self, summary: Summary | None, history: Sequence[Message]) -> Context:
         told, most = self._told(summary), self._limits.recent_messages
@@ -115,7 +142,7 @@ class Desk:
         if summary is None:
             return None
         text = quoted_document(summary.text)
-        return Entry(Section.SUMMARY, text, self._count(f"{text}\n"), lambda: "the summary")
+        return Entry(Section.SUMMARY, text, self._count, lambda: "the summary")
 
     def _begun(self, told: Entry | None) -> Sheet:
         sheet = Sheet(self._count_ours)

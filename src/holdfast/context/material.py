@@ -14,6 +14,7 @@ from holdfast.domain.message import Message
 from holdfast.domain.profile import ProfileLine
 from holdfast.domain.record import Record
 from holdfast.domain.session import Summary
+from holdfast.domain.tokens import TokenCounter, at_least, estimate
 
 
 class Section(StrEnum):
@@ -57,18 +58,45 @@ class Material:
     failed: tuple[Dropped, ...] = ()
 
 
-class Entry(NamedTuple):
-    """One thing that may be printed in a section, and where it then stands among the section's entries."""
+class Entry:
+    """One thing that may be printed in a section, and where it then stands among the section's entries.
 
-    section: Section
-    text: str
-    tokens: int
-    what: Callable[[], str]  # for a person, when it is left out
-    place: tuple[str | int, ...] = ()
-    under: str = ""  # a line of ours that entries share, such as their day
-    hit: Hit | None = None
-    record: str | None = None
-    score: float = 0.0
+    It is counted when somebody asks what it costs: what a context leaves out, it mostly leaves uncounted.
+    """
+
+    __slots__ = ("_count", "_tokens", "hit", "place", "record", "section", "text", "under", "what")
+
+    def __init__(
+        self,
+        section: Section,
+        text: str,
+        count: TokenCounter,
+        what: Callable[[], str],  # for a person, when it is left out
+        place: tuple[str | int, ...] = (),
+        under: str = "",  # a line of ours that entries share, such as their day
+        hit: Hit | None = None,
+        record: str | None = None,
+    ) -> None:
+        self.section = section
+        self.text = text
+        self.what = what
+        self.place = place
+        self.under = under
+        self.hit = hit
+        self.record = record
+        self._count = count
+        self._tokens: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        if self._tokens is None:
+            self._tokens = self._count(f"{self.text}\n")
+        return self._tokens
+
+    def fits(self, room: int) -> bool:
+        if self._tokens is None and self._count is estimate and at_least(self.text) > room:
+            return False
+        return self.tokens <= room
 
     @property
     def shows(self) -> str | None:

@@ -12,16 +12,18 @@ _HIDDEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u20
 _ROLES = "system|developer|user|human|assistant|model|tool|function"
 _TAG = re.compile(rf"<(?=[/!?|]|[^\W\d]|\s*/?\s*(?:{_ROLES}|instructions?|memory)\b)", re.IGNORECASE)
 _CHAT_MARK = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS)\b)", re.IGNORECASE)
-_FENCE = re.compile(r"`{3,}|~{3,}")
+_FENCES = {"```": re.compile("```+"), "~~~": re.compile("~~~+")}
 _ROLE = rf"(?:{_ROLES})\s*(?::|[—–]|-\s)"
 _RULE = r"(?:[-_*=][^\S\n]*)+$"
 _MARK = rf"(?=[\#>]|{_RULE}|{_ROLE})"
-_MARKS = re.compile(rf"^([^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
+# Each begins with the end of the line before it, which is quicker to look for than places where a line may begin.
+_MARKS = re.compile(rf"\n([^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
 # Behind the marks of a list a heading is one still.
 _LISTED = r"(?:[^\S\n]*+(?:[-+*]|\d{1,9}[.)])[^\S\n]++(?=\S))*+"
-_MARKS_IN_LISTS = re.compile(rf"^({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
-_BULLET = re.compile(r"^([^\S\n]*)(?=[-+*](?:\s|$))", re.MULTILINE)
-_NUMBER = re.compile(r"^([^\S\n]*\d{1,9})(?=[.)](?:\s|$))", re.MULTILINE)
+_MARKS_IN_LISTS = re.compile(rf"\n({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
+_BULLET = re.compile(r"\n([^\S\n]*)(?=[-+*](?:\s|$))")
+_NUMBER = re.compile(r"\n([^\S\n]*\d{1,9})(?=[.)](?:\s|$))")
+_ESCAPED = r"\n\1\\"
 # Most of what is recalled is a line of plain words, with none of the above in it.
 _PLAIN = re.compile(
     rf"(?!{_ROLE})(?:[^\W\d_]|[\"'(])[^\n\r\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff<\[`~]*",
@@ -34,13 +36,15 @@ def quoted(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return text
     # Without blank lines at its ends, too: a bullet of ours with nothing behind it would be a rule.
-    lines = _BLANK_LINES.sub("\n", f"\n{_plain(text)}\n").strip("\n")
-    return _NUMBER.sub(r"\1\\", _BULLET.sub(r"\1\\", _MARKS.sub(r"\1\\", lines)))
+    lines = "\n" + _BLANK_LINES.sub("\n", f"\n{_plain(text)}\n").strip("\n")
+    for structure in (_MARKS, _BULLET, _NUMBER):
+        lines = structure.sub(_ESCAPED, lines)
+    return lines[1:]
 
 
 def quoted_document(text: str) -> str:
     """The same for a text that has a section to itself: its lists and paragraphs stay as they are."""
-    return _MARKS_IN_LISTS.sub(r"\1\\", _plain(text)).strip("\n")
+    return _MARKS_IN_LISTS.sub(_ESCAPED, f"\n{_plain(text)}").strip("\n")
 
 
 def inline(text: str) -> str:
@@ -57,12 +61,16 @@ def speaker(role: str | None, name: str | None) -> str:
 
 
 def _plain(text: str) -> str:
-    text = _HIDDEN.sub("", _BREAKS.sub("\n", text))
+    if not text.replace("\n", "").replace("\t", "").isprintable():  # most texts are: nothing hides in them
+        text = _HIDDEN.sub("", _BREAKS.sub("\n", text))
     if "<" in text:
         text = _TAG.sub("&lt;", text)
     if "[" in text:
         text = _CHAT_MARK.sub(r"\[", text)
-    return _FENCE.sub(lambda found: "\\" + "\\".join(found.group()), text)
+    for sign, fence in _FENCES.items():
+        if sign in text:
+            text = fence.sub(lambda found: "\\" + "\\".join(found.group()), text)
+    return text
 
 
 def item(label: str, text: str) -> str:

@@ -108,7 +108,7 @@ def _entry(hit: Hit, count: TokenCounter) -> Entry:
     text = item(f"{_who(hit)}: ", hit.text)
     day = source.created_at.date().isoformat()
     place = (day, source.session_id or "", source.first_sequence or 0, source.id)
-    return Entry(Section.RELEVANT, text, count(f"{text}\n"), partial(_what, hit), place, under=day, hit=hit)
+    return Entry(Section.RELEVANT, text, count, partial(_what, hit), place, under=day, hit=hit)
 
 
 def _who(hit: Hit) -> str:

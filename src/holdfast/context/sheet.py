@@ -50,7 +50,7 @@ class Sheet:
         full = self.tokens + room
         for entry in entries:
             ours = self._ours(entry)
-            if self.tokens + entry.tokens + ours <= full:
+            if entry.fits(full - self.tokens - ours):
                 self._take(entry, ours)
             else:
                 dropped.append(Dropped(entry.what(), OVER_BUDGET))

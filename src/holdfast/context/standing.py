@@ -75,7 +75,7 @@ def _tell_more(profile: Sequence[ProfileLine], count: TokenCounter, chosen: Choi
     for at, line in enumerate(lines):
         text = item("", line.text)
         what = partial(_what_line, "the profile", line.text)
-        entries.append(Entry(Section.LONG_TERM, text, count(f"{text}\n"), what, (_PROFILE, at)))
+        entries.append(Entry(Section.LONG_TERM, text, count, what, (_PROFILE, at)))
     chosen.entries[:0] = entries
     if said := len(profile) - len(lines):
         lines_said = f"{said} line{'s' * (said != 1)} of the profile"
@@ -134,7 +134,7 @@ def _choose_scored(
 def _pack(records: list[Record], scores: dict[str, float], limits: Limits, count: TokenCounter, chosen: Choice) -> None:
     used = 0
     for record in records:
-        entry = _entry(_SECTION[record.layer], record, count)._replace(score=scores[record.id])
+        entry = _entry(_SECTION[record.layer], record, count)
         if used + entry.tokens > limits.pack_hard:
             chosen.dropped.append(Dropped(entry.what(), f"over the {limits.pack_hard} tokens for records"))
         elif used + entry.tokens > limits.pack_soft and scores[record.id] < limits.pack_strong:
@@ -165,7 +165,7 @@ def _entry(section: Section, record: Record, count: TokenCounter) -> Entry:
     text = item(_label(section, record), record.content)
     # Where a record stands does not follow its score: a prompt that keeps its order stays cached.
     place = ("record", record.key or "", _day(record.created_at), record.id)
-    return Entry(section, text, count(f"{text}\n"), partial(_what, record), place, record=record.id)
+    return Entry(section, text, count, partial(_what, record), place, record=record.id)
 
 
 def _label(section: Section, record: Record) -> str:
@@ -186,8 +186,7 @@ def _lines(section: Section, text: str, name: str, count: TokenCounter) -> list[
     document = quoted_document(text)
     lines = document.split("\n") if document.strip() else []
     return [
-        Entry(section, line, count(f"{line}\n"), partial(_what_line, name, line), (_LONG_AGO, at))
-        for at, line in enumerate(lines)
+        Entry(section, line, count, partial(_what_line, name, line), (_LONG_AGO, at)) for at, line in enumerate(lines)
     ]
 
 

@@ -19,6 +19,7 @@ TokenCounter = Callable[[str], int]
 # most text and is counted at every append, so it has a pattern of its own. A space counts nothing, but is quicker taken
 # with what follows it than passed over.
 _ASCII = re.compile(r" ?(?:[A-Za-z]{1,10}|['_][A-Za-z]{1,10}|[0-9]{1,3}|[!-/:-@\[-^`{-~]{1,3}|_+|\n+)")
+_UNCOUNTED = bytes(code for code in range(128) if not chr(code).isprintable() and code not in b"\t\n\v\f\r")
 
 _OTHER_SHARE = 1.0
 # Tokens a character, from each code point on. Marks that change the letter or the picture before them are among theirs.
@@ -61,6 +62,11 @@ def estimate(text: str) -> int:
         return len(_ASCII.findall(text)) or 1
     pieces, others, share = _patterns()
     return round(len(pieces.findall(text)) + sum(map(share.__getitem__, others.findall(text)))) or 1
+
+
+def at_least(text: str) -> int:
+    """What the estimate is never below, at a fraction of its price: a word with a sign of ASCII costs one or more."""
+    return len(text.encode("ascii", "ignore").translate(None, _UNCOUNTED).split())
 
 
 class _Share(dict[str, float]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
@@ -56,6 +57,17 @@ def _redacted(line: str, gone: Iterable[str], mark: str) -> str:
                 line = line.replace(f"{sentence[:length]}…", mark)
                 break
     return line
+
+
+def has_day(folder: Path, day: date) -> bool:
+    """Whether anything may be read under the day's name: whatever is wrong with it, reading tells."""
+    try:
+        os.lstat(day_file(folder, day))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def read_day(root: Path, folder: Path, day: date, most: int) -> str:

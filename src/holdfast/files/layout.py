@@ -43,9 +43,13 @@ def owner_folder(root: Path, space: Space) -> Path:
 
 def own_place(root: Path, path: Path) -> Path:
     """The path, unless a link below the store's folder leads elsewhere: to other people's files, or out of it."""
-    if _leads_elsewhere(str(root), str(path)):
+    if is_behind_link(root, path):
         raise StorageError(f"{path} is behind a link; files below {root} are read and written in their own place only")
     return path
+
+
+def is_behind_link(root: Path, path: Path) -> bool:
+    return _leads_elsewhere(str(root), str(path))
 
 
 def _leads_elsewhere(root: str, path: str) -> bool:

@@ -324,7 +324,8 @@ class PostgresConnection:
         """Run the work on one consistent view."""
         self.begin()
         try:
-            return work(self.tx)
+            with self.tx.chunks.one_view():
+                return work(self.tx)
         finally:
             self.rollback()
 

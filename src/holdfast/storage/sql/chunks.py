@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,16 @@ class SqlChunks:
         self._catalogues = caches.catalogues
         self._seals = seals
         self._vectors = SqlVectors(db, caches)
+        self._seen: dict[Space, tuple[SpaceRow | None, str | None]] | None = None  # none while anything may change
+
+    @contextmanager
+    def one_view(self) -> Iterator[None]:
+        """While a transaction only reads, a space is looked up once: a search asks for it at every step."""
+        self._seen = {}
+        try:
+            yield
+        finally:
+            self._seen = None
 
     def ensure_space(self, space: Space) -> SpaceRow:
         found = self._space(space, self._db.for_update)
@@ -56,17 +67,27 @@ class SqlChunks:
         return found
 
     def _space(self, space: Space, order: str = "") -> SpaceRow | None:
+        if self._seen is None:
+            found, purges = self._look_up(space, order)
+        elif space in self._seen:
+            found, purges = self._seen[space]
+        else:
+            found, purges = self._seen[space] = self._look_up(space, order)
+        if found is not None and purges != self._caches.purges:
+            self._forget_purged(purges)
+        return found
+
+    def _look_up(self, space: Space, order: str) -> tuple[SpaceRow | None, str | None]:
+        """And the store's count of purges."""
         row = self._db.one("spaces.get", space_params(space), order=order)
         if row is None:
-            return None
+            return None, None
         *counters, newest, model, purges = row
-        if purges != self._caches.purges:
-            self._forget_purged(purges)
         found = SpaceRow(*counters)
         found.model = model
         if newest is not None:  # past those that are gone, too: an ordinal is never given out twice
             found.next_ordinal = max(found.next_ordinal, words.ordinal_of(newest) + 1)
-        return found
+        return found, purges
 
     def _forget_purged(self, purges: str | None) -> None:
         """Somebody was purged, maybe by another process: nothing of theirs stays remembered here."""

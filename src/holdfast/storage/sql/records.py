@@ -142,12 +142,12 @@ class SqlRecords:
     def standing(
         self, space: Space, session: str, keyed: int, layers: Mapping[Layer, int], ids: Sequence[str], now: datetime
     ) -> list[Record]:
-        found = self._db.one("spaces.number", space_params(space))
-        if found is None:
+        number = self._chunks.space_id(space)
+        if number is None:
             return []
         clauses, params = current_at(now)
         where = " AND ".join([*clauses, "(r.session_id IS NULL OR r.session_id = :session)"])
-        params |= {"space_id": found[0], "session": session, "keyed": keyed}
+        params |= {"space_id": number, "session": session, "keyed": keyed}
         chosen = {*ids, *(self._newest(where, params, layers) if keyed or any(layers.values()) else ())}
         rows = self._db.all(
             "records.select",

@@ -205,7 +205,8 @@ class SqliteConnection:
         self.db.plain("BEGIN")
         try:
             self._ask_seals(writing=False)
-            return work(self.tx)
+            with self.tx.chunks.one_view():
+                return work(self.tx)
         finally:
             self.rollback()
 
