@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from holdfast.domain.sentences import sentences
-from holdfast.learn.likeness import alike, gist, words
+from holdfast.learn.likeness import alike, folded, gist, words, words_of
 
 _SHORTEST = 3  # words: "I agree" stands in many texts by chance
 _MARKS = " \t\r\n-*#>\\|"
@@ -33,11 +33,15 @@ class Echoes:
 
 def echoed(text: str, shown: str) -> list[tuple[int, int]]:
     """Where a text repeats, sentence by sentence, what stood in the prompt: from one character up to another."""
-    whole = f" {' '.join(words(shown))} "
+    plain = folded(shown)
+    whole = ""  # of its words; made when a sentence has no other, which few have
     ranges: list[tuple[int, int]] = []
-    for sentence in sentences(text) if whole.strip() else ():
+    for sentence in sentences(text):
         said = words(sentence.text)
-        if len(said) >= _SHORTEST and f" {' '.join(said)} " in whole:
+        if len(said) < _SHORTEST or not all(word in plain for word in said):
+            continue
+        whole = whole or f" {' '.join(words_of(plain))} "
+        if f" {' '.join(said)} " in whole:
             start, end = sentence.start, sentence.start + len(sentence.text)
             joins = bool(ranges) and not text[ranges[-1][1] : start].strip(_MARKS)
             ranges[-1:] = [(ranges[-1][0], end)] if joins else [*ranges[-1:], (start, end)]

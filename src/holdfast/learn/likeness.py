@@ -43,7 +43,12 @@ def folded(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    return _WORD.findall(folded(text))
+    return words_of(folded(text))
+
+
+def words_of(plain: str) -> list[str]:
+    """Of a text that is folded already."""
+    return _WORD.findall(plain)
 
 
 def stem(word: str) -> str:
