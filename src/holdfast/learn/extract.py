@@ -225,6 +225,8 @@ def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:
             return seen.holds and not seen.future and not seen.possible
         case "future":
             return seen.future and not seen.negated
+        case "others":  # "she is only four": of oneself it would be a time, a place in a list, anything
+            return "/" in clause.subject and seen.holds and not seen.future and not seen.possible
         case "possible":
             return seen.possible
         case "denied":

@@ -48,6 +48,9 @@ _IRONY = re.compile(
     r"(?:^|\s)/s\b|\byeah,? right\b|\boh,? (?:great|sure|joy|wonderful)\b|\bsure,? because\b|🙄|"
     r"\bsarcasm\b|\bbecause i totally\b|"
     r"\bi just love (?:it when|how|when|sitting|waiting|being)\b|\bas if i\b|\bsaid no one ever\b|"
+    r"\b(?:great|fantastic|wonderful|lovely|brilliant|perfect|yay|joy|hooray),? (?:another|one more|yet another|more of)\b|"
+    r"\bjust what i (?:always )?(?:needed|wanted)\b|\blucky me\b|\bliving the dream\b|\bwhat a surprise\b|"
+    r"\b(?-i:I just LOVE|i just LOVE|I LOVE (?:it )?(?:when|how|being|mondays))\b|"
     r"\bnot\s*[!.]*$(?<=\bnot\.)",
     re.IGNORECASE,
 )
@@ -63,8 +66,14 @@ _FICTION = re.compile(
     r"\b(?:old|famous) saying\b",
     re.IGNORECASE,
 )
-# After these the rest of the message is material for a task.
+# After these the rest of the message is material for a task, or somebody else's mail.
 _MATERIAL = re.compile(
+    r"^\W*(?:fwd?:|forwarded(?: message)?\b|begin forwarded|original message\b|from: \S|subject: \S|on .{6,60} wrote:|"
+    r"dear (?:sir|madam|mr|mrs|ms|dr|prof|team|all|hiring|customer|colleagues?|friends?|editor|committee)\b|"
+    r"(?:quiz|riddle|puzzle|brain ?teaser|(?:math|maths|word) problem|exercise|homework|scenario|case study|prompt|"
+    r"example|excerpt|quote|setting|plot|premise|backstory)\b[^:.!?]{0,20}:|"
+    r"(?:(?:please|can you|could you|can u|pls),? )*(?:check|correct|improve|polish)\b.{0,30}\b(?:grammar|spelling|wording|"
+    r"english)\b)|"
     r"\b(?:email|e-mail|message|letter|text|ad|advert|post|review|bio|profile|note|comment|ticket|issue|page|article|he|she|they)"
     r" (?:says?|said|reads?|goes|writes|wrote|states):|"
     r"^\W*(?:(?:please|can you|could you|now|ok|hey|hi),? )*(?:translate|proof-?read|rewrite|re-write|"
@@ -85,6 +94,10 @@ _MATERIAL = re.compile(
     r"fictional|limerick|"
     r"haiku|obituary)\b",
     re.IGNORECASE,
+)
+# After a story only what the teller says of themselves is none.
+_OF_ONESELF = re.compile(
+    r"\W*(?:(?:and|but|so|btw|by the way|anyway|also),? )*(?:i|i'm|i've|my|we|our|please)\b", re.IGNORECASE
 )
 _TASK = re.compile(
     r"^\W*(?:(?:please|can you|could you),? )*(?:write|draft|compose|generate|explain|tell|describe|"
@@ -128,20 +141,28 @@ def _blank_speech(quotation: str) -> str:
 def statements(text: str) -> Iterator[tuple[Sentence, bool]]:
     """The sentences the speaker asserts, each with whether it opens the message. Material for a task ends it."""
     found = [sentence for sentence in sentences(masked(text)) if len(sentence.text) <= MAX_SENTENCE]
+    invented = False
     for at, sentence in enumerate(found):
         if _MATERIAL.search(sentence.text):
             return
+        if _FICTION.search(sentence.text):
+            invented = True
+            continue
         following = found[at + 1].text if at + 1 < len(found) else ""
         if _TAKEN_BACK.match(following) and len(following) < 200:
             continue
-        kept = asserted(sentence.text)
-        if kept:
+        kept = _own(sentence.text)
+        if kept and not (invented and not _OF_ONESELF.match(kept)):
             yield Sentence(sentence.start, kept, sentence.bullet), at <= 1
 
 
 def asserted(sentence: str) -> str | None:
     """The sentence, the part of it that is no question, or nothing."""
-    if _IRONY.search(sentence) or _UNREAL.search(sentence) or _FICTION.search(sentence) or _TASK.match(sentence):
+    return None if _FICTION.search(sentence) else _own(sentence)
+
+
+def _own(sentence: str) -> str | None:
+    if _IRONY.search(sentence) or _UNREAL.search(sentence) or _TASK.match(sentence):
         return None
     if sentence.rstrip("\"')*_ ").endswith("?"):
         tails = list(_TAIL_QUESTION.finditer(sentence))

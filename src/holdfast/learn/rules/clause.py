@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.learn.rules.lexicon import FEMALE, MALE, NO_NAMES, PETS, RELATIONS
+from holdfast.learn.graph.words import GIVEN_NAMES
+from holdfast.learn.rules.lexicon import FEMALE, MALE, NO_NAMES, PETS, RELATIONS, any_of
 
 MAX_CLAUSE = 300
+_KIN = any_of(frozenset(RELATIONS) | PETS)
 
 _EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), plain)
@@ -23,6 +25,9 @@ _EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b(we|they|you|he|she|it)'ll\b", r"\1 will"),
         (r"\b(he|she|it|that|there)'s (?=been\b|got\b|moved\b|started\b|joined\b)", r"\1 has "),
         (r"\b(he|she|it|that|there|what|who)'s\b", r"\1 is"),
+        (r"\b(he|she)s\b", r"\1 is"),
+        (rf"\b((?:my|our) {_KIN})s (?=name\b|birthday\b|favou?rite\b)", r"\1's "),
+        (rf"\b((?:my|our) {_KIN})'?s (?=(?:an?|from|called|named|allergic|living|working)\b)", r"\1 is "),
         (r"\bname's\b", "name is"),
         (r"\b([A-Z][a-z]+)'s (?=(?:a|an|from|based|called|named|allergic|living|working|in)\b)", r"\1 is "),
         (r"\b(?:can't|cant|cannot)\b", "can not"),
@@ -53,9 +58,14 @@ _RELATIVE = re.compile(
 _ENDS_IN_RELATIVE = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))(?: {NAME})?,?\s*$")
 # "to set it up and use it": the second verb hangs on the first one's "to", not on the subject.
 _INFINITIVE = re.compile(
-    r"\b(?:to|can|could|will|would|should|must|help|let|please|might|may) (?:\w+ly )?\w+", re.IGNORECASE
+    r"\b(?:to|can|could|will|would|should|must|help|let|please|might|may)(?: (?:\w+ly )?\w+|$)", re.IGNORECASE
 )
 _MENTION = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))\b")
+# "Grandpa Joe died", "Mum lives in Cork": whose, everybody knows.
+_TITLED = re.compile(
+    rf"(?:Mum|Mom|Mama|Dad|Daddy|Papa|Grandpa|Grandad|Granddad|Grandma|Granny|Gran|Nana|Uncle|Auntie|Aunt)"
+    rf"(?: {_NAME})? (?:is|was|has|had|lives|lived|works|worked|loves|hates|likes|died|passed|moved|turned|got|just)\b"
+)
 _MEMORY = 2  # sentences
 _NAMED = re.compile(rf"({NAME})(?=\s|'s\b|,\s)")
 _SELF = re.compile(r"(?:I|we|my (?:\w+) and I|me and my \w+)\s+", re.IGNORECASE)
@@ -88,7 +98,8 @@ _LEAD = re.compile(
     r"it turns out|turns out|the thing is|last (?:week|month|year|night|summer|spring|autumn|winter)|"
     r"next (?:week|month|year|summer|spring)|in \d{4}|(?:good )?(?:morning|evening|afternoon)|unlike [\w ]{2,30}|"
     r"as an? [\w ]{2,20}|apparently|since then|at the moment|right now|yesterday|today|both|"
-    r"personally|when I was (?:a |an )?[\w ]{2,20}?(?=,? I\b)|"
+    r"personally|(?:my|the) (?:doctor|gp|dentist|cardiologist|dermatologist|neurologist|psychiatrist|specialist) "
+    r"(?:says|said|told me|tells me|confirmed)(?: that)?(?= I (?:have|am)\b)|when I was (?:a |an )?[\w ]{2,20}?(?=,? I\b)|"
     r"(?:since|because|as|given that|seeing as|now that|considering)(?= (?:I|my|we|our|he|she|his|her)\b))"
     r"(?:\s*[,:!.]+\s*|\s+))",
     re.IGNORECASE,
@@ -192,6 +203,8 @@ class Narrator:
             yield from self._told(self.me, piece[found.end() :])
         elif found := _RELATIVE.match(piece):
             yield from self._of_relative(found, piece[found.end() :])
+        elif _TITLED.match(piece):
+            yield from self._read(f"my {piece}", inherited)
         elif found := _OWN.match(piece):
             owner = self._owner(found[1])
             if owner:
@@ -290,6 +303,11 @@ def _pieces(text: str) -> Iterator[tuple[str, bool, bool]]:
     yield text[at:][:MAX_CLAUSE], unreal, relative
 
 
+_LY_NAMES = frozenset(
+    "Emily Lily Kelly Molly Polly Sally Billy Holly Carly Lilly Milly Willy Ely Elly Nelly Shelly".split()
+)
+
+
 def _without_leads(piece: str) -> str:
     piece = piece.lstrip(" ,.:!\"'(*_")
     for _ in range(4):
@@ -301,4 +319,6 @@ def _without_leads(piece: str) -> str:
 
 
 def _is_name(name: str) -> bool:
+    if name.endswith("ly") and name.casefold() not in GIVEN_NAMES and " " not in name:
+        return name in _LY_NAMES
     return not any(word.casefold() in NO_NAMES for word in re.split(r"[\s']", name))

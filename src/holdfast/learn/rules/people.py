@@ -14,6 +14,7 @@ from holdfast.learn.rules.lexicon import (
     KIN,
     LANGUAGES,
     PETS,
+    WORKPLACES,
     any_of,
 )
 from holdfast.learn.rules.table import Rule, pattern
@@ -41,7 +42,11 @@ RULES: tuple[Rule, ...] = (
     # Where they live
     Rule(
         "home",
-        pattern(r"(?:live|lives|living|reside|resides|residing) (?:here |now |alone |together )?in (?P<v>.+)"),
+        pattern(
+            r"(?:live|lives|living|reside|resides|residing) (?:here |now |alone |together |on (?:my|his|her|our) own |"
+            r"by (?:my|him|her)self |(?:since|for) (?:\w+ ){1,3}|with (?:my|his|her|our|a|some|two|three) (?:\w+ ){1,3}?)?"
+            r"in (?P<v>.+)"
+        ),
         values.place,
         exclusive=True,
         salience=0.8,
@@ -72,6 +77,16 @@ RULES: tuple[Rule, ...] = (
         exclusive=True,
         salience=0.8,
     ),
+    Rule(
+        "home",
+        pattern(
+            rf"(?:{_BE} )?(?:now )?(?:sharing|renting) (?:a|an) (?:[\w-]+ ){{0,2}}(?:place|flat|house|apartment|room|"
+            rf"studio)(?: with (?:\w+ ){{1,3}}?)? in (?P<v>.+)"
+        ),
+        values.place,
+        exclusive=True,
+        salience=0.8,
+    ),
     Rule("home", pattern(r"(?:settled|settled down) in (?P<v>[A-Z].+)"), values.named_place, exclusive=True),
     # "I lived in Berlin" is over; "I have lived in Berlin for years" is not, see accepts().
     Rule("home", pattern(r"lived in (?P<v>.+)"), values.place, exclusive=True, salience=0.6),
@@ -90,8 +105,30 @@ RULES: tuple[Rule, ...] = (
     # What they do
     Rule(
         "employer",
-        pattern(r"(?:work|works|working|worked) (?:part[- ]time |full[- ]time |remotely |now )?(?:at|for) (?P<v>.+)"),
+        pattern(
+            r"(?:work|works|working|worked) (?:part[- ]time |full[- ]time |remotely |now |nights |days |weekends |shifts )*"
+            r"(?:at|for) (?P<v>.+)"
+        ),
         values.employer,
+        exclusive=True,
+        salience=0.75,
+    ),
+    Rule(
+        "employer",
+        pattern(
+            rf"(?:work|works|working|worked) (?:part[- ]time |full[- ]time |nights |weekends )?in an? "
+            rf"(?P<v>(?:[\w-]+ ){{0,2}}{any_of(WORKPLACES)})\b"
+        ),
+        exclusive=True,
+        salience=0.7,
+        confidence=0.8,
+    ),
+    Rule(
+        "employer",
+        pattern(
+            r"(?:work|works|working|worked|started) as (?:a|an|the) [\w -]{2,40}? (?:at|for) (?P<v>(?!a living\b).+)"
+        ),
+        values.named_employer,
         exclusive=True,
         salience=0.75,
     ),
@@ -105,7 +142,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "employer",
         pattern(
-            r"(?:got|have|has|started|landed|took|accepted) (?:a|an|my|his|her) (?:new |great |part-time "
+            r"(?:got|have|has|started|landed|took|accepted) (?:a|an|my|his|her|the) (?:new |great |part-time "
             r")?(?:job|position|internship|role) (?:at|with|for) (?P<v>.+)"
         ),
         values.employer,
@@ -168,7 +205,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "role",
         pattern(
-            rf"(?:work|works|working|worked|{_BE} working|{_BE} employed)(?: (?:at|for) .{{2,40}}?)? as (?:a|"
+            rf"(?:work|works|working|worked|started|freelance|freelances|freelancing|{_BE} working|{_BE} employed|"
+            rf"{_BE} freelancing)(?: (?:at|for) .{{2,40}}?)? as (?:a|"
             rf"an|the) (?P<v>.+)"
         ),
         values.any_role,
@@ -206,6 +244,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "school",
         pattern(
+            r"(?!.*\b(?:possibility|chance|idea|dream|thought|option|apply|applying|considering) )"
             r"(?:.*\b)?(?:study|studies|studying|studied|PhD|master's|degree|majoring|MSc|BA|BSc)\b.* at "
             r"(?P<v>(?:the )?(?-i:[A-Z]).+)"
         ),
@@ -229,7 +268,17 @@ RULES: tuple[Rule, ...] = (
         ),
         exclusive=True,
     ),
-    Rule("age", pattern(rf"{_BE} (?P<v>{_AGES})(?:[ -]years?[ -]old)"), exclusive=True),
+    Rule(
+        "age",
+        pattern(rf"{_BE} (?:only |just |nearly |almost |already )?(?P<v>{_AGES})(?:[ -]years?[ -]old)"),
+        exclusive=True,
+    ),
+    Rule(
+        "age",
+        pattern(rf"{_BE} (?:only |just |already )(?P<v>(?!one\b){_AGES})(?=$|[,.!;])"),
+        exclusive=True,
+        when="others",
+    ),
     Rule("age", pattern(rf"turned (?P<v>{_AGES})\b(?! (?:percent|degrees|years? into))"), exclusive=True),
     Rule("birthday", pattern(rf"(?:was|were) born on (?P<v>{DAY}.*)"), values.span, exclusive=True),
     Rule(
@@ -251,7 +300,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pet",
         pattern(
-            rf"(?:have|has|got|adopted|own|owns|bought) (?P<v>{COUNTS} (?:(?!of\b)[\w-]+ "
+            rf"(?:have|has|got|adopted|own|owns|bought) (?P<v>(?!some (?:\w+ )?(?:chicken|fish|rabbit|goat)\b){COUNTS} (?:(?!of\b)[\w-]+ "
             rf"){{0,2}}{any_of(PETS)})(?=$|[,.!;]| (?:and|last|this|from|who|that|for|two|three|in|yesterday|"
             rf"recently|with|when|because|but|now|ago|at|today)\b(?! this fight))"
         ),
@@ -259,7 +308,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "allergy",
-        pattern(rf"(?:{_BE} )?(?:\w+ly |super |very |quite |also )*allergic to (?P<v>.+)"),
+        pattern(rf"(?:{_BE} )?(?:\w+ly |super |very |quite |also )*al{{1,2}}ergic to (?P<v>.+)"),
         values.allergen,
         salience=0.9,
         tags=("health",),
@@ -307,6 +356,12 @@ RULES: tuple[Rule, ...] = (
     Rule("status", pattern(r"(?P<v>passed away|died)\b"), exclusive=True, salience=0.8),
     # What they do with their days
     Rule("eats", pattern(r"(?:eat|eats|can not eat) (?P<v>.+)"), values.thing, when="denied"),
+    Rule(
+        "drinks",
+        pattern(r"(?P<v>drink|drinks)(?=$|[,.;!]| (?:so|at all|and|but|because)\b)"),
+        when="denied",
+        fixed="alcohol",
+    ),
     Rule("drinks", pattern(r"(?:drink|drinks|drinking|can not drink) (?P<v>.+)"), values.thing, when="denied"),
     Rule(
         "habit",
@@ -342,12 +397,19 @@ RULES: tuple[Rule, ...] = (
         "learning",
         pattern(
             rf"(?:{_BE} |been )?(?:learning|started learning|learn) (?P<v>(?!how\b|to\b|about\b|that\b|a lot\b|"
-            rf"from\b)[\w+#.-]+(?: [A-Z]\w+)?)\b.*"
+            rf"from\b|the\b|my\b|a\b|this\b|some\b|it\b|new\b)[\w+#.-]+(?: (?-i:[A-Z])\w+)?)\b.*"
         ),
         values.thing,
     ),
     Rule("owns", pattern(r"(?:own|owns) (?P<v>(?:a|an|two|three|the|my) .+)"), values.bare_thing),
-    Rule("owns", pattern(r"(?:drive|drives|ride|rides) (?P<v>(?:a|an) .+)"), values.bare_thing),
+    Rule(
+        "owns",
+        pattern(
+            r"(?:drive|drives|ride|rides) (?P<v>(?:a|an) (?!(?:\w+ )?(?:bus|coach|truck|lorry|taxi|cab|train|tram|van for|forklift|"
+            r"ambulance|crane|digger|hard|long|lot)\b).+)"
+        ),
+        values.bare_thing,
+    ),
     Rule(
         "owns",
         pattern(

@@ -51,7 +51,7 @@ _VAGUE = re.compile(
 )
 # Nobody can tell later what was meant.
 _POINTS_ELSEWHERE = re.compile(
-    r"\b(?:it|him|them|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
+    r"\b(?:it|him|them|they|their|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
 )
 _IN_JEST = re.compile(
     r"(?:mornings?|mondays?|work|people|bull\w*|drama|stupid\w*|idiots|exercise|commitment|fun|responsibility|adulting|"
@@ -71,9 +71,11 @@ _NO_EMPLOYERS = re.compile(
     r"(?:home|night|nights|fun|free|a living|me|you|him|her|us|them|it|this|that|the moment|least|all|"
     r"once|hours|money|the "
     r"weekend|my desk|peace|what|everyone|anyone|both|most|some|many|\d|a while|years|days|now|the "
-    r"(?:same|time)|all)\b",
+    r"(?:same|time)|all|(?:a|an|the|this|that) (?:\w+ )?(?:place|job|project|company|problem|task|presentation|report|"
+    r"deadline|thing|essay|paper)$)\b",
     re.IGNORECASE,
 )
+_CALLED = re.compile(r"(?:a|an|the|this) [\w -]{2,30}? (?:called|named) ([A-Z][\w&.-]*(?: [A-Z][\w&.-]*)*)")
 # One joins and leaves people and days as well as companies.
 _NO_COMPANIES = (GIVEN_NAMES - {"morgan", "wells", "stanley", "goldman", "philip", "wayne"}) | frozenset(
     """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
@@ -145,6 +147,8 @@ def named_place(text: str) -> str | None:
 
 
 def employer(text: str) -> str | None:
+    if called := _CALLED.match(text):
+        return called[1]
     found = _cut(text, _ORG_STOP)
     if not found or len(found.split()) > 7 or _NO_EMPLOYERS.match(found):
         return None
@@ -152,9 +156,15 @@ def employer(text: str) -> str | None:
     return _ARTICLE.sub("", found, count=1) if named or len(found.split()) == 1 else None
 
 
+def named_employer(text: str) -> str | None:
+    """After a role, where "for fun" and "for ten years" stand as well."""
+    found = employer(text)
+    return found if found and any(word[0].isupper() for word in found.split()) else None
+
+
 def organisation(text: str) -> str | None:
     """One with a name: after verbs that take anything, "joined" and "left"."""
-    if called := re.match(r"(?:a|an|the) [\w -]{2,30}? (?:called|named) ([A-Z][\w&.-]*(?: [A-Z][\w&.-]*)*)", text):
+    if called := _CALLED.match(text):
         return called[1]
     found = _cut(text, _ORG_STOP)
     if not found or not found[0].isupper() or found.endswith(("'s", "’s")):
