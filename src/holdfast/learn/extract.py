@@ -14,7 +14,7 @@ from holdfast.learn.echo import Echoes
 from holdfast.learn.frames import statements
 from holdfast.learn.likeness import alike, folded, same_value
 from holdfast.learn.references import references
-from holdfast.learn.rules import commands, constraints, decisions, failures, people, preferences, relations
+from holdfast.learn.rules import commands, constraints, decisions, failures, people, preferences, project, relations
 from holdfast.learn.rules.aspect import FOR_A_WHILE, Aspect, aspect
 from holdfast.learn.rules.clause import Clause, Narrator, as_subject, expanded
 from holdfast.learn.rules.lexicon import SINGLE
@@ -41,6 +41,7 @@ _THIS_DAY = re.compile(
     r"for now|until|till|(?:the|a|my|our) (?:library|caf[eé]|coffee shop|kitchen|office|airport|dining|living|desk))\b",
     re.IGNORECASE,
 )
+_PROFILE = re.compile(r"\b(?:about me|about myself|who i am|my profile|my details|introduce myself)\b", re.IGNORECASE)
 MAX_CANDIDATES = 50  # of one turn: more is a document, not a conversation
 
 
@@ -71,12 +72,15 @@ def _of_person(said: Said, echoes: Echoes) -> Iterator[Candidate]:
     me = as_subject(said.speaker) if said.speaker and not _MACHINES.fullmatch(said.speaker) else "user"
     narrator = Narrator(me or "user")
     about_me = bool(re.search(r"\b(?:I|my|me|I'm)\b", said.text))
+    profile = about_me and _PROFILE.search(said.text) is not None
     for sentence, opening in statements(said.text):
         if len(said.text) > _LONG and _EDGE < sentence.start < len(said.text) - _EDGE:
             continue
         if _BLANK in sentence.text and _BLANK * 3 not in sentence.text:
             continue
         findings = list(_findings(sentence, narrator, opening=opening, bullet=sentence.bullet and about_me))
+        if profile and sentence.bullet and not findings:
+            findings = list(relations.in_profile(sentence.text, me or "user"))
         if findings and not echoes.holds(sentence.text):
             original = _original(said, sentence)
             yield from (
@@ -139,6 +143,11 @@ def _findings(sentence: Sentence, narrator: Narrator, *, opening: bool, bullet: 
     ]
     for clause in narrator.clauses(text, bullet=bullet):
         about += _of_clause(clause, narrator)
+    for finding in relations.mentioned(text, narrator.me):
+        if not any(_same(finding, other) for other in about):
+            about.append(replace(finding, exclusive=_is_one(finding.subject)))
+    if not settled:
+        settled = list(project.made_of(plain))
     if settled and any(finding.type is RecordType.DECISION for finding in settled):
         about = [finding for finding in about if finding.attribute not in {"plan", "goal", "uses", "owns"}]
     yield from settled
@@ -244,6 +253,8 @@ def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:
 def agrees(seen: Aspect, *, mine: bool) -> bool:
     """I like, she likes. "Sounds like rain" is about nobody called Sounds."""
     first = seen.core.split(" ", 1)[0].lower()
+    if first == "learning" and not seen.perfect:
+        return False
     if mine:
         return first not in _THIRD_PERSON
     return first not in _FIRST_PERSON or seen.negated or seen.ended or seen.possible or seen.future

@@ -29,6 +29,9 @@ _QUESTION = re.compile(
     r"(?:any idea|do you|is it true)\b)",
     re.IGNORECASE,
 )
+# "As a vegan, what can I eat?" says who asks; "as a lawyer, what would you do?" whom to play.
+_AS_SOMEBODY = re.compile(r"\W*as an? ", re.IGNORECASE)
+_ASKS_FOR_ONESELF = re.compile(r"^(?!.*\byou(?:r|rs|'re|'d)?\b).*\b(?:I|i|my|me)\b")
 _TAIL_QUESTION = re.compile(
     r"[,;–—-]\s*(?=(?:so |and |but )?(?:can|could|do|does|did|is|are|what|where|which|how|any|would|"
     r"will|should|have|right|"
@@ -70,7 +73,7 @@ _FICTION = re.compile(
 _MATERIAL = re.compile(
     r"^\W*(?:fwd?:|forwarded(?: message)?\b|begin forwarded|original message\b|from: \S|subject: \S|on .{6,60} wrote:|"
     r"dear (?:sir|madam|mr|mrs|ms|dr|prof|team|all|hiring|customer|colleagues?|friends?|editor|committee)\b|"
-    r"(?:quiz|riddle|puzzle|brain ?teaser|(?:math|maths|word) problem|exercise|homework|scenario|case study|prompt|"
+    r"(?:riddle|puzzle|brain ?teaser|(?:math|maths|word) problem|exercise|homework|scenario|case study|prompt|"
     r"example|excerpt|quote|setting|plot|premise|backstory)\b[^:.!?]{0,20}:|"
     r"(?:(?:please|can you|could you|can u|pls),? )*(?:check|correct|improve|polish)\b.{0,30}\b(?:grammar|spelling|wording|"
     r"english)\b)|"
@@ -167,6 +170,8 @@ def _own(sentence: str) -> str | None:
     if sentence.rstrip("\"')*_ ").endswith("?"):
         tails = list(_TAIL_QUESTION.finditer(sentence))
         if not tails or _QUESTION.match(sentence):
+            return None
+        if _AS_SOMEBODY.match(sentence) and not _ASKS_FOR_ONESELF.search(sentence):
             return None
         return sentence[: tails[-1].start()].strip() or None
     return None if _QUESTION.match(sentence) else sentence

@@ -85,11 +85,12 @@ _JOINT = r"(?:and|but|so|because|though|although|while|whereas|then|plus|yet|n|a
 _SPLIT = re.compile(
     rf"\s*[;–—]\s*|\s+-\s+|,?\s+(?:but|because|although|though|whereas|if|when|whenever|unless|until|who|which|where|"
     rf"tho|or(?=\s+(?:{_PERSON}|{_VERBS})\b))\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\b)|"
-    rf",\s*(?:and\s+)?(?=(?:{_PERSON}|{_OTHER_VERBS})\b)"
+    rf",\s*(?:(?:oh|and|also|btw|by the way|anyway|so|well),?\s+){{0,4}}(?=(?:{_PERSON}|{_OTHER_VERBS})\b)|"
+    rf"\s+(?:btw|by the way),?\s+(?=(?:{_PERSON})\b)"
 )
 _UNREAL_JOINT = re.compile(r"\b(?:if|unless|whether|when|whenever|until|or)\s*$", re.IGNORECASE)
 _LEAD = re.compile(
-    r"(?:(?:well|oh|ok|okay|yes|yeah|yep|no|nope|so|and|but|also|btw|fyi|hi|hey|hello|hi there|hey there|hello there|"
+    r"(?:(?:well|guys|folks|hey guys|hi all|hi everyone|omg|damn|man|dude|oh|ok|okay|yes|yeah|yep|no|nope|so|and|but|also|btw|fyi|hi|hey|hello|hi there|hey there|hello there|"
     r"sorry|anyway|actually|honestly|unfortunately|luckily|sadly|ha|haha|lol|ugh|wow|hmm|thanks|thank you|cool|nice|"
     r"great|right|sure|please|correction|update|news|by the way|for what it's worth|in fact|these days|nowadays|lately|"
     r"currently|recently|now|still|again|basically|obviously|sometimes|kidding|just kidding|bit of news|quick update|"
@@ -171,9 +172,11 @@ class Narrator:
                 subject = self._just_named(before)
             infinitive, first = bool(_INFINITIVE.search(before)), not before
             before = piece
+            at_once = self._third
             for clause in self._read(piece, subject, infinitive=infinitive, first=first):
                 subject = clause.subject
                 yield replace(clause, hedged=hedged or clause.hedged, whole=text)
+            self._look_back(piece, at_once)
         if self._ambiguous:
             self._third = None
 
@@ -185,6 +188,12 @@ class Narrator:
             self._third = next(iter(mentioned)) if len(mentioned) == 1 else None
             self._age = 1
         self._ambiguous = len(mentioned) > 1
+
+    def _look_back(self, piece: str, before: str | None) -> None:
+        """ "He has a dog and it scares my daughter, she is four": she is no dog of somebody else's."""
+        found = _MENTION.findall(piece)
+        if found and (self._third is None or self._third.count("/") > 1) and before != f"{self.me}/{relation_of(found[-1])}":
+            self._turn_to(f"{self.me}/{relation_of(found[-1])}")
 
     def _turn_to(self, subject: str) -> None:
         self._third, self._age = subject, 0
@@ -212,7 +221,7 @@ class Narrator:
         elif found := _PRONOUN.match(piece):
             if self._fits(found[1].lower()):
                 yield from self._told(str(self._third), piece[found.end() :])
-        elif (found := _NAMED.match(piece)) and _is_name(found[1]):
+        elif (found := _NAMED.match(piece)) and is_name(found[1]):
             yield from self._of_name(found[1], piece[found.end() :])
         elif inherited and not infinitive and re.match(_VERBS, piece):
             yield Clause(inherited, piece, elided=True)
@@ -221,7 +230,7 @@ class Narrator:
 
     def _of_relative(self, found: re.Match[str], rest: str) -> Iterator[Clause]:
         subject = f"{self.me}/{relation_of(found[1])}"
-        name = found[2] if found[2] and found[2][0].isupper() and _is_name(found[2]) else None
+        name = found[2] if found[2] and found[2][0].isupper() and is_name(found[2]) else None
         if found[2] and name is None:
             rest = f" {found[2]}{rest}"
         if rest.startswith("'s "):
@@ -284,6 +293,7 @@ class Narrator:
 
 _ELIDED = re.compile(
     r"(?:just |finally |recently )*(?:moved|got (?:engaged|married|divorced|promoted|a new job|a job)|"
+    r"(?:sharing|renting) an? (?:\w+ )?(?:place|flat|house|apartment|room|studio)|"
     r"started (?:a job|working|at|a new job)|can not (?:stand|bear|eat)|adopted|bought|joined|relocated|quit my job|"
     r"turned \d)\b",
     re.IGNORECASE,
@@ -318,7 +328,7 @@ def _without_leads(piece: str) -> str:
     return piece
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
     if name.endswith("ly") and name.casefold() not in GIVEN_NAMES and " " not in name:
         return name in _LY_NAMES
     return not any(word.casefold() in NO_NAMES for word in re.split(r"[\s']", name))

@@ -84,10 +84,22 @@ _STYLE = re.compile(
     r"no (?:emojis?|bullet points|small talk)\b)",
     re.IGNORECASE,
 )
-_ORDERS = (_STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT, _WE_MUST, _STYLE)
+# Of the work, not of life: "every function needs a docstring", "max line length is 100", "we target Python 3.10".
+_HOUSE_RULE = re.compile(
+    r"\b(?:max|maximum|min|minimum) (?:line length|line width|file size|version|upload size|"
+    r"word count|length|coverage|timeout|memory|page count) (?:is|=|:|of) ?\d|"
+    r"\b(?:every|each|all) (?:(?:new|public|changed|exported) )?(?:functions?|class(?:es)?|modules?|methods?|commits?|prs?|"
+    r"pull requests?|endpoints?|components?|migrations?|releases?|files?) (?:needs?|gets?|must have|requires?|has to have) |"
+    r"\bwe (?:only )?(?:target|support) (?:only )?(?:python|node|java|php|ruby|go|rust|ios|android|chrome|safari|firefox|postgres|"
+    r"windows|macos|linux|\.net)\b",
+    re.IGNORECASE,
+)
+_ORDERS = (_HOUSE_RULE, _STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT, _WE_MUST, _STYLE)
 _AVAILABLE = re.compile(
     r"\bI (?:am|can) (?:only )?(?:available|free|meet|do (?:calls|meetings)) (?:only )?(?:after|"
-    r"before|on|between|until|from)\b|\bI am only (?:available|free)\b",
+    r"before|on|between|until|from)\b|\bI am only (?:available|free)\b|"
+    r"\bI (?:can not|never) (?:do|make|work|meet|come|join)(?: on)? (?:\w+day mornings|(?:mon|tues|wednes|thurs|fri|satur|sun)days|"
+    r"weekends|mornings|evenings|school holidays)\b",
     re.IGNORECASE,
 )
 _GUESSING = re.compile(
@@ -111,9 +123,19 @@ _SPEND = re.compile(
     rf"than| over| at most| up to| no more than)? (?P<v>{_MONEY})",
     re.IGNORECASE,
 )
+_DATE = (
+    r"(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*|"
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w* \d{1,2}(?:st|nd|rd|th)?|"
+    r"(?:next )?(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+)
 _DEADLINE = re.compile(
     r"\bdeadline (?:for (?:the |this |our |my )?(?P<for>[\w ]{2,30}?) )?(?:is|(?:was |has |has been |got |is )?"
     r"(?:moved|pushed|extended|postponed|changed)(?: back| out)? to|=|:)(?: on| now| still)* (?P<v>.+)",
+    re.IGNORECASE,
+)
+_RELEASE = re.compile(
+    rf"\b(?:(?:the|our|next) )?(?P<for>release|launch|go-live|demo|submission|code freeze|feature freeze)(?: date)? is "
+    rf"(?:now |still )?(?:(?:on|planned for|set for|scheduled for|due) )?(?P<v>(?:the )?{_DATE})",
     re.IGNORECASE,
 )
 _DUE = re.compile(
@@ -196,7 +218,7 @@ def _limits(sentence: str, me: str) -> Iterator[Finding]:
         what = found["for"] or (
             found["of"] if found["of"] not in {None, "total", "whole", "my", "our", "the", "a"} else None
         )
-        mine = (found["whose"] or "").lower() in {"my", "our"} or re.match(r"I (?:am|have|only have)\b", sentence)
+        mine = (found["whose"] or "").lower() in {"my", "our"} or found.start() == 0 or re.match(r"I (?:am|have|only have)\b", sentence)
         subject = me if mine else "project"
         yield _constraint(
             subject,
@@ -216,6 +238,9 @@ def _limits(sentence: str, me: str) -> Iterator[Finding]:
             values.span(found["v"]),
             changed=changed,
         )
+    elif found := _RELEASE.search(sentence):
+        when = re.sub(r"^the ", "", found["v"])
+        yield _constraint("project", 0.8, f"deadline:{found['for'].lower()}", when, changed=changed)
     elif (found := _DUE.search(sentence)) and _WHEN.search(found["v"] or found["w"]):
         yield _constraint("project", 0.75, "deadline", values.span(found["v"] or found["w"]))
 

@@ -20,7 +20,7 @@ _LETS = re.compile(
     re.IGNORECASE,
 )
 _SETTLED = re.compile(
-    r"\b(?P<who>I|we|my \w+ and I|the team|us) (?:have |both |all |finally |just |already |had |now )*"
+    r"(?<!which )(?<!that )(?<!what )(?<!where )\b(?P<who>I|we|my \w+ and I|the team|us) (?:have |both |all |finally |just |already |had |now )*"
     r"(?:(?:decided|agreed|chose|opted|resolved|voted)(?: not)? (?:to|on|against|for|that)|settled on|"
     r"chose|picked(?! up| out)|went with(?! (?:my|our|him|her|them|some friends|a friend|friends))|"
     r"are going with|am going with|will go with|are switching to|ended up (?:going with|choosing|using)|have chosen|"
@@ -34,7 +34,7 @@ _CHANGED = re.compile(
     re.IGNORECASE,
 )
 _STATED = re.compile(
-    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?P<v>.+)|"
+    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?!final\b|hard\b|not\b|up to\b|mine\b|yours\b)(?P<v>.+)|"
     r"^(?:ok,? |okay,? |so,? )?(?:final )?(?:decision|verdict): (?P<d>.+)",
     re.IGNORECASE,
 )

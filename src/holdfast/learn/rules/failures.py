@@ -19,6 +19,13 @@ _FAILED = re.compile(
 _FAILS = re.compile(
     r"\b(?:fails|crashes|times out)\b(?: on \w+)?(?: \w+)? (?:because|due to|since|with|after) .{4,}", re.IGNORECASE
 )
+# Whatever was tried, it goes on: with what it says, so that somebody can look for it later.
+_STILL = re.compile(
+    r"\bstill (?:get|gets|getting|see|seeing|throws?|throwing|fails? with|failing with|crash(?:es)? with|says?|returns?|"
+    r"returning)\b.{0,40}?(?:\b(?-i:[A-Z][A-Z0-9]*_[A-Z0-9_]{3,})|\b\w+(?:Error|Exception)\b|\bHTTP \d{3}\b|"
+    r"\b[45]\d\d(?:s| errors?)?(?=$|[,.!])|\bE\d{3,}\b|\b(?:exit )?code \d+|\bsegfault|\bout of memory\b|\btimeouts?\b)",
+    re.IGNORECASE,
+)
 _CAUSE = re.compile(
     r"\b(?:root cause|culprit|real problem|actual problem|actual issue|real issue|underlying (?:issue|"
     r"problem|cause))\b(?! that\b| which\b| and\b).{0,30}?\b(?:was|is|turned out to be)\b .{4,}"
@@ -26,6 +33,10 @@ _CAUSE = re.compile(
     r"build|leak|regression|timeout)s? (?:was|were|is|are) caused by .{4,}"
     r"|\bthe (?:bug|issue|problem) was (?:that |in |a |an |the ).{4,}",
     re.IGNORECASE,
+)
+_DID = (
+    r"(?:changed|added|removed|pinned|upgraded|replaced|renamed|moved|set|switched|restarted|cleared|updated|reverted|mounted|"
+    r"deleted|disabled|enabled|installed|reinstalled|downgraded|bumped|wrapped|increased|rebuilt|patched|raised|lowered)"
 )
 _FIXED_BY = re.compile(
     r"(?<!more )(?<!is )(?<!are )(?<!be )(?<!became )\b(?:fixed|solved|resolved|repaired|worked "
@@ -36,7 +47,10 @@ _FIXED_BY = re.compile(
     r"(?:it|this|that|the \w+|everything)\b|"
     r"^\w+ing .{3,80}\b(?:did the trick|solved it|made it work)\b|"
     r"\b(?:changed|added|removed|pinned|upgraded|replaced|renamed|moved|set|switched|restarted|cleared|updated|reverted)\b"
-    r".{3,120}, which (?:fixed|solved|resolved) .{2,}",
+    r".{3,120}, which (?:fixed|solved|resolved) .{2,}|"
+    rf"\b(?:I|we) (?:just |then |have )?{_DID}\b .{{3,120}}? and (?:now |then |suddenly )?"
+    r"(?:it|everything|the (?:build|tests?|app|site|page|deploy|pipeline|server)|(?:all )?(?:the )?tests|ci) "
+    r"(?:now )?(?:works?|pass(?:es)?|runs|builds|is (?:fixed|green|back|fine|gone)|are (?:green|passing)|went green)\b",
     re.IGNORECASE,
 )
 _OPEN = re.compile(
@@ -44,6 +58,7 @@ _OPEN = re.compile(
     r"you|hopefully|once|let me|let us|please)\b",
     re.IGNORECASE,
 )
+_OPEN_TRY = re.compile(r"\b(?:if|could|might|would|will|should|what|why|when)\b", re.IGNORECASE)
 _PASSIVE = re.compile(r"\b(?:was|were|been|be|is|are)(?: \w+ly)? $", re.IGNORECASE)
 _THING = re.compile(
     r"\b(?:car|boiler|washing|marriage|relationship|(?:my|our|first|blind) date|exam|diet|heart|leg|arm|voice)\b",
@@ -54,6 +69,10 @@ _THING = re.compile(
 def failures(sentence: str, *, reported: bool = False) -> Iterator[Finding]:
     """With a cause, or it is only a complaint. ``reported``: by a user, of what happens now."""
     now = _FAILS.search(sentence) if reported else None
+    still = _STILL.search(sentence) if reported else None
+    if still and not _OPEN_TRY.search(sentence[: still.start()]):
+        yield Finding(RecordType.FAILURE, "project", layer=Layer.PROCEDURAL, confidence=0.7, salience=0.7)
+        return
     for found in (_FAILED.search(sentence), _CAUSE.search(sentence), now):
         if found and not _OPEN.search(sentence[: found.start()]) and not _THING.search(sentence):
             yield Finding(RecordType.FAILURE, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.7)

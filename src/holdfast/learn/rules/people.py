@@ -205,9 +205,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "role",
         pattern(
-            rf"(?:work|works|working|worked|started|freelance|freelances|freelancing|{_BE} working|{_BE} employed|"
-            rf"{_BE} freelancing)(?: (?:at|for) .{{2,40}}?)? as (?:a|"
-            rf"an|the) (?P<v>.+)"
+            rf"(?:work|works|working|worked|started|{_BE} working|{_BE} employed)"
+            rf"(?: (?:at|for) .{{2,40}}?)? as (?:a|an|the) (?P<v>.+)"
         ),
         values.any_role,
         exclusive=True,

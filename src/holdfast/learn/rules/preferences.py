@@ -84,7 +84,7 @@ def _favourite(subject: str, found: re.Match[str]) -> Iterator[Finding]:
     what = found["what"].casefold().strip()
     what = _SPELLINGS.get(what, what.removesuffix("s") if not what.endswith("ss") else what)
     value = values.thing(found["v"])
-    if value and what.split()[-1] not in _PARTS:
+    if value and not _PARTS.intersection(what.split()) and not what.startswith("so far"):
         yield Finding(
             _P, subject, f"favourite:{what}", value, exclusive=True, confidence=0.9, salience=0.7, tags=("favourite",)
         )

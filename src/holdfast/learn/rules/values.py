@@ -46,12 +46,12 @@ _VAGUE = re.compile(
     r"version|design))|to (?:see|know|think|hear|say|ask|point|add|thank|make sure|be|have|go ahead|"
     r"try|use this)|being|"
     r"their|its|the (?:\w+ ){0,4}(?:ideas?|suggestions?|options?|approach|plan|concept)\b|my (?:mom|dad|mum|parents)|"
-    r"I|he|she|they|we|everywhere|there|here|one|ones|more|all|another|so|such|as|than|and|or|but|with|to)\b",
+    r"some (?:things|of|parts)|I|he|she|they|we|everywhere|there|here|one|ones|more|all|another|so|such|as|than|and|or|but|with|to)\b",
     re.IGNORECASE,
 )
 # Nobody can tell later what was meant.
 _POINTS_ELSEWHERE = re.compile(
-    r"\b(?:it|him|them|they|their|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
+    r"\b(?:it|him|them|they|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
 )
 _IN_JEST = re.compile(
     r"(?:mornings?|mondays?|work|people|bull\w*|drama|stupid\w*|idiots|exercise|commitment|fun|responsibility|adulting|"

@@ -1,0 +1,23 @@
+"""What the work is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from holdfast.domain.record import RecordType
+from holdfast.learn.rules import values
+from holdfast.learn.rules.table import Finding
+
+_MADE_OF = re.compile(
+    r"\b(?:the|our|my|this) (?:[\w-]+ )?(?:back-?end|front-?end|app|api|project|service|services|site|website|codebase|repo|"
+    r"server|client|cli|bot|pipeline|product|platform|dashboard) (?:is|are) (?:all |mostly |entirely )?"
+    r"(?:written|built|implemented|coded) (?:in|with|on(?: top of)?) (?P<v>[\w.+#-]+.*)",
+    re.IGNORECASE,
+)
+
+
+def made_of(sentence: str) -> Iterator[Finding]:
+    found = _MADE_OF.search(sentence)
+    if found and (values.is_product(found["v"]) or re.match(r"(?:go|c|r|d|zig|haskell|clojure|erlang)\b", found["v"].lower())):
+        yield Finding(RecordType.FACT, "project", None, None, confidence=0.8, salience=0.6)
