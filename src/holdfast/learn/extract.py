@@ -38,7 +38,8 @@ _THIRD_PERSON = frozenset(
 )
 _THIS_DAY = re.compile(
     r"\b(?:today|tonight|tomorrow|right now|at the moment|rn|this (?:morning|afternoon|evening|week|weekend|summer)|"
-    r"for now|until|till|(?:the|a|my|our) (?:library|caf[eé]|coffee shop|kitchen|office|airport|dining|living|desk))\b",
+    r"for now|until|till|(?:the|a|my|our) (?:library|caf[eé]|coffee shop|kitchen|office|airport|dining|living|"
+    r"desk))\b",
     re.IGNORECASE,
 )
 _PROFILE = re.compile(r"\b(?:about me|about myself|who i am|my profile|my details|introduce myself)\b", re.IGNORECASE)
@@ -148,7 +149,9 @@ def _findings(sentence: Sentence, narrator: Narrator, *, opening: bool, bullet: 
             about.append(replace(finding, exclusive=_is_one(finding.subject)))
     if not settled:
         settled = list(project.made_of(plain))
-    if settled and any(finding.type is RecordType.DECISION for finding in settled):
+    if any(finding.type is RecordType.CONSTRAINT for finding in settled):
+        about = [finding for finding in about if finding.attribute != "uses"]
+    if any(finding.type is RecordType.DECISION for finding in settled):
         about = [finding for finding in about if finding.attribute not in {"plan", "goal", "uses", "owns"}]
     yield from settled
     yield from about
@@ -222,6 +225,12 @@ def _says_nothing(rule: Rule, found: re.Match[str], seen: Aspect, clause: Clause
     if rule.attribute == "home":
         brief = FOR_A_WHILE.search(clause.predicate) or f"{clause.predicate} until " in expanded(clause.whole)
         return not seen.perfect and not seen.ended and bool(brief)
+    if rule.attribute == "uses":
+        return (
+            re.search(r"\bwe (?:\w+ )?use\b", clause.whole, re.IGNORECASE) is not None
+        )  # a house's way, nobody's taste
+    if rule.attribute == "drinks" and rule.fixed is None:
+        return re.match(r"\w+ (?:in|since|last|for|a|two|three|at|on|this) ", found.group()) is not None
     if rule.attribute == "employer" and re.match(r"(?:am|is|are) working\b|working\b", found.group()):
         return _THIS_DAY.search(clause.predicate) is not None
     return False

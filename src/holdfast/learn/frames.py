@@ -51,8 +51,10 @@ _IRONY = re.compile(
     r"(?:^|\s)/s\b|\byeah,? right\b|\boh,? (?:great|sure|joy|wonderful)\b|\bsure,? because\b|🙄|"
     r"\bsarcasm\b|\bbecause i totally\b|"
     r"\bi just love (?:it when|how|when|sitting|waiting|being)\b|\bas if i\b|\bsaid no one ever\b|"
-    r"\b(?:great|fantastic|wonderful|lovely|brilliant|perfect|yay|joy|hooray),? (?:another|one more|yet another|more of)\b|"
-    r"\bjust what i (?:always )?(?:needed|wanted)\b|\blucky me\b|\bliving the dream\b|\bwhat a surprise\b|"
+    r"\b(?:great|fantastic|wonderful|lovely|brilliant|perfect|yay|joy|hooray),? (?:another|one more|yet another|"
+    r"more of)\b|"
+    r"^(?:oh,? )?great,? (?:so )?now (?:i|we)(?:'m| am|'re| are)\b|\bjust what i (?:always )?(?:needed|wanted)\b|"
+    r"\blucky me\b|\bliving the dream\b|\bwhat a surprise\b|"
     r"\b(?-i:I just LOVE|i just LOVE|I LOVE (?:it )?(?:when|how|being|mondays))\b|"
     r"\bnot\s*[!.]*$(?<=\bnot\.)",
     re.IGNORECASE,
@@ -65,19 +67,23 @@ _FICTION = re.compile(
     r"play|episode|series|poem|"
     r"comic|anime|manga|campaign|dream|fanfic|screenplay)\b(?=.*\b(?:lives?|works?|hates?|loves?|says|"
     r"is|named|called)\b)|\bsong goes\b|\blyrics?\b|\bprotagonist\b|"
-    r"\bthe (?:hero|heroine|villain|narrator|main character)\b|\bcharacter (?:who|named|called|is)\b|\bmy character\b|"
+    r"\bthe (?:hero|heroine|villain|narrator|main character)\b|\bcharacter (?:who|named|called|is)\b|"
+    r"\bmy character\b|"
     r"\b(?:old|famous) saying\b",
     re.IGNORECASE,
 )
 # After these the rest of the message is material for a task, or somebody else's mail.
 _MATERIAL = re.compile(
-    r"^\W*(?:fwd?:|forwarded(?: message)?\b|begin forwarded|original message\b|from: \S|subject: \S|on .{6,60} wrote:|"
+    r"^\W*(?:fwd?:|forwarded(?: message)?\b|begin forwarded|original message\b|from: \S|subject: \S|"
+    r"on .{6,60} wrote:|"
     r"dear (?:sir|madam|mr|mrs|ms|dr|prof|team|all|hiring|customer|colleagues?|friends?|editor|committee)\b|"
     r"(?:riddle|puzzle|brain ?teaser|(?:math|maths|word) problem|exercise|homework|scenario|case study|prompt|"
     r"example|excerpt|quote|setting|plot|premise|backstory)\b[^:.!?]{0,20}:|"
-    r"(?:(?:please|can you|could you|can u|pls),? )*(?:check|correct|improve|polish)\b.{0,30}\b(?:grammar|spelling|wording|"
+    r"(?:(?:please|can you|could you|can u|pls),? )*(?:check|correct|improve|polish)\b.{0,30}\b(?:grammar|"
+    r"spelling|wording|"
     r"english)\b)|"
-    r"\b(?:email|e-mail|message|letter|text|ad|advert|post|review|bio|profile|note|comment|ticket|issue|page|article|he|she|they)"
+    r"\b(?:email|e-mail|message|letter|text|ad|advert|post|review|bio|profile|note|comment|ticket|issue|page|"
+    r"article|he|she|they)"
     r" (?:says?|said|reads?|goes|writes|wrote|states):|"
     r"^\W*(?:(?:please|can you|could you|now|ok|hey|hi),? )*(?:translate|proof-?read|rewrite|re-write|"
     r"rephrase|paraphrase|"
@@ -107,6 +113,9 @@ _TASK = re.compile(
     r"show|list|find|say|read)\b",
     re.IGNORECASE,
 )
+
+
+_LASTS = re.compile(r"\b(?:from now on|going forward|in (?:the )?future)\b", re.IGNORECASE)
 
 
 def masked(text: str) -> str:
@@ -165,7 +174,7 @@ def asserted(sentence: str) -> str | None:
 
 
 def _own(sentence: str) -> str | None:
-    if _IRONY.search(sentence) or _UNREAL.search(sentence) or _TASK.match(sentence):
+    if _IRONY.search(sentence) or _UNREAL.search(sentence) or (_TASK.match(sentence) and not _LASTS.search(sentence)):
         return None
     if sentence.rstrip("\"')*_ ").endswith("?"):
         tails = list(_TAIL_QUESTION.finditer(sentence))

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from holdfast.domain.record import RecordType
 from holdfast.learn.rules import values
+from holdfast.learn.rules.lexicon import LANGUAGES, any_of
 from holdfast.learn.rules.table import Finding
 
 _DO = (
@@ -17,8 +18,10 @@ _DO = (
     r"suggest|speak|translate|"
     r"book|order|schedule|start|round|cite|show|explain|hard-?code|mock|skip|create|remove|rename|"
     r"force|force-push|rebase|"
-    r"squash|sign|validate|escape|sanitize|sanitise|quote|buy|wear|cook|feed|lock|wash|disable|enable|bypass|override|"
-    r"overwrite|refactor|upgrade|downgrade|bump|release|publish|ship|print|pass|throw|raise|catch|swallow|cache|assume|"
+    r"squash|sign|validate|escape|sanitize|sanitise|quote|buy|wear|cook|feed|lock|wash|disable|enable|bypass|"
+    r"override|"
+    r"overwrite|refactor|upgrade|downgrade|bump|release|publish|ship|print|pass|throw|raise|catch|swallow|cache|"
+    r"assume|"
     r"commit|document|comment|pin|review|prefix|name|end|begin|reveal|post|email|contact|pay|charge|"
     r"refund|approve|open|"
     r"block|inline|depend|rely|target|support|save|back up|apply|migrate|query|seed|truncate|generate|"
@@ -27,7 +30,8 @@ _DO = (
 # What one is told not to do beyond the answer at hand. "Do not include anything else" is about that answer only.
 _TOUCH = (
     r"(?:use|deploy|commit|push|touch|change|edit|modify|delete|drop|remove|rename|install|merge|rebase|force-push|"
-    r"upgrade|downgrade|bump|release|publish|ship|hard-?code|mock|disable|bypass|override|overwrite|expose|store|share|"
+    r"upgrade|downgrade|bump|release|publish|ship|hard-?code|mock|disable|bypass|override|overwrite|expose|store|"
+    r"share|"
     r"call|contact|email|order|buy|book|schedule|import|log|cache|add (?:new |any )?(?:dependenc|package|librar))"
 )
 _STANDING = re.compile(
@@ -79,8 +83,12 @@ _WE_MUST = re.compile(
 )
 _STYLE = re.compile(
     r"^(?:please |also |and |ok,? |hey,? )*(?:stop (?:using|asking|adding|apologi[sz]ing|explaining|writing|saying)"
-    r" .{3,}|do not ask (?:me )?for confirmation|(?:be|stay) (?:more )?(?:concise|brief|terse)(?=$|[,.!]| in| please)|"
+    r" .{3,}|do not ask (?:me )?for confirmation|(?:be|stay) (?:more )?(?:concise|brief|terse)(?=$|[,.!]| in|"
+    r" please)|"
     r"keep (?:your |the |all )?(?:answers|replies|responses|messages) (?:short|brief|concise)|"
+    r"(?:answer|reply|respond|speak)(?: to me)?(?: only)? in (?:" + any_of(LANGUAGES) + r"|plain text|markdown)\b|"
+    r"use (?:british|american|metric|imperial|tabs|spaces|\d spaces|camelcase|snake_case|markdown|plain text|"
+    r"celsius)\b|"
     r"no (?:emojis?|bullet points|small talk)\b)",
     re.IGNORECASE,
 )
@@ -88,9 +96,12 @@ _STYLE = re.compile(
 _HOUSE_RULE = re.compile(
     r"\b(?:max|maximum|min|minimum) (?:line length|line width|file size|version|upload size|"
     r"word count|length|coverage|timeout|memory|page count) (?:is|=|:|of) ?\d|"
-    r"\b(?:every|each|all) (?:(?:new|public|changed|exported) )?(?:functions?|class(?:es)?|modules?|methods?|commits?|prs?|"
-    r"pull requests?|endpoints?|components?|migrations?|releases?|files?) (?:needs?|gets?|must have|requires?|has to have) |"
-    r"\bwe (?:only )?(?:target|support) (?:only )?(?:python|node|java|php|ruby|go|rust|ios|android|chrome|safari|firefox|postgres|"
+    r"\b(?:every|each|all) (?:(?:new|public|changed|exported) )?(?:functions?|class(?:es)?|modules?|methods?|"
+    r"commits?|prs?|"
+    r"pull requests?|endpoints?|components?|migrations?|releases?|files?) (?:needs?|gets?|must have|requires?|"
+    r"has to have) |"
+    r"\bwe (?:only )?(?:target|support) (?:only )?(?:python|node|java|php|ruby|go|rust|ios|android|chrome|safari|"
+    r"firefox|postgres|"
     r"windows|macos|linux|\.net)\b",
     re.IGNORECASE,
 )
@@ -98,7 +109,8 @@ _ORDERS = (_HOUSE_RULE, _STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIM
 _AVAILABLE = re.compile(
     r"\bI (?:am|can) (?:only )?(?:available|free|meet|do (?:calls|meetings)) (?:only )?(?:after|"
     r"before|on|between|until|from)\b|\bI am only (?:available|free)\b|"
-    r"\bI (?:can not|never) (?:do|make|work|meet|come|join)(?: on)? (?:\w+day mornings|(?:mon|tues|wednes|thurs|fri|satur|sun)days|"
+    r"\bI (?:can not|never) (?:do|make|work|meet|come|join)(?: on)? (?:\w+day mornings|(?:mon|tues|wednes|thurs|"
+    r"fri|satur|sun)days|"
     r"weekends|mornings|evenings|school holidays)\b",
     re.IGNORECASE,
 )
@@ -109,7 +121,7 @@ _GUESSING = re.compile(
 _PEOPLE = frozenset("i you he she they it that this there who we what to not also really one people everyone".split())
 _MONEY = (
     r"(?:[$€£¥]\s?\d[\d.,]*(?:\s?[kKmM]\b)?|\d[\d.,]*\s?(?:k|m)?\s?(?:euros?|dollars?|usd|eur|gbp|"
-    r"pounds?|bucks|francs|chf|yen|rupees|crowns|pesos|reais|zloty)?\b)"
+    r"pounds?|quid|bucks|francs|chf|yen|rupees|crowns|pesos|reais|zloty)?\b)"
 )
 _BUDGET = re.compile(
     rf"\b(?:(?P<whose>my|our|the|a) )?(?:(?P<of>[a-z]+) )?budget (?:for (?:the |this |our |my "
@@ -134,7 +146,8 @@ _DEADLINE = re.compile(
     re.IGNORECASE,
 )
 _RELEASE = re.compile(
-    rf"\b(?:(?:the|our|next) )?(?P<for>release|launch|go-live|demo|submission|code freeze|feature freeze)(?: date)? is "
+    rf"\b(?:(?:the|our|next) )?(?P<for>release|launch|go-live|demo|submission|code freeze|"
+    rf"feature freeze)(?: date)? is "
     rf"(?:now |still )?(?:(?:on|planned for|set for|scheduled for|due) )?(?P<v>(?:the )?{_DATE})",
     re.IGNORECASE,
 )
@@ -161,7 +174,8 @@ _LIFTED = re.compile(
 _REMEMBER = re.compile(
     r"^(?:please |and |also |so |just |ok,? )*(?:remember(?: that| this)?(?!,)|note that|keep in "
     r"mind(?: that)?|do not forget that|make a note(?: that)?|for the record|note to self|please "
-    r"note(?: that)?)[:,]? +(?P<v>(?!to\b|that\b|the following\b|me\b|when\b|how\b|what\b|the time\b|that time\b|you\b|"
+    r"note(?: that)?)[:,]? +(?P<v>(?!to\b|that\b|the following\b|me\b|when\b|how\b|what\b|the time\b|that time\b|"
+    r"you\b|"
     r"us\b).{8,})",
     re.IGNORECASE,
 )
@@ -218,7 +232,11 @@ def _limits(sentence: str, me: str) -> Iterator[Finding]:
         what = found["for"] or (
             found["of"] if found["of"] not in {None, "total", "whole", "my", "our", "the", "a"} else None
         )
-        mine = (found["whose"] or "").lower() in {"my", "our"} or found.start() == 0 or re.match(r"I (?:am|have|only have)\b", sentence)
+        mine = (
+            (found["whose"] or "").lower() in {"my", "our"}
+            or found.start() == 0
+            or re.match(r"I (?:am|have|only have)\b", sentence)
+        )
         subject = me if mine else "project"
         yield _constraint(
             subject,

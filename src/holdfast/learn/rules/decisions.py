@@ -15,12 +15,14 @@ _LETS = re.compile(
     r"let'?s (?:just |please )?(?:go with|"
     r"use|stick (?:with|to)|switch to|drop|keep(?! \w+ing\b| at\b| up\b| it up| in touch| this up| "
     r"each other)|"
-    r"choose|pick|settle (?:on|for)|adopt|call it|name it|move to|skip|postpone|ship|target|standardi[sz]e on|not use|"
+    r"choose|pick|settle (?:on|for)|adopt|call it|name it|move to|skip|postpone|ship|target|standardi[sz]e on|"
+    r"not use|"
     r"go for|do it with|build (?:it|this) (?:with|in|on))\b (?P<v>.+)",
     re.IGNORECASE,
 )
 _SETTLED = re.compile(
-    r"(?<!which )(?<!that )(?<!what )(?<!where )\b(?P<who>I|we|my \w+ and I|the team|us) (?:have |both |all |finally |just |already |had |now )*"
+    r"(?<!which )(?<!that )(?<!what )(?<!where )\b(?P<who>I|we|my \w+ and I|the team|us) (?:have |both |all |"
+    r"finally |just |already |had |now )*"
     r"(?:(?:decided|agreed|chose|opted|resolved|voted)(?: not)? (?:to|on|against|for|that)|settled on|"
     r"chose|picked(?! up| out)|went with(?! (?:my|our|him|her|them|some friends|a friend|friends))|"
     r"are going with|am going with|will go with|are switching to|ended up (?:going with|choosing|using)|have chosen|"
@@ -34,7 +36,8 @@ _CHANGED = re.compile(
     re.IGNORECASE,
 )
 _STATED = re.compile(
-    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?!final\b|hard\b|not\b|up to\b|mine\b|yours\b)(?P<v>.+)|"
+    r"\b(?:the |our |my |final )+decision (?:is|was)(?: to)?:? (?!final\b|hard\b|not\b|up to\b|mine\b|"
+    r"yours\b)(?P<v>.+)|"
     r"^(?:ok,? |okay,? |so,? )?(?:final )?(?:decision|verdict): (?P<d>.+)",
     re.IGNORECASE,
 )
@@ -55,7 +58,9 @@ _OF_THE_WORK = re.compile(
 _IDLE = re.compile(
     r"(?:them|it|this|that|these|those|him|her|me|you|your|one|both|some|something|someone)\b|"
     rf"(?:my|our|his|her|their) (?:\w+ )?(?:{any_of(frozenset(RELATIONS) | PETS)}s?|children|parents|family|folks)\b|"
-    r"(?:a|the|another) (?:time|date|day|night|break|walk|look|few|moment)\b|by\b|in on\b|off\b|to disagree|disagree\b|"
+    r"(?:the )?(?:option|plan|version|choice|number|answer|variant) (?:[a-z]|\d+|one|two|three)\b|the \w+ one\b|"
+    r"(?:stay|stayed) (?:in|home|at home|up)\b|(?:a|the|another) (?:time|date|day|night|break|walk|look|few|"
+    r"moment)\b|by\b|in on\b|off\b|to disagree|disagree\b|"
     r"(?:the |an )?(?:next|last|first|second|third|other|former|latter|same) "
     r"(?:one|option|question|topic|step|part|point|item|section|task)s?\b|"
     r"(?:go|going) (?:to (?:bed|sleep|the)|home|out|for a)\b|.{0,40}\bup$|quits$",

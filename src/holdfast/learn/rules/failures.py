@@ -21,9 +21,11 @@ _FAILS = re.compile(
 )
 # Whatever was tried, it goes on: with what it says, so that somebody can look for it later.
 _STILL = re.compile(
-    r"\bstill (?:get|gets|getting|see|seeing|throws?|throwing|fails? with|failing with|crash(?:es)? with|says?|returns?|"
+    r"\bstill (?:get|gets|getting|see|seeing|throws?|throwing|fails? with|failing with|crash(?:es)? with|says?|"
+    r"returns?|"
     r"returning)\b.{0,40}?(?:\b(?-i:[A-Z][A-Z0-9]*_[A-Z0-9_]{3,})|\b\w+(?:Error|Exception)\b|\bHTTP \d{3}\b|"
-    r"\b[45]\d\d(?:s| errors?)?(?=$|[,.!])|\bE\d{3,}\b|\b(?:exit )?code \d+|\bsegfault|\bout of memory\b|\btimeouts?\b)",
+    r"\b[45]\d\d(?:s| errors?)?(?=$|[,.!])|\bE\d{3,}\b|\b(?:exit )?code \d+|\bsegfault|\bout of memory\b|"
+    r"\btimeouts?\b)",
     re.IGNORECASE,
 )
 _CAUSE = re.compile(
@@ -35,8 +37,10 @@ _CAUSE = re.compile(
     re.IGNORECASE,
 )
 _DID = (
-    r"(?:changed|added|removed|pinned|upgraded|replaced|renamed|moved|set|switched|restarted|cleared|updated|reverted|mounted|"
-    r"deleted|disabled|enabled|installed|reinstalled|downgraded|bumped|wrapped|increased|rebuilt|patched|raised|lowered)"
+    r"(?:changed|added|removed|pinned|upgraded|replaced|renamed|moved|set|switched|restarted|cleared|updated|"
+    r"reverted|mounted|"
+    r"deleted|disabled|enabled|installed|reinstalled|downgraded|bumped|wrapped|increased|rebuilt|patched|raised|"
+    r"lowered)"
 )
 _FIXED_BY = re.compile(
     r"(?<!more )(?<!is )(?<!are )(?<!be )(?<!became )\b(?:fixed|solved|resolved|repaired|worked "
@@ -46,22 +50,28 @@ _FIXED_BY = re.compile(
     r"(?:^|; |, (?=\w+ing\b))(?:turns out )?[\w`./: =<>@'\"-]{3,80}?\b(?:fixed|solved|resolved|cured) "
     r"(?:it|this|that|the \w+|everything)\b|"
     r"^\w+ing .{3,80}\b(?:did the trick|solved it|made it work)\b|"
-    r"\b(?:changed|added|removed|pinned|upgraded|replaced|renamed|moved|set|switched|restarted|cleared|updated|reverted)\b"
+    r"\b(?:changed|added|removed|pinned|upgraded|replaced|renamed|moved|set|switched|restarted|cleared|updated|"
+    r"reverted)\b"
     r".{3,120}, which (?:fixed|solved|resolved) .{2,}|"
     rf"\b(?:I|we) (?:just |then |have )?{_DID}\b .{{3,120}}? and (?:now |then |suddenly )?"
     r"(?:it|everything|the (?:build|tests?|app|site|page|deploy|pipeline|server)|(?:all )?(?:the )?tests|ci) "
-    r"(?:now )?(?:works?|pass(?:es)?|runs|builds|is (?:fixed|green|back|fine|gone)|are (?:green|passing)|went green)\b",
+    r"(?:now )?(?:works?|pass(?:es)?|runs|builds|is (?:fixed|green|back|fine|gone)|are (?:green|passing)|"
+    r"went green)\b",
     re.IGNORECASE,
 )
 _OPEN = re.compile(
-    r"\b(?:could|can|might|may|should|would|will|try|maybe|perhaps|if|to be|needs? to|want to|how to|not|never|trying|"
+    r"\b(?:could|can|might|may|should|would|will|try|maybe|perhaps|if|to be|needs? to|want to|how to|not|never|"
+    r"trying|"
     r"you|hopefully|once|let me|let us|please)\b",
     re.IGNORECASE,
 )
 _OPEN_TRY = re.compile(r"\b(?:if|could|might|would|will|should|what|why|when)\b", re.IGNORECASE)
 _PASSIVE = re.compile(r"\b(?:was|were|been|be|is|are)(?: \w+ly)? $", re.IGNORECASE)
 _THING = re.compile(
-    r"\b(?:car|boiler|washing|marriage|relationship|(?:my|our|first|blind) date|exam|diet|heart|leg|arm|voice)\b",
+    r"\b(?:car|boiler|washing|marriage|relationship|(?:my|our|first|blind) date|exam|diet|heart|leg|arm|voice|"
+    r"sink|toilet|faucet|tap|roof|door|window|fridge|oven|dishwasher|bike|bicycle|fence|lamp|shower|dress|hair|"
+    r"zipper|recipe|"
+    r"sauce|cake|dough|dog|cat)\b",
     re.IGNORECASE,
 )
 
@@ -82,7 +92,7 @@ def failures(sentence: str, *, reported: bool = False) -> Iterator[Finding]:
 def fixes(sentence: str) -> Iterator[Finding]:
     found = _FIXED_BY.search(sentence)
     before = "" if found and found.group().startswith(";") else sentence[: found.start() if found else 0]
-    if not found or _OPEN.search(before + found.group()[:25]):
+    if not found or _THING.search(sentence) or _OPEN.search(before + found.group()[:25]):
         return
     if re.match(
         r"(?:that|this|it|yes|you|which)\b[^,]{0,20}\b(?:fixed|solved|resolved|cured)", sentence, re.IGNORECASE

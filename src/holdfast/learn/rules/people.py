@@ -13,6 +13,7 @@ from holdfast.learn.rules.lexicon import (
     HOBBIES,
     KIN,
     LANGUAGES,
+    OCCUPATIONS,
     PETS,
     WORKPLACES,
     any_of,
@@ -21,15 +22,18 @@ from holdfast.learn.rules.table import Rule, pattern
 
 _BE = r"(?:am|is|are|im)"
 DAY = (
-    r"(?:(?:on |the )*(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? [A-Z][a-z]{2,8}|(?:January|February|March|April|May|June|July|"
+    r"(?:(?:on |the )*(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? [A-Z][a-z]{2,8}|(?:January|February|March|April|May|June|"
+    r"July|"
     r"August|September|October|November|December|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.? "
     r"\d{1,2}(?:st|nd|rd|th)?|"
     r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?)(?:,? \d{4})?)"
 )
 _GOING = (
     r"(?:visit|travel|fly|move to|move back|relocate|emigrate|climb|marry|get married|get engaged|"
-    r"retire|adopt|go to|propose to|"
-    r"run (?:a|the) (?:\w+ )?(?:marathon|half|race|10k|5k)|study (?:abroad|at|in)|buy (?:a|our|my)|sell (?:the|my|our))"
+    r"retire|adopt|go to|propose to|open (?:a|my|our)|start (?:a|my|our) (?:own )?(?:business|company|family|shop|"
+    r"blog|podcast)|"
+    r"run (?:a|the) (?:\w+ )?(?:marathon|half|race|10k|5k)|study (?:abroad|at|in)|buy (?:a|our|my)|sell (?:the|my|"
+    r"our))"
 )
 _AGES = (
     r"(?:\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"
@@ -43,8 +47,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "home",
         pattern(
-            r"(?:live|lives|living|reside|resides|residing) (?:here |now |alone |together |on (?:my|his|her|our) own |"
-            r"by (?:my|him|her)self |(?:since|for) (?:\w+ ){1,3}|with (?:my|his|her|our|a|some|two|three) (?:\w+ ){1,3}?)?"
+            r"(?:live|lives|living|reside|resides|residing) (?:here |now |alone |together |on (?:my|his|her|"
+            r"our) own |"
+            r"by (?:my|him|her)self |(?:since|for) (?:\w+ ){1,3}|with (?:my|his|her|our|a|some|two|"
+            r"three) (?:\w+ ){1,3}?)?"
             r"in (?P<v>.+)"
         ),
         values.place,
@@ -106,7 +112,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "employer",
         pattern(
-            r"(?:work|works|working|worked) (?:part[- ]time |full[- ]time |remotely |now |nights |days |weekends |shifts )*"
+            r"(?:work|works|working|worked) (?:part[- ]time |full[- ]time |remotely |now |nights |days |weekends |"
+            r"shifts )*"
             r"(?:at|for) (?P<v>.+)"
         ),
         values.employer,
@@ -130,6 +137,24 @@ RULES: tuple[Rule, ...] = (
         ),
         values.named_employer,
         exclusive=True,
+        salience=0.75,
+    ),
+    Rule(
+        "employer",
+        pattern(
+            rf"{_BE} (?:a|an|the) (?:[\w-]+ ){{0,3}}?{any_of(OCCUPATIONS)} (?:at|for|with) "
+            rf"(?P<v>(?:the )?(?-i:[A-Z])(?!\w+day\b).+)"
+        ),
+        values.named_employer,
+        exclusive=True,
+        salience=0.75,
+    ),
+    Rule(
+        "employer",
+        pattern(r"(?:lost) (?:my|his|her) (?:old )?job (?:at|with) (?P<v>.+)"),
+        values.employer,
+        exclusive=True,
+        over=True,
         salience=0.75,
     ),
     Rule(
@@ -212,7 +237,14 @@ RULES: tuple[Rule, ...] = (
         exclusive=True,
         salience=0.75,
     ),
-    Rule("role", pattern(rf"{_BE} (?:a|an|the) (?P<v>.+)"), values.role, exclusive=True, salience=0.75),
+    Rule(
+        "role",
+        pattern(rf"{_BE} (?:a|an|the) (?:\d\d?[ -]years?[ -]old )?(?P<v>.+)"),
+        values.role,
+        exclusive=True,
+        salience=0.75,
+    ),
+    Rule("age", pattern(rf"{_BE} (?:a|an) (?P<v>\d\d?)[ -]years?[ -]old\b"), exclusive=True),
     Rule("role", pattern(r"(?:became|become) (?:a|an|the) (?P<v>.+)"), values.role, exclusive=True, salience=0.75),
     Rule(
         "role",
@@ -292,14 +324,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "family",
         pattern(
-            rf"(?:have|has|got) (?P<v>{COUNTS} (?:\w+ )?(?:{any_of(KIN)}))(?!\w|'|’| (?:named|called|to|in this)\b)"
+            rf"(?:have|has|got) (?P<v>{COUNTS} (?:\w+ )?(?:{any_of(KIN)}))(?!\w|'|’|-| (?:named|called|to|in this)\b)"
         ),
         salience=0.7,
     ),
     Rule(
         "pet",
         pattern(
-            rf"(?:have|has|got|adopted|own|owns|bought) (?P<v>(?!some (?:\w+ )?(?:chicken|fish|rabbit|goat)\b){COUNTS} (?:(?!of\b)[\w-]+ "
+            rf"(?:have|has|got|adopted|own|owns|bought) (?P<v>(?!some (?:\w+ )?(?:chicken|fish|rabbit|"
+            rf"goat)\b){COUNTS} (?:(?!of\b)[\w-]+ "
             rf"){{0,2}}{any_of(PETS)})(?=$|[,.!;]| (?:and|last|this|from|who|that|for|two|three|in|yesterday|"
             rf"recently|with|when|because|but|now|ago|at|today)\b(?! this fight))"
         ),
@@ -331,7 +364,7 @@ RULES: tuple[Rule, ...] = (
         "diet",
         pattern(
             rf"(?:{_BE}|been|went|go|turned|became|become|eat|eats) (?:a |strictly |strict |mostly |fully "
-            rf")*(?P<v>{any_of(DIETS)})\b(?!['’])"
+            rf")*(?P<v>{any_of(DIETS)})s?\b(?!['’])"
         ),
         exclusive=True,
         salience=0.8,
@@ -341,6 +374,16 @@ RULES: tuple[Rule, ...] = (
         pattern(
             rf"(?:have|has|suffer from|suffers from|live with) (?P<v>(?:mild |severe |chronic |bad |type \d "
             rf")*{any_of(CONDITIONS)})\b(?! (?:about|over)\b)"
+        ),
+        salience=0.8,
+        tags=("health",),
+    ),
+    Rule(
+        "health",
+        pattern(
+            rf"{_BE} (?:a |an |legally |severely |partially )?(?P<v>diabetic|asthmatic|dyslexic|autistic|epileptic|"
+            rf"colou?r[- ]?blind|pregnant|deaf|hard of hearing|visually impaired|bipolar)(?=$|[,.!;]| (?:and|but|"
+            rf"so|in|since|with)\b)"
         ),
         salience=0.8,
         tags=("health",),
@@ -404,7 +447,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "owns",
         pattern(
-            r"(?:drive|drives|ride|rides) (?P<v>(?:a|an) (?!(?:\w+ )?(?:bus|coach|truck|lorry|taxi|cab|train|tram|van for|forklift|"
+            r"(?:drive|drives|ride|rides) (?P<v>(?:a|an) (?!(?:\w+ )?(?:bus|coach|truck|lorry|taxi|cab|train|tram|"
+            r"van for|forklift|"
             r"ambulance|crane|digger|hard|long|lot)\b).+)"
         ),
         values.bare_thing,
@@ -438,7 +482,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "plan",
         pattern(
-            rf"{_BE} (?P<v>(?:moving|relocating|flying|travelling|traveling|going) to (?-i:[A-Z]).*|(?:getting "
+            rf"{_BE} (?P<v>(?:moving|relocating|flying|travelling|traveling|going) to (?-i:[A-Z]).*|"
+            rf"visiting (?-i:[A-Z]).*\b(?:next|tomorrow|in|on|this|over)\b.*|(?:getting "
             rf"married|retiring|getting engaged)(?: (?:to|in|on|next|this) .*)?)"
         ),
         values.intent,

@@ -46,7 +46,7 @@ RULES: tuple[Rule, ...] = (
     Rule("prefers", pattern(r"(?:prefer|prefers) (?P<v>.+)"), values.choice, _P, salience=0.7),
     Rule(
         "prefers",
-        pattern(r"would (?:much |really )?(?:rather|prefer) (?P<v>.+)"),
+        pattern(r"would (?:much |really )?(?:rather|prefer) (?P<v>(?!die\b|not\b|have\b|be\b)(?!.* here$).+)"),
         values.choice,
         _P,
         when="possible",
@@ -54,6 +54,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("uses", pattern(r"(?:use|uses) (?P<v>[^,.;]+? for .+)"), values.thing, _P),
     Rule("uses", pattern(r"(?:use|uses) (?P<v>.+)"), values.thing, _P, when="habit"),
+    Rule("uses", pattern(r"(?:use|uses) (?P<v>.+)"), values.tools, _P, confidence=0.75),
 )
 _FAVOURITE = re.compile(
     r"(?:all-time |absolute |current |new |latest )?favou?rites? (?P<what>[\w -]{2,40}?)(?: of all time| ever)?"

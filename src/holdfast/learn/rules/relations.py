@@ -12,6 +12,7 @@ from holdfast.learn.rules.clause import NAME, Clause, Narrator, is_name, relatio
 from holdfast.learn.rules.lexicon import COUNTS, DEMONYMS, DIETS, PETS, PRODUCTS, RELATIONS, any_of
 from holdfast.learn.rules.table import Finding
 
+_DWELLING = "(?:flat|apartment|house|place|home|room)"
 _AIM = "(?:goal|dream|ambition|resolution)"
 _NEW = "(?i:(?:new |current )?)"  # a change is often told so
 # What somebody has, and what it is: "my birthday is …".
@@ -24,6 +25,7 @@ _OWNED: tuple[tuple[re.Pattern[str], str, bool], ...] = tuple(
             True,
         ),
         (rf"(?i:nickname is )(?P<v>{NAME})", "nickname", True),
+        (rf"(?i:{_DWELLING} is (?:located )?(?:in|near [\w ]+? in) )(?P<v>[A-Z].+)", "home", True),
         (r"(?i:birthday is )(?P<v>.+)", "birthday", True),
         (r"(?i:(?:e-?mail|mail)(?: address)? is )(?P<v>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)", "email", True),
         (r"(?i:(?:(?:phone|mobile|cell|telephone)(?: number)?|number) is )(?P<v>\+?[\d ()./-]{6,20}\d)", "phone", True),
@@ -44,6 +46,7 @@ _OWNED_VALUES = {
     "role": values.any_role,
     "employer": values.organisation,
     "origin": values.named_place,
+    "home": values.named_place,
 }
 
 _DAY = re.compile(people.DAY)
@@ -64,12 +67,14 @@ _KITTEN = re.compile(
 _PASSING = frozenset("student host guide guard model lead head writer judge author user".split())
 _MENTIONED = re.compile(
     rf"(?i:\b(?:my|our) (?:(?:older|younger|little|big|eldest|oldest|youngest|best|close|dear|baby|new) )?)"
-    rf"(?P<who>(?i:(?:ex[ -])?{any_of(PETS | frozenset(RELATIONS))})),? (?P<v>{NAME})(?=$|[,.!;]| (?:who|and|is|has|to|in|at|on)\b)"
+    rf"(?P<who>(?i:(?:ex[ -])?{any_of(PETS | frozenset(RELATIONS))})),? (?P<v>{NAME})(?=$|[,.!;]| (?:who|and|is|"
+    rf"has|to|in|at|on)\b)"
 )
 _CALLED = re.compile(rf"(?i:(?:is|are) (?:called|named) )(?P<v>{NAME})")
 _IS_NAMED = re.compile(rf"(?i:is )(?P<v>{NAME})(?=$|[,.!;]| and\b)")
 _IS_MY = re.compile(
-    rf"(?i:is my (?:\w+ ){{0,2}}?)(?P<who>(?i:{any_of(frozenset(RELATIONS) | PETS)}))(?=$|[,.!;]| and\b| but\b)"
+    rf"(?i:is (?:my|our) (?:\w+ ){{0,2}}?)(?P<who>(?i:{any_of(frozenset(RELATIONS) | PETS)}))(?=$|[,.!;]| and\b|"
+    rf" but\b)"
 )
 _I_AM = re.compile(
     rf"(?:^|(?<=[,.!] )|(?<=hi )|(?<=hey )|(?<=hello ))(?:I am|I'm|[Tt]his is|[Ii]'m) "
@@ -83,13 +88,18 @@ _I_AM_SMALL = re.compile(
 )
 _MY_NAME_SMALL = re.compile(r"\b[Mm]y name is (?P<v>[a-z]{2,15})(?=$|[,.!]| (?:and|from|I am)\b)")
 _NO_SMALL_NAMES = frozenset("not the what so in on too very hard long mud irrelevant unimportant secret wrong".split())
-_NAME_AND_AGE = re.compile(rf"^(?:\w+[,! ]+){{0,3}}?(?:I am|[Mm]y name is|[Tt]his is) (?:{NAME}|[a-z]{{3,15}}), (?P<v>\d\d)(?=,|$|[.!]| and\b)")
+_NAME_AND_AGE = re.compile(
+    rf"^(?:\w+[,! ]+){{0,3}}?(?:I am|[Mm]y name is|[Tt]his is) (?:{NAME}|[a-z]{{3,15}}), (?P<v>\d\d)(?=,|$|[.!]|"
+    rf" and\b)"
+)
 _AS_A = re.compile(
-    r"^\W*(?:as|being) an? (?P<v>[\w' -]{3,40}?)(?:$|(?=,? (?:I|my|we)\b)|(?= (?:who|with|in|at|for|living|from)\b.{2,40}, (?:I|my|we)\b))"
+    r"^\W*(?:as|being) an? (?P<v>[\w' -]{3,40}?)(?:$|(?=,? (?:I|my|we)\b)|(?= (?:who|with|in|at|for|living|"
+    r"from)\b.{2,40}, (?:I|my|we)\b))"
     r"(?!.*\b(?:you|your|I want|I would|I can|I should|I was|I had|I used|I did|I loved|I went)\b)",
     re.IGNORECASE,
 )
 _PROFILE_ROLE = re.compile(r"^(?P<v>[A-Za-z][\w /-]{2,40}?)(?: (?:at|for) (?P<at>(?-i:[A-Z]).+))?$")
+_HERE = re.compile(rf"^(?i:(?:hi|hey|hello|yo|good (?:morning|evening))[,!. ]+)?(?P<v>{NAME}) here(?=$|[,.!])")
 _GREETING = re.compile(r"^\W*(?:hi|hello|hey|good (?:morning|evening|afternoon)|greetings)\b", re.IGNORECASE)
 _CALL_ME = re.compile(
     rf"(?i:(?:^|please |just |can |you can |and )call me (?:(?:mr|mrs|ms|dr|prof)\. )?)"
@@ -130,6 +140,8 @@ def names(sentence: str, me: str, *, opening: bool) -> Iterator[Finding]:
         yield Finding(RecordType.FACT, me, "age", found["v"], exclusive=True, confidence=0.8, salience=0.6)
     if (found := _AS_A.match(sentence)) and (finding := _as_somebody(found["v"], me)):
         yield finding
+    if opening and (found := _HERE.match(sentence)) and is_name(found["v"]) and found["v"].casefold() not in PLACES:
+        yield Finding(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.75, salience=0.8)
     if found := _CALL_ME.search(sentence):
         yield Finding(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.85, salience=0.9)
     if found := _CALLS_ME.search(sentence):
@@ -148,7 +160,7 @@ def _small_name(sentence: str, *, opening: bool) -> str | None:
 
 
 def _as_somebody(what: str, me: str) -> Finding | None:
-    diet = what.split()[-1].casefold()
+    diet = what.rsplit(maxsplit=1)[-1].casefold()
     if diet in DIETS:
         return Finding(RecordType.FACT, me, "diet", diet, exclusive=True, confidence=0.8, salience=0.8)
     role = values.role(what)
@@ -173,7 +185,14 @@ def mentioned(sentence: str, me: str) -> Iterator[Finding]:
         first = name.split()[0].casefold()
         if is_name(name) and first not in _NO_FIRST_NAMES and first not in PLACES and first not in PRODUCTS:
             yield Finding(
-                RecordType.FACT, f"{me}/{who}", "name", name, exclusive=True, confidence=0.8, salience=0.7, tags=("people",)
+                RecordType.FACT,
+                f"{me}/{who}",
+                "name",
+                name,
+                exclusive=True,
+                confidence=0.8,
+                salience=0.7,
+                tags=("people",),
             )
 
 
