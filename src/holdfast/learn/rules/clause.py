@@ -103,8 +103,10 @@ _SPLIT = re.compile(
 )
 # Spoken or typed in haste, "I am Ana I am 17" has no mark between; "I think I am 17" needs none.
 _RUNS_ON = re.compile(
-    r"(?!.*\b(?:say|said|tell|told|think|thought|know|knew|claim|pretend|feel|felt|wish|hope|guess|believ|mean|sure|like|if|that|"
-    r"where|what|when|why|how|whether|than|place|reason|heard|assum|ask|remind|remember|forg[eo]t|prov|show|joke|imagin)\w*)"
+    r"(?!.*\b(?:say|said|tell|told|think|thought|know|knew|claim|pretend|feel|felt|wish|hope|guess|believ|"
+    r"mean|sure|like|if|that|"
+    r"where|what|when|why|how|whether|than|place|reason|heard|assum|ask|remind|remember|forg[eo]t|prov|"
+    r"show|joke|imagin)\w*)"
     r"(?:I|my name|hi|hey|hello|so|yo)\b",
     re.IGNORECASE,
 )
@@ -335,7 +337,9 @@ _LIKING = re.compile(
 _ELIDED = re.compile(
     r"(?:just |finally |recently )*(?:moved|got (?:engaged|married|divorced|promoted|a new job|a job)|"
     r"(?:sharing|renting) an? (?:\w+ )?(?:place|flat|house|apartment|room|studio)|"
-    r"started (?:a job|working|at|a new job)|can not (?:stand|bear|eat)|adopted|bought|joined|relocated|quit my job|"
+    r"started (?:a job|working|at|a new job)|can not (?:stand|bear|eat)|adopted|bought|joined|relocated|"
+    r"quit my job|lost my job|"
+    rf"got (?:an?|two|three) (?:new )?{any_of(PETS)}s?\b|"
     r"turned \d)\b",
     re.IGNORECASE,
 )

@@ -58,7 +58,7 @@ _OF_THE_WORK = re.compile(
 _IDLE = re.compile(
     r"(?:them|it|this|that|these|those|him|her|me|you|your|one|both|some|something|someone)\b|"
     rf"(?:my|our|his|her|their) (?:\w+ )?(?:{any_of(frozenset(RELATIONS) | PETS)}s?|children|parents|family|folks)\b|"
-    r"(?:the )?(?:option|plan|version|choice|number|answer|variant) (?:[a-z]|\d+|one|two|three)\b|the \w+ one\b|"
+    r"(?:the )?(?:option|plan|version|choice|number|answer|variant) (?:[a-z]|\d+|one|two|three)$|the \w+ one\b|"
     r"(?:stay|stayed) (?:in|home|at home|up)\b|(?:a|the|another) (?:time|date|day|night|break|walk|look|few|"
     r"moment)\b|by\b|in on\b|off\b|to disagree|disagree\b|"
     r"(?:the |an )?(?:next|last|first|second|third|other|former|latter|same) "

@@ -17,7 +17,9 @@ _FAILED = re.compile(
 )
 # In the present tense a user reports, and an assistant explains how things are in general.
 _FAILS = re.compile(
-    r"\b(?:fails|crashes|times out)\b(?: on \w+)?(?: \w+)? (?:because|due to|since|with|after) .{4,}", re.IGNORECASE
+    r"(?<!\bI )(?<!\bto )\b(?:fails?|crash(?:es)?|times? out)\b(?: on \w+)?(?: \w+)? (?:because|due to|"
+    r"since|with|after) .{4,}",
+    re.IGNORECASE,
 )
 # Whatever was tried, it goes on: with what it says, so that somebody can look for it later.
 _STILL = re.compile(
@@ -54,9 +56,11 @@ _FIXED_BY = re.compile(
     r"reverted)\b"
     r".{3,120}, which (?:fixed|solved|resolved) .{2,}|"
     rf"\b(?:I|we) (?:just |then |have )?{_DID}\b .{{3,120}}? and (?:now |then |suddenly )?"
+    r"(?:(?:the )?(?:\w+ ){0,2}(?:errors?|warnings?|crash|leak|bug|problem|issue) (?:went away|is gone|"
+    r"are gone|disappeared|stopped)|"
     r"(?:it|everything|the (?:build|tests?|app|site|page|deploy|pipeline|server)|(?:all )?(?:the )?tests|ci) "
     r"(?:now )?(?:works?|pass(?:es)?|runs|builds|is (?:fixed|green|back|fine|gone)|are (?:green|passing)|"
-    r"went green)\b",
+    r"went green))\b",
     re.IGNORECASE,
 )
 _OPEN = re.compile(

@@ -53,7 +53,7 @@ _ACQUAINTED = _words(
 )
 KIN = _words(
     "sisters brothers sons daughters kids children siblings cousins nephews nieces grandchildren grandkids twins aunts"
-    " uncles grandsons granddaughters stepkids dogs cats rabbits hens chickens horses parrots goldfish"
+    " uncles grandsons granddaughters boys girls stepkids dogs cats rabbits hens chickens horses parrots goldfish"
 ) | (frozenset(RELATIONS.values()) - _ACQUAINTED)
 FEMALE = _words(
     """sister wife daughter mother grandmother aunt niece girlfriend fiancée stepmother stepdaughter granddaughter

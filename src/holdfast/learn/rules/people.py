@@ -176,7 +176,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "employer",
-        pattern(r"(?:joined|started at|started working at|started working for) (?P<v>.+)"),
+        pattern(r"(?:joined|started at|started working at|started working for|drives? for|freelances? for) (?P<v>.+)"),
         values.organisation,
         exclusive=True,
         salience=0.75,
@@ -244,6 +244,8 @@ RULES: tuple[Rule, ...] = (
         exclusive=True,
         salience=0.75,
     ),
+    Rule("age", pattern(rf"{_BE} (?P<v>\d\d) ?[mf]\b"), exclusive=True),
+    Rule("timezone", pattern(rf"{_BE} in (?:the )?(?P<v>[A-Za-z]{{2,8}}) time ?zone"), exclusive=True),
     Rule("age", pattern(rf"{_BE} (?:a|an) (?P<v>\d\d?)[ -]years?[ -]old\b"), exclusive=True),
     Rule("role", pattern(r"(?:became|become) (?:a|an|the) (?P<v>.+)"), values.role, exclusive=True, salience=0.75),
     Rule(

@@ -46,7 +46,7 @@ RULES: tuple[Rule, ...] = (
     Rule("prefers", pattern(r"(?:prefer|prefers) (?P<v>.+)"), values.choice, _P, salience=0.7),
     Rule(
         "prefers",
-        pattern(r"would (?:much |really )?(?:rather|prefer) (?P<v>(?!die\b|not\b|have\b|be\b)(?!.* here$).+)"),
+        pattern(r"would (?:much |really )?(?:rather|prefer) (?P<v>(?!die\b|not\b)(?!.* here$).+)"),
         values.choice,
         _P,
         when="possible",

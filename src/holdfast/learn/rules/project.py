@@ -10,17 +10,19 @@ from holdfast.learn.rules import values
 from holdfast.learn.rules.table import Finding
 
 _MADE_OF = re.compile(
+    r"\b(?:our|the) (?:tech )?stack is (?P<w>[\w.+#-]+.*)|"
     r"\b(?:the|our|my|this) (?:[\w-]+ )?(?:back-?end|front-?end|app|api|project|service|services|site|website|"
     r"codebase|repo|"
     r"server|client|cli|bot|pipeline|product|platform|dashboard) (?:is|are) (?:all |mostly |entirely )?"
     r"(?:written|built|implemented|coded) (?:in|with|on(?: top of)?) (?P<v>[\w.+#-]+.*)",
     re.IGNORECASE,
 )
+# Languages whose names are words or letters, too.
+_SHORT_NAMES = re.compile(r"(?:go|c|r|d|zig|haskell|clojure|erlang)\b", re.IGNORECASE)
 
 
 def made_of(sentence: str) -> Iterator[Finding]:
     found = _MADE_OF.search(sentence)
-    if found and (
-        values.is_product(found["v"]) or re.match(r"(?:go|c|r|d|zig|haskell|clojure|erlang)\b", found["v"].lower())
-    ):
+    made = (found["v"] or found["w"]) if found else None
+    if made and (values.is_product(made) or _SHORT_NAMES.match(made)):
         yield Finding(RecordType.FACT, "project", None, None, confidence=0.8, salience=0.6)

@@ -51,9 +51,9 @@ _OWNED_VALUES = {
 
 _DAY = re.compile(people.DAY)
 _INTRODUCED = re.compile(
-    rf"(?i:(?:have|has|got|adopted|own|bought|met) (?:{COUNTS}|my) (?:[\w-]+ "
-    rf"){{0,3}}?)(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))(?i:,? (?:named|called|whose name "
-    rf"is)) (?P<v>{NAME})"
+    rf"(?i:(?:have|has|got|adopted|own|bought|met) (?:{COUNTS}|my) (?:[\w-]+ ){{0,3}}?)"
+    rf"(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))"
+    rf"(?:(?i:,? (?:named|called|whose name is)) |, (?={NAME}(?:$|[,.!]| (?:who|and)\b)))(?P<v>{NAME})"
 )
 _AND_ANOTHER = re.compile(
     rf"(?i:(?:and|,) (?:{COUNTS}|my) (?:[\w-]+ ){{0,2}}?)(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))"
@@ -134,8 +134,8 @@ def names(sentence: str, me: str, *, opening: bool) -> Iterator[Finding]:
             "good",
         }:
             yield Finding(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.8, salience=0.9)
-    elif found := _small_name(sentence, opening=opening):
-        yield Finding(RecordType.FACT, me, "name", found.title(), exclusive=True, confidence=0.75, salience=0.9)
+    elif small := _small_name(sentence, opening=opening):
+        yield Finding(RecordType.FACT, me, "name", small.title(), exclusive=True, confidence=0.75, salience=0.9)
     if opening and (found := _NAME_AND_AGE.match(sentence)):
         yield Finding(RecordType.FACT, me, "age", found["v"], exclusive=True, confidence=0.8, salience=0.6)
     if (found := _AS_A.match(sentence)) and (finding := _as_somebody(found["v"], me)):
