@@ -43,7 +43,8 @@ _UNREAL = re.compile(
     r"say|lets say|say i|as if|for example|for instance|"
     r"assuming|assume|hypothetically|picture this|in theory|maybe|perhaps|should i|were i|had i|as "
     r"though|in my dream)\b|"
-    r"\b(?:i wish|if only|as if|in my dreams|i dreamed|i dreamt|would have|could have|in an alternate|hypothetically|"
+    r"\b(?:i wish(?! to\b)|if only|as if|in my dreams|i dreamed|i dreamt|would have|could have|in an alternate|"
+    r"hypothetically|"
     r"in another life|i said\b.*\bi (?:meant|mean)|once upon a time|for example,? if)\b",
     re.IGNORECASE,
 )
@@ -74,14 +75,17 @@ _FICTION = re.compile(
 )
 # After these the rest of the message is material for a task, or somebody else's mail.
 _MATERIAL = re.compile(
-    r"^\W*(?:fwd?:|forwarded(?: message)?\b|begin forwarded|original message\b|from: \S|subject: \S|"
+    r"^\W*(?:fwd?:|(?:customer|agent|client|interviewer|caller|patient|doctor|host|guest|buyer|seller): \S|"
+    r"forwarded(?: message)?\b|begin forwarded|original message\b|from: \S|subject: \S|"
     r"on .{6,60} wrote:|"
     r"dear (?:sir|madam|mr|mrs|ms|dr|prof|team|all|hiring|customer|colleagues?|friends?|editor|committee)\b|"
-    r"(?:riddle|puzzle|brain ?teaser|(?:math|maths|word) problem|exercise|homework|scenario|case study|prompt|"
+    r"(?:riddle|puzzle|quiz|brain ?teaser|(?:math|maths|word) problem|exercise|homework|scenario|case study|prompt|"
     r"example|excerpt|quote|setting|plot|premise|backstory)\b[^:.!?]{0,20}:|"
     r"(?:(?:please|can you|could you|can u|pls),? )*(?:check|correct|improve|polish)\b.{0,30}\b(?:grammar|"
     r"spelling|wording|"
     r"english)\b)|"
+    r"\b(?:need|want|write|make|give me|draft|suggest) an? (?:\w+ )?(?:slogan|tagline|caption|headline|motto|"
+    r"jingle|toast)\b|"
     r"\b(?:email|e-mail|message|letter|text|ad|advert|post|review|bio|profile|note|comment|ticket|issue|page|"
     r"article|he|she|they)"
     r" (?:says?|said|reads?|goes|writes|wrote|states):|"

@@ -96,7 +96,7 @@ _PERSON = rf"(?:I|we|he|she|my|our|his|her|{NAME}(?:'s)?\s+(?:{_VERBS}|birthday|
 _JOINT = r"(?:and|but|so|because|though|although|while|whereas|then|plus|yet|n|as|since|also|however)"
 _SPLIT = re.compile(
     rf"\s*[;–—]\s*|\s+-\s+|,?\s+(?:but|because|although|though|whereas|if|when|whenever|unless|until|who|which|where|"
-    rf"tho|or(?=\s+(?:{_PERSON}|{_VERBS})\b))\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\b)|"
+    rf"tho|or(?=\s+(?:{_PERSON}|{_VERBS})\b))\s+|,?\s+{_JOINT}\s+(?:(?:also|now|currently|still)\s+)?(?=(?:{_PERSON}|{_VERBS})\b)|"
     rf",\s*(?:(?:oh|and|also|btw|by the way|anyway|so|well),?\s+){{0,4}}(?=(?:{_PERSON}|{_OTHER_VERBS})\b)|"
     rf"\s+(?:btw|by the way),?\s+(?=(?:{_PERSON})\b)|"
     rf"\s(?=I am (?:\d\d?\b|an? \w+|from )|I live in |my name is )"
@@ -220,13 +220,11 @@ class Narrator:
 
     def _look_back(self, piece: str, before: str | None) -> None:
         """ "He has a dog and it scares my daughter, she is four": she is no dog of somebody else's."""
+        if self._third is not None and self._third.count("/") < 2:
+            return
         found = _MENTION.findall(piece)
-        if (
-            found
-            and (self._third is None or self._third.count("/") > 1)
-            and before != f"{self.me}/{relation_of(found[-1])}"
-        ):
-            self._turn_to(f"{self.me}/{relation_of(found[-1])}")
+        if found and before != (subject := f"{self.me}/{relation_of(found[-1])}"):
+            self._turn_to(subject)
 
     def _turn_to(self, subject: str) -> None:
         self._third, self._age = subject, 0

@@ -82,19 +82,24 @@ _WE_MUST = re.compile(
     re.IGNORECASE,
 )
 _STYLE = re.compile(
-    r"^(?:please |also |and |ok,? |hey,? )*(?:stop (?:using|asking|adding|apologi[sz]ing|explaining|writing|saying)"
+    r"^(?:please |also |and |ok,? |hey,? )*(?:stop (?:using|asking|adding|apologi[sz]ing|explaining|writing|"
+    r"saying|calling|sending|repeating|"
+    r"suggesting|telling|giving|putting|starting|ending|making)"
     r" .{3,}|do not ask (?:me )?for confirmation|(?:be|stay) (?:more )?(?:concise|brief|terse)(?=$|[,.!]| in|"
     r" please)|"
     r"keep (?:your |the |all )?(?:answers|replies|responses|messages) (?:short|brief|concise)|"
     r"(?:answer|reply|respond|speak)(?: to me)?(?: only)? in (?:" + any_of(LANGUAGES) + r"|plain text|markdown)\b|"
     r"use (?:british|american|metric|imperial|tabs|spaces|\d spaces|camelcase|snake_case|markdown|plain text|"
     r"celsius)\b|"
-    r"no (?:emojis?|bullet points|small talk)\b)",
+    r"no (?:emojis?|bullet points|small talk)\b)|"
+    r"\b(?:give|show|tell|ask) me (?:only )?one \w+ at a time\b|\bso (?:please )?no (?:\w+ ){1,3}(?:please|pls)\b|"
+    r"\bkeep (?:the )?\w+(?: \w+)? (?:to a minimum|minimal)\b|"
+    r"\bno (?:\w+ ){1,2}in (?:the |my |our )?(?:\w+ )?(?:files?|code|commits?|comments?|modules?)\b",
     re.IGNORECASE,
 )
 # Of the work, not of life: "every function needs a docstring", "max line length is 100", "we target Python 3.10".
 _HOUSE_RULE = re.compile(
-    r"\b(?:max|maximum|min|minimum) (?:line length|line width|file size|version|upload size|"
+    r"\b(?:max|maximum|min|minimum) (?:line length|line width|file size|sdk|sdk version|api level|version|upload size|"
     r"word count|length|coverage|timeout|memory|page count) (?:is|=|:|of) ?\d|"
     r"\b(?:every|each|all) (?:(?:new|public|changed|exported) )?(?:functions?|class(?:es)?|modules?|methods?|"
     r"commits?|prs?|"
@@ -130,6 +135,14 @@ _BUDGET = re.compile(
     rf"(?: about| around| at most| max| only| roughly| now)* ?(?P<v>{_MONEY})",
     re.IGNORECASE,
 )
+_HAVE = re.compile(
+    rf"\b(?:I|we) (?:only )?have (?:about |around |only |roughly |at most |up to )?(?P<v>(?=[$€£]|"
+    rf"\d[\d.,]* ?[a-z]{{3}}){_MONEY}) "
+    rf"(?:to spend on|for) (?:the |this |our |my |a )?(?:whole |entire |new )?"
+    rf"(?P<for>trip|holiday|vacation|wedding|party|laptop|phone|car|bike|project|gift|present|renovation|course|"
+    rf"flat)\b",
+    re.IGNORECASE,
+)
 _SPEND = re.compile(
     rf"\b(?:I|we) (?:can not|must not|do not want to|can only|will not|want to) (?:spend|pay)(?: more "
     rf"than| over| at most| up to| no more than)? (?P<v>{_MONEY})",
@@ -153,7 +166,8 @@ _RELEASE = re.compile(
 )
 _DUE = re.compile(
     r"\b(?:is|are) due (?:on|by|in|at)? ?(?P<v>.+)|\b(?:has|have|needs?) to be (?:done|ready|finished|"
-    r"submitted|shipped|in|delivered) (?:by|before|on) (?P<w>.+)",
+    r"submitted|shipped|in|delivered) (?:by|before|on) (?P<w>.+)|"
+    rf"\b(?:wants|needs|expects) (?:the|it|this|my|our|a) .{{0,40}}?\bby (?P<x>(?:tomorrow|{_DATE})\b.*)",
     re.IGNORECASE,
 )
 _WHEN = re.compile(
@@ -228,7 +242,7 @@ def _constraint(
 def _limits(sentence: str, me: str) -> Iterator[Finding]:
     """A budget for nothing in particular may be another one than the last, unless it is said to have changed."""
     changed = _CHANGED.search(sentence) is not None
-    if found := _BUDGET.search(sentence):
+    if found := _BUDGET.search(sentence) if "budget" in sentence.casefold() else None:
         what = found["for"] or (
             found["of"] if found["of"] not in {None, "total", "whole", "my", "our", "the", "a"} else None
         )
@@ -245,6 +259,8 @@ def _limits(sentence: str, me: str) -> Iterator[Finding]:
             found["v"].strip(" .,"),
             changed=changed,
         )
+    elif found := _HAVE.search(sentence):
+        yield _constraint(me, 0.75, f"budget:{found['for'].lower()}", found["v"].strip(" .,"), changed=changed)
     elif found := _SPEND.search(sentence):
         yield _constraint(me, 0.8, "budget", found["v"].strip(" .,"))
     if (found := _DEADLINE.search(sentence)) and _WHEN.search(found["v"]):
@@ -259,8 +275,8 @@ def _limits(sentence: str, me: str) -> Iterator[Finding]:
     elif found := _RELEASE.search(sentence):
         when = re.sub(r"^the ", "", found["v"])
         yield _constraint("project", 0.8, f"deadline:{found['for'].lower()}", when, changed=changed)
-    elif (found := _DUE.search(sentence)) and _WHEN.search(found["v"] or found["w"]):
-        yield _constraint("project", 0.75, "deadline", values.span(found["v"] or found["w"]))
+    elif (found := _DUE.search(sentence)) and _WHEN.search(found["v"] or found["w"] or found["x"]):
+        yield _constraint("project", 0.75, "deadline", values.span(found["v"] or found["w"] or found["x"]))
 
 
 def notes(sentence: str, me: str) -> Iterator[Finding]:

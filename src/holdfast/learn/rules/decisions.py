@@ -31,6 +31,8 @@ _SETTLED = re.compile(
 )
 # A change that was made is a decision that was taken, where it is about tools: people move too.
 _CHANGED = re.compile(
+    r"\bwe (?:will|are going to) (?:use|stay (?:on|with)) (?P<w>.+)|"
+    r"^(?:let'?s )?(?:scrap|ditch|forget|drop) the [\w -]{3,40}, we (?:are|will) (?P<x>keep.+)|"
     r"\bwe (?:have |just |already |recently )*(?:switched|migrated|moved)(?: over)?(?: away)?"
     r"(?: from (?P<old>[\w.+#-]+))?(?: over)? to (?P<v>.+)",
     re.IGNORECASE,
@@ -78,7 +80,7 @@ def decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[Finding]:
     settled = _SETTLED.search(sentence)
     if settled and _IDLE.match(settled["v"].strip(" .!")):
         return
-    lets = _LETS.search(sentence) if proposes else None
+    lets = _LETS.search(sentence) if proposes and "let" in sentence.casefold() else None
     if lets and (settled is None or not _REFUSED.search(lets.group())):  # what it gives way to says more
         if not _IDLE.match(lets["v"].strip(" .!")):
             yield _decision("project", lets)
@@ -87,15 +89,22 @@ def decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[Finding]:
         if mine and not proposes and not _OF_THE_WORK.search(settled.group()):
             return
         yield _decision(me if mine and proposes else "project", settled)
-    elif (changed := _CHANGED.search(sentence)) and values.product(changed["v"]):
+    elif (changed := _CHANGED.search(sentence)) and _of_tools(changed, proposes=proposes):
         yield _decision("project", changed)
     elif (found := _STATED.search(sentence)) and (proposes or not found["d"]):
         yield _decision("project", found)
 
 
+def _of_tools(changed: re.Match[str], *, proposes: bool) -> bool:
+    if changed["v"]:
+        return values.product(changed["v"]) is not None
+    return proposes and bool(changed["x"] or values.product(changed["w"]))
+
+
 def _decision(subject: str, found: re.Match[str]) -> Finding:
     salience = 0.75 if subject == "project" else 0.5  # which dessert somebody chose matters less than which database
-    value = next(text for text in (found.groupdict().get("v"), found.groupdict().get("d")) if text)
+    named = found.groupdict()
+    value = next(text for text in map(named.get, "vdwx") if text)
     return Finding(
         RecordType.DECISION,
         subject,

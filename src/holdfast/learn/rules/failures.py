@@ -17,12 +17,13 @@ _FAILED = re.compile(
 )
 # In the present tense a user reports, and an assistant explains how things are in general.
 _FAILS = re.compile(
-    r"(?<!\bI )(?<!\bto )\b(?:fails?|crash(?:es)?|times? out)\b(?: on \w+)?(?: \w+)? (?:because|due to|"
-    r"since|with|after) .{4,}",
+    r"(?<!\bI )(?<!\bto )\b(?:fails?|crash(?:es)?|times? out)\b(?:(?: on \w+)?(?: \w+)? (?:because|due to|"
+    r"since|with|after)|.{0,30} because) .{4,}",
     re.IGNORECASE,
 )
 # Whatever was tried, it goes on: with what it says, so that somebody can look for it later.
 _STILL = re.compile(
+    r"\bstill (?:an? )?(?:HTTP )?[45]\d\d(?: errors?)?(?=$|[.!])|"
     r"\bstill (?:get|gets|getting|see|seeing|throws?|throwing|fails? with|failing with|crash(?:es)? with|says?|"
     r"returns?|"
     r"returning)\b.{0,40}?(?:\b(?-i:[A-Z][A-Z0-9]*_[A-Z0-9_]{3,})|\b\w+(?:Error|Exception)\b|\bHTTP \d{3}\b|"
@@ -44,6 +45,12 @@ _DID = (
     r"deleted|disabled|enabled|installed|reinstalled|downgraded|bumped|wrapped|increased|rebuilt|patched|raised|"
     r"lowered)"
 )
+# To be quick where there is nothing.
+_HINT = re.compile(
+    r"[fF]ix|[sS]olved|[cC]ured|[rR]epaired|worke?[ds]?\b|unblocked|trick|[wW]orkaround|[sS]olution|pass|green|"
+    r"gone|went away|"
+    r"disappeared|runs|builds|stopped|back|fine|did|does|helped"
+)
 _FIXED_BY = re.compile(
     r"(?<!more )(?<!is )(?<!are )(?<!be )(?<!became )\b(?:fixed|solved|resolved|repaired|worked "
     r"around|unblocked|cured)\b.{0,50}?\b(?:by|with) (?:\w+ing\b|an?\b|the\b|`).{3,}|"
@@ -60,7 +67,8 @@ _FIXED_BY = re.compile(
     r"are gone|disappeared|stopped)|"
     r"(?:it|everything|the (?:build|tests?|app|site|page|deploy|pipeline|server)|(?:all )?(?:the )?tests|ci) "
     r"(?:now )?(?:works?|pass(?:es)?|runs|builds|is (?:fixed|green|back|fine|gone)|are (?:green|passing)|"
-    r"went green))\b",
+    r"went green))\b|"
+    r"\b(?:did not|does not) (?:help|work|fix \w+),? but \w+ing .{3,80} (?:did|does|helped|worked)\b",
     re.IGNORECASE,
 )
 _OPEN = re.compile(
@@ -83,7 +91,7 @@ _THING = re.compile(
 def failures(sentence: str, *, reported: bool = False) -> Iterator[Finding]:
     """With a cause, or it is only a complaint. ``reported``: by a user, of what happens now."""
     now = _FAILS.search(sentence) if reported else None
-    still = _STILL.search(sentence) if reported else None
+    still = _STILL.search(sentence) if reported and "still " in sentence else None
     if still and not _OPEN_TRY.search(sentence[: still.start()]):
         yield Finding(RecordType.FAILURE, "project", layer=Layer.PROCEDURAL, confidence=0.7, salience=0.7)
         return
@@ -94,9 +102,10 @@ def failures(sentence: str, *, reported: bool = False) -> Iterator[Finding]:
 
 
 def fixes(sentence: str) -> Iterator[Finding]:
-    found = _FIXED_BY.search(sentence)
+    found = _FIXED_BY.search(sentence) if _HINT.search(sentence) else None
     before = "" if found and found.group().startswith(";") else sentence[: found.start() if found else 0]
-    if not found or _THING.search(sentence) or _OPEN.search(before + found.group()[:25]):
+    instead = found is not None and re.match(r"(?:did|does) not ", found.group(), re.IGNORECASE)
+    if not found or _THING.search(sentence) or (not instead and _OPEN.search(before + found.group()[:25])):
         return
     if re.match(
         r"(?:that|this|it|yes|you|which)\b[^,]{0,20}\b(?:fixed|solved|resolved|cured)", sentence, re.IGNORECASE

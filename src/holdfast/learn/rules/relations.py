@@ -67,9 +67,10 @@ _KITTEN = re.compile(
 _PASSING = frozenset("student host guide guard model lead head writer judge author user".split())
 _MENTIONED = re.compile(
     rf"(?i:\b(?:my|our) (?:(?:older|younger|little|big|eldest|oldest|youngest|best|close|dear|baby|new) )?)"
-    rf"(?P<who>(?i:(?:ex[ -])?{any_of(PETS | frozenset(RELATIONS))})),? (?P<v>{NAME})(?=$|[,.!;]| (?:who|and|is|"
-    rf"has|to|in|at|on)\b)"
+    rf"(?P<who>(?i:(?:ex[ -])?{any_of(PETS | frozenset(RELATIONS))}))(?P<apart>,)? (?P<v>{NAME})"
+    r"(?(apart)(?=$|[,.!;]| (?:who|and)\b)|(?=$|[,.!;]| [a-z]))"
 )
+_OWN = re.compile(r"\b(?:[Mm]y|[Oo]ur|MY) ")  # to be quick where there is nobody
 _CALLED = re.compile(rf"(?i:(?:is|are) (?:called|named) )(?P<v>{NAME})")
 _IS_NAMED = re.compile(rf"(?i:is )(?P<v>{NAME})(?=$|[,.!;]| and\b)")
 _IS_MY = re.compile(
@@ -111,7 +112,8 @@ _NO_FIRST_NAMES = DEMONYMS | frozenset(
     protestant orthodox buddhist hindu sikh mormon black white native irish god mr mrs ms dr""".split()
 )
 _CALLS_ME = re.compile(
-    rf"(?i:\b(?:everyone|everybody|people|friends|they all|my friends) calls? me )(?P<v>{NAME})(?=$|[,.!;])"
+    rf"(?i:\b(?:everyone|everybody|people|friends|they all|my friends) calls? me )(?P<v>{NAME})(?=$|[,.!;]| (?:so|"
+    rf"and|but|because)\b)"
 )
 _NOW_IN = re.compile(rf"(?i:\b(?:used to live|lived) in\b.*\bI am in )(?P<v>{NAME})(?i: now\b| these days\b)")
 _HOME_IS = re.compile(r"\bhome is (?P<v>[A-Z]\w+)(?: now| these days|$|[,.!])")
@@ -155,7 +157,7 @@ def names(sentence: str, me: str, *, opening: bool) -> Iterator[Finding]:
 def _small_name(sentence: str, *, opening: bool) -> str | None:
     if opening and (found := _I_AM_SMALL.match(sentence)) and found["v"] in GIVEN_NAMES:
         return found["v"]
-    found = _MY_NAME_SMALL.search(sentence)
+    found = _MY_NAME_SMALL.search(sentence) if "y name is " in sentence else None
     return found["v"] if found and found["v"] not in _NO_SMALL_NAMES else None
 
 
@@ -180,6 +182,8 @@ def in_profile(line: str, me: str) -> Iterator[Finding]:
 
 def mentioned(sentence: str, me: str) -> Iterator[Finding]:
     """Somebody's people with their names, wherever they stand: "he scares my daughter Lily"."""
+    if not _OWN.search(sentence):
+        return
     for found in _MENTIONED.finditer(sentence):
         who, name = relation_of(found["who"]), found["v"]
         first = name.split()[0].casefold()

@@ -44,7 +44,8 @@ _SPAN_STOP = re.compile(rf"\s+(?:{_EVER})\b|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s"
 _VAGUE = re.compile(
     r"(?:it|this|that|these|those|them|him|her|you|your|yours|me|us|how|what|when|why|where|who|"
     r"everything|nothing|anything|"
-    r"something|mine|his|hers|theirs|the (?:way|idea|fact|sound|look|first|second|third|former|latter|same|one|"
+    r"something|regularly|daily|often|mostly|mine|his|hers|theirs|the (?:way|idea|fact|sound|look|first|second|"
+    r"third|former|latter|same|one|"
     r"other|thing|last|new (?:logo|"
     r"version|design))|to (?:see|know|think|hear|say|ask|point|add|thank|make sure|be|have|go ahead|"
     r"try|use this)|being|"
@@ -83,6 +84,11 @@ _NO_EMPLOYERS = re.compile(
     re.IGNORECASE,
 )
 _CALLED = re.compile(r"(?:a|an|the|this) [\w -]{2,30}? (?:called|named) ([A-Z][\w&.-]*(?: [A-Z][\w&.-]*)*)")
+_ERRAND = re.compile(
+    r"(?:the )?(?:\w+day\b|walmart|target|costco|ikea|starbucks|tesco|aldi|lidl|sainsbury|trader joe|whole foods|"
+    r"mcdonald)",
+    re.IGNORECASE,
+)
 # One joins and leaves people and days as well as companies.
 _NO_COMPANIES = (GIVEN_NAMES - {"morgan", "wells", "stanley", "goldman", "philip", "wayne"}) | frozenset(
     """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
@@ -160,6 +166,12 @@ def named_place(text: str) -> str | None:
     found = place(text)
     known = found and (re.match(r"(?:the )?[A-ZÀ-Þ]", found) or found in PLACES)
     return found if known else None
+
+
+def destination(text: str) -> str | None:
+    """Where somebody was that is worth knowing: no shop and no Sunday mass."""
+    found = named_place(text)
+    return None if found is None or _ERRAND.match(found) else found
 
 
 def employer(text: str) -> str | None:
