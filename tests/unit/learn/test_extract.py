@@ -277,6 +277,7 @@ def test_what_is_over_who_is_meant_and_where_it_ended(text, fact):
         "my cousin keeps telling people I'm a lawyer",
         "i drive a bus",
         "We have some chicken at home.",
+        "we even got a selfie with her brother, Finneas",
         "let's go with option B",
         "I fixed the sink by tightening the nut.",
     ],

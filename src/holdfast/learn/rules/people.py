@@ -326,7 +326,7 @@ RULES: tuple[Rule, ...] = (
         pattern(
             rf"{_BE} planning (?:a|an|our|my|his|her) (?:\w+ )?"
             r"(?P<v>(?:trip|holiday|vacation|wedding|party|move) (?:to|in|for|from|around|this|next|on)\b"
-            r"(?! the (?:\w+ )?(?:store|gym|mall|shop|supermarket)).+?)"
+            r"(?! (?:walmart|target|costco|ikea|starbucks)\b| the (?:\w+ )?(?:store|gym|mall|shop|supermarket)).+?)"
             r"(?: and (?:I|was|am|need|want|thinking|looking|trying)\b.*)?$"
         ),
         values.intent,

@@ -51,7 +51,8 @@ _OWNED_VALUES = {
 
 _DAY = re.compile(people.DAY)
 _INTRODUCED = re.compile(
-    rf"(?i:(?:have|has|got|adopted|own|bought|met) (?:{COUNTS}|my) (?:[\w-]+ ){{0,3}}?)"
+    rf"(?i:(?:have|has|got|adopted|own|bought|met) (?:{COUNTS}|my) (?:(?!(?:her|his|their|with|for|from|"
+    rf"of)\b)[\w-]+ ){{0,3}}?)"
     rf"(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))"
     rf"(?:(?i:,? (?:named|called|whose name is)) |, (?={NAME}(?:$|[,.!]| (?:who|and)\b)))(?P<v>{NAME})"
 )
