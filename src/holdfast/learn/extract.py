@@ -14,7 +14,7 @@ from holdfast.learn.echo import Echoes
 from holdfast.learn.frames import statements
 from holdfast.learn.likeness import alike, folded, same_value
 from holdfast.learn.references import references
-from holdfast.learn.rules import commands, constraints, decisions, failures, people, preferences, relations
+from holdfast.learn.rules import commands, constraints, decisions, failures, people, preferences, project, relations
 from holdfast.learn.rules.aspect import FOR_A_WHILE, Aspect, aspect
 from holdfast.learn.rules.clause import Clause, Narrator, as_subject, expanded
 from holdfast.learn.rules.lexicon import SINGLE
@@ -38,9 +38,11 @@ _THIRD_PERSON = frozenset(
 )
 _THIS_DAY = re.compile(
     r"\b(?:today|tonight|tomorrow|right now|at the moment|rn|this (?:morning|afternoon|evening|week|weekend|summer)|"
-    r"for now|until|till|(?:the|a|my|our) (?:library|caf[eé]|coffee shop|kitchen|office|airport|dining|living|desk))\b",
+    r"for now|until|till|(?:the|a|my|our) (?:library|caf[eé]|coffee shop|kitchen|office|airport|dining|living|"
+    r"desk))\b",
     re.IGNORECASE,
 )
+_PROFILE = re.compile(r"\b(?:about me|about myself|who i am|my profile|my details|introduce myself)\b", re.IGNORECASE)
 MAX_CANDIDATES = 50  # of one turn: more is a document, not a conversation
 
 
@@ -71,12 +73,15 @@ def _of_person(said: Said, echoes: Echoes) -> Iterator[Candidate]:
     me = as_subject(said.speaker) if said.speaker and not _MACHINES.fullmatch(said.speaker) else "user"
     narrator = Narrator(me or "user")
     about_me = bool(re.search(r"\b(?:I|my|me|I'm)\b", said.text))
+    profile = about_me and _PROFILE.search(said.text) is not None
     for sentence, opening in statements(said.text):
         if len(said.text) > _LONG and _EDGE < sentence.start < len(said.text) - _EDGE:
             continue
         if _BLANK in sentence.text and _BLANK * 3 not in sentence.text:
             continue
         findings = list(_findings(sentence, narrator, opening=opening, bullet=sentence.bullet and about_me))
+        if profile and sentence.bullet and not findings:
+            findings = list(relations.in_profile(sentence.text, me or "user"))
         if findings and not echoes.holds(sentence.text):
             original = _original(said, sentence)
             yield from (
@@ -139,7 +144,14 @@ def _findings(sentence: Sentence, narrator: Narrator, *, opening: bool, bullet: 
     ]
     for clause in narrator.clauses(text, bullet=bullet):
         about += _of_clause(clause, narrator)
-    if settled and any(finding.type is RecordType.DECISION for finding in settled):
+    for finding in relations.mentioned(text, narrator.me):
+        if not any(_same(finding, other) for other in about):
+            about.append(replace(finding, exclusive=_is_one(finding.subject)))
+    if not settled:
+        settled = list(project.made_of(plain))
+    if any(finding.type is RecordType.CONSTRAINT for finding in settled):
+        about = [finding for finding in about if finding.attribute != "uses"]
+    if any(finding.type is RecordType.DECISION for finding in settled):
         about = [finding for finding in about if finding.attribute not in {"plan", "goal", "uses", "owns"}]
     yield from settled
     yield from about
@@ -213,6 +225,12 @@ def _says_nothing(rule: Rule, found: re.Match[str], seen: Aspect, clause: Clause
     if rule.attribute == "home":
         brief = FOR_A_WHILE.search(clause.predicate) or f"{clause.predicate} until " in expanded(clause.whole)
         return not seen.perfect and not seen.ended and bool(brief)
+    if rule.attribute == "uses":
+        return (
+            re.search(r"\bwe (?:\w+ )?use\b", clause.whole, re.IGNORECASE) is not None
+        )  # a house's way, nobody's taste
+    if rule.attribute == "drinks" and rule.fixed is None:
+        return re.match(r"\w+ (?:in|since|last|for|a|two|three|at|on|this) ", found.group()) is not None
     if rule.attribute == "employer" and re.match(r"(?:am|is|are) working\b|working\b", found.group()):
         return _THIS_DAY.search(clause.predicate) is not None
     return False
@@ -225,6 +243,8 @@ def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:
             return seen.holds and not seen.future and not seen.possible
         case "future":
             return seen.future and not seen.negated
+        case "others":  # "she is only four": of oneself it would be a time, a place in a list, anything
+            return "/" in clause.subject and seen.holds and not seen.future and not seen.possible
         case "possible":
             return seen.possible
         case "denied":
@@ -242,6 +262,8 @@ def accepts(rule: Rule, clause: Clause, seen: Aspect) -> bool:
 def agrees(seen: Aspect, *, mine: bool) -> bool:
     """I like, she likes. "Sounds like rain" is about nobody called Sounds."""
     first = seen.core.split(" ", 1)[0].lower()
+    if first == "learning" and not seen.perfect:
+        return False
     if mine:
         return first not in _THIRD_PERSON
     return first not in _FIRST_PERSON or seen.negated or seen.ended or seen.possible or seen.future

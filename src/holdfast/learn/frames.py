@@ -29,6 +29,9 @@ _QUESTION = re.compile(
     r"(?:any idea|do you|is it true)\b)",
     re.IGNORECASE,
 )
+# "As a vegan, what can I eat?" says who asks; "as a lawyer, what would you do?" whom to play.
+_AS_SOMEBODY = re.compile(r"\W*as an? ", re.IGNORECASE)
+_ASKS_FOR_ONESELF = re.compile(r"^(?!.*\byou(?:r|rs|'re|'d)?\b).*\b(?:I|i|my|me)\b")
 _TAIL_QUESTION = re.compile(
     r"[,;–—-]\s*(?=(?:so |and |but )?(?:can|could|do|does|did|is|are|what|where|which|how|any|would|"
     r"will|should|have|right|"
@@ -40,7 +43,8 @@ _UNREAL = re.compile(
     r"say|lets say|say i|as if|for example|for instance|"
     r"assuming|assume|hypothetically|picture this|in theory|maybe|perhaps|should i|were i|had i|as "
     r"though|in my dream)\b|"
-    r"\b(?:i wish|if only|as if|in my dreams|i dreamed|i dreamt|would have|could have|in an alternate|hypothetically|"
+    r"\b(?:i wish(?! to\b)|if only|as if|in my dreams|i dreamed|i dreamt|would have|could have|in an alternate|"
+    r"hypothetically|"
     r"in another life|i said\b.*\bi (?:meant|mean)|once upon a time|for example,? if)\b",
     re.IGNORECASE,
 )
@@ -48,6 +52,11 @@ _IRONY = re.compile(
     r"(?:^|\s)/s\b|\byeah,? right\b|\boh,? (?:great|sure|joy|wonderful)\b|\bsure,? because\b|🙄|"
     r"\bsarcasm\b|\bbecause i totally\b|"
     r"\bi just love (?:it when|how|when|sitting|waiting|being)\b|\bas if i\b|\bsaid no one ever\b|"
+    r"\b(?:great|fantastic|wonderful|lovely|brilliant|perfect|yay|joy|hooray),? (?:another|one more|yet another|"
+    r"more of)\b|"
+    r"^(?:oh,? )?great,? (?:so )?now (?:i|we)(?:'m| am|'re| are)\b|\bjust what i (?:always )?(?:needed|wanted)\b|"
+    r"\blucky me\b|\bliving the dream\b|\bwhat a surprise\b|"
+    r"\b(?-i:I just LOVE|i just LOVE|I LOVE (?:it )?(?:when|how|being|mondays))\b|"
     r"\bnot\s*[!.]*$(?<=\bnot\.)",
     re.IGNORECASE,
 )
@@ -59,13 +68,26 @@ _FICTION = re.compile(
     r"play|episode|series|poem|"
     r"comic|anime|manga|campaign|dream|fanfic|screenplay)\b(?=.*\b(?:lives?|works?|hates?|loves?|says|"
     r"is|named|called)\b)|\bsong goes\b|\blyrics?\b|\bprotagonist\b|"
-    r"\bthe (?:hero|heroine|villain|narrator|main character)\b|\bcharacter (?:who|named|called|is)\b|\bmy character\b|"
+    r"\bthe (?:hero|heroine|villain|narrator|main character)\b|\bcharacter (?:who|named|called|is)\b|"
+    r"\bmy character\b|"
     r"\b(?:old|famous) saying\b",
     re.IGNORECASE,
 )
-# After these the rest of the message is material for a task.
+# After these the rest of the message is material for a task, or somebody else's mail.
 _MATERIAL = re.compile(
-    r"\b(?:email|e-mail|message|letter|text|ad|advert|post|review|bio|profile|note|comment|ticket|issue|page|article|he|she|they)"
+    r"^\W*(?:fwd?:|(?:customer|agent|client|interviewer|caller|patient|doctor|host|guest|buyer|seller): \S|"
+    r"forwarded(?: message)?\b|begin forwarded|original message\b|from: \S|subject: \S|"
+    r"on .{6,60} wrote:|"
+    r"dear (?:sir|madam|mr|mrs|ms|dr|prof|team|all|hiring|customer|colleagues?|friends?|editor|committee)\b|"
+    r"(?:riddle|puzzle|quiz|brain ?teaser|(?:math|maths|word) problem|exercise|homework|scenario|case study|prompt|"
+    r"example|excerpt|quote|setting|plot|premise|backstory)\b[^:.!?]{0,20}:|"
+    r"(?:(?:please|can you|could you|can u|pls),? )*(?:check|correct|improve|polish)\b.{0,30}\b(?:grammar|"
+    r"spelling|wording|"
+    r"english)\b)|"
+    r"\b(?:need|want|write|make|give me|draft|suggest) an? (?:\w+ )?(?:slogan|tagline|caption|headline|motto|"
+    r"jingle|toast)\b|"
+    r"\b(?:email|e-mail|message|letter|text|ad|advert|post|review|bio|profile|note|comment|ticket|issue|page|"
+    r"article|he|she|they)"
     r" (?:says?|said|reads?|goes|writes|wrote|states):|"
     r"^\W*(?:(?:please|can you|could you|now|ok|hey|hi),? )*(?:translate|proof-?read|rewrite|re-write|"
     r"rephrase|paraphrase|"
@@ -86,11 +108,18 @@ _MATERIAL = re.compile(
     r"haiku|obituary)\b",
     re.IGNORECASE,
 )
+# After a story only what the teller says of themselves is none.
+_OF_ONESELF = re.compile(
+    r"\W*(?:(?:and|but|so|btw|by the way|anyway|also),? )*(?:i|i'm|i've|my|we|our|please)\b", re.IGNORECASE
+)
 _TASK = re.compile(
     r"^\W*(?:(?:please|can you|could you),? )*(?:write|draft|compose|generate|explain|tell|describe|"
     r"show|list|find|say|read)\b",
     re.IGNORECASE,
 )
+
+
+_LASTS = re.compile(r"\b(?:from now on|going forward|in (?:the )?future)\b", re.IGNORECASE)
 
 
 def masked(text: str) -> str:
@@ -128,24 +157,34 @@ def _blank_speech(quotation: str) -> str:
 def statements(text: str) -> Iterator[tuple[Sentence, bool]]:
     """The sentences the speaker asserts, each with whether it opens the message. Material for a task ends it."""
     found = [sentence for sentence in sentences(masked(text)) if len(sentence.text) <= MAX_SENTENCE]
+    invented = False
     for at, sentence in enumerate(found):
         if _MATERIAL.search(sentence.text):
             return
+        if _FICTION.search(sentence.text):
+            invented = True
+            continue
         following = found[at + 1].text if at + 1 < len(found) else ""
         if _TAKEN_BACK.match(following) and len(following) < 200:
             continue
-        kept = asserted(sentence.text)
-        if kept:
+        kept = _own(sentence.text)
+        if kept and not (invented and not _OF_ONESELF.match(kept)):
             yield Sentence(sentence.start, kept, sentence.bullet), at <= 1
 
 
 def asserted(sentence: str) -> str | None:
     """The sentence, the part of it that is no question, or nothing."""
-    if _IRONY.search(sentence) or _UNREAL.search(sentence) or _FICTION.search(sentence) or _TASK.match(sentence):
+    return None if _FICTION.search(sentence) else _own(sentence)
+
+
+def _own(sentence: str) -> str | None:
+    if _IRONY.search(sentence) or _UNREAL.search(sentence) or (_TASK.match(sentence) and not _LASTS.search(sentence)):
         return None
     if sentence.rstrip("\"')*_ ").endswith("?"):
         tails = list(_TAIL_QUESTION.finditer(sentence))
         if not tails or _QUESTION.match(sentence):
+            return None
+        if _AS_SOMEBODY.match(sentence) and not _ASKS_FOR_ONESELF.search(sentence):
             return None
         return sentence[: tails[-1].start()].strip() or None
     return None if _QUESTION.match(sentence) else sentence

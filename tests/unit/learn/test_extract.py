@@ -261,3 +261,66 @@ def test_what_a_team_moves_to_is_a_decision_and_no_home():
 )
 def test_what_is_over_who_is_meant_and_where_it_ended(text, fact):
     assert told(learned(text)) == [fact]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Fwd: Hi all, I moved to Graz and I don't eat meat.\ncan you answer this",
+        "Dear Sir, I am a plumber and I live in Bergen.",
+        "Riddle: Tom lives in Rome. I hate Tom. Who am I?",
+        "Customer: hi, I live in Brno, where is my lamp?",
+        "In my novel the detective is called Arvo. He hates rain and lives in Turku.",
+        "ugh great, another meeting. i just LOVE mondays",
+        "As a contractor, any request should be made early.",
+        "As a lawyer, what would you do?",
+        "my cousin keeps telling people I'm a lawyer",
+        "i drive a bus",
+        "We have some chicken at home.",
+        "we even got a selfie with her brother, Finneas",
+        "let's go with option B",
+        "I fixed the sink by tightening the nut.",
+    ],
+)
+def test_mails_stories_irony_and_jobs_are_no_facts_about_the_user(text):
+    assert learned(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("my husbands name is Dmitri and hes alergic to walnuts", ("user/husband", "allergy", "walnuts", True)),
+        ("He has a huge dog and it scares my daughter Lily, she's only four.", ("user/daughter", "age", "four", True)),
+        ("Grandpa Joe passed away on Sunday.", ("user/grandfather", "status", "passed away", True)),
+        ("As a vegetarian, what can I eat in Mongolia?", ("user", "diet", "vegetarian", True)),
+        ("My doctor says I have high blood pressure.", ("user", "health", "high blood pressure", True)),
+        ("i do work in a pharmacy in Ghent", ("user", "employer", "pharmacy", True)),
+        ("My mum lives on her own in Cork.", ("user/mother", "home", "Cork", True)),
+        ("I was at the lake with my cousin Emma", ("user/cousin", "name", "Emma", True)),
+        ("I don't drink, so no wine please", ("user", "drinks", "alcohol", False)),
+        ("About me:\n- product designer at Monzo", ("user", "employer", "Monzo", True)),
+    ],
+)
+def test_hasty_and_roundabout_wordings_are_read(text, expected):
+    assert expected in told(learned(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    [
+        ("I mounted /var/run/docker.sock and now it works.", RecordType.FIX),
+        ("downgrading didn't fix it but deleting the lock file did", RecordType.FIX),
+        ("i cleared the cache but still get ERR_MODULE_NOT_FOUND", RecordType.FAILURE),
+        ("every public function needs a docstring", RecordType.CONSTRAINT),
+        ("release is on the 12th of April", RecordType.CONSTRAINT),
+        ("The backend is written in Go.", RecordType.FACT),
+        ("We'll use Terraform for the infra.", RecordType.DECISION),
+    ],
+)
+def test_the_talk_of_the_work_is_read(text, type_):
+    assert [one.type for one in learned(text)] == [type_]
+
+
+def test_how_long_a_command_took_is_not_how_it_ended():
+    (found,) = extract(shell("npm test", "Tests: 96 passed, 96 total\nTime: 8.2 s"))
+    assert "96 passed" in found.sentence

@@ -14,20 +14,33 @@ from holdfast.errors import InvalidInput
 DATA = Path(__file__).parents[2] / "data" / "extraction"
 
 
-@pytest.mark.parametrize(("name", "recall"), [("dev", 0.90), ("heldout", 0.80), ("casual", 0.80)])
-def test_precision_and_recall_on_labelled_turns(name, recall, capsys):
+@pytest.mark.parametrize(
+    ("name", "precision", "recall"),
+    [
+        ("dev", 0.97, 0.95),
+        ("heldout", 0.93, 0.87),
+        ("casual", 0.96, 0.85),
+        ("mixed", 0.96, 0.87),
+        ("unseen", 0.96, 0.80),
+    ],
+)
+def test_precision_and_recall_on_labelled_turns(name, precision, recall, capsys):
     report = measure(load(DATA / f"{name}.jsonl"))
     score = report.whole
     with capsys.disabled():
         print(f"\nextract, {name}: {score.turns} turns, precision {score.precision:.3f}, recall {score.recall:.3f}")
-    assert score.precision >= 0.85, "\n".join(report.faults)
+    assert score.precision >= precision, "\n".join(report.faults)
     assert score.recall >= recall, "\n".join(report.faults)
     hard = report.kinds["hard"]
     assert hard.precision >= 0.85 or hard.wrong <= hard.turns // 20, "there is next to nothing to find in them"
 
 
 def test_there_are_enough_labels_and_none_twice():
-    turns = [labelled for name in ("dev", "heldout", "casual") for labelled in load(DATA / f"{name}.jsonl")]
+    turns = [
+        labelled
+        for name in ("dev", "heldout", "casual", "mixed", "unseen")
+        for labelled in load(DATA / f"{name}.jsonl")
+    ]
     assert len(turns) >= 180
     assert len({labelled.id for labelled in turns}) == len(turns)
     assert len({tuple(said.text for said in labelled.turn) for labelled in turns}) == len(turns)

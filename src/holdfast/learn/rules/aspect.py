@@ -9,7 +9,9 @@ _ADVERB = re.compile(
     r"(?:really|actually|currently|now|also|still|just|recently|absolutely|totally|honestly|finally|"
     r"already|even|both|all|"
     r"kinda|kind of|sort of|literally|definitely|truly|originally|basically|simply|officially|generally|strongly|"
-    r"particularly|especially|especially|sadly|mainly|secretly|genuinely|personally|too|sometimes|once)\s+",
+    r"particularly|especially|"
+    r"do(?:es)?(?= (?:work|live|speak|like|love|have|own|play|use|want|eat|drink|enjoy|hate|prefer)\b)|"
+    r"sadly|mainly|secretly|genuinely|personally|too|sometimes|once)\s+",
     re.IGNORECASE,
 )
 _HABIT = re.compile(

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from holdfast.learn.rules.lexicon import FEMALE, MALE, NO_NAMES, PETS, RELATIONS
+from holdfast.learn.graph.words import GIVEN_NAMES
+from holdfast.learn.rules.lexicon import FEMALE, MALE, NO_NAMES, PETS, RELATIONS, any_of
 
 MAX_CLAUSE = 300
+_KIN = any_of(frozenset(RELATIONS) | PETS)
 
 _EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), plain)
@@ -23,8 +26,18 @@ _EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b(we|they|you|he|she|it)'ll\b", r"\1 will"),
         (r"\b(he|she|it|that|there)'s (?=been\b|got\b|moved\b|started\b|joined\b)", r"\1 has "),
         (r"\b(he|she|it|that|there|what|who)'s\b", r"\1 is"),
+        (r"\b(?:um+|uh+|erm+),?\s+", ""),
+        (r"\b(he|she)s\b", r"\1 is"),
+        (rf"\b((?:my|our) {_KIN})s (?=name\b|birthday\b|favou?rite\b)", r"\1's "),
+        (rf"\b((?:my|our) {_KIN})'?s (?=(?:an?|from|called|named|allergic|living|working)\b)", r"\1 is "),
         (r"\bname's\b", "name is"),
-        (r"\b([A-Z][a-z]+)'s (?=(?:a|an|from|based|called|named|allergic|living|working|in)\b)", r"\1 is "),
+        (
+            (
+                r"\b(?<!at )(?<!for )(?<!St )([A-Z][a-z]+)'s "
+                r"(?=(?:a|an|from|based|called|named|allergic|living|working|in)\b)"
+            ),
+            r"\1 is ",
+        ),
         (r"\b(?:can't|cant|cannot)\b", "can not"),
         (r"\b(?:won't|wont)\b", "will not"),
         (r"\b(do|does|did|is|are|was|were|have|has|had|would|could|should|must)n'?t\b", r"\1 not"),
@@ -33,11 +46,14 @@ _EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b(?:gonna)\b", "going to"),
     )
 )
+# Those that can match a text that has none.
+_WITHOUT_APOSTROPHE = tuple(pair for pair in _EXPANSIONS if not re.search("'(?![?t])", pair[0].pattern))
 _NAME = r"[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?:(?:-[A-ZÀ-Þ]?|'[A-ZÀ-Þ])[a-zß-öø-ÿ]+)?"
 NAME = rf"{_NAME}(?: (?:van |de |von |da |le |la |Le |De )?{_NAME})?"
 # An old friend is one still; an old boss is not.
 _FORMERLY = (
-    r"(?:boss|manager|colleague|coworker|co-worker|roommate|flatmate|landlord|landlady|teacher|coach|tutor|neighbou?r|"
+    r"(?:boss|manager|colleague|coworker|co-worker|roommate|flatmate|landlord|landlady|teacher|coach|tutor|"
+    r"neighbou?r|"
     r"therapist|assistant)\b"
 )
 _WORD = "|".join(sorted({*RELATIONS, *PETS}, key=lambda word: (-len(word), word)))
@@ -53,9 +69,15 @@ _RELATIVE = re.compile(
 _ENDS_IN_RELATIVE = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))(?: {NAME})?,?\s*$")
 # "to set it up and use it": the second verb hangs on the first one's "to", not on the subject.
 _INFINITIVE = re.compile(
-    r"\b(?:to|can|could|will|would|should|must|help|let|please|might|may) (?:\w+ly )?\w+", re.IGNORECASE
+    r"\b(?:to|can|could|will|would|should|must|help|let|please|might|may)(?: (?:\w+ly )?\w+|$)", re.IGNORECASE
 )
 _MENTION = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))\b")
+# "Grandpa Joe died", "Mum lives in Cork": whose, everybody knows.
+_TITLED = re.compile(
+    rf"(?:Mum|Mom|Mama|Dad|Daddy|Papa|Grandpa|Grandad|Granddad|Grandma|Granny|Gran|Nana|Uncle|Auntie|Aunt)"
+    rf"(?: {_NAME})? (?:is|was|has|had|lives|lived|works|worked|loves|hates|likes|died|passed|moved|turned|got|"
+    rf"just)\b"
+)
 _MEMORY = 2  # sentences
 _NAMED = re.compile(rf"({NAME})(?=\s|'s\b|,\s)")
 _SELF = re.compile(r"(?:I|we|my (?:\w+) and I|me and my \w+)\s+", re.IGNORECASE)
@@ -74,28 +96,46 @@ _PERSON = rf"(?:I|we|he|she|my|our|his|her|{NAME}(?:'s)?\s+(?:{_VERBS}|birthday|
 _JOINT = r"(?:and|but|so|because|though|although|while|whereas|then|plus|yet|n|as|since|also|however)"
 _SPLIT = re.compile(
     rf"\s*[;–—]\s*|\s+-\s+|,?\s+(?:but|because|although|though|whereas|if|when|whenever|unless|until|who|which|where|"
-    rf"tho|or(?=\s+(?:{_PERSON}|{_VERBS})\b))\s+|,?\s+{_JOINT}\s+(?:also\s+)?(?=(?:{_PERSON}|{_VERBS})\b)|"
-    rf",\s*(?:and\s+)?(?=(?:{_PERSON}|{_OTHER_VERBS})\b)"
+    rf"tho|or(?=\s+(?:{_PERSON}|{_VERBS})\b))\s+|,?\s+{_JOINT}\s+(?:(?:also|now|currently|still)\s+)?(?=(?:{_PERSON}|{_VERBS})\b)|"
+    rf",\s*(?:(?:oh|and|also|btw|by the way|anyway|so|well),?\s+){{0,4}}(?=(?:{_PERSON}|{_OTHER_VERBS})\b)|"
+    rf"\s+(?:btw|by the way),?\s+(?=(?:{_PERSON})\b)|"
+    rf"\s(?=I am (?:\d\d?\b|an? \w+|from )|I live in |my name is )"
+)
+# Spoken or typed in haste, "I am Ana I am 17" has no mark between; "I think I am 17" needs none.
+_RUNS_ON = re.compile(
+    r"(?!.*\b(?:say|said|tell|told|think|thought|know|knew|claim|pretend|feel|felt|wish|hope|guess|believ|"
+    r"mean|sure|like|if|that|"
+    r"where|what|when|why|how|whether|than|place|reason|heard|assum|ask|remind|remember|forg[eo]t|prov|"
+    r"show|joke|imagin)\w*)"
+    r"(?:I|my name|hi|hey|hello|so|yo)\b",
+    re.IGNORECASE,
 )
 _UNREAL_JOINT = re.compile(r"\b(?:if|unless|whether|when|whenever|until|or)\s*$", re.IGNORECASE)
 _LEAD = re.compile(
-    r"(?:(?:well|oh|ok|okay|yes|yeah|yep|no|nope|so|and|but|also|btw|fyi|hi|hey|hello|hi there|hey there|hello there|"
+    r"(?:(?:well|guys|folks|hey guys|hi all|hi everyone|omg|damn|man|dude|oh|ok|okay|yes|yeah|yep|no|nope|so|and|"
+    r"but|also|btw|fyi|hi|hey|hello|hi there|hey there|hello there|"
     r"sorry|anyway|actually|honestly|unfortunately|luckily|sadly|ha|haha|lol|ugh|wow|hmm|thanks|thank you|cool|nice|"
-    r"great|right|sure|please|correction|update|news|by the way|for what it's worth|in fact|these days|nowadays|lately|"
+    r"great|right|sure|please|correction|update|news|by the way|for what it's worth|in fact|these days|nowadays|"
+    r"lately|"
     r"currently|recently|now|still|again|basically|obviously|sometimes|kidding|just kidding|bit of news|quick update|"
-    r"for the record|just so you know|please note that|note that|remember that|please remember that|keep in mind that|"
-    r"please keep in mind that|don't forget that|as I said|like I said|as I mentioned|it turns out that|turns out that|"
+    r"for the record|just so you know|please note that|note that|remember that|please remember that|"
+    r"keep in mind that|"
+    r"please keep in mind that|don't forget that|as I said|like I said|as I mentioned|it turns out that|"
+    r"turns out that|"
     r"it turns out|turns out|the thing is|last (?:week|month|year|night|summer|spring|autumn|winter)|"
     r"next (?:week|month|year|summer|spring)|in \d{4}|(?:good )?(?:morning|evening|afternoon)|unlike [\w ]{2,30}|"
     r"as an? [\w ]{2,20}|apparently|since then|at the moment|right now|yesterday|today|both|"
-    r"personally|when I was (?:a |an )?[\w ]{2,20}?(?=,? I\b)|"
+    r"personally|(?:my|the) (?:doctor|gp|dentist|cardiologist|dermatologist|neurologist|psychiatrist|specialist) "
+    r"(?:says|said|told me|tells me|confirmed)(?: that)?(?= I (?:have|am)\b)|when I was (?:a |"
+    r"an )?[\w ]{2,20}?(?=,? I\b)|"
     r"(?:since|because|as|given that|seeing as|now that|considering)(?= (?:I|my|we|our|he|she|his|her)\b))"
     r"(?:\s*[,:!.]+\s*|\s+))",
     re.IGNORECASE,
 )
 _REPORT = re.compile(
     r"(says?|said|told (?:me|us|you)|tells (?:me|us|you)|mentioned(?: to me)?|thinks?|thought|believes?|believed|"
-    r"guess(?:es)?|suppose|heard|hears?|wish(?:es)?|hopes?|hoped|dreamt|dreamed|doubts?|claims?|claimed|wants?|wanted|"
+    r"guess(?:es)?|suppose|heard|hears?|wish(?:es)?|hopes?|hoped|dreamt|dreamed|doubts?|claims?|claimed|wants?|"
+    r"wanted|"
     r"asked(?: me| us)?|pretends?|feels?|wonders?|knows?|knew|imagined?|never said|did not say|meant)"
     r"\s+(?:that\s+|to (?=me\b|us\b))?(?=(?:I|he|she|we|they|you|it|my|our|his|her|everyone|the|[A-Z]\w+)\b)"
 )
@@ -119,9 +159,10 @@ class Clause:
     whole: str = ""
 
 
+@lru_cache(maxsize=64)
 def expanded(text: str) -> str:
     """Short forms written out, so that the rules have one of each to know."""
-    for pattern, plain in _EXPANSIONS:
+    for pattern, plain in _EXPANSIONS if "'" in text else _WITHOUT_APOSTROPHE:
         text = pattern.sub(plain, text)
     return text
 
@@ -160,9 +201,11 @@ class Narrator:
                 subject = self._just_named(before)
             infinitive, first = bool(_INFINITIVE.search(before)), not before
             before = piece
+            at_once = self._third
             for clause in self._read(piece, subject, infinitive=infinitive, first=first):
                 subject = clause.subject
                 yield replace(clause, hedged=hedged or clause.hedged, whole=text)
+            self._look_back(piece, at_once)
         if self._ambiguous:
             self._third = None
 
@@ -174,6 +217,14 @@ class Narrator:
             self._third = next(iter(mentioned)) if len(mentioned) == 1 else None
             self._age = 1
         self._ambiguous = len(mentioned) > 1
+
+    def _look_back(self, piece: str, before: str | None) -> None:
+        """ "He has a dog and it scares my daughter, she is four": she is no dog of somebody else's."""
+        if self._third is not None and self._third.count("/") < 2:
+            return
+        found = _MENTION.findall(piece)
+        if found and before != (subject := f"{self.me}/{relation_of(found[-1])}"):
+            self._turn_to(subject)
 
     def _turn_to(self, subject: str) -> None:
         self._third, self._age = subject, 0
@@ -192,6 +243,8 @@ class Narrator:
             yield from self._told(self.me, piece[found.end() :])
         elif found := _RELATIVE.match(piece):
             yield from self._of_relative(found, piece[found.end() :])
+        elif _TITLED.match(piece):
+            yield from self._read(f"my {piece}", inherited)
         elif found := _OWN.match(piece):
             owner = self._owner(found[1])
             if owner:
@@ -199,16 +252,20 @@ class Narrator:
         elif found := _PRONOUN.match(piece):
             if self._fits(found[1].lower()):
                 yield from self._told(str(self._third), piece[found.end() :])
-        elif (found := _NAMED.match(piece)) and _is_name(found[1]):
+        elif (found := _NAMED.match(piece)) and is_name(found[1]) and not (first and _ELIDED.match(piece)):
             yield from self._of_name(found[1], piece[found.end() :])
         elif inherited and not infinitive and re.match(_VERBS, piece):
             yield Clause(inherited, piece, elided=True)
+        elif first and _LIKING.match(piece):
+            yield Clause(
+                self.me, re.sub(r"^(?=not |(?:big|huge|massive) )", "am ", piece, flags=re.IGNORECASE), elided=True
+            )
         elif first and _ELIDED.match(piece):
             yield Clause(self.me, piece, elided=True)
 
     def _of_relative(self, found: re.Match[str], rest: str) -> Iterator[Clause]:
         subject = f"{self.me}/{relation_of(found[1])}"
-        name = found[2] if found[2] and found[2][0].isupper() and _is_name(found[2]) else None
+        name = found[2] if found[2] and found[2][0].isupper() and is_name(found[2]) else None
         if found[2] and name is None:
             rest = f" {found[2]}{rest}"
         if rest.startswith("'s "):
@@ -269,9 +326,18 @@ class Narrator:
         self._met = subject
 
 
+_LIKING = re.compile(
+    r"(?:(?:absolutely |really |just )?(?:love|hate|adore|despise) (?!the\b|my\b|from\b|to\b|of\b|is\b|and\b|at\b|"
+    r"speech\b|"
+    r"crimes?\b|\w+ (?:is|are|was)\b)\w|(?:not )?(?:a )?(?:big |huge |massive )?fan of )",
+    re.IGNORECASE,
+)
 _ELIDED = re.compile(
     r"(?:just |finally |recently )*(?:moved|got (?:engaged|married|divorced|promoted|a new job|a job)|"
-    r"started (?:a job|working|at|a new job)|can not (?:stand|bear|eat)|adopted|bought|joined|relocated|quit my job|"
+    r"(?:sharing|renting) an? (?:\w+ )?(?:place|flat|house|apartment|room|studio)|"
+    r"started (?:a job|working|at|a new job)|can not (?:stand|bear|eat)|adopted|bought|joined|relocated|"
+    r"quit my job|lost my job|"
+    rf"got (?:an?|two|three) (?:new )?{any_of(PETS)}s?\b|"
     r"turned \d)\b",
     re.IGNORECASE,
 )
@@ -282,12 +348,19 @@ def _pieces(text: str) -> Iterator[tuple[str, bool, bool]]:
     at, unreal, relative = 0, False, False
     for found in _SPLIT.finditer(text):
         if found.start() > at:
+            if found.group() == " " and not _RUNS_ON.match(text[at : found.start()]):
+                continue
             yield text[at : found.start()][:MAX_CLAUSE], unreal, relative
         joint = found.group()
         unreal = bool(_UNREAL_JOINT.search(joint))
         relative = joint.strip(" ,") == "who"
         at = found.end()
     yield text[at:][:MAX_CLAUSE], unreal, relative
+
+
+_LY_NAMES = frozenset(
+    "Emily Lily Kelly Molly Polly Sally Billy Holly Carly Lilly Milly Willy Ely Elly Nelly Shelly".split()
+)
 
 
 def _without_leads(piece: str) -> str:
@@ -300,5 +373,7 @@ def _without_leads(piece: str) -> str:
     return piece
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
+    if name.endswith("ly") and name.casefold() not in GIVEN_NAMES and " " not in name:
+        return name in _LY_NAMES
     return not any(word.casefold() in NO_NAMES for word in re.split(r"[\s']", name))

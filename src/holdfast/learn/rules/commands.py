@@ -32,9 +32,10 @@ _TELLING = re.compile(
     re.IGNORECASE,
 )
 _OUTCOME = re.compile(
-    r"passed|failed|success|complete|installed|built|finished|done|ok\b|compiled|created|up to date|warning|\d",
+    r"passed|failed|success|complete|installed|built|finished|done|ok\b|compiled|created|up to date|warning",
     re.IGNORECASE,
 )
+_FIGURE = re.compile(r"\d")  # better than nothing: how long it took is not how it ended
 _FRAME = re.compile(r"^\s*(?:Traceback|File \"|at |-->|\||\d+ \||\^+|~+|During handling)")
 MAX_LINE = 300
 _LOOKED_AT = 200  # lines from either end of an output
@@ -90,7 +91,7 @@ def _outcome(
             )
             yield said, line, finding, (shown,) if command else ()
     elif command and _WORTH.search(command):
-        line = _line(said.text, _OUTCOME, last=True)
+        line = _line(said.text, _OUTCOME, _FIGURE, last=True)
         if line:
             finding = Finding(
                 RecordType.COMMAND_RESULT,
@@ -106,12 +107,12 @@ def _outcome(
             yield said, line, finding, (shown,)
 
 
-def _line(output: str, telling: re.Pattern[str], *, last: bool) -> str | None:
+def _line(output: str, *telling: re.Pattern[str], last: bool) -> str | None:
     """The line that says most about how it ended."""
     lines = [line.strip() for line in (output[:20_000] + "\n" + output[20_000:][-20_000:]).split("\n")]
     lines = [line for line in lines if any(map(str.isalnum, line[:MAX_LINE]))]
     lines = lines if len(lines) <= 2 * _LOOKED_AT else lines[:_LOOKED_AT] + lines[-_LOOKED_AT:]
     clear = [line for line in lines if not _FRAME.match(line)] or lines
-    told = [line for line in clear if telling.search(line[:MAX_LINE])]
-    chosen = told or clear
+    told = (found for one in telling if (found := [line for line in clear if one.search(line[:MAX_LINE])]))
+    chosen = next(told, clear)
     return chosen[-1 if last else 0][:MAX_LINE].strip() if chosen else None

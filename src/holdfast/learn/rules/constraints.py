@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from holdfast.domain.record import RecordType
 from holdfast.learn.rules import values
+from holdfast.learn.rules.lexicon import LANGUAGES, any_of
 from holdfast.learn.rules.table import Finding
 
 _DO = (
@@ -17,8 +18,10 @@ _DO = (
     r"suggest|speak|translate|"
     r"book|order|schedule|start|round|cite|show|explain|hard-?code|mock|skip|create|remove|rename|"
     r"force|force-push|rebase|"
-    r"squash|sign|validate|escape|sanitize|sanitise|quote|buy|wear|cook|feed|lock|wash|disable|enable|bypass|override|"
-    r"overwrite|refactor|upgrade|downgrade|bump|release|publish|ship|print|pass|throw|raise|catch|swallow|cache|assume|"
+    r"squash|sign|validate|escape|sanitize|sanitise|quote|buy|wear|cook|feed|lock|wash|disable|enable|bypass|"
+    r"override|"
+    r"overwrite|refactor|upgrade|downgrade|bump|release|publish|ship|print|pass|throw|raise|catch|swallow|cache|"
+    r"assume|"
     r"commit|document|comment|pin|review|prefix|name|end|begin|reveal|post|email|contact|pay|charge|"
     r"refund|approve|open|"
     r"block|inline|depend|rely|target|support|save|back up|apply|migrate|query|seed|truncate|generate|"
@@ -27,7 +30,8 @@ _DO = (
 # What one is told not to do beyond the answer at hand. "Do not include anything else" is about that answer only.
 _TOUCH = (
     r"(?:use|deploy|commit|push|touch|change|edit|modify|delete|drop|remove|rename|install|merge|rebase|force-push|"
-    r"upgrade|downgrade|bump|release|publish|ship|hard-?code|mock|disable|bypass|override|overwrite|expose|store|share|"
+    r"upgrade|downgrade|bump|release|publish|ship|hard-?code|mock|disable|bypass|override|overwrite|expose|store|"
+    r"share|"
     r"call|contact|email|order|buy|book|schedule|import|log|cache|add (?:new |any )?(?:dependenc|package|librar))"
 )
 _STANDING = re.compile(
@@ -78,16 +82,41 @@ _WE_MUST = re.compile(
     re.IGNORECASE,
 )
 _STYLE = re.compile(
-    r"^(?:please |also |and |ok,? |hey,? )*(?:stop (?:using|asking|adding|apologi[sz]ing|explaining|writing|saying)"
-    r" .{3,}|do not ask (?:me )?for confirmation|(?:be|stay) (?:more )?(?:concise|brief|terse)(?=$|[,.!]| in| please)|"
+    r"^(?:please |also |and |ok,? |hey,? )*(?:stop (?:using|asking|adding|apologi[sz]ing|explaining|writing|"
+    r"saying|calling|sending|repeating|"
+    r"suggesting|telling|giving|putting|starting|ending|making)"
+    r" .{3,}|do not ask (?:me )?for confirmation|(?:be|stay) (?:more )?(?:concise|brief|terse)(?=$|[,.!]| in|"
+    r" please)|"
     r"keep (?:your |the |all )?(?:answers|replies|responses|messages) (?:short|brief|concise)|"
-    r"no (?:emojis?|bullet points|small talk)\b)",
+    r"(?:answer|reply|respond|speak)(?: to me)?(?: only)? in (?:" + any_of(LANGUAGES) + r"|plain text|markdown)\b|"
+    r"use (?:british|american|metric|imperial|tabs|spaces|\d spaces|camelcase|snake_case|markdown|plain text|"
+    r"celsius)\b|"
+    r"no (?:emojis?|bullet points|small talk)\b)|"
+    r"\b(?:give|show|tell|ask) me (?:only )?one \w+ at a time\b|\bso (?:please )?no (?:\w+ ){1,3}(?:please|pls)\b|"
+    r"\bkeep (?:the )?\w+(?: \w+)? (?:to a minimum|minimal)\b|"
+    r"\bno (?:\w+ ){1,2}in (?:the |my |our )?(?:\w+ )?(?:files?|code|commits?|comments?|modules?)\b",
     re.IGNORECASE,
 )
-_ORDERS = (_STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT, _WE_MUST, _STYLE)
+# Of the work, not of life: "every function needs a docstring", "max line length is 100", "we target Python 3.10".
+_HOUSE_RULE = re.compile(
+    r"\b(?:max|maximum|min|minimum) (?:line length|line width|file size|sdk|sdk version|api level|version|upload size|"
+    r"word count|length|coverage|timeout|memory|page count) (?:is|=|:|of) ?\d|"
+    r"\b(?:every|each|all) (?:(?:new|public|changed|exported) )?(?:functions?|class(?:es)?|modules?|methods?|"
+    r"commits?|prs?|"
+    r"pull requests?|endpoints?|components?|migrations?|releases?|files?) (?:needs?|gets?|must have|requires?|"
+    r"has to have) |"
+    r"\bwe (?:only )?(?:target|support) (?:only )?(?:python|node|java|php|ruby|go|rust|ios|android|chrome|safari|"
+    r"firefox|postgres|"
+    r"windows|macos|linux|\.net)\b",
+    re.IGNORECASE,
+)
+_ORDERS = (_HOUSE_RULE, _STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT, _WE_MUST, _STYLE)
 _AVAILABLE = re.compile(
     r"\bI (?:am|can) (?:only )?(?:available|free|meet|do (?:calls|meetings)) (?:only )?(?:after|"
-    r"before|on|between|until|from)\b|\bI am only (?:available|free)\b",
+    r"before|on|between|until|from)\b|\bI am only (?:available|free)\b|"
+    r"\bI (?:can not|never) (?:do|make|work|meet|come|join)(?: on)? (?:\w+day mornings|(?:mon|tues|wednes|thurs|"
+    r"fri|satur|sun)days|"
+    r"weekends|mornings|evenings|school holidays)\b",
     re.IGNORECASE,
 )
 _GUESSING = re.compile(
@@ -97,7 +126,7 @@ _GUESSING = re.compile(
 _PEOPLE = frozenset("i you he she they it that this there who we what to not also really one people everyone".split())
 _MONEY = (
     r"(?:[$€£¥]\s?\d[\d.,]*(?:\s?[kKmM]\b)?|\d[\d.,]*\s?(?:k|m)?\s?(?:euros?|dollars?|usd|eur|gbp|"
-    r"pounds?|bucks|francs|chf|yen|rupees|crowns|pesos|reais|zloty)?\b)"
+    r"pounds?|quid|bucks|francs|chf|yen|rupees|crowns|pesos|reais|zloty)?\b)"
 )
 _BUDGET = re.compile(
     rf"\b(?:(?P<whose>my|our|the|a) )?(?:(?P<of>[a-z]+) )?budget (?:for (?:the |this |our |my "
@@ -106,19 +135,39 @@ _BUDGET = re.compile(
     rf"(?: about| around| at most| max| only| roughly| now)* ?(?P<v>{_MONEY})",
     re.IGNORECASE,
 )
+_HAVE = re.compile(
+    rf"\b(?:I|we) (?:only )?have (?:about |around |only |roughly |at most |up to )?(?P<v>(?=[$€£]|"
+    rf"\d[\d.,]* ?[a-z]{{3}}){_MONEY}) "
+    rf"(?:to spend on|for) (?:the |this |our |my |a )?(?:whole |entire |new )?"
+    rf"(?P<for>trip|holiday|vacation|wedding|party|laptop|phone|car|bike|project|gift|present|renovation|course|"
+    rf"flat)\b",
+    re.IGNORECASE,
+)
 _SPEND = re.compile(
     rf"\b(?:I|we) (?:can not|must not|do not want to|can only|will not|want to) (?:spend|pay)(?: more "
     rf"than| over| at most| up to| no more than)? (?P<v>{_MONEY})",
     re.IGNORECASE,
+)
+_DATE = (
+    r"(?:\d{1,2}(?:st|nd|rd|th)?(?: of)? (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*|"
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w* \d{1,2}(?:st|nd|rd|th)?|"
+    r"(?:next )?(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
 )
 _DEADLINE = re.compile(
     r"\bdeadline (?:for (?:the |this |our |my )?(?P<for>[\w ]{2,30}?) )?(?:is|(?:was |has |has been |got |is )?"
     r"(?:moved|pushed|extended|postponed|changed)(?: back| out)? to|=|:)(?: on| now| still)* (?P<v>.+)",
     re.IGNORECASE,
 )
+_RELEASE = re.compile(
+    rf"\b(?:(?:the|our|next) )?(?P<for>release|launch|go-live|demo|submission|code freeze|"
+    rf"feature freeze)(?: date)? is "
+    rf"(?:now |still )?(?:(?:on|planned for|set for|scheduled for|due) )?(?P<v>(?:the )?{_DATE})",
+    re.IGNORECASE,
+)
 _DUE = re.compile(
     r"\b(?:is|are) due (?:on|by|in|at)? ?(?P<v>.+)|\b(?:has|have|needs?) to be (?:done|ready|finished|"
-    r"submitted|shipped|in|delivered) (?:by|before|on) (?P<w>.+)",
+    r"submitted|shipped|in|delivered) (?:by|before|on) (?P<w>.+)|"
+    rf"\b(?:wants|needs|expects) (?:the|it|this|my|our|a) .{{0,40}}?\bby (?P<x>(?:tomorrow|{_DATE})\b.*)",
     re.IGNORECASE,
 )
 _WHEN = re.compile(
@@ -139,7 +188,8 @@ _LIFTED = re.compile(
 _REMEMBER = re.compile(
     r"^(?:please |and |also |so |just |ok,? )*(?:remember(?: that| this)?(?!,)|note that|keep in "
     r"mind(?: that)?|do not forget that|make a note(?: that)?|for the record|note to self|please "
-    r"note(?: that)?)[:,]? +(?P<v>(?!to\b|that\b|the following\b|me\b|when\b|how\b|what\b|the time\b|that time\b|you\b|"
+    r"note(?: that)?)[:,]? +(?P<v>(?!to\b|that\b|the following\b|me\b|when\b|how\b|what\b|the time\b|that time\b|"
+    r"you\b|"
     r"us\b).{8,})",
     re.IGNORECASE,
 )
@@ -192,11 +242,15 @@ def _constraint(
 def _limits(sentence: str, me: str) -> Iterator[Finding]:
     """A budget for nothing in particular may be another one than the last, unless it is said to have changed."""
     changed = _CHANGED.search(sentence) is not None
-    if found := _BUDGET.search(sentence):
+    if found := _BUDGET.search(sentence) if "budget" in sentence.casefold() else None:
         what = found["for"] or (
             found["of"] if found["of"] not in {None, "total", "whole", "my", "our", "the", "a"} else None
         )
-        mine = (found["whose"] or "").lower() in {"my", "our"} or re.match(r"I (?:am|have|only have)\b", sentence)
+        mine = (
+            (found["whose"] or "").lower() in {"my", "our"}
+            or found.start() == 0
+            or re.match(r"I (?:am|have|only have)\b", sentence)
+        )
         subject = me if mine else "project"
         yield _constraint(
             subject,
@@ -205,6 +259,8 @@ def _limits(sentence: str, me: str) -> Iterator[Finding]:
             found["v"].strip(" .,"),
             changed=changed,
         )
+    elif found := _HAVE.search(sentence):
+        yield _constraint(me, 0.75, f"budget:{found['for'].lower()}", found["v"].strip(" .,"), changed=changed)
     elif found := _SPEND.search(sentence):
         yield _constraint(me, 0.8, "budget", found["v"].strip(" .,"))
     if (found := _DEADLINE.search(sentence)) and _WHEN.search(found["v"]):
@@ -216,8 +272,11 @@ def _limits(sentence: str, me: str) -> Iterator[Finding]:
             values.span(found["v"]),
             changed=changed,
         )
-    elif (found := _DUE.search(sentence)) and _WHEN.search(found["v"] or found["w"]):
-        yield _constraint("project", 0.75, "deadline", values.span(found["v"] or found["w"]))
+    elif found := _RELEASE.search(sentence):
+        when = re.sub(r"^the ", "", found["v"])
+        yield _constraint("project", 0.8, f"deadline:{found['for'].lower()}", when, changed=changed)
+    elif (found := _DUE.search(sentence)) and _WHEN.search(found["v"] or found["w"] or found["x"]):
+        yield _constraint("project", 0.75, "deadline", values.span(found["v"] or found["w"] or found["x"]))
 
 
 def notes(sentence: str, me: str) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ RELATIONS: Mapping[str, str] = {
     **dict.fromkeys(("dad", "daddy", "papa"), "father"),
     **dict.fromkeys(("gran", "grandma", "granny", "nana"), "grandmother"),
     **dict.fromkeys(("granddad", "grandpa", "grandad"), "grandfather"),
+    **dict.fromkeys(("auntie", "aunty"), "aunt"),
     **dict.fromkeys(("hubby", "hubs"), "husband"),
     **dict.fromkeys(("sis",), "sister"),
     **dict.fromkeys(("bro",), "brother"),
@@ -52,7 +53,7 @@ _ACQUAINTED = _words(
 )
 KIN = _words(
     "sisters brothers sons daughters kids children siblings cousins nephews nieces grandchildren grandkids twins aunts"
-    " uncles grandsons granddaughters stepkids dogs cats rabbits hens chickens horses parrots goldfish"
+    " uncles grandsons granddaughters boys girls stepkids dogs cats rabbits hens chickens horses parrots goldfish"
 ) | (frozenset(RELATIONS.values()) - _ACQUAINTED)
 FEMALE = _words(
     """sister wife daughter mother grandmother aunt niece girlfriend fiancée stepmother stepdaughter granddaughter
@@ -111,8 +112,42 @@ DIETS = _words(
 CONDITIONS = _words(
     """asthma diabetes adhd autism dyslexia epilepsy migraines migraine arthritis hypertension anxiety depression
     insomnia tinnitus eczema cancer lupus lymphoma leukemia leukaemia hypothyroidism pcos crohn's parkinson's psoriasis
-    celiac coeliac anemia anaemia ibs endometriosis ptsd glaucoma vertigo"""
-)
+    celiac coeliac anemia anaemia ibs endometriosis ptsd glaucoma vertigo ocd gout fibromyalgia osteoporosis
+    dementia alzheimer's sciatica dyscalculia dyspraxia narcolepsy hyperthyroidism"""
+) | {
+    "high blood pressure",
+    "low blood pressure",
+    "high cholesterol",
+    "heart disease",
+    "kidney disease",
+    "hay fever",
+    "sleep apnea",
+    "sleep apnoea",
+    "chronic pain",
+    "bipolar disorder",
+    "long covid",
+}
+# Where people work that has no name, or whose name they leave out.
+WORKPLACES = _words(
+    """pharmacy school hospital bakery restaurant bank library factory warehouse hotel bar pub clinic lab laboratory
+    kindergarten nursery museum garage salon supermarket bookshop bookstore brewery university startup agency
+    hospice gym shop store office theatre theater studio butcher's cafe café prison post-office call-centre
+    laundrette vineyard nonprofit charity"""
+) | {
+    *(
+        f"{what} {where}"
+        for what in ("call", "distribution", "data", "garden", "shopping")
+        for where in ("centre", "center")
+    ),
+    *(f"{what} school" for what in ("primary", "secondary", "high", "middle")),
+    "law firm",
+    "care home",
+    "nursing home",
+    "coffee shop",
+    "post office",
+    "petrol station",
+    "gas station",
+}
 HOBBIES = _words(
     """guitar piano drums violin cello bass flute saxophone trumpet ukulele harp banjo clarinet tennis chess football
     soccer basketball volleyball badminton squash golf rugby hockey cricket baseball handball padel bridge go poker
@@ -153,5 +188,6 @@ NO_NAMES = _words(
     april may june july august september october november december god jesus christmas easter english internet google
     github docker kubernetes linux windows postgres sqlite redis kafka java rust microsoft apple amazon api ci cd sql
     correction note remember fyi btw ps dear hope kidding bit half living working moving imagine suppose pretend
-    running adding removing upgrading setting changing switching replacing nowadays congrats congratulations""".lower()
+    running adding removing upgrading setting changing switching replacing nowadays congrats
+    congratulations kindly whoever whatever apparently guys folks dude bro man""".lower()
 )

@@ -46,7 +46,7 @@ RULES: tuple[Rule, ...] = (
     Rule("prefers", pattern(r"(?:prefer|prefers) (?P<v>.+)"), values.choice, _P, salience=0.7),
     Rule(
         "prefers",
-        pattern(r"would (?:much |really )?(?:rather|prefer) (?P<v>.+)"),
+        pattern(r"would (?:much |really )?(?:rather|prefer) (?P<v>(?!die\b|not\b)(?!.* here$).+)"),
         values.choice,
         _P,
         when="possible",
@@ -54,6 +54,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("uses", pattern(r"(?:use|uses) (?P<v>[^,.;]+? for .+)"), values.thing, _P),
     Rule("uses", pattern(r"(?:use|uses) (?P<v>.+)"), values.thing, _P, when="habit"),
+    Rule("uses", pattern(r"(?:use|uses) (?P<v>.+)"), values.tools, _P, confidence=0.75),
 )
 _FAVOURITE = re.compile(
     r"(?:all-time |absolute |current |new |latest )?favou?rites? (?P<what>[\w -]{2,40}?)(?: of all time| ever)?"
@@ -84,7 +85,7 @@ def _favourite(subject: str, found: re.Match[str]) -> Iterator[Finding]:
     what = found["what"].casefold().strip()
     what = _SPELLINGS.get(what, what.removesuffix("s") if not what.endswith("ss") else what)
     value = values.thing(found["v"])
-    if value and what.split()[-1] not in _PARTS:
+    if value and not _PARTS.intersection(what.split()) and not what.startswith("so far"):
         yield Finding(
             _P, subject, f"favourite:{what}", value, exclusive=True, confidence=0.9, salience=0.7, tags=("favourite",)
         )

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 
 from holdfast.domain.record import RecordType
+from holdfast.learn.graph.words import GIVEN_NAMES, PLACES
 from holdfast.learn.rules import people, values
-from holdfast.learn.rules.clause import NAME, Clause, Narrator
-from holdfast.learn.rules.lexicon import COUNTS, DEMONYMS, PETS, RELATIONS, any_of
+from holdfast.learn.rules.clause import NAME, Clause, Narrator, is_name, relation_of
+from holdfast.learn.rules.lexicon import COUNTS, DEMONYMS, DIETS, PETS, PRODUCTS, RELATIONS, any_of
 from holdfast.learn.rules.table import Finding
 
+_DWELLING = "(?:flat|apartment|house|place|home|room)"
 _AIM = "(?:goal|dream|ambition|resolution)"
 _NEW = "(?i:(?:new |current )?)"  # a change is often told so
 # What somebody has, and what it is: "my birthday is …".
@@ -23,6 +25,7 @@ _OWNED: tuple[tuple[re.Pattern[str], str, bool], ...] = tuple(
             True,
         ),
         (rf"(?i:nickname is )(?P<v>{NAME})", "nickname", True),
+        (rf"(?i:{_DWELLING} is (?:located )?(?:in|near [\w ]+? in) )(?P<v>[A-Z].+)", "home", True),
         (r"(?i:birthday is )(?P<v>.+)", "birthday", True),
         (r"(?i:(?:e-?mail|mail)(?: address)? is )(?P<v>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)", "email", True),
         (r"(?i:(?:(?:phone|mobile|cell|telephone)(?: number)?|number) is )(?P<v>\+?[\d ()./-]{6,20}\d)", "phone", True),
@@ -43,13 +46,15 @@ _OWNED_VALUES = {
     "role": values.any_role,
     "employer": values.organisation,
     "origin": values.named_place,
+    "home": values.named_place,
 }
 
 _DAY = re.compile(people.DAY)
 _INTRODUCED = re.compile(
-    rf"(?i:(?:have|has|got|adopted|own|bought|met) (?:{COUNTS}|my) (?:[\w-]+ "
-    rf"){{0,3}}?)(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))(?i:,? (?:named|called|whose name "
-    rf"is)) (?P<v>{NAME})"
+    rf"(?i:(?:have|has|got|adopted|own|bought|met) (?:{COUNTS}|my) (?:(?!(?:her|his|their|with|for|from|"
+    rf"of)\b)[\w-]+ ){{0,3}}?)"
+    rf"(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))"
+    rf"(?:(?i:,? (?:named|called|whose name is)) |, (?={NAME}(?:$|[,.!]| (?:who|and)\b)))(?P<v>{NAME})"
 )
 _AND_ANOTHER = re.compile(
     rf"(?i:(?:and|,) (?:{COUNTS}|my) (?:[\w-]+ ){{0,2}}?)(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))"
@@ -59,16 +64,44 @@ _KITTEN = re.compile(
     rf"(?i:(?:have|has|got|adopted|bought) {COUNTS} (?:[\w-]+ "
     rf"){{0,3}}?)(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))\b"
 )
+# What one was, is for a moment, or plays.
+_PASSING = frozenset("student host guide guard model lead head writer judge author user".split())
+_MENTIONED = re.compile(
+    rf"(?i:\b(?:my|our) (?:(?:older|younger|little|big|eldest|oldest|youngest|best|close|dear|baby|new) )?)"
+    rf"(?P<who>(?i:(?:ex[ -])?{any_of(PETS | frozenset(RELATIONS))}))(?P<apart>,)? (?P<v>{NAME})"
+    r"(?(apart)(?=$|[,.!;]| (?:who|and)\b)|(?=$|[,.!;]| [a-z]))"
+)
+_OWN = re.compile(r"\b(?:[Mm]y|[Oo]ur|MY) ")  # to be quick where there is nobody
 _CALLED = re.compile(rf"(?i:(?:is|are) (?:called|named) )(?P<v>{NAME})")
 _IS_NAMED = re.compile(rf"(?i:is )(?P<v>{NAME})(?=$|[,.!;]| and\b)")
 _IS_MY = re.compile(
-    rf"(?i:is my (?:\w+ ){{0,2}}?)(?P<who>(?i:{any_of(frozenset(RELATIONS) | PETS)}))(?=$|[,.!;]| and\b| but\b)"
+    rf"(?i:is (?:my|our) (?:\w+ ){{0,2}}?)(?P<who>(?i:{any_of(frozenset(RELATIONS) | PETS)}))(?=$|[,.!;]| and\b|"
+    rf" but\b)"
 )
 _I_AM = re.compile(
     rf"(?:^|(?<=[,.!] )|(?<=hi )|(?<=hey )|(?<=hello ))(?:I am|I'm|[Tt]his is|[Ii]'m) "
     rf"(?P<v>{NAME})(?=$|[,.!]| and\b| from\b| here\b)"
 )
 _I_AM_FIRST = re.compile(rf"^(?:I am) (?P<v>{NAME}), (?:an? |\d|and |from |the )")
+# Who writes everything small writes their name small: only a word that is known for one counts.
+_I_AM_SMALL = re.compile(
+    r"^(?:(?:hi|hey|hello|yo|heya|hiya|good (?:morning|evening|afternoon)|so|there|all|everyone)[,!. ]+){0,3}"
+    r"(?:I am|my name is|this is) (?P<v>[a-z]{3,15})(?=$|[,.!]| (?:and|from|here|I am)\b)"
+)
+_MY_NAME_SMALL = re.compile(r"\b[Mm]y name is (?P<v>[a-z]{2,15})(?=$|[,.!]| (?:and|from|I am)\b)")
+_NO_SMALL_NAMES = frozenset("not the what so in on too very hard long mud irrelevant unimportant secret wrong".split())
+_NAME_AND_AGE = re.compile(
+    rf"^(?:\w+[,! ]+){{0,3}}?(?:I am|[Mm]y name is|[Tt]his is) (?:{NAME}|[a-z]{{3,15}}), (?P<v>\d\d)(?=,|$|[.!]|"
+    rf" and\b)"
+)
+_AS_A = re.compile(
+    r"^\W*(?:as|being) an? (?P<v>[\w' -]{3,40}?)(?:$|(?=,? (?:I|my|we)\b)|(?= (?:who|with|in|at|for|living|"
+    r"from)\b.{2,40}, (?:I|my|we)\b))"
+    r"(?!.*\b(?:you|your|I want|I would|I can|I should|I was|I had|I used|I did|I loved|I went)\b)",
+    re.IGNORECASE,
+)
+_PROFILE_ROLE = re.compile(r"^(?P<v>[A-Za-z][\w /-]{2,40}?)(?: (?:at|for) (?P<at>(?-i:[A-Z]).+))?$")
+_HERE = re.compile(rf"^(?i:(?:hi|hey|hello|yo|good (?:morning|evening))[,!. ]+)?(?P<v>{NAME}) here(?=$|[,.!])")
 _GREETING = re.compile(r"^\W*(?:hi|hello|hey|good (?:morning|evening|afternoon)|greetings)\b", re.IGNORECASE)
 _CALL_ME = re.compile(
     rf"(?i:(?:^|please |just |can |you can |and )call me (?:(?:mr|mrs|ms|dr|prof)\. )?)"
@@ -80,7 +113,8 @@ _NO_FIRST_NAMES = DEMONYMS | frozenset(
     protestant orthodox buddhist hindu sikh mormon black white native irish god mr mrs ms dr""".split()
 )
 _CALLS_ME = re.compile(
-    rf"(?i:\b(?:everyone|everybody|people|friends|they all|my friends) calls? me )(?P<v>{NAME})(?=$|[,.!;])"
+    rf"(?i:\b(?:everyone|everybody|people|friends|they all|my friends) calls? me )(?P<v>{NAME})(?=$|[,.!;]| (?:so|"
+    rf"and|but|because)\b)"
 )
 _NOW_IN = re.compile(rf"(?i:\b(?:used to live|lived) in\b.*\bI am in )(?P<v>{NAME})(?i: now\b| these days\b)")
 _HOME_IS = re.compile(r"\bhome is (?P<v>[A-Z]\w+)(?: now| these days|$|[,.!])")
@@ -103,6 +137,14 @@ def names(sentence: str, me: str, *, opening: bool) -> Iterator[Finding]:
             "good",
         }:
             yield Finding(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.8, salience=0.9)
+    elif small := _small_name(sentence, opening=opening):
+        yield Finding(RecordType.FACT, me, "name", small.title(), exclusive=True, confidence=0.75, salience=0.9)
+    if opening and (found := _NAME_AND_AGE.match(sentence)):
+        yield Finding(RecordType.FACT, me, "age", found["v"], exclusive=True, confidence=0.8, salience=0.6)
+    if (found := _AS_A.match(sentence)) and (finding := _as_somebody(found["v"], me)):
+        yield finding
+    if opening and (found := _HERE.match(sentence)) and is_name(found["v"]) and found["v"].casefold() not in PLACES:
+        yield Finding(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.75, salience=0.8)
     if found := _CALL_ME.search(sentence):
         yield Finding(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.85, salience=0.9)
     if found := _CALLS_ME.search(sentence):
@@ -111,6 +153,52 @@ def names(sentence: str, me: str, *, opening: bool) -> Iterator[Finding]:
         yield Finding(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.8, salience=0.8)
     if found := _HOME_IS.search(sentence):
         yield Finding(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.75, salience=0.8)
+
+
+def _small_name(sentence: str, *, opening: bool) -> str | None:
+    if opening and (found := _I_AM_SMALL.match(sentence)) and found["v"] in GIVEN_NAMES:
+        return found["v"]
+    found = _MY_NAME_SMALL.search(sentence) if "y name is " in sentence else None
+    return found["v"] if found and found["v"] not in _NO_SMALL_NAMES else None
+
+
+def _as_somebody(what: str, me: str) -> Finding | None:
+    diet = what.rsplit(maxsplit=1)[-1].casefold()
+    if diet in DIETS:
+        return Finding(RecordType.FACT, me, "diet", diet, exclusive=True, confidence=0.8, salience=0.8)
+    role = values.role(what)
+    if role is None or role.split()[-1].casefold() in _PASSING:
+        return None
+    return Finding(RecordType.FACT, me, "role", role, exclusive=True, confidence=0.75, salience=0.7)
+
+
+def in_profile(line: str, me: str) -> Iterator[Finding]:
+    """A line of a list about oneself: "product designer at Monzo"."""
+    found = _PROFILE_ROLE.match(line)
+    if found and (role := values.role(found["v"])):
+        yield Finding(RecordType.FACT, me, "role", role, exclusive=True, confidence=0.75, salience=0.75)
+        if found["at"] and (where := values.employer(found["at"])):
+            yield Finding(RecordType.FACT, me, "employer", where, exclusive=True, confidence=0.75, salience=0.75)
+
+
+def mentioned(sentence: str, me: str) -> Iterator[Finding]:
+    """Somebody's people with their names, wherever they stand: "he scares my daughter Lily"."""
+    if not _OWN.search(sentence):
+        return
+    for found in _MENTIONED.finditer(sentence):
+        who, name = relation_of(found["who"]), found["v"]
+        first = name.split()[0].casefold()
+        if is_name(name) and first not in _NO_FIRST_NAMES and first not in PLACES and first not in PRODUCTS:
+            yield Finding(
+                RecordType.FACT,
+                f"{me}/{who}",
+                "name",
+                name,
+                exclusive=True,
+                confidence=0.8,
+                salience=0.7,
+                tags=("people",),
+            )
 
 
 def owned(clause: Clause) -> Iterator[Finding]:

@@ -8,15 +8,17 @@ from holdfast.learn.graph.words import GIVEN_NAMES, PLACES
 from holdfast.learn.rules.lexicon import OCCUPATIONS, PRODUCTS, SHORT_PLACES
 
 _EVER = (
-    r"because|since|but|when|while|although|though|tho|if|so|now|currently|lately|recently|these days|nowadays|at all|"
+    r"because|since|but|when|while|although|though|tho|if|so|now|currently|lately|recently|these days|nowadays|"
+    r"at all|"
     r"right now|at the moment|again|btw|lol|haha|tbh|rn|atm|by the way|anyway|please|who|which|instead|"
     r"last (?:week|month|year|spring|summer|"
-    r"autumn|fall|winter|night|weekend|thursday|friday|monday|tuesday|wednesday|saturday|sunday)|next \w+|this (?:week|"
+    r"autumn|fall|winter|night|weekend|thursday|friday|monday|tuesday|wednesday|saturday|sunday)|next \w+|"
+    r"this (?:week|"
     r"month|year|spring|summer|autumn|fall|winter)|yesterday|ages ago|(?:\w+ )?(?:years?|months?|weeks?) ago|n"
 )
 _PLACE_STOP = re.compile(
     rf"\s+(?:{_EVER}|for|with|where|that|and|as|before|after|until|in|on|around|near|from|to|by|originally|"
-    rf"together|full[- ]time|at|"
+    rf"together|full[- ]time|at|all (?:my|his|her|our) life|all along|forever|"
     r"too|also|permanently|alone|yet|during|half|most|part|already|either|anymore|today|tonight|tomorrow|"
     r"rn|atm|tbh|lol|rather|over|via|because|cause|cuz)\b|[;.!?():]|,(?!\s[A-Z])|\s[-–—]\s|,\s(?:I|My|We)\b",
 )
@@ -25,7 +27,7 @@ _ORG_STOP = re.compile(
     rf"three|four|five|ten|years)|with|where|that|as|before|after|until|in|on|around|near|from|by|"
     rf"full[- ]time|"
     rf"part[- ]time|called|named|"
-    r"too|also|doing|and)\b|[;,!?():]|\.\s|\s[-–—]\s",
+    r"too|also|doing|and|today|tonight|tomorrow|full time)\b|[;,!?():]|\.\s|\s[-–—]\s",
 )
 _ROLE_STOP = re.compile(
     r"\s+(?:at|for|in|with|who|by|from|and|but|so|now|working|currently|living|because|on|based|these|"
@@ -35,26 +37,30 @@ _ROLE_STOP = re.compile(
 _THING_STOP = re.compile(
     rf"\s+(?:{_EVER}|a lot(?=$|[,.!])|so much|that much|"
     r"very much|more than anything|too|either|though|as well|in general|as a kid|"
-    r"any ?more|in case|especially|and (?:I|my|we|he|she)\b)(?=\s|$|[,.!?])|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s|:\s",
+    r"any ?more|in case|especially|here|and (?:I|my|we|he|she)\b)(?=\s|$|[,.!?])|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s|:\s",
     re.IGNORECASE,
 )
 _SPAN_STOP = re.compile(rf"\s+(?:{_EVER})\b|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s", re.IGNORECASE)
 _VAGUE = re.compile(
     r"(?:it|this|that|these|those|them|him|her|you|your|yours|me|us|how|what|when|why|where|who|"
     r"everything|nothing|anything|"
-    r"something|the (?:way|idea|fact|sound|look|first|second|third|former|latter|same|one|other|thing|last|new (?:logo|"
+    r"something|regularly|daily|often|mostly|mine|his|hers|theirs|the (?:way|idea|fact|sound|look|first|second|"
+    r"third|former|latter|same|one|"
+    r"other|thing|last|new (?:logo|"
     r"version|design))|to (?:see|know|think|hear|say|ask|point|add|thank|make sure|be|have|go ahead|"
     r"try|use this)|being|"
     r"their|its|the (?:\w+ ){0,4}(?:ideas?|suggestions?|options?|approach|plan|concept)\b|my (?:mom|dad|mum|parents)|"
-    r"I|he|she|they|we|everywhere|there|here|one|ones|more|all|another|so|such|as|than|and|or|but|with|to)\b",
+    r"some (?:things|of|parts)|I|he|she|they|we|everywhere|there|here|one|ones|more|all|another|so|such|as|than|"
+    r"and|or|but|with|to)\b",
     re.IGNORECASE,
 )
 # Nobody can tell later what was meant.
 _POINTS_ELSEWHERE = re.compile(
-    r"\b(?:it|him|them|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
+    r"\b(?:it|him|them|they|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
 )
 _IN_JEST = re.compile(
-    r"(?:mornings?|mondays?|work|people|bull\w*|drama|stupid\w*|idiots|exercise|commitment|fun|responsibility|adulting|"
+    r"(?:mornings?|mondays?|work|people|bull\w*|drama|stupid\w*|idiots|exercise|commitment|fun|responsibility|"
+    r"adulting|"
     r"meetings?|small talk|nonsense|waking up|getting up|cleaning|cooking|math|bad code)\b",
     re.IGNORECASE,
 )
@@ -63,7 +69,8 @@ _ARTICLE = re.compile(r"(?:the|a|an|my|our|his|her|some|this)\s+", re.IGNORECASE
 _NO_PLACES = re.compile(
     r"(?:a|an|the)?\s*(?:fear|bubble|past|peace|hope|house|apartment|flat|present|moment|dream|future|"
     r"city|town|village|"
-    r"country|world|same|area|building|right place|middle|big city|suburbs|countryside|closet|room|next|new|my|his|her|"
+    r"country|world|same|area|building|right place|middle|big city|suburbs|countryside|closet|room|next|new|my|"
+    r"his|her|"
     r"our|their|your|there|here|sin|denial|english|general|it|this|that|hell|heaven|another|different|bed|line)\b",
     re.IGNORECASE,
 )
@@ -71,7 +78,15 @@ _NO_EMPLOYERS = re.compile(
     r"(?:home|night|nights|fun|free|a living|me|you|him|her|us|them|it|this|that|the moment|least|all|"
     r"once|hours|money|the "
     r"weekend|my desk|peace|what|everyone|anyone|both|most|some|many|\d|a while|years|days|now|the "
-    r"(?:same|time)|all)\b",
+    r"(?:same|time)|all|(?:a|an|the|this|that) (?:\w+ )?(?:place|job|project|company|problem|task|presentation|"
+    r"report|"
+    r"deadline|thing|essay|paper)$)\b",
+    re.IGNORECASE,
+)
+_CALLED = re.compile(r"(?:a|an|the|this) [\w -]{2,30}? (?:called|named) ([A-Z][\w&.-]*(?: [A-Z][\w&.-]*)*)")
+_ERRAND = re.compile(
+    r"(?:the )?(?:\w+day\b|walmart|target|costco|ikea|starbucks|tesco|aldi|lidl|sainsbury|trader joe|whole foods|"
+    r"mcdonald)",
     re.IGNORECASE,
 )
 # One joins and leaves people and days as well as companies.
@@ -122,6 +137,15 @@ def product(text: str) -> str | None:
     return found if found and is_product(found) and found.split()[0].casefold() not in _NO_PRODUCTS else None
 
 
+def tools(text: str) -> str | None:
+    """Tools by their names and nothing else: "Vim and tmux" of "Vim and tmux on an old laptop"."""
+    found = re.match(r"[\w.+#-]+(?:(?:, and|,| and) (?!I\b|we\b|it\b|then\b)[\w.+#-]+){0,3}", text)
+    if found is None:
+        return None
+    first = re.split(r"[\s,]", found.group(), maxsplit=1)[0].casefold().strip(".")
+    return found.group().strip(".") if first in PRODUCTS and first not in _NO_PRODUCTS else None
+
+
 def is_product(name: str) -> bool:
     """Teams move to Kubernetes, and data lives in S3."""
     first = name.split(maxsplit=1)[0].strip(",'’")
@@ -144,7 +168,15 @@ def named_place(text: str) -> str | None:
     return found if known else None
 
 
+def destination(text: str) -> str | None:
+    """Where somebody was that is worth knowing: no shop and no Sunday mass."""
+    found = named_place(text)
+    return None if found is None or _ERRAND.match(found) else found
+
+
 def employer(text: str) -> str | None:
+    if called := _CALLED.match(text):
+        return called[1]
     found = _cut(text, _ORG_STOP)
     if not found or len(found.split()) > 7 or _NO_EMPLOYERS.match(found):
         return None
@@ -152,9 +184,15 @@ def employer(text: str) -> str | None:
     return _ARTICLE.sub("", found, count=1) if named or len(found.split()) == 1 else None
 
 
+def named_employer(text: str) -> str | None:
+    """After a role, where "for fun" and "for ten years" stand as well."""
+    found = employer(text)
+    return found if found and any(word[0].isupper() for word in found.split()) else None
+
+
 def organisation(text: str) -> str | None:
     """One with a name: after verbs that take anything, "joined" and "left"."""
-    if called := re.match(r"(?:a|an|the) [\w -]{2,30}? (?:called|named) ([A-Z][\w&.-]*(?: [A-Z][\w&.-]*)*)", text):
+    if called := _CALLED.match(text):
         return called[1]
     found = _cut(text, _ORG_STOP)
     if not found or not found[0].isupper() or found.endswith(("'s", "’s")):
@@ -216,7 +254,13 @@ def choice(text: str) -> str | None:
 def allergen(text: str) -> str | None:
     """Nobody is allergic to Mondays but in jest."""
     found = thing(re.sub(r" (?:in|since) (?:[A-Z][a-z]+|\d{4})\b.*", "", text))
-    return None if found is None or _IN_JEST.match(found) else found
+    if found is None or _IN_JEST.match(found):
+        return None
+    return (
+        None
+        if re.match(r"my (?!(?:\w+ )?(?:cats?|dogs?|pets?|rabbits?|medication|meds)\b)", found, re.IGNORECASE)
+        else found
+    )
 
 
 def bare_thing(text: str) -> str | None:
