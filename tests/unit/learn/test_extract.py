@@ -35,6 +35,12 @@ def test_a_change_that_is_told_as_new_takes_the_place_of_the_old(text, attribute
     assert (found.subject, found.attribute, found.value, found.exclusive) == ("user", attribute, value, True)
 
 
+@pytest.mark.parametrize("text", ["I'm learning the accordion.", "I am learning to play the accordion these days."])
+def test_an_instrument_is_learned_and_the_ropes_are_none(text):
+    assert told(learned(text)) == [("user", "learning", "accordion", True)]
+    assert learned("I'm learning the ropes here.") == []
+
+
 def test_a_sister_is_not_the_user():
     (candidate,) = learned("My sister lives in Porto.")
     assert (candidate.subject, candidate.attribute, candidate.value) == ("user/sister", "home", "Porto")

@@ -267,6 +267,14 @@ RULES: tuple[Rule, ...] = (
         ),
         values.thing,
     ),
+    Rule(
+        "learning",
+        pattern(
+            rf"(?:{_BE} |been )?(?:learning|started learning|learn) (?:to play (?:the )?|the )"
+            rf"(?P<v>{any_of(HOBBIES)})\b"
+        ),
+        exclusive=False,
+    ),
     Rule("owns", pattern(r"(?:own|owns) (?P<v>(?:a|an|two|three|the|my) .+)"), values.bare_thing),
     Rule(
         "owns",
