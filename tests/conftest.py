@@ -42,8 +42,9 @@ if SEALED:
     os.environ.setdefault("HOLDFAST_ENCRYPTION_PLAIN_FILES", "true")
     os.environ.setdefault("HOLDFAST_KEY", "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4=")
 
-# A busy machine is no failure.
-hypothesis.settings.register_profile("holdfast", deadline=None)
+# A busy machine is no failure. What is about to land is tried with the same examples each time; new ones are looked for
+# wherever else tests run.
+hypothesis.settings.register_profile("holdfast", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("holdfast")
 
 
