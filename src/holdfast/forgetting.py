@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -23,6 +24,7 @@ from holdfast.domain.scope import Level, Scope, Space
 from holdfast.domain.sentences import sentences
 from holdfast.domain.session import KvEntry
 from holdfast.domain.tokens import estimate
+from holdfast.errors import StorageError
 from holdfast.files import edited
 from holdfast.files.daily_notes import day_file, redacted_lines
 from holdfast.notes import Notes
@@ -155,12 +157,24 @@ def forget(
 
     gone, going = runtime.store.write(remove)
     records, trail = going.records, going.trail
-    counts = Counter(gone.counts)
+    counts, left = Counter(gone.counts), list[str]()
     for user in sorted({record.user for record in records if record.user is not None}):
-        items.drop_lines(runtime, tenant, user, gone.ids)
+        with _named(left, f"lines of items of {user}"):
+            items.drop_lines(runtime, tenant, user, gone.ids)
         space = Space(tenant, Level.USER, user)
-        counts["note lines"] += _clean_notes(runtime, space, trail.days[user], trail.sentences(user))
-    return Forgotten(_counted(counts, gone.counts), gone.ids, _left(runtime, going, owner, query))
+        counts["note lines"] += _clean_notes(runtime, space, trail.days[user], trail.sentences(user), left)
+    left += _left(runtime, going, owner, query)
+    return Forgotten(_counted(counts, gone.counts), gone.ids, tuple(dict.fromkeys(left))[:_NAMED])
+
+
+@contextmanager
+def _named(left: list[str], place: str) -> Iterator[None]:
+    """The records are gone by then: a file that nobody can look into is named, and no reason to say it failed."""
+    try:
+        yield
+    except StorageError as error:
+        log.warning("what was forgotten may still be told by %s: %s", place, error)
+        left.append(f"{place}, which cannot be looked into")
 
 
 def _counted(counts: Counter[str], always: Iterable[str]) -> dict[str, int]:
@@ -252,7 +266,7 @@ def without(message: Message, gone: set[str], mask: Callable[[str], str]) -> Mes
     return replace(changed, tokens=estimate(changed.searchable))
 
 
-def _clean_notes(runtime: Runtime, space: Space, days: Iterable[date], gone: Iterable[str]) -> int:
+def _clean_notes(runtime: Runtime, space: Space, days: Iterable[date], gone: Iterable[str], left: list[str]) -> int:
     """The lines of daily notes that told it. Another's edit of the file at that moment is kept."""
     if runtime.folder is None:
         return 0
@@ -261,7 +275,7 @@ def _clean_notes(runtime: Runtime, space: Space, days: Iterable[date], gone: Ite
         path = day_file(notes.folder, day)
         if not path.exists():
             continue
-        with edited.held(notes.root, path):
+        with _named(left, f"the notes of {day}"), edited.held(notes.root, path):
             before = edited.read(notes.root, path, runtime.config.notes.max_day_bytes)
             after, lines = redacted_lines(edited.text_of(path, before), said, MARK)
             if lines:
@@ -274,7 +288,7 @@ def _instead(text: str, _there: bytes) -> bytes:
     return text.encode()
 
 
-def _left(runtime: Runtime, going: Chosen, owner: Scope, query: str | None) -> tuple[str, ...]:
+def _left(runtime: Runtime, going: Chosen, owner: Scope, query: str | None) -> list[str]:
     """Where a search still finds what these records said: what somebody stated outright, said elsewhere, or wrote."""
     looked: list[tuple[Space, str, Callable[[str], bool]]] = [
         (record.home.space, text, partial(_stands_in, _folded(text)))
@@ -282,26 +296,31 @@ def _left(runtime: Runtime, going: Chosen, owner: Scope, query: str | None) -> t
         for text in {record.content, record.source.sentence or record.content}
     ]
     if query is not None:
-        spaces = {record.home.space for record in going.records}
+        places = {record.home.space for record in going.records}
         if owner.user is not None:
-            spaces.add(Space(owner.tenant, Level.USER, owner.user))
-        looked += [(space, query, partial(_holds_all, set(query_terms(query)))) for space in sorted(spaces, key=str)]
-    found: dict[str, None] = {}
+            places.add(Space(owner.tenant, Level.USER, owner.user))
+        looked += [(space, query, partial(_holds_all, set(query_terms(query)))) for space in sorted(places, key=str)]
+    found: list[str] = []
     for space, text, tells in looked:
-        found |= dict.fromkeys(
-            _place(hit.source) for hit in _hits(runtime, space, text[:2000]) if tells(_folded(hit.text))
-        )
-    for place, written in _written(runtime, owner.tenant, going.trail, {space for space, _, _ in looked}):
+        found += [_place(hit.source) for hit in _hits(runtime, space, text[:2000]) if tells(_folded(hit.text))]
+    spaces = {space for space, _, _ in looked}
+    for place, written in [*_memories(runtime, spaces, found), *_with_sessions(runtime, owner.tenant, going.trail)]:
         if any(tells(_folded(line)) for line in written.splitlines() for _, _, tells in looked):
-            found[place] = None
-    return tuple(found)[:_NAMED]
+            found.append(place)
+    return found
 
 
-def _written(runtime: Runtime, tenant: str, trail: Trail, spaces: Iterable[Space]) -> Iterator[tuple[str, str]]:
-    """What search does not find: a user's MEMORY.md, and what an agent keeps with the sessions it was said in."""
+# What search does not find: a user's MEMORY.md, and what an agent keeps with the sessions it was said in.
+
+
+def _memories(runtime: Runtime, spaces: Iterable[Space], left: list[str]) -> Iterator[tuple[str, str]]:
     for space in spaces:
         if space.level is Level.USER and runtime.folder is not None:
-            yield "MEMORY.md", Notes.of(runtime, space).long_term().read()
+            with _named(left, "MEMORY.md"):
+                yield "MEMORY.md", Notes.of(runtime, space).long_term().read()
+
+
+def _with_sessions(runtime: Runtime, tenant: str, trail: Trail) -> Iterator[tuple[str, str]]:
     for user, session in trail.said:
         for entry in _kept(runtime, Scope(tenant, user=user, session=session)):
             yield f"{entry.key} of session {session}", str(entry.value)

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import Config, Holdfast, Message, TextPart
 from holdfast.domain.record import Origin
+from holdfast.errors import RecordNotFound
 from tests.conftest import FakeClock
 from tests.contract.test_learning import QUIET, learned, learning, opening, talk
 
@@ -228,3 +229,19 @@ def test_delete_all_of_a_user_with_a_missing_filter_wiped_every_user(learning: H
     learning.forget(query="Porto", user="alice")
     assert learned(learning, "alice") == []
     assert len(learned(learning, "bob")) == 1
+
+
+@pytest.mark.parametrize(("pattern", "named"), [("MEMORY.md", "MEMORY.md"), ("20*.md", "the notes of 2026-03-10")])
+def test_a_file_that_cannot_be_read_is_named_and_does_not_say_that_forgetting_failed(
+    pattern: str, named: str, tmp_path: Path, clock: FakeClock
+) -> None:
+    with Holdfast.open(tmp_path, clock=clock, config=Config.load(overrides={"jobs.worker": False})) as hf:
+        hf.long_term("alice").write("Her own words\n")
+        talk(hf, "I live in Porto")
+        [home] = [record for record in hf.records(user="alice") if record.attribute == "home"]
+        [file] = tmp_path.rglob(pattern)
+        file.unlink()
+        file.mkdir()
+        assert hf.forget(home.id).left == (f"{named}, which cannot be looked into",)
+        with pytest.raises(RecordNotFound):
+            hf.record(home.id)

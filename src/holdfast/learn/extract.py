@@ -225,10 +225,8 @@ def _says_nothing(rule: Rule, found: re.Match[str], seen: Aspect, clause: Clause
     if rule.attribute == "home":
         brief = FOR_A_WHILE.search(clause.predicate) or f"{clause.predicate} until " in expanded(clause.whole)
         return not seen.perfect and not seen.ended and bool(brief)
-    if rule.attribute == "uses":
-        return (
-            re.search(r"\bwe (?:\w+ )?use\b", clause.whole, re.IGNORECASE) is not None
-        )  # a house's way, nobody's taste
+    if rule.attribute == "uses":  # what we use is a house's way, and nobody's taste
+        return re.search(r"\bwe (?:\w+ )?use\b", clause.whole, re.IGNORECASE) is not None
     if rule.attribute == "drinks" and rule.fixed is None:
         return re.match(r"\w+ (?:in|since|last|for|a|two|three|at|on|this) ", found.group()) is not None
     if rule.attribute == "employer" and re.match(r"(?:am|is|are) working\b|working\b", found.group()):
