@@ -31,8 +31,7 @@ def test_precision_and_recall_on_labelled_turns(name, precision, recall, capsys)
         print(f"\nextract, {name}: {score.turns} turns, precision {score.precision:.3f}, recall {score.recall:.3f}")
     assert score.precision >= precision, "\n".join(report.faults)
     assert score.recall >= recall, "\n".join(report.faults)
-    hard = report.kinds["hard"]
-    assert hard.precision >= 0.85 or hard.wrong <= hard.turns // 20, "there is next to nothing to find in them"
+    assert report.kinds["hard"].precision >= 0.85
 
 
 def test_there_are_enough_labels_and_none_twice():
