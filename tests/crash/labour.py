@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from random import Random
 from typing import Any
 
 from holdfast import Config, Holdfast
+from holdfast.cli.stop import Stop
 from holdfast.domain.scope import Level, Space
 from holdfast.domain.times import system_clock
 from holdfast.errors import StorageError, StoreUnavailable
@@ -43,8 +43,8 @@ CONFIG = Config.load(
 
 def run(store: str, begun: str, seed: int, step: float) -> None:
     """Work until SIGTERM. SIGKILL is what this process is for."""
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop = Stop()
+    signal.signal(signal.SIGTERM, stop.set)
     chance, tally = Random(seed), os.open(begun, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     hf = open_patiently(store)
     keeper: Any = hf._runtime.store

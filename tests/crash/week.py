@@ -10,7 +10,6 @@ import mmap
 import os
 import signal
 import struct
-import threading
 import time
 from bisect import bisect_left
 from collections import Counter
@@ -21,6 +20,7 @@ from random import Random
 from typing import Any
 
 from holdfast import Config, Firing, Holdfast, Schedule
+from holdfast.cli.stop import Stop
 from holdfast.domain.times import from_micros
 from holdfast.errors import StorageError, StoreUnavailable
 from holdfast.schedule.decide import cadence_of
@@ -98,8 +98,8 @@ class JumpingClock:
 
 def run(store: str, begun: str, shared: str, seed: int) -> None:
     """Run what is due until SIGTERM. SIGKILL is what this process is for."""
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop = Stop()
+    signal.signal(signal.SIGTERM, stop.set)
     chance, tally = Random(seed), os.open(begun, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     hf = open_patiently(store, JumpingClock(SharedTime(Path(shared)), Random(seed)))
 

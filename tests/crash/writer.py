@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from holdfast import Config, Holdfast, Session
+from holdfast.cli.stop import Stop
 from holdfast.errors import HoldfastError, RecordNotFound, StoreUnavailable
 from tests.crash import deeds
 from tests.crash.deeds import Doer, Notes
@@ -34,8 +35,8 @@ def record_key(doer: Doer) -> str:
 
 def run(store: str, folder: str, writer: int, life: int, threads: int, seed: int, pace: float) -> None:
     """Write until SIGTERM, then close the store in order. SIGKILL is what this process is for."""
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop = Stop()
+    signal.signal(signal.SIGTERM, stop.set)
     notes = Notes(notebook(Path(folder), writer, life))
     unfinished = _unfinished(Path(folder), writer, life)
     hf = _open(store)
@@ -70,7 +71,7 @@ class Hand:
     """One thread. What it alone touches (a session, a key, a record) has one certain order of deeds."""
 
     def __init__(
-        self, hf: Holdfast, notes: Notes, doer: Doer, life: int, chance: Random, pace: float, stop: threading.Event
+        self, hf: Holdfast, notes: Notes, doer: Doer, life: int, chance: Random, pace: float, stop: Stop
     ) -> None:
         self.hf, self.notes, self.doer, self.life = hf, notes, doer, life
         self.chance, self.pace, self.stop = chance, pace, stop

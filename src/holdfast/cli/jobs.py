@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast import shapes
@@ -16,6 +13,7 @@ from holdfast.cli import options, show
 from holdfast.cli.ask import Progress
 from holdfast.cli.options import Parser, UsageError, command
 from holdfast.cli.place import opened
+from holdfast.cli.stop import asked_to_stop
 from holdfast.errors import StorageError
 
 if TYPE_CHECKING:
@@ -125,7 +123,7 @@ def worker(args: Namespace) -> int:
     begun = fired = 0
     told: list[dict[str, Any]] = []
     patient = not (args.once or args.until_idle)
-    with opened(args, needed=True) as hf, _asked_to_stop() as stop:
+    with opened(args, needed=True) as hf, asked_to_stop() as stop:
         due = _schedules(hf, args, told)
         while not stop.is_set():
             found = _one(lambda: hf.run_jobs(until_idle=False), patient=patient)
@@ -171,29 +169,3 @@ def _one(run: Callable[[], int], *, patient: bool) -> int:
 def _ran(args: Namespace, begun: int) -> int:
     show.answer(args, {"jobs": begun}, [f"{show.quantity(begun, 'job')} run."])
     return 0
-
-
-@contextmanager
-def _asked_to_stop() -> Iterator[threading.Event]:
-    """An event that is set by Ctrl-C and by SIGTERM, instead of what they else do."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in signals}
-
-    def note(*_: object) -> None:
-        stop.set()
-        restore()
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    try:
-        for number in signals:
-            signal.signal(number, note)
-        yield stop
-    finally:
-        restore()

@@ -1,0 +1,54 @@
+"""Being told to stop while waiting: at whatever moment the signal comes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import holdfast
+from holdfast.cli.stop import Stop, asked_to_stop
+
+# A timer's signal at each of the moments before, in and after a wait, some thousand times.
+WAITS = """
+import signal
+from holdfast.cli.stop import Stop
+
+for number in range(4000):
+    stop = Stop()
+    signal.signal(signal.SIGALRM, stop.set)
+    signal.setitimer(signal.ITIMER_REAL, (1 + number % 400) / 1e6)
+    while not stop.is_set():
+        stop.wait(0.00005)
+print("stopped")
+"""
+
+
+def test_a_signal_in_the_middle_of_a_wait_that_was_never_answered() -> None:
+    env = {**os.environ, "PYTHONPATH": str(Path(holdfast.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", WAITS], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("stopped\n", "")
+
+
+def test_a_wait_ends_when_it_is_set_and_else_in_time() -> None:
+    stop = Stop()
+    assert stop.wait(0.001) is False
+    threading.Timer(0.01, stop.set).start()
+    assert stop.wait(30) is True
+    stop.set()
+    assert stop.wait(30) is True, "set before the wait began"
+    assert stop.is_set()
+
+
+def test_the_first_signal_asks_and_the_second_does_what_it_always_did() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with asked_to_stop() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait(30)
+        assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(signal.SIGTERM) is before
