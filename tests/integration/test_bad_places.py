@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
+import select
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from holdfast.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from holdfast.storage.sql import forks
 from tests.contract.processes import start
 from tests.contract.rows import every_row, faults
 
@@ -467,7 +471,7 @@ def test_a_store_closed_while_it_is_used_answers_everybody(durable_url: str) -> 
 
 
 def in_a_child(work: Any) -> str:
-    """What the work said in a forked child."""
+    """What the work said in a forked child; nothing if it says nothing in half a minute."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -482,6 +486,8 @@ def in_a_child(work: Any) -> str:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as file:
+        if not select.select([file], [], [], 30)[0]:
+            os.kill(child, signal.SIGKILL)
         said = file.read()
     os.waitpid(child, 0)
     return said
@@ -519,6 +525,33 @@ def _opened_again(url: str) -> int:
         before = session.count()
         session.append("user", "from a child that opened its own")
         return before
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_while_another_thread_is_inside_sqlite_hung_the_child(tmp_path: Path) -> None:
+    def use(hf: Holdfast, over: threading.Event) -> None:
+        while not over.is_set():
+            hf.recall("before", user="alice")
+
+    over = threading.Event()
+    with Holdfast.open(tmp_path / "data") as hf, ThreadPoolExecutor(2) as pool:
+        hf.session("t", "1", user="alice").append("user", "before")
+        using = [pool.submit(use, hf, over) for _ in range(2)]
+        try:
+            said = [in_a_child(lambda: _opened_again(str(tmp_path / "other"))) for _ in range(60)]
+        finally:
+            over.set()
+    assert said == [str(number) for number in range(60)]
+    assert [future.exception() for future in using] == [None, None]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_inside_a_transaction_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "_PATIENCE_S", 0.1)
+    with Holdfast.open(tmp_path) as hf:
+        assert hf._runtime.store.write(lambda tx: in_a_child(lambda: "from inside")) == "'from inside'"
+        assert hf._runtime.store.read(lambda tx: in_a_child(lambda: "from inside")) == "'from inside'"
+        assert hf.session("t", "1", user="alice").append("user", "after").sequence == 1
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

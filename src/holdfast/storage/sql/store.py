@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
+from time import monotonic
 from typing import Protocol, TypeVar
 
 from holdfast.domain.job import EMBED, Job
 from holdfast.domain.schedule import Held, Schedule
 from holdfast.errors import StorageError, StoreUnavailable
 from holdfast.storage.base import Finding, Notice, Wanted
-from holdfast.storage.sql import doctor, jobs, migrate, reseal, schedules
+from holdfast.storage.sql import doctor, forks, jobs, migrate, reseal, schedules
 from holdfast.storage.sql.seals import Seals, Unsettled
 from holdfast.storage.sql.tx import SqlTx
 from holdfast.storage.sql.writer import Transactions, Writer
@@ -39,9 +40,10 @@ class SqlStore:
         self._readers = readers
         self.seals = seals
         self._waiting = threading.local()  # what a thread's next write has to bring along
+        forks.watch(self)
 
     def write(self, work: Callable[[SqlTx], T]) -> T:
-        self._refuse_fork()
+        self._enter()
         first: Callable[[SqlTx], None] | None = getattr(self._waiting, "work", None)
         if first is None:
             return self._settled(work)
@@ -73,7 +75,7 @@ class SqlStore:
             self._waiting.work = before
 
     def read(self, work: Callable[[SqlTx], T]) -> T:
-        self._refuse_fork()
+        self._enter()
         self._writer.refuse_nesting()
         if self._readers is None:
             return self._writer.exclusive(lambda: self._connection.snapshot(work))
@@ -150,9 +152,15 @@ class SqlStore:
             self._readers.close()
         self._connection.close()
 
-    def _refuse_fork(self) -> None:
+    def pause(self, until: float, paused: ExitStack) -> None:
+        self._writer.pause(until, paused)
+        if self._readers is not None:
+            self._readers.pause(until, paused)
+
+    def _enter(self) -> None:
         if os.getpid() != self._pid:
             raise StorageError("this store was opened before the process forked; open it again in the child")
+        forks.give_way()
 
 
 def _settle(tx: SqlTx, tenant: str) -> None:
@@ -170,6 +178,7 @@ class Readers:
     def __init__(self, make: Callable[[], Connection], places: int) -> None:
         self._make = make
         self._idle: list[Connection] = []
+        self._count = places
         self._places = threading.BoundedSemaphore(places)
         self._closed = False
 
@@ -180,6 +189,11 @@ class Readers:
                 return connection.snapshot(work)
             finally:
                 self._give_back(connection)
+
+    def pause(self, until: float, paused: ExitStack) -> None:
+        for _ in range(self._count):
+            if self._places.acquire(timeout=max(0.0, until - monotonic())):
+                paused.callback(self._places.release)
 
     def _take(self) -> Connection:
         if self._closed:

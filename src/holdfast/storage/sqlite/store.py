@@ -66,7 +66,7 @@ class SqliteStore(SqlStore):
 
     def erase(self, *, whole: bool, vacuum: bool = False) -> Bytes:
         """The log is emptied in any case, as soon as nobody reads from it."""
-        self._refuse_fork()
+        self._enter()
         if self._file is None:
             return Bytes.GONE
         try:
@@ -92,6 +92,7 @@ class SqliteStore(SqlStore):
         return Bytes.VACUUM if done is None else Bytes.GONE
 
     def doctor(self, *, repair: bool) -> Iterator[Finding]:
+        self._enter()
         yield self._writer.exclusive(self._integrity)
         yield self._writer.exclusive(self._foreign_keys)
         yield from super().doctor(repair=repair)
@@ -113,7 +114,7 @@ class SqliteStore(SqlStore):
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """Copy the live database to a new file, which appears whole or not at all."""
-        self._refuse_fork()
+        self._enter()
         target = Path(path)
         if os.path.exists(target):  # not Path.exists, which raises for a name that is too long
             raise InvalidInput(f"{target} exists already; name a new file for the backup")
