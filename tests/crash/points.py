@@ -169,10 +169,18 @@ def _purge(fuse: Fuse, store: str, target: str) -> None:
         fuse.lit = False
 
 
+def _forget(fuse: Fuse, store: str, target: str) -> None:
+    with Holdfast.open(store, config=QUIET, clock=lambda: NOW + timedelta(seconds=1)) as hf:
+        fuse.lit = True
+        hf.forget(query="allergic", user="alice")
+        fuse.lit = False
+
+
 OTHERS: dict[str, Callable[[Fuse, str, str], None]] = {
     "open new": _open_new,
     "import": _open_new,  # of a folder with a sessions.json in it
     "backup": _backup,
     "copy": _copy,
     "purge": _purge,
+    "forget files": _forget,
 }

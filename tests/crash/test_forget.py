@@ -1,0 +1,62 @@
+"""A forget that is killed at any point leaves no words that a second one would not find."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast import Config, Holdfast
+from tests.crash import points
+from tests.crash.nursery import Nursery
+from tests.crash.test_crash import KILLED, Scene, faults
+
+LEARNING = Config.load(overrides={"jobs.worker": False, "retention.enabled": False, "learn.extractor": "rules"})
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as opened:
+        yield opened
+
+
+@pytest.fixture
+def scene(nursery: Nursery, tmp_path: Path) -> Scene:
+    folder = tmp_path / "before"
+    with Holdfast.open(folder, config=LEARNING, clock=lambda: points.NOW) as hf:
+        with hf.session("test", "chat", user="alice").turn("I am allergic to peanuts.") as turn:
+            turn.reply("Noted. The weather is fine.")
+        hf.run_jobs()
+        hf.export_items(user="alice")
+        assert [one for one in hf.records(user="alice") if "allergic" in one.content], "nothing was learned"
+    assert {path.suffix for path in telling(folder)} >= {".md", ".jsonl"}
+    return Scene(nursery, "forget files", folder, tmp_path)
+
+
+def telling(folder: Path) -> list[Path]:
+    plain = [path for path in folder.rglob("*") if path.suffix in (".md", ".jsonl", ".json", ".conflict")]
+    return [path for path in plain if b"peanuts" in path.read_bytes()]
+
+
+@pytest.mark.slow
+def test_a_forget_killed_at_any_point_leaves_no_line_behind(scene: Scene) -> None:
+    store, status = scene.play(at=0)
+    assert status == 0
+    assert telling(store) == []
+    again = 0
+    for at in scene.points()[::2]:
+        store, status = scene.play(at)
+        assert status == KILLED
+        with Holdfast.open(store, config=LEARNING, clock=lambda: points.NOW + timedelta(hours=1)) as hf:
+            again += hf.forget(query="allergic", user="alice").total > 0
+            said = " ".join(message.text for message in hf.session("test", "chat", user="alice").messages())
+            assert "peanuts" not in said
+            assert "fine" in said
+            assert [record for record in hf.records(user="alice") if "peanuts" in record.content] == []
+        assert telling(store) == [], f"killed at {at}"
+        assert faults(store) == []
+        shutil.rmtree(store)
+    assert again > 5
