@@ -27,7 +27,7 @@ from holdfast.policy.ledger import Ledger
 from holdfast.providers.choose import embedder_named, llm_key, llm_named
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.embedding import Embedding
-from holdfast.providers.llm import Llm
+from holdfast.providers.llm import Llm, price_from
 from holdfast.schedule.runner import Runner
 from holdfast.schedule.worker import Worker
 from holdfast.storage.analysis import embedded_text
@@ -180,7 +180,7 @@ def chosen_llm(given: Llm | None, config: Config) -> Llm | None:
     """The language model somebody handed over, or else the one the settings name."""
     settings = config.llm
     key = llm_key(settings.model) if settings.api_key_env == "auto" else settings.api_key_env
-    return given or llm_named(settings.model, api_key=os.environ.get(key))
+    return given or llm_named(settings.model, api_key=os.environ.get(key), price=price_from(settings.price))
 
 
 def keys_of(config: Config) -> Keys | None:

@@ -126,6 +126,11 @@ def test_status_shows_what_was_spent(chat, data, server, spec):
     assert "cost 0.2500" in chat("/status")
 
 
+def test_status_tells_the_cost_where_the_price_is_known(chat, monkeypatch, spec):
+    monkeypatch.setenv("HOLDFAST_LLM_PRICE", "1000000/2000000/0.5")
+    assert "12 tokens in (4 cached), 5 out, cost 18.0000" in chat("Hello", "/status", args=("--llm", spec))
+
+
 @pytest.mark.parametrize("answer", ["y", "YES", "n", "maybe", "", None])
 @pytest.mark.parametrize("command", ["/purge_session", "/purge_user", "/purge_older 30"])
 def test_a_purge_is_asked_for_and_says_truthfully_what_it_did(chat, data, command, answer):

@@ -142,6 +142,9 @@ class Llm(_Section):
         "the environment variable that holds the key; auto: OPENAI_API_KEY or ANTHROPIC_API_KEY, as the model says",
     )
     timeout_s: float = setting(60.0, "seconds for an answer at most, whatever asks", 0.1, 3600)
+    price: str = setting(
+        "none", "of a million tokens, IN/OUT or IN/OUT/CACHED, such as 3/15/0.3; none: costs are not known"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,21 @@ def checked_prices(prices: Prices | None) -> dict[str, Price]:
     return dict(prices or {})
 
 
+def price_from(text: str) -> Price | None:
+    """What a setting says: "3/15/0.3" for what goes in, comes out and was cached; "3/15" where none is, or costs the
+    same. None for "none"."""
+    if text.strip() == "none":
+        return None
+    try:
+        parts = [float(part) for part in text.split("/")]
+    except ValueError:
+        parts = []
+    price = tuple(parts if len(parts) != 2 else (*parts, parts[0]))
+    if not _is_price(price):
+        raise ConfigError(f"llm.price is none, IN/OUT or IN/OUT/CACHED for a million tokens, not {shown(text)}")
+    return price  # type: ignore[return-value]  # three numbers, as was just looked at
+
+
 def _is_price(price: object) -> bool:
     return isinstance(price, (tuple, list)) and len(price) == 3 and all(_is_number(part, 0, 1e6) for part in price)
 

@@ -8,6 +8,7 @@ from holdfast.errors import ConfigError, Unsupported
 from holdfast.providers.anthropic_llm import AnthropicLlm
 from holdfast.providers.choose import LLM_SPECS, SPECS, embedder_named, llm_named
 from holdfast.providers.hashed import HashedEmbedder
+from holdfast.providers.llm import price_from
 from holdfast.providers.openai_embeddings import OpenAiEmbedder
 from holdfast.providers.openai_llm import OpenAiLlm
 
@@ -87,10 +88,24 @@ def test_openai_without_model_or_address(spec):
     ],
 )
 def test_language_models(spec, kind, name, url):
-    chosen = llm_named(spec, api_key="secret", prices={"qwen3": (1, 2, 3)})
+    chosen = llm_named(spec, api_key="secret", price=(1, 2, 3))
     assert isinstance(chosen, kind)
-    assert (chosen.name, chosen._endpoint._url, chosen._prices) == (name, url, {"qwen3": (1, 2, 3)})
+    assert (chosen.name, chosen._endpoint._url) == (name, url)
+    assert chosen._prices == {name.partition(":")[2]: (1, 2, 3)}
     assert "secret" in chosen._endpoint._headers.get("x-api-key", chosen._endpoint._headers.get("Authorization"))
+
+
+@pytest.mark.parametrize(
+    ("text", "price"), [("none", None), ("3/15/0.3", (3, 15, 0.3)), (" 1 / 2 ", (1, 2, 1)), ("0/0", (0, 0, 0))]
+)
+def test_prices(text, price):
+    assert price_from(text) == price
+
+
+@pytest.mark.parametrize("text", ["", "3", "a/b", "1/2/3/4", "-1/2", "nan/1", "1/inf", "1//2", "2e6/1"])
+def test_what_is_no_price(text):
+    with pytest.raises(ConfigError, match=r"llm\.price"):
+        price_from(text)
 
 
 def test_no_language_model():
