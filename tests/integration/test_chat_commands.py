@@ -127,8 +127,8 @@ def test_status_shows_what_was_spent(chat, data, server, spec):
 
 
 def test_status_tells_the_cost_where_the_price_is_known(chat, monkeypatch, spec):
-    monkeypatch.setenv("HOLDFAST_LLM_PRICE", "1000000/2000000/0.5")
-    assert "12 tokens in (4 cached), 5 out, cost 18.0000" in chat("Hello", "/status", args=("--llm", spec))
+    monkeypatch.setenv("HOLDFAST_LLM_PRICE", "500000/1000000/0")
+    assert "12 tokens in (4 cached), 5 out, cost 9.0000" in chat("Hello", "/status", args=("--llm", spec))
 
 
 @pytest.mark.parametrize("answer", ["y", "YES", "n", "maybe", "", None])
