@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from holdfast.domain.graph import Graph, Told
+from holdfast.domain.graph import Graph
 from holdfast.domain.job import GRAPH, GRAPH_RECORD
 from holdfast.domain.message import Message
 from holdfast.domain.scope import Scope, Space
@@ -20,7 +21,11 @@ from holdfast.errors import ProviderError, SessionNotFound, StoreReadOnly
 from holdfast.runtime import Runtime, masking
 from holdfast.schedule.claim import Claim, Handler
 from holdfast.schedule.worker import Worker
+from holdfast.session import usage
 from holdfast.storage.base import Tx
+
+if TYPE_CHECKING:
+    from holdfast.learn.graph.ask import Answered
 
 log = logging.getLogger("holdfast.learn")
 
@@ -57,7 +62,7 @@ def read_session(
         return done, tx.messages.range(scope, done, None, batch)
 
     done, messages = runtime.store.read(look)
-    said = _told(runtime, session_id, [_masked(message, masking(runtime.config)) for message in messages])
+    read = _read(runtime, session_id, [_masked(message, masking(runtime.config)) for message in messages])
 
     def keep(tx: Tx) -> bool:
         try:
@@ -70,7 +75,9 @@ def read_session(
         last = messages[-1].sequence if messages else head.last_sequence
         if tx.messages.range(scope, done, last + 1, batch) != messages:
             return True  # cleared or forgotten meanwhile: what was read of them must not stay
-        tx.graph.add(space, said)
+        tx.graph.add(space, read.told)
+        if runtime.llm is not None and read.calls:
+            usage.add(tx, scope, usage.billed(runtime.llm.model, read.calls, read.used))
         if last > done:
             tx.cursors.set(scope, CURSOR, last)
         if head.last_sequence > last:
@@ -103,26 +110,25 @@ def _masked(message: Message, mask: Callable[[str], str]) -> Message:
     return message if plain == message.text else replace(message, content=plain)
 
 
-def _told(runtime: Runtime, session_id: str, messages: Sequence[Message]) -> list[Told]:
+def _read(runtime: Runtime, session_id: str, messages: Sequence[Message]) -> Answered:
     from holdfast.learn.graph import ask, told
 
     settings, now = runtime.config.graph, runtime.clock()
     by_rules = [told.by_message(message, session_id, now, settings.message_names) for message in messages]
     if runtime.llm is None or not settings.llm:
-        return by_rules
-    found: list[Told] = []
+        return ask.Answered(by_rules)
+    whole = ask.Answered([])
     for at in range(0, len(messages), settings.llm_messages):
         page = messages[at : at + settings.llm_messages]
-        rules = by_rules[at : at + settings.llm_messages]
+        part = ask.Answered(by_rules[at : at + settings.llm_messages])
         try:
-            found += ask.ask(runtime.llm, page, rules, settings.message_names, timeout=runtime.config.llm.timeout_s)
+            part = ask.ask(runtime.llm, page, part.told, settings.message_names, timeout=runtime.config.llm.timeout_s)
         except ProviderError as error:
             log.warning("%s read nothing for the graph; rules stand in for it: %s", runtime.llm.name, error)
-            found += rules
         except Exception:  # why: a model that somebody handed over may raise anything, and the job goes on by rules
             log.warning("%s read nothing for the graph; rules stand in for it", runtime.llm.name, exc_info=True)
-            found += rules
-    return found
+        whole = ask.Answered(whole.told + part.told, whole.calls + part.calls, whole.used + part.used)
+    return whole
 
 
 def look_after(runtime: Runtime, space: Space, *, now: bool) -> None:

@@ -442,6 +442,9 @@ def test_a_model_reads_where_it_is_wanted(store_url: str) -> None:
         [relation] = graph.relations
         assert (relation.subject, relation.predicate, relation.object) == ("user", "neighbour", "zygfryd")
         assert relation.kind is RelationKind.ROLE
+        [used] = hf.usage(user="alice").models
+        assert (used.model, used.calls) == (llm.model, 1)
+        assert used.output_tokens > 0
 
 
 def test_rules_read_where_a_model_fails(store_url: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -169,9 +169,9 @@ def test_what_a_model_says_of_another_message_is_refused() -> None:
     messages = [Message.new("user", "zygi called").stored_as(1, AT), Message.new("user", "hello").stored_as(2, AT)]
     rules = [by_message(message, "session", AT, 40) for message in messages]
     answer: dict[str, Any] = {"entities": [{"name": "zygi", "kind": "person", "number": 2}], "relations": []}
-    assert [told.entities for told in ask.ask(FakeLlm(answer), messages, rules, 40, timeout=1)] == [(), ()]
+    assert [told.entities for told in ask.ask(FakeLlm(answer), messages, rules, 40, timeout=1).told] == [(), ()]
     answer["entities"][0]["number"] = 1
-    first, _ = ask.ask(FakeLlm(answer), messages, rules, 40, timeout=1)
+    first, _ = ask.ask(FakeLlm(answer), messages, rules, 40, timeout=1).told
     assert [(found.id, found.kind) for found in first.entities] == [("zygi", EntityKind.PERSON)]
 
 

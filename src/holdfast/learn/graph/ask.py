@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.domain.graph import EntityKind, Found, RelationKind, Stated, Told, normal
 from holdfast.domain.message import Message
@@ -15,7 +15,7 @@ from holdfast.errors import ProviderError
 from holdfast.learn.graph.told import MAX_SENTENCE_KEPT, is_heard, speaker
 from holdfast.learn.likeness import folded
 from holdfast.learn.rules.lexicon import PETS, RELATIONS
-from holdfast.providers.llm import Llm, LlmRequest, asking
+from holdfast.providers.llm import Llm, LlmRequest, TokenUsage, asking
 from holdfast.providers.structured import Unreadable, read_object
 
 MAX_TOKENS = 3000
@@ -82,13 +82,21 @@ def request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
     )
 
 
-def ask(llm: Llm, messages: Sequence[Message], by_rules: Sequence[Told], most: int, *, timeout: float) -> list[Told]:
+class Answered(NamedTuple):
+    """What was told, and what it cost to learn it."""
+
+    told: list[Told]
+    calls: int = 0
+    used: TokenUsage = TokenUsage(cost=0.0)
+
+
+def ask(llm: Llm, messages: Sequence[Message], by_rules: Sequence[Told], most: int, *, timeout: float) -> Answered:
     """One ``Told`` for each message, as the rules gave. Who is "my sister" the rules know better, and they keep that.
 
     Raises ProviderError; no answer is never taken for "nothing is named".
     """
     if not any(map(is_heard, messages)):
-        return list(by_rules)
+        return Answered(list(by_rules))
     answer = llm.complete(request(messages, timeout=timeout))
     data = answer.data
     if data is None:  # a model that somebody handed over may know nothing of schemas
@@ -96,7 +104,8 @@ def ask(llm: Llm, messages: Sequence[Message], by_rules: Sequence[Told], most: i
             data = read_object(answer.text, SCHEMA).data
         except Unreadable as error:
             raise ProviderError(f"{llm.name} gave no object for the graph: {error}") from None
-    return [_grounded(message, rules, data, most) for message, rules in zip(messages, by_rules, strict=True)]
+    told = [_grounded(message, rules, data, most) for message, rules in zip(messages, by_rules, strict=True)]
+    return Answered(told, 1, answer.usage)
 
 
 def _grounded(message: Message, rules: Told, data: Mapping[str, Any], most: int) -> Told:
