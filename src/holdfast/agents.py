@@ -5,6 +5,7 @@ Each is opened when it is first used, kept, and closed together with the others.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,6 +61,7 @@ class Agents:
     _embeddings: dict[EmbeddingConfig, Embedding | None] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
     _closed: bool = False
+    _pid: int = field(default_factory=os.getpid)
 
     def __post_init__(self) -> None:
         self.observers = observers_of(self.config)
@@ -84,6 +86,8 @@ class Agents:
                 yield name, self.runtime(name)
 
     def close(self) -> None:
+        if os.getpid() != self._pid:
+            return  # a forked child has none of the threads, and one of them may hold a lock there for ever
         with self._lock:
             self._closed = True
             runtimes = [*self._apart.values(), *([self._shared] if self._shared else [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import select
@@ -528,21 +529,76 @@ def _opened_again(url: str) -> int:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_fork_while_another_thread_is_inside_sqlite_hung_the_child(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["recall", "open", "backup"])
+def test_a_fork_while_another_thread_is_inside_sqlite_hung_the_child(what: str, tmp_path: Path) -> None:
     def use(hf: Holdfast, over: threading.Event) -> None:
-        while not over.is_set():
-            hf.recall("before", user="alice")
+        for number in itertools.count():
+            if over.is_set():
+                return
+            if what == "recall":
+                hf.recall("before", user="alice")
+            elif what == "open":
+                Holdfast.open(":memory:").close()
+            else:
+                hf.backup(tmp_path / f"{threading.get_ident()}-{number}.db")
 
-    over = threading.Event()
+    over, times = threading.Event(), 60 if what == "recall" else 20
     with Holdfast.open(tmp_path / "data") as hf, ThreadPoolExecutor(2) as pool:
         hf.session("t", "1", user="alice").append("user", "before")
         using = [pool.submit(use, hf, over) for _ in range(2)]
         try:
-            said = [in_a_child(lambda: _opened_again(str(tmp_path / "other"))) for _ in range(60)]
+            said = [in_a_child(lambda: _opened_again(str(tmp_path / "other"))) for _ in range(times)]
         finally:
             over.set()
-    assert said == [str(number) for number in range(60)]
+    assert said == [str(number) for number in range(times)]
     assert [future.exception() for future in using] == [None, None]
+
+
+AROUND = """
+import os, sys
+said = []
+os.register_at_fork(
+    before=lambda: said.append(session.append("user", "before").sequence),
+    after_in_parent=lambda: said.append(session.append("user", "after").sequence),
+    after_in_child=lambda: said.append(own()),
+)
+from holdfast import Holdfast
+
+def own():
+    with Holdfast.open(sys.argv[1] + "-child") as hf:
+        return hf.session("t", "1", user="alice").append("user", "in the child").sequence
+
+with Holdfast.open(sys.argv[1]) as hf:
+    session = hf.session("t", "1", user="alice")
+    child = os.fork()
+    if child == 0:
+        os._exit(10 + said[-1])
+    print(said, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_what_a_program_does_around_a_fork_may_use_the_store(tmp_path: Path) -> None:
+    """Functions that were registered before ours are called within ours: they waited for themselves."""
+    command = [sys.executable, "-c", AROUND, str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("[1, 2] 11\n", "")
+
+
+@pytest.mark.postgres
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_that_closes_the_store_of_its_parent_says_nothing_to_the_server(postgres_url: str) -> None:
+    def writers(store: Any) -> int:
+        [(found,)] = store.read(lambda tx: tx.db.composed("SELECT count(*) FROM holdfast_writers"))
+        return int(found)
+
+    with Holdfast.open(postgres_url) as hf:
+        store: Any = hf._runtime.store
+        before = writers(store)
+        assert in_a_child(hf.close) == "None"
+        assert in_a_child(store.close) == "None"
+        assert writers(store) == before
+    with Holdfast.open(postgres_url) as hf:  # whoever closes their own takes its row along
+        assert writers(hf._runtime.store) == before
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -12,6 +12,7 @@ from holdfast.storage.cache import Caches
 from holdfast.storage.postgres.connection import PostgresConnection
 from holdfast.storage.postgres.schema import PostgresSchema
 from holdfast.storage.sealing import Keyring
+from holdfast.storage.sql import forks
 from holdfast.storage.sql.seals import Seals
 from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
 from holdfast.storage.sql.tables import TABLES
@@ -30,13 +31,17 @@ class PostgresStore(SqlStore):
     ) -> None:
         self._url = url
         self._config = config
-        self._closed = False
         self._clock = clock
         self.caches = caches or Caches()
         self._seals = Seals(keyring)
-        connection = PostgresConnection(url, config, self.caches, self._seals)
-        bring_forward(connection, self._seals, PostgresSchema(connection, clock), "holdfast.storage.postgres")
-        connection.register()
+        with forks.inside():
+            connection = PostgresConnection(url, config, self.caches, self._seals)
+            bring_forward(connection, self._seals, PostgresSchema(connection, clock), "holdfast.storage.postgres")
+            try:
+                connection.register()
+            except BaseException:  # why: whatever stopped the opening, the connection must not stay open
+                connection.close()
+                raise
         self._postgres = connection
         readers = Readers(self._reader, max(1, config.postgres_connections - 1))
         super().__init__(connection, readers, config.group_size, self._seals)
@@ -44,11 +49,8 @@ class PostgresStore(SqlStore):
     def _reader(self) -> PostgresConnection:
         return PostgresConnection(self._url, self._config, self.caches, self._seals, reader=True)
 
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._postgres.unregister()
-        super().close()
+    def _part(self) -> None:
+        self._postgres.unregister()
 
     @property
     def features(self) -> Features:
@@ -58,12 +60,15 @@ class PostgresStore(SqlStore):
         """PostgreSQL keeps dead rows until a vacuum, and their bytes until the table's files are made anew."""
         if not vacuum:
             return Bytes.VACUUM
-        connection = PostgresConnection(self._url, self._config, self.caches)
-        try:
-            for table in TABLES:
-                connection.db.plain(f"VACUUM FULL {table.name}")
-        finally:
-            connection.close()
+        self._refuse_fork()
+        with forks.inside():
+            connection = PostgresConnection(self._url, self._config, self.caches)
+            try:
+                for table in TABLES:
+                    connection.db.plain(f"VACUUM FULL {table.name}")
+                    forks.give_way()
+            finally:
+                connection.close()
         return Bytes.GONE
 
     def backup(self, path: str, progress: Progress | None = None) -> None:

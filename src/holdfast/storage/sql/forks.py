@@ -1,64 +1,84 @@
-"""A fork waits until no thread is inside a database's library.
+"""A fork waits until no other thread is inside a database's library.
 
 Those libraries have locks for the whole process: SQLite has one for memory. A thread that holds one while another forks
 is not in the child, and the lock stays held there: a store that the child opens would wait for it for ever.
+
+Nothing here takes a lock on the way in or out. Whoever enters says so first and looks for a fork then, and a fork says
+so first and looks for those inside then: one of the two sees the other.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from contextlib import ExitStack
-from time import monotonic
-from typing import Protocol
-from weakref import WeakSet
+from threading import get_ident
+from time import monotonic, sleep
 
-_PATIENCE_S = 2.0  # whoever forks inside a transaction waits for itself: then the fork goes on as it would without us
-
-
-class Pausable(Protocol):
-    def pause(self, until: float, paused: ExitStack) -> None:
-        """Let nobody in, and wait for those inside, but no longer than ``until``; undone when ``paused`` is closed."""
+_PATIENCE_S = 2.0  # then the fork goes on as it would without us: somebody inside may wait for whoever forks
+_GLANCE_S = 0.0005
 
 
 class _Forks:
     def __init__(self) -> None:
-        self._stores: WeakSet[Pausable] = WeakSet()
-        self._turn = threading.RLock()  # one fork at a time
-        self._paused: list[ExitStack] = []
-        self._over: threading.Event | None = None
+        self._turn = threading.RLock()  # one fork at a time, but for one that a signal handler makes within another
+        self._depth = 0
+        self._forker: int | None = None
+        self._inside: set[int] = set()  # threads; adding one and taking it out are single steps
 
-    def watch(self, store: Pausable) -> None:
-        self._stores.add(store)
+    def enter(self) -> bool:
+        """False for a thread that is inside already, and has nothing to leave."""
+        me = get_ident()
+        if me in self._inside:
+            return False
+        self._inside.add(me)
+        if self._forker is not None:
+            self.give_way()
+        return True
+
+    def leave(self) -> None:
+        self._inside.discard(get_ident())
 
     def give_way(self) -> None:
-        """Before entering a store: those who come all the time would else leave no moment for a fork."""
-        if (over := self._over) is not None:
-            over.wait(_PATIENCE_S)
+        """To a fork, if there is one; also between two calls, for who stays inside for long."""
+        me, until = get_ident(), monotonic() + 2 * _PATIENCE_S  # whoever forks may wait for this thread, too
+        while self._forker not in (None, me) and monotonic() < until:  # what runs around a fork waits for nobody
+            self._inside.discard(me)
+            sleep(_GLANCE_S)
+            self._inside.add(me)
 
     def begin(self) -> None:
         self._turn.acquire()
-        self._over = threading.Event()
-        self._paused.append(paused := ExitStack())
+        self._depth += 1
+        self._forker = me = get_ident()
         until = monotonic() + _PATIENCE_S
-        for store in list(self._stores):
-            store.pause(until, paused)
+        while self._inside - {me} and monotonic() < until:
+            sleep(_GLANCE_S)
 
     def end(self) -> None:
-        assert self._over is not None
-        self._paused.pop().close()
-        self._over.set()
-        self._over = None
+        self._depth -= 1
+        if not self._depth:
+            self._forker = None
         self._turn.release()
 
     def end_in_child(self) -> None:
         """Whoever forked is the only thread, and the parent's stores refuse to work."""
-        self._paused.pop().close()
         self.__init__()  # type: ignore[misc]  # as good as new
 
 
 _forks = _Forks()
-watch = _forks.watch
 give_way = _forks.give_way
 if hasattr(os, "register_at_fork"):  # not on Windows, where nobody forks
     os.register_at_fork(before=_forks.begin, after_in_parent=_forks.end, after_in_child=_forks.end_in_child)
+
+
+class inside:  # noqa: N801 - reads as a word: with forks.inside()
+    """Around every use of a database's library. Within one another they count once."""
+
+    __slots__ = ("_entered",)
+
+    def __enter__(self) -> None:
+        self._entered = _forks.enter()
+
+    def __exit__(self, *_: object) -> None:
+        if self._entered:
+            _forks.leave()

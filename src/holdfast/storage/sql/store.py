@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
-from time import monotonic
 from typing import Protocol, TypeVar
 
 from holdfast.domain.job import EMBED, Job
@@ -40,10 +39,8 @@ class SqlStore:
         self._readers = readers
         self.seals = seals
         self._waiting = threading.local()  # what a thread's next write has to bring along
-        forks.watch(self)
 
     def write(self, work: Callable[[SqlTx], T]) -> T:
-        self._enter()
         first: Callable[[SqlTx], None] | None = getattr(self._waiting, "work", None)
         if first is None:
             return self._settled(work)
@@ -58,12 +55,14 @@ class SqlStore:
 
     def _settled(self, work: Callable[[SqlTx], T]) -> T:
         """The work, and again from its beginning once it is noted whether the tenant it met is sealed."""
-        while True:
-            try:
-                return self._writer.write(work)
-            except Unsettled as found:
-                tenant = str(found)
-            self._writer.write(partial(_settle, tenant=tenant))
+        self._refuse_fork()
+        with forks.inside():
+            while True:
+                try:
+                    return self._writer.write(work)
+                except Unsettled as found:
+                    tenant = str(found)
+                self._writer.write(partial(_settle, tenant=tenant))
 
     @contextmanager
     def beside(self, work: Callable[[SqlTx], None]) -> Iterator[Callable[[], bool]]:
@@ -75,11 +74,12 @@ class SqlStore:
             self._waiting.work = before
 
     def read(self, work: Callable[[SqlTx], T]) -> T:
-        self._enter()
+        self._refuse_fork()
         self._writer.refuse_nesting()
-        if self._readers is None:
-            return self._writer.exclusive(lambda: self._connection.snapshot(work))
-        return self._readers.read(work)
+        with forks.inside():
+            if self._readers is None:
+                return self._writer.exclusive(lambda: self._connection.snapshot(work))
+            return self._readers.read(work)
 
     def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
         return self.write(lambda tx: jobs.take(tx.db, wanted, now, now + lease))
@@ -147,20 +147,19 @@ class SqlStore:
     def close(self) -> None:
         if os.getpid() != self._pid:
             return  # a forked child must not touch its parent's connections
-        self._writer.close()
-        if self._readers is not None:
-            self._readers.close()
-        self._connection.close()
+        with forks.inside():
+            self._writer.close()
+            if self._readers is not None:
+                self._readers.close()
+            self._part()
+            self._connection.close()
 
-    def pause(self, until: float, paused: ExitStack) -> None:
-        self._writer.pause(until, paused)
-        if self._readers is not None:
-            self._readers.pause(until, paused)
+    def _part(self) -> None:
+        """Before the connection is closed, which nobody else uses any more."""
 
-    def _enter(self) -> None:
+    def _refuse_fork(self) -> None:
         if os.getpid() != self._pid:
             raise StorageError("this store was opened before the process forked; open it again in the child")
-        forks.give_way()
 
 
 def _settle(tx: SqlTx, tenant: str) -> None:
@@ -178,7 +177,6 @@ class Readers:
     def __init__(self, make: Callable[[], Connection], places: int) -> None:
         self._make = make
         self._idle: list[Connection] = []
-        self._count = places
         self._places = threading.BoundedSemaphore(places)
         self._closed = False
 
@@ -190,11 +188,6 @@ class Readers:
             finally:
                 self._give_back(connection)
 
-    def pause(self, until: float, paused: ExitStack) -> None:
-        for _ in range(self._count):
-            if self._places.acquire(timeout=max(0.0, until - monotonic())):
-                paused.callback(self._places.release)
-
     def _take(self) -> Connection:
         if self._closed:
             raise StoreUnavailable("this store is closed; open it again")
@@ -204,15 +197,15 @@ class Readers:
             return self._make()
 
     def _give_back(self, connection: Connection) -> None:
-        if self._closed:
-            connection.close()
-        else:
-            self._idle.append(connection)
+        self._idle.append(connection)
+        if self._closed:  # looked at afterwards: whoever closes them meanwhile finds this one or is found here
+            self.close()
 
     def close(self) -> None:
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):  # each is taken by one thread only
+            while True:
+                self._idle.pop().close()
 
 
 def bring_forward(connection: Connection, seals: Seals, target: migrate.Target, package: str) -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from itertools import islice
-from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.errors import OutcomeUnknown, StorageError, StoreUnavailable
@@ -129,10 +128,6 @@ class Writer:
             raise StorageError(
                 "the store was called inside its own transaction; use the transaction that was handed over"
             )
-
-    def pause(self, until: float, paused: ExitStack) -> None:
-        if self._turn.acquire(timeout=max(0.0, until - monotonic())):
-            paused.callback(self._turn.release)
 
     def close(self) -> None:
         """Finish what is queued, then refuse."""

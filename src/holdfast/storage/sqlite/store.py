@@ -16,6 +16,7 @@ from holdfast.errors import InvalidInput, StorageError
 from holdfast.storage.base import Features, Finding, Progress
 from holdfast.storage.cache import Caches
 from holdfast.storage.sealing import Keyring
+from holdfast.storage.sql import forks
 from holdfast.storage.sql.seals import Seals
 from holdfast.storage.sql.store import Readers, SqlStore, bring_forward
 from holdfast.storage.sqlite import scrub as scrubbing
@@ -43,12 +44,13 @@ class SqliteStore(SqlStore):
             prepare_folder(path)
         self.caches = caches or Caches()
         self._seals = Seals(keyring)
-        self._sqlite = SqliteConnection(path, config, self.caches, self._seals)
-        bring_forward(self._sqlite, self._seals, SqliteSchema(self._sqlite, clock), "holdfast.storage.sqlite")
-        # A database in memory belongs to its one connection: reads take turns with the writer.
-        readers = None if path == MEMORY else Readers(self._reader, config.readers)
-        super().__init__(self._sqlite, readers, config.group_size, self._seals)
-        self._file = None if path == MEMORY else scrubbing.FILES.enter(path)
+        with forks.inside():
+            self._sqlite = SqliteConnection(path, config, self.caches, self._seals)
+            bring_forward(self._sqlite, self._seals, SqliteSchema(self._sqlite, clock), "holdfast.storage.sqlite")
+            # A database in memory belongs to its one connection: reads take turns with the writer.
+            readers = None if path == MEMORY else Readers(self._reader, config.readers)
+            super().__init__(self._sqlite, readers, config.group_size, self._seals)
+            self._file = None if path == MEMORY else scrubbing.FILES.enter(path)
 
     def _reader(self) -> SqliteConnection:
         return SqliteConnection(self.path, self._config, self.caches, self._seals, reader=True)
@@ -59,16 +61,21 @@ class SqliteStore(SqlStore):
         return Features("sqlite" if on_disk else "memory", on_disk, on_disk, self.path)
 
     def close(self) -> None:
-        super().close()
-        if self._file is not None and os.getpid() == self._pid:
-            scrubbing.FILES.leave(self._file)
-            self._file = None
+        with forks.inside():
+            super().close()
+            if self._file is not None and os.getpid() == self._pid:
+                scrubbing.FILES.leave(self._file)
+                self._file = None
 
     def erase(self, *, whole: bool, vacuum: bool = False) -> Bytes:
         """The log is emptied in any case, as soon as nobody reads from it."""
-        self._enter()
+        self._refuse_fork()
         if self._file is None:
             return Bytes.GONE
+        with forks.inside():
+            return self._erase(whole=whole, vacuum=vacuum)
+
+    def _erase(self, *, whole: bool, vacuum: bool) -> Bytes:
         try:
             if vacuum:
                 with closing(scrubbing.connect(self.path, self._config.busy_timeout_ms / 1000)) as raw:
@@ -92,9 +99,11 @@ class SqliteStore(SqlStore):
         return Bytes.VACUUM if done is None else Bytes.GONE
 
     def doctor(self, *, repair: bool) -> Iterator[Finding]:
-        self._enter()
-        yield self._writer.exclusive(self._integrity)
-        yield self._writer.exclusive(self._foreign_keys)
+        self._refuse_fork()
+        for look in (self._integrity, self._foreign_keys):
+            with forks.inside():
+                found = self._writer.exclusive(look)
+            yield found
         yield from super().doctor(repair=repair)
 
     def _integrity(self) -> Finding:
@@ -114,18 +123,19 @@ class SqliteStore(SqlStore):
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """Copy the live database to a new file, which appears whole or not at all."""
-        self._enter()
+        self._refuse_fork()
         target = Path(path)
         if os.path.exists(target):  # not Path.exists, which raises for a name that is too long
             raise InvalidInput(f"{target} exists already; name a new file for the backup")
-        if self._readers is None:
-            self._writer.exclusive(lambda: _backup(self._sqlite, target, progress))
-            return
-        source = self._reader()
-        try:
-            _backup(source, target, progress)
-        finally:
-            source.close()
+        with forks.inside():
+            if self._readers is None:
+                self._writer.exclusive(lambda: _backup(self._sqlite, target, progress))
+                return
+            source = self._reader()
+            try:
+                _backup(source, target, progress)
+            finally:
+                source.close()
 
 
 def _backup(source: SqliteConnection, target: Path, progress: Progress | None) -> None:
@@ -149,6 +159,7 @@ def _copy_database(source: sqlite3.Connection, path: Path, progress: Progress | 
     try:
 
         def report(_: int, remaining: int, total: int) -> None:
+            forks.give_way()
             if progress is not None:
                 progress("pages", total - remaining, total)
 
