@@ -1,7 +1,9 @@
 """Forgetting: records with every copy of what they say, also in the messages, summaries and notes they came from.
 
 The sentence a record was learned from is taken out of its message, and the message is cut, indexed and read anew. All
-of that is one transaction; the user's notes follow it. Afterwards a search looks for what may still say it.
+of that is one transaction. The user's files come before it, and once more after it: whoever is killed in between still
+has the records, which lead to the words in the files when they are forgotten again. Afterwards a search looks for what
+may still say it.
 """
 
 from __future__ import annotations
@@ -97,7 +99,17 @@ def chosen(runtime: Runtime, tx: Tx, owner: Scope, choose: Choice) -> Chosen:
         turns = tx.records.turns_of(Space(owner.tenant, Level.USER, user), session)
         gone = [turn.id for turn in turns if said.keys() & set(turn.source.sequences)]
         found |= {record.id: record for record in remember.with_copies(tx, tenant, gone)}
+        trail.days[user].update(_days(runtime, tx, Scope(owner.tenant, user=user, session=session), said))
     return Chosen(list(found.values()), [record for record in beside if record.id not in found], trail)
+
+
+def _days(runtime: Runtime, tx: Tx, scope: Scope, sequences: Iterable[int]) -> Iterator[date]:
+    """Those whose notes may tell of these messages: a turn's line stands where its reply came."""
+    for sequence in sequences:
+        for message in tx.messages.range(scope, sequence - 1, sequence + 1, None):
+            assert message.created_at is not None
+            day = Notes.day_of(runtime, message.created_at)
+            yield from (day, day + timedelta(days=1))
 
 
 def _said_again(runtime: Runtime, tx: Tx, records: Sequence[Record], trail: Trail) -> None:
@@ -150,21 +162,30 @@ def forget(
         for record in going.beside:
             counts["versions"] += _without_its_sentence(runtime, tx, record, cut)
         counts["messages"] += sum(
-            _Scrub(runtime, tx, Scope(tenant, user=user, session=session)).messages(said, going.trail.days[user])
+            _Scrub(runtime, tx, Scope(tenant, user=user, session=session)).messages(said)
             for (user, session), said in sorted(going.trail.said.items())
         )
         return Forgotten(_counted(counts, gone.counts), gone.ids), going
 
+    left: list[str] = []
+    # A write, though it changes nothing: a store that cannot be written is found out before any file is touched.
+    lines = _in_files(runtime, tenant, runtime.store.write(lambda tx: chosen(runtime, tx, owner, choose)), left)
     gone, going = runtime.store.write(remove)
-    records, trail = going.records, going.trail
-    counts, left = Counter(gone.counts), list[str]()
-    for user in sorted({record.user for record in records if record.user is not None}):
-        with _named(left, f"lines of items of {user}"):
-            items.drop_lines(runtime, tenant, user, gone.ids)
-        space = Space(tenant, Level.USER, user)
-        counts["note lines"] += _clean_notes(runtime, space, trail.days[user], trail.sentences(user), left)
+    counts = Counter(gone.counts)
+    counts["note lines"] += lines + _in_files(runtime, tenant, going, left)
     left += _left(runtime, going, owner, query)
     return Forgotten(_counted(counts, gone.counts), gone.ids, tuple(dict.fromkeys(left))[:_NAMED])
+
+
+def _in_files(runtime: Runtime, tenant: str, going: Chosen, left: list[str]) -> int:
+    """How many lines of notes told it; lines of items are the records' own, and go with them."""
+    ids, trail, cleaned = [record.id for record in going.records], going.trail, 0
+    for user in sorted({record.user for record in going.records if record.user is not None}):
+        with _named(left, f"lines of items of {user}"):
+            items.drop_lines(runtime, tenant, user, ids)
+        space = Space(tenant, Level.USER, user)
+        cleaned += _clean_notes(runtime, space, trail.days[user], trail.sentences(user), left)
+    return cleaned
 
 
 @contextmanager
@@ -199,7 +220,7 @@ class _Scrub:
     tx: Tx
     scope: Scope
 
-    def messages(self, said: Mapping[int, Iterable[str]], days: set[date]) -> int:
+    def messages(self, said: Mapping[int, Iterable[str]]) -> int:
         """How many were changed. A session that was deleted says nothing any more."""
         if self.tx.sessions.get(self.scope) is None:
             return 0
@@ -212,9 +233,6 @@ class _Scrub:
                 if scrubbed != message:
                     self.tx.messages.replace(self.scope, scrubbed)
                     changed += 1
-                    assert message.created_at is not None
-                    day = Notes.day_of(self.runtime, message.created_at)
-                    days |= {day, day + timedelta(days=1)}  # a turn's line stands where its reply came
         if changed:
             self._anew()
         return changed

@@ -136,6 +136,8 @@ def purged(ask: Asked, session: str) -> None:
         counted = ask.post("/v1/purge", what="user", user="ann", confirm=confirm)
         assert not counted["done"]
         assert counted["receipt"]["counts"]["messages"] == 33
+    counted = ask.post("/v1/purge", what="session", session=session, confirm=session[:-1])
+    assert not counted["done"]
     assert ask.get("/v1/purge")["items"] == []
     done = ask.post("/v1/purge", what="user", user="ann", confirm="ann")
     assert done["done"]
