@@ -172,12 +172,19 @@ class Session:
         return history.extend(self._runtime, self._scope, [message])[0]
 
     @verb("session.extend")
-    def extend(self, messages: Iterable[Message], progress: Progress | None = None) -> list[Message]:
-        """Store several messages in one transaction: all of them or none."""
+    def extend(
+        self, messages: Iterable[Message], progress: Progress | None = None, *, idempotency_key: str | None = None
+    ) -> list[Message]:
+        """Store several messages in one transaction: all of them or none.
+
+        With an idempotency key the same messages again return the first result; others under it are a conflict.
+        """
         if not isinstance(messages, Iterable):
             raise InvalidInput(f"extend takes a list of messages, not {type(messages).__name__}")
         given = [Message.checked(message) for message in messages]
-        return history.extend(self._runtime, self._scope, given, checked_progress(progress))
+        if idempotency_key is None:
+            return history.extend(self._runtime, self._scope, given, checked_progress(progress))
+        return history.extend_once(self._runtime, self._scope, given, idempotency_key, checked_progress(progress))
 
     @verb("session.recent")
     def recent(self, count: int = 20) -> list[Message]:

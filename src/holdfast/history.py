@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from holdfast.domain.message import Message
 from holdfast.domain.scope import Scope
+from holdfast.domain.text import checked_name
+from holdfast.errors import IdempotencyConflict
 from holdfast.runtime import Runtime
 from holdfast.storage.base import Progress, Tx
 from holdfast.write import append
@@ -36,4 +39,25 @@ def extend(
 
     stored = runtime.store.write(write)
     runtime.look_after(chunk for entry in entries for chunk in entry.chunks)
+    return stored
+
+
+def extend_once(
+    runtime: Runtime, scope: Scope, messages: Sequence[Message], key: str, progress: Progress | None = None
+) -> list[Message]:
+    """All under one key: new together, or kept together before."""
+    checked_name(key, "idempotency_key")
+    numbered = [
+        replace(message, idempotency_key=checked_name(f"{key}/{number}", "idempotency_key"))
+        for number, message in enumerate(messages)
+    ]
+    other = IdempotencyConflict("this idempotency_key stands for other messages of this session; choose a new one")
+
+    def together(_tx: Tx, new: list[Message]) -> None:
+        if 0 < len(new) < len(numbered):
+            raise other
+
+    stored = extend(runtime, scope, numbered, progress, together)
+    if not all(kept.is_again(meant) for kept, meant in zip(stored, numbered, strict=True)):
+        raise other  # all were kept before, so nothing was written now
     return stored

@@ -136,6 +136,8 @@ def purged(ask: Asked, session: str) -> None:
         counted = ask.post("/v1/purge", what="user", user="ann", confirm=confirm)
         assert not counted["done"]
         assert counted["receipt"]["counts"]["messages"] == 33
+    counted = ask.post("/v1/purge", what="session", session=session, confirm=session[:-1])
+    assert not counted["done"]
     assert ask.get("/v1/purge")["items"] == []
     done = ask.post("/v1/purge", what="user", user="ann", confirm="ann")
     assert done["done"]
@@ -181,7 +183,16 @@ def test_records_documents_graph_and_notes(ask: Asked, durable_url: str) -> None
     if "://" in durable_url:  # a store without a folder of its own
         assert (written.status_code, written.json()["code"]) == (409, "unsupported")
     else:
-        assert written.json() == ask.get("/v1/notes") == {"text": "Likes tea.\n"}
+        first = ask.get("/v1/notes")
+        assert written.json() == first
+        assert first["text"] == "Likes tea.\n"
+        again = ask("PUT", "/v1/notes", {"text": "Likes milk.\n"}).json()
+        assert again == ask.get("/v1/notes")
+        assert again["text"] == "Likes milk.\n"
+        late = ask("PUT", "/v1/notes", {"text": "Likes rum.\n", "version": first["version"]})
+        assert (late.status_code, ask.get("/v1/notes")) == (409, again)
+        now = ask("PUT", "/v1/notes", {"text": "", "version": again["version"]}).json()
+        assert now["text"] == ask.get("/v1/notes")["text"] == ""
     assert set(ask.get("/v1/graph", fresh="true")) == {"entities", "relations", "mentions", "cut"}
 
 

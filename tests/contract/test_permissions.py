@@ -168,6 +168,31 @@ def test_an_agent_has_its_own_memory(hf: Holdfast) -> None:
             poet.recall("rhymes", **owner)  # type: ignore[arg-type]
 
 
+def test_an_agent_reaches_its_own_records_by_their_ids_and_nobody_elses(hf: Holdfast) -> None:
+    poet = hf.acting(agent="poet")
+    kept = poet.remember("answer in rhymes")
+    others = [hf.remember("a secret", **home) for home in ({"user": "alice"}, {"agent": "other"}, {"scope": "global"})]  # type: ignore[arg-type]
+    assert (kept.agent, kept.user) == ("poet", None)
+    assert [record.id for record in poet.records()] == [record.id for record in poet.records(agent="poet")] == [kept.id]
+    assert poet.record(kept.id) == kept
+    assert poet.update(kept.id, content="answer in prose").content == "answer in prose"
+    assert [version.content for version in poet.history(kept.id)] == ["answer in rhymes", "answer in prose"]
+    for other in others:
+        for asked in (poet.record, poet.history, poet.promote, poet.revive, poet.forget):
+            with pytest.raises(RecordNotFound):
+                asked(other.id)
+        with pytest.raises(RecordNotFound):
+            poet.update(other.id, content="stolen")
+        assert hf.record(other.id) == other
+    assert poet.forget(kept.id).ids == (kept.id,)
+    with pytest.raises(PermissionDenied):
+        hf.acting("alice", agent="poet").forget(others[1].id, agent="other")
+    told = hf.acting("alice", agent="other")
+    assert told.record(others[1].id, agent="other") == others[1]
+    with pytest.raises(PermissionDenied):
+        told.update(others[1].id, agent="other", content="stolen")
+
+
 def test_somebody_who_owns_nothing_has_just_the_grants(hf: Holdfast) -> None:
     hf.remember("a fact", user="alice")
     report = hf.acting(name="report", grants=["read:global"])

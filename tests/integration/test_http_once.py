@@ -75,6 +75,29 @@ def test_a_turn_under_the_longest_key_finds_its_reply_again(ask: Asked, session:
     assert len(ask.get(f"/v1/sessions/{session}/messages")["items"]) == 2
 
 
+@pytest.mark.parametrize("others", (["a", "b", "c"], ["A", "b", "c"], ["a", "B"]))
+def test_other_messages_under_the_key_of_a_batch_are_a_conflict_and_none_is_kept(
+    ask: Asked, session: str, others: list[str]
+) -> None:
+    def batch(texts: list[str]) -> tuple[int, list[int]]:
+        body = {"messages": [{"role": "user", "content": text} for text in texts]}
+        answer = ask("POST", f"/v1/sessions/{session}/messages/batch", body, headers={"idempotency-key": "one"})
+        return answer.status_code, [each["sequence"] for each in answer.json().get("items", ())]
+
+    assert batch(["a", "b"]) == batch(["a", "b"]) == (201, [1, 2])
+    assert batch(others) == (409, [])
+    assert [each["content"] for each in ask.get(f"/v1/sessions/{session}/messages")["items"]] == ["a", "b"]
+
+
+def test_the_same_words_with_other_metadata_are_another_message(ask: Asked, session: str) -> None:
+    path = f"/v1/sessions/{session}/messages"
+    for _ in range(2):
+        ask.post(path, 201, once="m", role="user", content="a", metadata={"n": 1}, created_at="2026-05-02T09:30:00Z")
+    ask.post(path, 201, once="m", role="user", content="a", metadata={"n": 1})  # whoever gives no time takes any
+    ask.post(path, 409, once="m", role="user", content="a", metadata={"n": 2})
+    ask.post(path, 409, once="m", role="user", content="a", metadata={"n": 1}, created_at="2026-05-02T09:31:00Z")
+
+
 def test_pages_stay_in_place_while_others_write(ask: Asked) -> None:
     kept = [ask.post("/v1/records", 201, content=f"paged {at}", user="pages")["id"] for at in range(25)]
     seen: list[str] = []
@@ -111,3 +134,10 @@ def test_last_messages_are_found_across_gaps(ask: Asked, session: str) -> None:
     ):
         found = ask.get(f"/v1/sessions/{session}/messages", before=before, limit=limit)["items"]
         assert [each["sequence"] for each in found] == expected
+
+
+def test_an_id_confirms_its_purge_in_large_letters_too(ask: Asked, session: str) -> None:
+    large = session.upper()
+    assert not ask.post("/v1/purge", what="session", session=large, confirm="me")["done"]
+    assert ask.post("/v1/purge", what="session", session=large, confirm=large)["done"]
+    ask.get(f"/v1/sessions/{session}", 404)

@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
 import pytest
 
 pytest.importorskip("starlette")
@@ -242,6 +243,8 @@ def test_other_media_are_refused(ask: Asked) -> None:
         "POST", "/v1/records", content=b'{"content": "x"}', headers={"content-type": "Application/JSON; charset=utf-8"}
     )
     assert fine.status_code == 201
+    packed = ask("POST", "/v1/records", content=b'{"content": "x"}', headers={**TYPED, "content-encoding": "gzip"})
+    assert (packed.status_code, packed.json()["code"]) == (415, "wrong_media_type")
 
 
 @pytest.mark.parametrize("path", ("/v1/records", "/mcp", "/v1/sessions"))
@@ -274,6 +277,25 @@ def test_too_much_is_refused_with_and_without_a_length(ask: Asked, path: str) ->
 )
 def test_only_names_of_its_own_are_answered(ask: Asked, host: str, status: int) -> None:
     assert ask("GET", "/health", headers={"host": host}).status_code == status
+
+
+@pytest.mark.parametrize("name", ("host", "origin", "authorization", "idempotency-key", "content-type"))
+def test_what_decides_is_said_once(ask: Asked, name: str) -> None:
+    """Whoever stands before this server may have believed the other one."""
+    app: Any = ask.app
+    statuses: list[int] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status", 0))
+
+    given = {"host": b"127.0.0.1", "origin": b"http://127.0.0.1"}
+    headers = [(key.encode(), value) for key, value in given.items()] + [(name.encode(), b"other")] * 2
+    scope = {"type": "http", "method": "GET", "path": "/health", "query_string": b"", "headers": headers}
+    anyio.run(app, scope, receive, send)
+    assert statuses[0] == 400
 
 
 def test_further_names_are_a_setting() -> None:

@@ -143,6 +143,21 @@ class Message:
             self.tokens,
         )
 
+    def is_again(self, given: Message) -> bool:
+        """Whether this is what was kept of it; where a caller gives no time, it has the store's."""
+        return (
+            (self.role, self.content, self.name, self.tool_calls, self.tool_call_id, self.is_error, self.metadata)
+            == (
+                given.role,
+                given.content,
+                given.name,
+                given.tool_calls,
+                given.tool_call_id,
+                given.is_error,
+                given.metadata,
+            )
+        ) and given.created_at in (None, self.created_at)
+
     @property
     def text(self) -> str:
         """The words of the message, with references in Markdown."""

@@ -17,7 +17,14 @@ class Ageing(Face):
     """The verbs on what records become."""
 
     @verb("promote")
-    def promote(self, id: str, *, user: str | None = None, scope: Literal["user", "global"] | None = None) -> Record:
+    def promote(
+        self,
+        id: str,
+        *,
+        user: str | None = None,
+        agent: str | None = None,
+        scope: Literal["user", "global"] | None = None,
+    ) -> Record:
         """Make lasting knowledge of an episodic record, however sure it is: a copy that is linked to its origin.
 
         The copy is semantic, or procedural for a failure, a fix and a command result; where the same is known already,
@@ -29,14 +36,14 @@ class Ageing(Face):
 
         if scope not in (None, "user", "global"):
             raise InvalidInput(f"scope is 'user', 'global' or left out, not {shown(scope)}")
-        return promote(self._runtime, self._scope(user=user), checked_id(id, "record id"), scope)
+        return promote(self._runtime, self._scope(user=user, agent=agent), checked_id(id, "record id"), scope)
 
     @verb("revive")
-    def revive(self, id: str, *, user: str | None = None) -> Record:
+    def revive(self, id: str, *, user: str | None = None, agent: str | None = None) -> Record:
         """Bring back a record that was archived because nobody used it. It begins its time anew."""
         from holdfast.ageing.fading import revive
 
-        return revive(self._runtime, self._scope(user=user), checked_id(id, "record id"), self._cut)
+        return revive(self._runtime, self._scope(user=user, agent=agent), checked_id(id, "record id"), self._cut)
 
     @verb("profile")
     def profile(self, user: str) -> Profile:

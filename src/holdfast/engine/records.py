@@ -108,9 +108,9 @@ class Records(Face):
         return saved
 
     @verb("record")
-    def record(self, id: str, *, user: str | None = None) -> Record:
+    def record(self, id: str, *, user: str | None = None, agent: str | None = None) -> Record:
         """The record with this id."""
-        return self._found(self._scope(user=user), checked_id(id, "record id"))
+        return self._found(self._scope(user=user, agent=agent), checked_id(id, "record id"))
 
     def _found(self, scope: Scope, record_id: str) -> Record:
         found = self._read(lambda tx: tx.records.get(scope, record_id))
@@ -174,9 +174,9 @@ class Records(Face):
         return self._read(lambda tx: tx.records.find(scope, query, now))
 
     @verb("update")
-    def update(self, id: str, /, *, user: str | None = None, **changes: Any) -> Record:
+    def update(self, id: str, /, *, user: str | None = None, agent: str | None = None, **changes: Any) -> Record:
         """Change some fields of a record. Its id and creation time stay; what it said before goes to its history."""
-        scope, now = self._scope(user=user), self._now()
+        scope, now = self._scope(user=user, agent=agent), self._now()
         checked, cut = memory.checked_changes(changes, now), self._cut
         if self._runtime.embedding is not None and (checked.content or checked.title):
             expected = checked.over(self._found(scope, checked_id(id, "record id")))
@@ -190,9 +190,9 @@ class Records(Face):
             self._runtime.look_after(cut.drafts(record))
 
     @verb("history")
-    def history(self, id: str, *, user: str | None = None) -> list[Record]:
+    def history(self, id: str, *, user: str | None = None, agent: str | None = None) -> list[Record]:
         """Everything the record has said, the oldest first, the current version last."""
-        scope, record_id = self._scope(user=user), checked_id(id, "record id")
+        scope, record_id = self._scope(user=user, agent=agent), checked_id(id, "record id")
         versions = self._read(lambda tx: tx.records.history(scope, record_id))
         if not versions:
             raise RecordNotFound(f"no record {record_id} here")

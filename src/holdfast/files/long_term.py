@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from holdfast.domain.scope import Scope
 from holdfast.domain.text import checked_text
 from holdfast.domain.verb import OPEN, Gate, verb
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, WrongState
 from holdfast.files import edited
 
 NAME = "MEMORY.md"
+ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,20 @@ class LongTerm:
             return edited.text_of(self._file, self._seen)
 
     @verb("long_term.write")
-    def write(self, text: str) -> Written:
+    def write(self, text: str, *, version: str | None = None) -> Written:
         """Replace what was last read through this handle.
 
         Where the file has become another since, both sides are kept: what one side only added is joined to the other;
-        else the file stays as it is and the text goes to ``MEMORY.md.conflict``.
+        else the file stays as it is and the text goes to ``MEMORY.md.conflict``. For a caller that has no handle from
+        one call to the next, ``version`` is what they read: ``version_of`` it, or ``"*"`` for whatever is there. If the
+        file is another by now, that is WrongState and nothing was written.
         """
         new = checked_text(text, NAME, max_bytes=self._most).encode()
+        if version is not None:
+            checked_text(version, "version")
         with self._turn, edited.held(self._root, self._file):
+            if version is not None:
+                self._seen = self._of(version)
             return self._replace(new)
 
     @verb("long_term.append")
@@ -73,6 +81,12 @@ class LongTerm:
 
         with self._turn, edited.held(self._root, self._file):
             return Written(edited.text_of(self._file, edited.rewrite(self._file, change)))
+
+    def _of(self, version: str) -> bytes:
+        there = edited.read(self._root, self._file, self._most)
+        if version not in (ANY, version_of(edited.text_of(self._file, there))):
+            raise WrongState(f"{NAME} has changed since that version was read; read it again, nothing was written")
+        return there
 
     def _replace(self, new: bytes) -> Written:
         conflict: Path | None = None
@@ -98,6 +112,11 @@ class LongTerm:
         else:
             edited.log.warning("%s was changed by somebody else; the other text is in %s", self._file, conflict)
         return Written(edited.text_of(self._file, after), conflict)
+
+
+def version_of(text: str) -> str:
+    """Short, and another one for another text."""
+    return sha256(text.encode()).hexdigest()[:12]
 
 
 def merged(base: bytes, there: bytes, new: bytes) -> bytes | None:

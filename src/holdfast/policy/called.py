@@ -15,7 +15,12 @@ from holdfast.policy.verbs import GIVEN, On, Verb, When
 
 Target = tuple[str | None, str | None, str | None, str | None]  # user, agent, session, record
 
-_AGENTS_OWN = (On.HOME, On.REACH, On.ID_OR_HOME)  # where agent= means the agent's memory, not a choice among a user's
+_AGENTS_OWN = (
+    On.HOME,
+    On.REACH,
+    On.ID,
+    On.ID_OR_HOME,
+)  # where agent= means the agent's memory, not a choice among a user's
 _FAR = (On.REACH, On.FILTER, On.ID)
 
 
@@ -57,6 +62,10 @@ class Call:
     def reaches_far(self) -> bool:
         """Without a user it is about all that the caller may see."""
         return self.verb.on in _FAR or self._is_by_id
+
+    @property
+    def may_be_an_agents(self) -> bool:
+        return self.verb.on in _AGENTS_OWN and "agent" in self.passage.arguments
 
     @property
     def _is_by_id(self) -> bool:

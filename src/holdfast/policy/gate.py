@@ -107,36 +107,40 @@ class Gate:
         return scope.user == me.user and scope.tenant == me.tenant
 
     def _admit(self, call: Call) -> None:
-        """Fills in one's own user where none was named. Raises PermissionDenied."""
+        """Fills in one's own user, or agent, where nobody was named. Raises PermissionDenied."""
         if call.passage.name == "tenant" and call.given("name") == self.principal.tenant:
             return
-        place, is_filled = self._place(call)
+        place, filled = self._place(call)
         for need in call.needs(place):
             lacks = self._lacks(need)
             if lacks is not None:
                 raise PermissionDenied(_refusal(self.principal, call.passage.name, lacks), str(lacks))
-        if is_filled:
-            call.fill("user", place.user)
+        if filled is not None:
+            call.fill(filled, getattr(place, filled))
 
     def _lacks(self, need: Need) -> Grant | None:
         me = self.principal
         return None if missing(me, need) is None else missing(me, need, self._stored(me))
 
-    def _place(self, call: Call) -> tuple[Need, bool]:
-        """Whose memory is meant, and whether one's own user has to be filled in."""
-        place, own = call.place(), self.principal.user
-        if call.verb.on is On.HANDLE or place.user is not None or own is None:
-            return place, False
-        if place.reach is Reach.SESSION:
+    def _place(self, call: Call) -> tuple[Need, str | None]:
+        """Whose memory is meant, and what of one's own has to be filled in: the user, or the agent who acts alone."""
+        place, me = call.place(), self.principal
+        if call.verb.on is On.HANDLE or place.user is not None:
+            return place, None
+        if me.user is not None and place.reach is Reach.SESSION:
             # Named without its user it is one's own, unless a grant reaches any session, or just that one.
-            if place.session != self.principal.session and self._has_all(call, place):
-                return place, False
-            return replace(place, user=own), True
+            if place.session != me.session and self._has_all(call, place):
+                return place, None
+            return replace(place, user=me.user), "user"
         if place.reach is not Reach.GLOBAL or call.says_everybody:
-            return place, False
+            return place, None
         if call.reaches_far and self._has_all(call, place):
-            return place, False
-        return replace(place, reach=Reach.USER, user=own), True
+            return place, None
+        if me.user is not None:
+            return replace(place, reach=Reach.USER, user=me.user), "user"
+        if me.agent is not None and call.may_be_an_agents:
+            return replace(place, reach=Reach.AGENT, agent=me.agent), "agent"
+        return place, None
 
     def _has_all(self, call: Call, place: Need) -> bool:
         return all(self._lacks(replace(place, right=each.right)) is None for each in call.verb.needs)

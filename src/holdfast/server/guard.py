@@ -28,6 +28,7 @@ _ROUTER = {
     404: ("not_found", "there is nothing at this address"),
     405: ("wrong_method", "this address takes other methods; Allow names them"),
 }
+_ONCE = ("host", "origin", "authorization", "idempotency-key", "content-type")  # said twice, who is to be believed?
 _MEMORY = ("/v1/", "/mcp", "/metrics")
 _ALWAYS = {
     "x-content-type-options": "nosniff",
@@ -77,6 +78,9 @@ class Guard:
 
     def _check(self, headers: Headers, path: str) -> None:
         """A page of somebody else's must reach us neither under a name of its own nor from its own place."""
+        for name in _ONCE:
+            if len(headers.getlist(name)) > 1:
+                raise Problem(400, "invalid_input", f"the header {name} is given twice")
         host = headers.get("host", "")
         match = _HOST.fullmatch(host)
         if match is None or match[1].strip("[]").lower() not in self._hosts:

@@ -150,6 +150,8 @@ class Service:
         # What a form of somebody else's page could send is no JSON.
         if raw and operation.body is not None and kind != "application/json":
             raise Problem(415, "wrong_media_type", "send the body as Content-Type: application/json")
+        if raw and request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise Problem(415, "wrong_media_type", "send the body as it is, without a Content-Encoding")
         return raw
 
     def enter(self, headers: Mapping[str, str], state: dict[str, Any]) -> Caller:

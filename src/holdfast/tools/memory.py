@@ -8,6 +8,7 @@ from typing import Any, Literal
 from holdfast import Hit, Record
 from holdfast.domain.times import iso
 from holdfast.errors import InvalidInput
+from holdfast.files.long_term import version_of
 from holdfast.runtime import masking
 from holdfast.tools.arguments import arg
 from holdfast.tools.tool import AnyTool, Tool, Whose
@@ -155,22 +156,31 @@ def list_(whose: Whose, asked: List) -> Page:
 class Notes:
     action: Literal["read", "append", "write"] = arg("write replaces the whole file: read it first.")
     text: str | None = arg("Markdown.", None, most=_LONGEST)
+    version: str | None = arg("For write: as read.", None, least=1, most=100)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     text: str
+    version: str = arg("for writing it")
 
 
 def notes(whose: Whose, given: Notes) -> Text:
     file = whose.hf.long_term(user=whose.user)
     if given.action == "read":
-        return Text(file.read())
+        return _text(file.read())
     if given.text is None:
         raise InvalidInput(f"{given.action} needs text")
     text = masking(whose.hf.config)(given.text)
-    (file.append if given.action == "append" else file.write)(text)
-    return Text(file.read())
+    if given.action == "append":
+        return _text(file.append(text).text)
+    if given.version is None and file.read():
+        raise InvalidInput("there are notes already: read them, and write with their version and all that is to stay")
+    return _text(file.write(text, version=given.version or version_of("")).text)
+
+
+def _text(text: str) -> Text:
+    return Text(text, version_of(text))
 
 
 TOOLS: tuple[AnyTool, ...] = (

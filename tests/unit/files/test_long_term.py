@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import InvalidInput, StorageError, StoreBusy, StoreReadOnly
+from holdfast.errors import InvalidInput, StorageError, StoreBusy, StoreReadOnly, WrongState
 from holdfast.files import atomic
-from holdfast.files.long_term import LongTerm, merged
+from holdfast.files.long_term import ANY, LongTerm, merged, version_of
 from tests.contract.processes import run_together, start
 
 
@@ -314,3 +314,14 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_file(file: Path, tmp_path:
         assert data in (b"", b"a" * 50_000, b"b" * 50_000, b"c" * 50_000)
     handle(file, 100_000).append("alive")
     assert not list(file.parent.glob(".*.tmp"))
+
+
+def test_a_handle_that_has_read_nothing_replaces_the_version_it_names(file: Path) -> None:
+    saved_by_a_person(file, b"- keeps bees\n")
+    known = handle(file).read()
+    assert handle(file).write("- keeps goats\n", version=version_of(known)).text == "- keeps goats\n"
+    with pytest.raises(WrongState, match="read it again"):
+        handle(file).write("- keeps cats\n", version=version_of(known))
+    assert handle(file).read() == "- keeps goats\n"
+    assert handle(file).write("", version=ANY).text == handle(file).read() == ""
+    assert copies(file) == []

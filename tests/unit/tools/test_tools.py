@@ -90,11 +90,21 @@ def test_what_happened_becomes_lasting(hf: Holdfast, box: Toolbox) -> None:
 
 
 def test_notes_are_read_appended_and_replaced(box: Toolbox) -> None:
-    assert data(box, "memory_notes", action="read") == {"text": ""}
+    assert data(box, "memory_notes", action="read")["text"] == ""
     data(box, "memory_notes", action="write", text="# Alice\n")
-    assert "Likes tea" in data(box, "memory_notes", action="append", text="Likes tea")["text"]
-    assert "# Alice" in data(box, "memory_notes", action="read")["text"]
+    added = data(box, "memory_notes", action="append", text="Likes tea")
+    assert added == data(box, "memory_notes", action="read")
+    assert added["text"] == "# Alice\nLikes tea\n"
     assert box.call("memory_notes", {"action": "write"}).is_error
+    unread = box.call("memory_notes", {"action": "write", "text": "Likes coffee"})
+    assert unread.is_error
+    assert "read them" in unread.text
+    replaced = data(box, "memory_notes", action="write", text="Likes coffee\n", version=added["version"])
+    assert replaced["text"] == "Likes coffee\n"
+    stale = box.call("memory_notes", {"action": "write", "text": "Likes milk", "version": added["version"]})
+    assert stale.is_error
+    assert data(box, "memory_notes", action="read") == replaced
+    assert data(box, "memory_notes", action="write", text="", version=replaced["version"])["text"] == ""
 
 
 def test_another_users_memory_is_out_of_reach(hf: Holdfast, box: Toolbox) -> None:

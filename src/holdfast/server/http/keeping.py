@@ -97,8 +97,10 @@ def purge(who: Caller, body: Purge) -> Purged:
     receipt says what would be.
     """
     wanted = body.root
-    whose = wanted.session.lower() if isinstance(wanted, PurgeSession) else wanted.user
-    done = wanted.confirm == whose
+    if isinstance(wanted, PurgeSession):  # an id is the same in large letters
+        done = (wanted.confirm or "").lower() == wanted.session.lower()
+    else:
+        done = wanted.confirm == wanted.user
     return {"done": done, "receipt": shapes.receipt(_purged(who, wanted, dry_run=not done))}
 
 

@@ -39,6 +39,7 @@ from holdfast.shapes import nouns
 
 operations = Operations("sessions")
 
+_ANOTHER = "this Idempotency-Key stands for another message of this session; choose a new one"
 _State = Literal["ACTIVE", "PAUSED", "TERMINATED"]
 _Count = Annotated[int, Field(ge=0, le=10**12), INT]
 _Speaks = Annotated[Name, Field(description="who speaks; left out: you, or `CHANNEL:CHAT` where the key is no user's")]
@@ -248,19 +249,16 @@ def append_message(who: Caller, id: str, body: GivenMessage) -> nouns.Message:
     """Keep a message; it is on the disk when this answers"""
     given = _message(body)
     kept = who.hf.load_session(id).append(**given, idempotency_key=who.once)
-    _check_same(who, kept, Message.new(**given))
+    if who.once is not None and not kept.is_again(Message.new(**given)):
+        raise IdempotencyConflict(_ANOTHER)
     return shapes.message(kept)
 
 
 @operations.post("/v1/sessions/{id}/messages/batch", 201, keyed=True)
 def append_messages(who: Caller, id: str, body: GivenMessages) -> Page[nouns.Message]:
     """Keep several messages, all of them or none"""
-    given = [_message(each) for each in body.messages]
-    keys = [None if who.once is None else f"{who.once}/{number}" for number in range(len(given))]
-    wanted = [Message.new(**each, idempotency_key=key) for each, key in zip(given, keys, strict=True)]
-    kept = who.hf.load_session(id).extend(wanted)
-    for each, meant in zip(kept, wanted, strict=True):
-        _check_same(who, each, meant)
+    given = [Message.new(**_message(each)) for each in body.messages]
+    kept = who.hf.load_session(id).extend(given, idempotency_key=who.once)
     return {"items": [shapes.message(each) for each in kept], "next": None}
 
 
@@ -383,4 +381,4 @@ def _check_same(who: Caller, kept: Message, given: Message) -> None:
         return (message.role, message.content, message.name, message.tool_calls, message.tool_call_id, message.is_error)
 
     if who.once is not None and said(kept) != said(given):
-        raise IdempotencyConflict("this Idempotency-Key stands for another message of this session; choose a new one")
+        raise IdempotencyConflict(_ANOTHER)
