@@ -263,7 +263,7 @@ def without(message: Message, gone: set[str], mask: Callable[[str], str]) -> Mes
 
     def scrubbed(text: str) -> str:
         # Of a sentence that goes on as a question only the statement before it was learned from.
-        stated = [(sentence.start, len(sentence.text)) for sentence, _ in statements(text)]
+        stated = [(sentence.start, len(sentence.text)) for sentence, _ in statements(text, unheard_too=True)]
         whole = [(sentence.start, len(sentence.text)) for sentence in sentences(text)]
         for start, length in sorted({*stated, *whole}, reverse=True):
             said = text[start : start + length]

@@ -24,6 +24,7 @@ from holdfast.domain.turns import turns_of
 from holdfast.errors import ProviderError, SessionNotFound
 from holdfast.learn.candidate import Candidate, Said
 from holdfast.learn.reconcile import Add, End, Ignore, Known, Merge, Supersede, reconcile
+from holdfast.learn.unsaid import changes
 from holdfast.providers.llm import Llm, TokenUsage
 from holdfast.recall import recipes
 from holdfast.recall.question import Question
@@ -320,6 +321,7 @@ class _Reconciling:
         found = tx.records.same(space, fingerprint(candidate.type, candidate.content))
         if candidate.attribute is not None:
             found += tx.records.about(space, candidate.subject, candidate.attribute)
+            found += self._others_like_them()
         owner = Scope(self.info.tenant, user=self.info.user)
         found += [record for id_ in near if (record := tx.records.get(owner, id_)) is not None]
         # A chat's own records, an archived one and a superseded one are none to merge with or to retire.
@@ -328,6 +330,14 @@ class _Reconciling:
             for record in found
             if record.home.level is Level.USER and record.superseded_by is None and record.archived_at is None
         }
+
+    def _others_like_them(self) -> list[Record]:
+        """Whether "my sister" is one of two: what says so are her names, and how many there are."""
+        subject = self.candidate.subject
+        if not changes(subject, self.candidate.sentence):
+            return []
+        about, space = self.tx.records.about, _space(self.info)
+        return [*about(space, subject, "name"), *about(space, subject.rpartition("/")[0], "family")]
 
     def _new(self) -> Record:
         return _record(self.info, self.candidate, self.runtime.new_id(), self.runtime.clock())

@@ -29,6 +29,7 @@ from holdfast.errors import InvalidInput, SessionNotFound, StorageError
 from holdfast.learn.candidate import QUOTED
 from holdfast.learn.echo import echoed
 from holdfast.learn.turn_event import turn_event
+from holdfast.learn.unheard import unheard
 from holdfast.prompt import Asked, Known, Said
 from holdfast.runtime import Runtime, masking
 from holdfast.session import usage as bill
@@ -331,7 +332,7 @@ def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) ->
     settings = runtime.config.notes
     if runtime.folder is None or not (settings.enabled and settings.write_daily):
         return
-    if not runtime.may_keep_files(info.tenant):
+    if not runtime.may_keep_files(info.tenant) or unheard(asked.text):
         return
     assert reply.created_at is not None
     mask, owner = masking(runtime.config), Space(info.tenant, Level.USER, info.user)

@@ -46,8 +46,12 @@ _PROFILE = re.compile(r"\b(?:about me|about myself|who i am|my profile|my detail
 MAX_CANDIDATES = 50  # of one turn: more is a document, not a conversation
 
 
-def extract(turn: Sequence[Said], recalled: Collection[str] = ()) -> list[Candidate]:
-    """Candidates in the order they were said, each once. Never raises, whatever the text."""
+def extract(turn: Sequence[Said], recalled: Collection[str] = (), *, unheard_too: bool = False) -> list[Candidate]:
+    """Candidates in the order they were said, each once. Never raises, whatever the text.
+
+    ``unheard_too``: also of what a speaker asks not to have remembered. Nobody may learn that, but who forgets
+    something has to find it.
+    """
     echoes = Echoes(recalled)
     named = _is_named(turn)
     found: list[Candidate] = []
@@ -55,7 +59,7 @@ def extract(turn: Sequence[Said], recalled: Collection[str] = ()) -> list[Candid
         if len(found) >= MAX_CANDIDATES:
             break
         if said.role is Role.USER or (named and said.role is Role.ASSISTANT):
-            found += _of_person(said, echoes)
+            found += _of_person(said, echoes, unheard_too=unheard_too)
         elif said.role is Role.ASSISTANT:
             found += _of_assistant(said, echoes)
     for said, line, finding, ran in commands.outcomes(turn):
@@ -69,12 +73,12 @@ def _is_named(turn: Sequence[Said]) -> bool:
     return bool(names) and all(name and not _MACHINES.fullmatch(name) for name in names)
 
 
-def _of_person(said: Said, echoes: Echoes) -> Iterator[Candidate]:
+def _of_person(said: Said, echoes: Echoes, *, unheard_too: bool) -> Iterator[Candidate]:
     me = as_subject(said.speaker) if said.speaker and not _MACHINES.fullmatch(said.speaker) else "user"
     narrator = Narrator(me or "user")
     about_me = bool(re.search(r"\b(?:I|my|me|I'm)\b", said.text))
     profile = about_me and _PROFILE.search(said.text) is not None
-    for sentence, opening in statements(said.text):
+    for sentence, opening in statements(said.text, unheard_too=unheard_too):
         if len(said.text) > _LONG and _EDGE < sentence.start < len(said.text) - _EDGE:
             continue
         if _BLANK in sentence.text and _BLANK * 3 not in sentence.text:
@@ -140,6 +144,7 @@ def _findings(sentence: Sentence, narrator: Narrator, *, opening: bool, bullet: 
     ]
     about = [
         *relations.names(plain, narrator.me, opening=opening),
+        *relations.parted(plain, narrator.me),
         *preferences.favourites_in(text, narrator.me, bullet=bullet),
     ]
     for clause in narrator.clauses(text, bullet=bullet):
@@ -149,6 +154,7 @@ def _findings(sentence: Sentence, narrator: Narrator, *, opening: bool, bullet: 
             about.append(replace(finding, exclusive=_is_one(finding.subject)))
     if not settled:
         settled = list(project.made_of(plain))
+    settled += project.routine(plain)
     if any(finding.type is RecordType.CONSTRAINT for finding in settled):
         about = [finding for finding in about if finding.attribute != "uses"]
     if any(finding.type is RecordType.DECISION for finding in settled):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from holdfast.domain.sentences import Sentence, sentences
+from holdfast.learn.unheard import asks_to_forget, beyond, takes_back, unheard, within
 
 MAX_SENTENCE = 600  # nobody states one fact in more; what is longer is pasted
 
@@ -84,6 +85,10 @@ _MATERIAL = re.compile(
     r"(?:(?:please|can you|could you|can u|pls),? )*(?:check|correct|improve|polish)\b.{0,30}\b(?:grammar|"
     r"spelling|wording|"
     r"english)\b)|"
+    r"^(?:below|here|this|following)(?:'s| is| are) (?:the|an?|my|his|her|their|what) (?:\w+ ){0,3}?(?:letter|"
+    r"e-?mail|mail|"
+    r"message|text|logs?|chat|transcript|post|article|review|statement|contract|notice|output|stack ?trace|traceback)"
+    r"(?: (?:from|of|by|he|she|they|that|I (?:got|received)|we (?:got|received))\b[^:]{0,80})?[:.]?$|"
     r"\b(?:need|want|write|make|give me|draft|suggest) an? (?:\w+ )?(?:slogan|tagline|caption|headline|motto|"
     r"jingle|toast)\b|"
     r"\b(?:email|e-mail|message|letter|text|ad|advert|post|review|bio|profile|note|comment|ticket|issue|page|"
@@ -106,6 +111,19 @@ _MATERIAL = re.compile(
     r"dialogue|dialog|script|song|scene|bio|biography|character|fan ?fic|persona|joke|sample|example|"
     r"fictional|limerick|"
     r"haiku|obituary)\b",
+    re.IGNORECASE,
+)
+# A letter begins: whose, the line before it says or nobody does. The first line of all is meant for who reads it.
+_SALUTATION = re.compile(r"dear (?:[\w.]+ ){0,3}\w+,?$", re.IGNORECASE)
+# What something printed or written says.
+_SOURCE_SAYS = re.compile(
+    r"^\W*(?:[^,;]{0,40}[,;] )?(?:(?:the|this|that|their|your|its|an?|my|some) (?:[\w-]+ ){0,3}?(?:docs?|"
+    r"documentation|manual|"
+    r"readme|spec|specification|article|tutorial|recipe|wiki|book|guide|rfc|linter|compiler|(?:error |log )?message|"
+    r"warning|"
+    r"banner|poster|sign|horoscope|quiz|blog|post|paper|leaflet|label|textbook|website|web ?page|changelog)"
+    r"(?: (?:of|for|in|from|on) [\w .-]{2,40}?)? (?:says?|said|tells? (?:me|us|you)|claims?|states?|recommends?|warns?|"
+    r"suggests?|reads?|mentions?|should say|must say)\b|according to (?:the|this|that|their|an?|some) )",
     re.IGNORECASE,
 )
 # After a story only what the teller says of themselves is none.
@@ -154,31 +172,56 @@ def _blank_speech(quotation: str) -> str:
     return _BLANK * len(quotation) if _OWN_VOICE.search(quotation) and quotation.count(" ") else quotation
 
 
-def statements(text: str) -> Iterator[tuple[Sentence, bool]]:
-    """The sentences the speaker asserts, each with whether it opens the message. Material for a task ends it."""
+def statements(text: str, *, unheard_too: bool = False) -> Iterator[tuple[Sentence, bool]]:
+    """The sentences the speaker asserts, each with whether it opens the message. Material for a task ends it.
+
+    ``unheard_too``: also what the speaker asks not to have remembered, for whoever has to find all that says it.
+    """
+    if unheard(text) and not unheard_too:
+        return
     found = [sentence for sentence in sentences(masked(text)) if len(sentence.text) <= MAX_SENTENCE]
     invented = False
     for at, sentence in enumerate(found):
-        if _MATERIAL.search(sentence.text):
+        if _MATERIAL.search(sentence.text) or (at and _SALUTATION.match(sentence.text)):
             return
         if _FICTION.search(sentence.text):
             invented = True
             continue
         following = found[at + 1].text if at + 1 < len(found) else ""
-        if _TAKEN_BACK.match(following) and len(following) < 200:
+        taken_back = _TAKEN_BACK.match(following) or (takes_back(following) and not unheard_too)
+        if taken_back and len(following) < 200:
             continue
-        kept = _own(sentence.text)
-        if kept and not (invented and not _OF_ONESELF.match(kept)):
-            yield Sentence(sentence.start, kept, sentence.bullet), at <= 1
+        told = _from(sentence, within(sentence.text)) if unheard_too else _heard(sentence)
+        kept = _own(told.text) if told else None
+        if told and kept and not (invented and not _OF_ONESELF.match(kept)):
+            yield Sentence(told.start, kept, told.bullet), at <= 1
+
+
+def _heard(sentence: Sentence) -> Sentence | None:
+    """What is left of it when it asks to forget something: "forget my old job, I work at Shell"."""
+    if not asks_to_forget(sentence.text):
+        return sentence
+    further = beyond(sentence.text)
+    return None if further is None else _from(sentence, further)
+
+
+def _from(sentence: Sentence, at: int) -> Sentence:
+    rest = sentence.text[at:].lstrip()
+    return sentence._replace(start=sentence.start + len(sentence.text) - len(rest), text=rest) if rest else sentence
 
 
 def asserted(sentence: str) -> str | None:
     """The sentence, the part of it that is no question, or nothing."""
-    return None if _FICTION.search(sentence) else _own(sentence)
+    return None if _FICTION.search(sentence) or asks_to_forget(sentence) else _own(sentence)
 
 
 def _own(sentence: str) -> str | None:
-    if _IRONY.search(sentence) or _UNREAL.search(sentence) or (_TASK.match(sentence) and not _LASTS.search(sentence)):
+    if (
+        _IRONY.search(sentence)
+        or _UNREAL.search(sentence)
+        or _SOURCE_SAYS.match(sentence)
+        or (_TASK.match(sentence) and not _LASTS.search(sentence))
+    ):
         return None
     if sentence.rstrip("\"')*_ ").endswith("?"):
         tails = list(_TAIL_QUESTION.finditer(sentence))

@@ -18,6 +18,7 @@ from holdfast.learn.echo import Echoes
 from holdfast.learn.extract import extract
 from holdfast.learn.likeness import folded, same_value
 from holdfast.learn.references import references
+from holdfast.learn.unheard import asks_to_forget, unheard
 from holdfast.providers.llm import Llm, LlmRequest, TokenUsage, asking
 from holdfast.providers.structured import Unreadable, parse_object
 
@@ -196,6 +197,8 @@ def _candidate(fact: Mapping[str, Any], turn: Sequence[Said]) -> Candidate | Non
     if place is None:
         return None
     said, sentence = place
+    if unheard(said.text) or asks_to_forget(sentence):
+        return None
     type_ = RecordType.FACT if kind in {"goal", ""} else RecordType(kind) if kind in TYPES else RecordType.FACT
     if said.role is Role.ASSISTANT and type_ not in {RecordType.DECISION, RecordType.FAILURE, RecordType.FIX}:
         return None

@@ -15,7 +15,7 @@ from holdfast.domain.record import Origin, RecordType, fingerprint
 from holdfast.learn.candidate import Candidate
 from holdfast.learn.likeness import alike, as_wide, folded, gist, same_value, words
 from holdfast.learn.statement import named
-from holdfast.learn.unsaid import contradicts, corrected, grew, turned
+from holdfast.learn.unsaid import changes, contradicts, corrected, counts, grew, tells_apart, turned
 
 NEAR = 0.97  # cosine from which two texts with the same numbers and no denial say the same
 UNSURE = 0.65  # below this confidence nothing is retired
@@ -129,9 +129,20 @@ def _decided(candidate: Candidate, records: Sequence[Known]) -> Decision:
         return _replaced(candidate, opposite, at)
     if same and not _tells_more(candidate, same[-1]):
         return _merged(same[-1], candidate)
-    if candidate.exclusive:
-        return _replaced(candidate, [record for record in about if record.polarity], at)
-    return _replaced(candidate, [record for record in about if record.polarity and _gives_way(candidate, record)], at)
+    holding = [record for record in about if record.polarity]
+    if candidate.exclusive or _went_on(candidate, holding, records):
+        return _replaced(candidate, holding, at)
+    return _replaced(candidate, [record for record in holding if _gives_way(candidate, record)], at)
+
+
+def _went_on(candidate: Candidate, holding: Sequence[Known], records: Sequence[Known]) -> bool:
+    """ "My sister moved to Lisbon" is about the one sister whose home is known, unless there are signs of another."""
+    told = candidate.attribute in _OF_ONE and changes(candidate.subject, candidate.sentence)
+    if not told or len(holding) != 1 or named(candidate.subject, candidate.content):
+        return False
+    names = {folded(record.value or "") for record in records if record.attribute == "name" and record.polarity}
+    several = any(record.attribute == "family" and counts(candidate.subject, record.value) for record in records)
+    return len(names) < 2 and not several and not tells_apart(holding[0].content)
 
 
 def _gives_way(candidate: Candidate, record: Known) -> bool:
@@ -280,7 +291,7 @@ def _lowered(confidence: float) -> float:
 
 def _comparable(candidate: Candidate, record: Known) -> bool:
     """A record that names no subject, as one saved by hand, can be a duplicate but never retired."""
-    if record.subject is None:
+    if record.subject is None or record.attribute == "family":
         return True
     names = {named(candidate.subject, candidate.content), named(candidate.subject, record.content)} - {None}
     return record.subject == candidate.subject and len(names) < 2  # what Ana says of herself is none of Bo's

@@ -35,8 +35,8 @@ def restated(message: Message, records: Sequence[Record], at: datetime) -> set[s
         return set()
     said = Said.of(replace(message, metadata={}), at)  # what it repeats of its prompt says it as well
     to_user = message.role is Role.ASSISTANT and message.name is None
-    found = set(_told_to_user(said, records) if to_user else _learned(extract([said]), records))
-    taught = {} if to_user else _by_sentence(extract([said]))
+    found = set(_told_to_user(said, records) if to_user else _learned(extract([said], unheard_too=True), records))
+    taught = {} if to_user else _by_sentence(extract([said], unheard_too=True))
     for sentence in sentences(said.text):
         if any(_alike(sentence.text, taught.get(sentence.text, ()), record) for record in records):
             found.add(sentence.text)

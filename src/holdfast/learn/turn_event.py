@@ -10,6 +10,7 @@ from holdfast.domain.message import Message, Role
 from holdfast.domain.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from holdfast.domain.scope import Home
 from holdfast.learn.references import references
+from holdfast.learn.unheard import unheard
 
 Mask = Callable[[str], str]
 
@@ -26,7 +27,12 @@ class Outcome(NamedTuple):
 def turn_event(
     id: str, home: Home, session: str, turn: Sequence[Message], skill: str | None, mask: Mask, now: datetime
 ) -> Record | None:
-    """None where nobody said a word. ``turn`` begins with the user's message and ends with the reply."""
+    """None where nobody said a word, or the user asked not to have it remembered.
+
+    ``turn`` begins with the user's message and ends with the reply.
+    """
+    if any(message.role is Role.USER and unheard(message.text) for message in turn):
+        return None
     asked = " ".join(message.text for message in turn if message.role is Role.USER)
     answered = turn[-1].text if turn and turn[-1].role is Role.ASSISTANT else ""
     parts = {"Asked": _clipped(mask(asked), _ASKED), "Answered": _clipped(mask(answered), _ANSWERED)}

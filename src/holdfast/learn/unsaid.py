@@ -30,6 +30,17 @@ _NUMBERS = {
     word: number
     for number, word in enumerate("no one two three four five six seven eight nine ten eleven twelve".split())
 } | {"a": 1, "an": 1}
+_MOSTLY_ONE = frozenset("sister brother daughter son child roommate flatmate therapist dog cat twin".split())
+_CHANGE = re.compile(
+    r"\b(?:moved|relocated|emigrated|now|switched|changed|new job|started|joined|left|quit|became|promoted|turned|"
+    r"these days)\b",
+    re.IGNORECASE,
+)
+_WHICH = re.compile(
+    r"\b(?:older|younger|little|big|elder|eldest|oldest|youngest|other|another|second|first|middle|half|one of|"
+    r"twins?|both)\b",
+    re.IGNORECASE,
+)
 _NOW = re.compile(r"\b(?:now|only|left|no longer|any ?more)\b", re.IGNORECASE)
 
 
@@ -101,3 +112,20 @@ def _counted(value: str | None) -> tuple[int, tuple[str, ...]] | None:
     if number is None and first:  # of pets the article is left out
         number, rest = 1, [first, *rest]
     return None if number is None or not rest else (number, tuple(map(stem, rest)))
+
+
+def changes(subject: str, sentence: str) -> bool:
+    """Whether it tells of a change, and of whom there is mostly one: a sister, not a friend."""
+    who, _, role = subject.rpartition("/")
+    return bool(who) and role in _MOSTLY_ONE and _CHANGE.search(sentence) is not None and not tells_apart(sentence)
+
+
+def tells_apart(text: str) -> bool:
+    """Which of several: nobody says so of the only one."""
+    return _WHICH.search(text) is not None
+
+
+def counts(subject: str, value: str | None) -> bool:
+    """Whether a number of somebody's people means several like this one: two sisters."""
+    counted = _counted(value)
+    return counted is not None and counted[0] > 1 and stem(subject.rpartition("/")[2]) in counted[1]

@@ -11,6 +11,7 @@ from holdfast.domain.record import Record
 from holdfast.learn.frames import MAX_SENTENCE
 from holdfast.learn.graph.find import found_in, read
 from holdfast.learn.graph.relate import IDENTITY, related, way
+from holdfast.learn.unheard import unheard
 
 THE_USER = Found(USER, "the user", EntityKind.PERSON)
 _PREDICATES = {
@@ -26,7 +27,9 @@ MAX_SENTENCE_KEPT = 300
 
 
 def is_heard(message: Message) -> bool:
-    """A tool's output and a system prompt are nobody's word."""
+    """A tool's output and a system prompt are nobody's word, and what is not to be remembered is not heard."""
+    if message.role is Role.USER and unheard(message.text):
+        return False
     return message.role in {Role.USER, Role.ASSISTANT} and bool(message.text.strip())
 
 

@@ -25,7 +25,8 @@ _IRREALIS = re.compile(
     r"(?:would|could|might|may|should|must|can|shall|wish|hope|ought to|need to|had better)\b", re.IGNORECASE
 )
 _FUTURE = re.compile(
-    r"(?:will|(?:am|is|are) (?:going|planning|about|due|set) to|(?:plan|plans|intend|intends) to)\s+(?!(?-i:[A-Z]))",
+    r"(?:will|going to|(?:am|is|are) (?:going|planning|about|due|set) to|(?:plan|plans|intend|"
+    r"intends) to)\s+(?!(?-i:[A-Z]))",
     re.IGNORECASE,
 )
 _ENDED = re.compile(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from holdfast.learn.graph.words import GIVEN_NAMES
-from holdfast.learn.rules.lexicon import FEMALE, MALE, NO_NAMES, PETS, RELATIONS, any_of
+from holdfast.learn.rules.lexicon import FEMALE, MALE, NO_NAMES, PET_NAMES, PETS, RELATIONS, any_of
 
 MAX_CLAUSE = 300
 _KIN = any_of(frozenset(RELATIONS) | PETS)
@@ -44,6 +44,7 @@ _EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\bi\b", "I"),
         (r"\b(?:wanna)\b", "want to"),
         (r"\b(?:gonna)\b", "going to"),
+        (r"\bfave?(?= \w)", "favourite"),
     )
 )
 # Those that can match a text that has none.
@@ -64,7 +65,9 @@ _ADJECTIVES = (
     r"close|closest|baby|amazing|lovely|poor|beloved|great|wonderful|dearest|first|second|other)[ -]){0,2}"
 )
 _RELATIVE = re.compile(
-    rf"(?i:(?:my|our)\s+{_ADJECTIVES}({_RELATION})\b)(?:,?\s+(?:Mr\.? |Mrs\.? |Ms\.? |Dr\.? )?({NAME})(?!\w))?"
+    rf"(?i:(?:my|our)\s+{_ADJECTIVES}({_RELATION})\b(?: (?:since|from|at) (?:high |primary |art |law |med )?(?:school|"
+    rf"university|uni|college|work|childhood|church|kindergarten|the office)\b)?)(?:,?\s+(?:Mr\.? |Mrs\.? |Ms\.? |"
+    rf"Dr\.? )?({NAME})(?!\w))?"
 )
 _ENDS_IN_RELATIVE = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))(?: {NAME})?,?\s*$")
 # "to set it up and use it": the second verb hangs on the first one's "to", not on the subject.
@@ -76,8 +79,16 @@ _MENTION = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))\b")
 _TITLED = re.compile(
     rf"(?:Mum|Mom|Mama|Dad|Daddy|Papa|Grandpa|Grandad|Granddad|Grandma|Granny|Gran|Nana|Uncle|Auntie|Aunt)"
     rf"(?: {_NAME})? (?:is|was|has|had|lives|lived|works|worked|loves|hates|likes|died|passed|moved|turned|got|"
-    rf"just)\b"
+    rf"just)\b|(?:mum|mom|dad|grandma|grandpa|gran|nana) (?:is|was|has|had|lives|lived|works|worked|loves|hates|died|"
+    rf"moved|turned)\b"
 )
+# Who writes names small: only a word that is known for one counts, where it can be nothing else.
+_SMALL = re.compile(
+    r" ([a-z]{3,12})(?=$|[,.!;]| (?:is|was|has|had|just|lives|lived|works|loves|hates|likes|got|and|who|moved|"
+    r"said|says|told|turned|also|will|can|would|does|did|never|always|started|wants|came|went|made|bought|ate|died)\b)"
+)
+_APART = re.compile(r",\s+((?:an?|the)\s+[^,;:]{3,60}),\s+(?=[a-z])")
+_I_AM_SOMEBODY = re.compile(rf"am (?:{_NAME}(?: {_NAME})?|[a-z]{{3,12}}), (?:\d\d, )?(?=an? )")
 _MEMORY = 2  # sentences
 _NAMED = re.compile(rf"({NAME})(?=\s|'s\b|,\s)")
 _SELF = re.compile(r"(?:I|we|my (?:\w+) and I|me and my \w+)\s+", re.IGNORECASE)
@@ -88,7 +99,7 @@ _VERBS = (
     r"enjoys|have|has|am|is|"
     r"was|are|study|studies|studied|moved|speak|speaks|play|plays|own|owns|drive|drives|joined|dislike|dislikes|"
     r"adore|adores|use|uses|do not|does not|no longer|never|can not|got|grew|quit|left|started|bought|adopted|raised|"
-    r"turned|became|want to|plan to|teach|teaches|run|runs|collect|collects|"
+    r"turned|became|been|want to|plan to|teach|teaches|run|runs|collect|collects|"
     r"(?:currently )?(?:living in|based in|working (?:as|at|for))|originally from)\b"
 )
 _OTHER_VERBS = _VERBS.replace("like|likes|", "")  # after a bare comma "like" begins an example
@@ -96,7 +107,8 @@ _PERSON = rf"(?:I|we|he|she|my|our|his|her|{NAME}(?:'s)?\s+(?:{_VERBS}|birthday|
 _JOINT = r"(?:and|but|so|because|though|although|while|whereas|then|plus|yet|n|as|since|also|however)"
 _SPLIT = re.compile(
     rf"\s*[;–—]\s*|\s+-\s+|,?\s+(?:but|because|although|though|whereas|if|when|whenever|unless|until|who|which|where|"
-    rf"tho|or(?=\s+(?:{_PERSON}|{_VERBS})\b))\s+|,?\s+{_JOINT}\s+(?:(?:also|now|currently|still)\s+)?(?=(?:{_PERSON}|{_VERBS})\b)|"
+    rf"tho|or(?=\s+(?:{_PERSON}|{_VERBS})\b))\s+|,?\s+{_JOINT}\s+(?:(?:also|now|currently|still)\s+)?(?=(?:{_PERSON}|"
+    rf"{_VERBS})\b)|"
     rf",\s*(?:(?:oh|and|also|btw|by the way|anyway|so|well),?\s+){{0,4}}(?=(?:{_PERSON}|{_OTHER_VERBS})\b)|"
     rf"\s+(?:btw|by the way),?\s+(?=(?:{_PERSON})\b)|"
     rf"\s(?=I am (?:\d\d?\b|an? \w+|from )|I live in |my name is )"
@@ -118,6 +130,8 @@ _LEAD = re.compile(
     r"great|right|sure|please|correction|update|news|by the way|for what it's worth|in fact|these days|nowadays|"
     r"lately|"
     r"currently|recently|now|still|again|basically|obviously|sometimes|kidding|just kidding|bit of news|quick update|"
+    r"before we (?:start|begin|go on)|first of all|a bit about me|about me|quick intro|some (?:background|context)|"
+    r"for context|background|"
     r"for the record|just so you know|please note that|note that|remember that|please remember that|"
     r"keep in mind that|"
     r"please keep in mind that|don't forget that|as I said|like I said|as I mentioned|it turns out that|"
@@ -240,7 +254,10 @@ class Narrator:
     ) -> Iterator[Clause]:
         piece = _without_leads(piece)
         if found := _SELF.match(piece):
-            yield from self._told(self.me, piece[found.end() :])
+            predicate = piece[found.end() :]
+            if who := _I_AM_SOMEBODY.match(predicate):
+                yield Clause(self.me, f"am {predicate[who.end() :]}")
+            yield from self._told(self.me, predicate)
         elif found := _RELATIVE.match(piece):
             yield from self._of_relative(found, piece[found.end() :])
         elif _TITLED.match(piece):
@@ -263,15 +280,24 @@ class Narrator:
         elif first and _ELIDED.match(piece):
             yield Clause(self.me, piece, elided=True)
 
+    def _apart(self, subject: str, rest: str) -> Iterator[Clause]:
+        """What stands between commas: "my brother Tom, a plumber from Cork, …"."""
+        if found := _APART.match(rest):
+            yield Clause(subject, f"is {found[1].strip()}", elided=True)
+
     def _of_relative(self, found: re.Match[str], rest: str) -> Iterator[Clause]:
         subject = f"{self.me}/{relation_of(found[1])}"
         name = found[2] if found[2] and found[2][0].isupper() and is_name(found[2]) else None
+        if name is None and not found[2] and (small := _SMALL.match(rest)) and _is_small_name(small[1], subject):
+            name, rest = small[1].title(), rest[small.end() :]
         if found[2] and name is None:
             rest = f" {found[2]}{rest}"
         if rest.startswith("'s "):
             self._turn_to(subject)
             yield Clause(subject, rest[3:], owned=True, name=name)
             return
+        yield from (replace(clause, name=name) for clause in self._apart(subject, rest))
+        rest = _APART.sub("", rest, count=1)
         rest = re.sub(r"^,?\s*(?:not my [^,]{2,40},|and I\b)\s*", "", rest).lstrip(" ,")
         self._turn_to(subject)
         yield from (replace(clause, name=name or clause.name) for clause in self._told(subject, rest))
@@ -336,7 +362,7 @@ _ELIDED = re.compile(
     r"(?:just |finally |recently )*(?:moved|got (?:engaged|married|divorced|promoted|a new job|a job)|"
     r"(?:sharing|renting) an? (?:\w+ )?(?:place|flat|house|apartment|room|studio)|"
     r"started (?:a job|working|at|a new job)|can not (?:stand|bear|eat)|adopted|bought|joined|relocated|"
-    r"quit my job|lost my job|"
+    r"quit my job|lost my job|going to be (?:in|away|on)|"
     rf"got (?:an?|two|three) (?:new )?{any_of(PETS)}s?\b|"
     r"turned \d)\b",
     re.IGNORECASE,
@@ -371,6 +397,10 @@ def _without_leads(piece: str) -> str:
             break
         piece = piece[found.end() :]
     return piece
+
+
+def _is_small_name(word: str, subject: str) -> bool:
+    return word in GIVEN_NAMES or (word in PET_NAMES and subject.rpartition("/")[2] in PETS)
 
 
 def is_name(name: str) -> bool:

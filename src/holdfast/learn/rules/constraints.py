@@ -58,7 +58,7 @@ _MUST = re.compile(
     re.IGNORECASE,
 )
 _MUST_NOT = re.compile(
-    r"\b(?:must (?:not|never)|(?:is|are) not allowed|(?:is|are) forbidden|(?:is|are) prohibited|may "
+    r"\b(?:must (?:not|never)|(?:am|is|are) not allowed|(?:is|are) forbidden|(?:is|are) prohibited|may "
     r"not (?!be\b|have\b)|"
     r"(?<!this )(?<!that )(?<!it )should never|can not exceed|must not exceed|no more than \d|not permitted)\b",
     re.IGNORECASE,
@@ -82,16 +82,21 @@ _WE_MUST = re.compile(
     re.IGNORECASE,
 )
 _STYLE = re.compile(
-    r"^(?:please |also |and |ok,? |hey,? )*(?:stop (?:using|asking|adding|apologi[sz]ing|explaining|writing|"
+    r"^(?:please |pls |also |and |ok,? |hey,? |(?:can|could|would|will) (?:you|u) |(?:I would like|I want|"
+    r"I need) you to )*"
+    r"(?:stop (?:using|asking|adding|apologi[sz]ing|explaining|writing|"
     r"saying|calling|sending|repeating|"
     r"suggesting|telling|giving|putting|starting|ending|making)"
     r" .{3,}|do not ask (?:me )?for confirmation|(?:be|stay) (?:more )?(?:concise|brief|terse)(?=$|[,.!]| in|"
     r" please)|"
-    r"keep (?:your |the |all )?(?:answers|replies|responses|messages) (?:short|brief|concise)|"
+    r"keep (?:your |the |all )?(?:answers|replies|responses|messages|summaries|explanations) "
+    r"(?:short|brief|concise|simple|under \w+|below \w+|to \w+)|"
     r"(?:answer|reply|respond|speak)(?: to me)?(?: only)? in (?:" + any_of(LANGUAGES) + r"|plain text|markdown)\b|"
     r"use (?:british|american|metric|imperial|tabs|spaces|\d spaces|camelcase|snake_case|markdown|plain text|"
     r"celsius)\b|"
     r"no (?:emojis?|bullet points|small talk)\b)|"
+    r"\band (?:to )?keep (?:your |the |all )?(?:answers|replies|responses|messages) (?:short|brief|concise|under|"
+    r"below)\b|"
     r"\b(?:give|show|tell|ask) me (?:only )?one \w+ at a time\b|\bso (?:please )?no (?:\w+ ){1,3}(?:please|pls)\b|"
     r"\bkeep (?:the )?\w+(?: \w+)? (?:to a minimum|minimal)\b|"
     r"\bno (?:\w+ ){1,2}in (?:the |my |our )?(?:\w+ )?(?:files?|code|commits?|comments?|modules?)\b",
@@ -99,8 +104,11 @@ _STYLE = re.compile(
 )
 # Of the work, not of life: "every function needs a docstring", "max line length is 100", "we target Python 3.10".
 _HOUSE_RULE = re.compile(
-    r"\b(?:max|maximum|min|minimum) (?:line length|line width|file size|sdk|sdk version|api level|version|upload size|"
-    r"word count|length|coverage|timeout|memory|page count) (?:is|=|:|of) ?\d|"
+    r"\b(?:max|maximum|min|minimum) (?:(?:supported|allowed|required) )?(?:(?:node|python|java|php|ruby|go|api|"
+    r"android|ios|"
+    r"browser|compiler|db|database|postgres) )?(?:line length|line width|file size|sdk|sdk version|api level|version|"
+    r"upload size|"
+    r"word count|length|coverage|timeout|memory|page count) (?:is|=|:|of) ?v?\d|"
     r"\b(?:every|each|all) (?:(?:new|public|changed|exported) )?(?:functions?|class(?:es)?|modules?|methods?|"
     r"commits?|prs?|"
     r"pull requests?|endpoints?|components?|migrations?|releases?|files?) (?:needs?|gets?|must have|requires?|"
@@ -110,7 +118,52 @@ _HOUSE_RULE = re.compile(
     r"windows|macos|linux|\.net)\b",
     re.IGNORECASE,
 )
-_ORDERS = (_HOUSE_RULE, _STANDING, _FROM_NOW_ON, _DO_NOT, _ONLY, _MUST_NOT, _LIMIT, _WE_CANNOT, _WE_MUST, _STYLE)
+_WORK_NOUN = (
+    r"(?:prs?|pull requests?|commits?|commit messages?|branch(?:es)?|branch names?|migrations?|endpoints?|tests?|"
+    r"functions?|"
+    r"class(?:es)?|files?|file names?|secrets?|logs?|dates?|timestamps?|titles?|names?|changes|releases?|builds?|"
+    r"images?|"
+    r"quer(?:y|ies)|requests?|responses?|inputs?|strings?|dependenc(?:y|ies)|versions?|features?|errors?|exceptions?|"
+    r"hotfix(?:es)?)"
+)
+_PRACTICE = re.compile(
+    rf"\b(?:(?:all|every|each|new|public|our|any) )?(?<!the ){_WORK_NOUN} (?:must|have to|has to|need to|"
+    rf"needs to)(?: all| always)? "
+    r"(?:be \w+(?:ed|en|wn|ten|d|t)|follow|have|start with|end with|include|contain|pass|come with|use)\b|"
+    r"\bthe (?:pr |commit |branch )?(?:title|message|name)s? (?:must|has to|have to|needs? to) (?:be|follow|start|"
+    r"end|include)\b",
+    re.IGNORECASE,
+)
+# What happens otherwise makes it more than a wish.
+_OR_ELSE = re.compile(
+    r"^(?:the|our|this|that|every|each|any|`)[\w`./ -]{2,40}? (?:needs?|requires?|has to|have to|must|needs to) "
+    r".{2,80}?,? (?:otherwise|or else|or it(?: will)?|if not,) .{4,}",
+    re.IGNORECASE,
+)
+# Whenever it comes up again: an order that lasts.
+_WHENEVER = re.compile(
+    r"^(?:.{0,80}?[,;] ?(?:so |and )?)?(?:please|pls|kindly) (?:do not |never |always )?\w+ .{2,120}?\b(?:when|"
+    r"whenever|every time|"
+    r"each time|any time) (?:you (?:suggest|recommend|answer|reply|write|propose|plan|book|cook|search|give|list|code|"
+    r"translate|explain|make|show)|I ask)\b|^(?:.{0,80}?[,;] ?(?:so |and )?)?(?:please |pls )?leave out (?:any|every|"
+    r"all)\w* .{3,}",
+    re.IGNORECASE,
+)
+_ORDERS = (
+    _PRACTICE,
+    _OR_ELSE,
+    _WHENEVER,
+    _HOUSE_RULE,
+    _STANDING,
+    _FROM_NOW_ON,
+    _DO_NOT,
+    _ONLY,
+    _MUST_NOT,
+    _LIMIT,
+    _WE_CANNOT,
+    _WE_MUST,
+    _STYLE,
+)
 _AVAILABLE = re.compile(
     r"\bI (?:am|can) (?:only )?(?:available|free|meet|do (?:calls|meetings)) (?:only )?(?:after|"
     r"before|on|between|until|from)\b|\bI am only (?:available|free)\b|"
@@ -209,7 +262,8 @@ def constraints(sentence: str, me: str) -> Iterator[Finding]:
         yield replace(_constraint("project", 0.75, None, value), polarity=False)
         return
     if any(rule.search(sentence) for rule in _ORDERS) or _requires(sentence):
-        yield _constraint("project", 0.65 if _DO_NOT.search(sentence) else 0.8)
+        mine = re.search(r"\bI am not allowed\b", sentence, re.IGNORECASE) is not None
+        yield _constraint(me if mine else "project", 0.65 if _DO_NOT.search(sentence) else 0.8)
 
 
 def _requires(sentence: str) -> bool:

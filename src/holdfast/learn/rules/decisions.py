@@ -32,7 +32,8 @@ _SETTLED = re.compile(
 # A change that was made is a decision that was taken, where it is about tools: people move too.
 _CHANGED = re.compile(
     r"\bwe (?:will|are going to) (?:use|stay (?:on|with)) (?P<w>.+)|"
-    r"^(?:let'?s )?(?:scrap|ditch|forget|drop) the [\w -]{3,40}, we (?:are|will) (?P<x>keep.+)|"
+    r"^(?:let'?s )?(?:scrap|ditch|forget|drop) the [\w -]{3,40}, we (?:are|will) (?:just )?(?P<x>(?:keep|"
+    r"going to (?!be\b|talk\b|discuss\b|see\b)|us(?:e|ing)|do (?:it|this)).+)|"
     r"\bwe (?:have |just |already |recently )*(?:switched|migrated|moved)(?: over)?(?: away)?"
     r"(?: from (?P<old>[\w.+#-]+))?(?: over)? to (?P<v>.+)",
     re.IGNORECASE,

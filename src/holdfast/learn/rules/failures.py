@@ -18,7 +18,13 @@ _FAILED = re.compile(
 # In the present tense a user reports, and an assistant explains how things are in general.
 _FAILS = re.compile(
     r"(?<!\bI )(?<!\bto )\b(?:fails?|crash(?:es)?|times? out)\b(?:(?: on \w+)?(?: \w+)? (?:because|due to|"
-    r"since|with|after)|.{0,30} because) .{4,}",
+    r"since|with|after)|.{0,30} because) .{4,}|"
+    r"\b(?:keeps?|kept) (?:failing|dying|crashing|breaking|hanging|timing out|flaking)\b.{0,60}?\b(?:because|due to|"
+    r"since|with|after|"
+    r"when|whenever) .{4,}|"
+    r"\b(?:returns?|gives?|throws?|answers with|responds with) (?:an? |HTTP )?[45]\d\d(?: errors?)? (?:when|whenever|"
+    r"if|for|because|on|"
+    r"as soon as) .{4,}",
     re.IGNORECASE,
 )
 # Whatever was tried, it goes on: with what it says, so that somebody can look for it later.
@@ -49,7 +55,7 @@ _DID = (
 _HINT = re.compile(
     r"[fF]ix|[sS]olved|[cC]ured|[rR]epaired|worke?[ds]?\b|unblocked|trick|[wW]orkaround|[sS]olution|pass|green|"
     r"gone|went away|"
-    r"disappeared|runs|builds|stopped|back|fine|did|does|helped"
+    r"disappeared|runs|builds|again|now\b|stopped|back|fine|did|does|helped"
 )
 _FIXED_BY = re.compile(
     r"(?<!more )(?<!is )(?<!are )(?<!be )(?<!became )\b(?:fixed|solved|resolved|repaired|worked "
@@ -68,6 +74,9 @@ _FIXED_BY = re.compile(
     r"(?:it|everything|the (?:build|tests?|app|site|page|deploy|pipeline|server)|(?:all )?(?:the )?tests|ci) "
     r"(?:now )?(?:works?|pass(?:es)?|runs|builds|is (?:fixed|green|back|fine|gone)|are (?:green|passing)|"
     r"went green))\b|"
+    rf"\b(?:I|we) (?:just |then |have )?{_DID}\b .{{3,120}}?,? and (?:now )?(?:the )?(?:[\w-]+ ){{1,3}}"
+    r"(?:works?|renders?|loads?|starts?|responds?|compiles?|pass(?:es)?|runs?|builds?|is up|is back) (?:again|now|"
+    r"fine)\b|"
     r"\b(?:did not|does not) (?:help|work|fix \w+),? but \w+ing .{3,80} (?:did|does|helped|worked)\b",
     re.IGNORECASE,
 )

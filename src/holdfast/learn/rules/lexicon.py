@@ -47,6 +47,13 @@ PETS = _words(
     canary ferret greyhound labrador poodle beagle terrier husky dachshund retriever corgi collie spaniel pug bulldog
     chihuahua shepherd tabby gecko hen chicken goat donkey"""
 )
+PET_NAMES = _words(
+    """archie bailey bandit bella biscuit bruno buddy buster charlie chester cleo coco cookie daisy dexter duke fluffy
+    ginger gizmo gus hazel honey jasper kiki kitty leo loki lola louie lucky lucy lulu luna maggie marley max mia mickey
+    milo minnie mittens mochi moose muffin nala oliver ollie oreo oscar patch peanut pepper percy piper pluto poppy
+    princess pumpkin rex riley rocky romeo rosie roxy ruby rufus rusty sadie salem sam sammy scout shadow simba smokey
+    snowball socks sophie spot stella sushi teddy tiger tigger toby waffles whiskers willow winston ziggy zeus zoe"""
+)
 _ACQUAINTED = _words(
     "friend boss manager colleague coworker neighbour roommate flatmate landlord landlady teacher mentor therapist"
     " assistant coach tutor baby"
@@ -127,6 +134,11 @@ CONDITIONS = _words(
     "bipolar disorder",
     "long covid",
 }
+MEDICINES = _words(
+    """insulin metformin warfarin antidepressants statins beta-blockers ssris lithium ritalin adderall methotrexate
+    levothyroxine thyroxine immunosuppressants anticoagulants steroids antihistamines prednisone sertraline xarelto
+    eliquis hormones testosterone estrogen"""
+) | {"blood thinners", "blood pressure medication", "beta blockers", "birth control", "the pill", "thyroid medication"}
 # Where people work that has no name, or whose name they leave out.
 WORKPLACES = _words(
     """pharmacy school hospital bakery restaurant bank library factory warehouse hotel bar pub clinic lab laboratory

@@ -13,6 +13,7 @@ from holdfast.learn.rules.lexicon import (
     HOBBIES,
     KIN,
     LANGUAGES,
+    MEDICINES,
     PETS,
     any_of,
 )
@@ -117,7 +118,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "age",
         pattern(
-            rf"{_BE} (?P<v>\d{{1,3}})(?: years old| yrs old| yo| y/o)?(?=$|[,.!;]| and\b| now\b| not \d| "
+            rf"{_BE} (?P<v>\d{{1,3}})(?: years old| yrs old| yo| y/o)?(?=$|[,.!;]| and\b| now\b| btw\b| lol\b| tbh\b|"
+            rf" haha\b| not \d| "
             rf"years\b)(?!.*\b(?:minutes|hours|years (?:into|away|behind))\b)"
         ),
         exclusive=True,
@@ -129,7 +131,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "age",
-        pattern(rf"{_BE} (?:only |just |already )(?P<v>(?!one\b){_AGES})(?=$|[,.!;])"),
+        pattern(rf"{_BE} (?:only |just |already )?(?P<v>(?!one\b){_AGES})(?=$|[,.!;])"),
         exclusive=True,
         when="others",
     ),
@@ -218,6 +220,25 @@ RULES: tuple[Rule, ...] = (
         salience=0.8,
         tags=("health",),
     ),
+    Rule(
+        "health",
+        pattern(
+            rf"(?:take|takes|{_BE} taking|{_BE} on|inject|injects) (?:\w+ )?(?P<v>{any_of(MEDICINES)})"
+            rf"(?=$|[,.!;]| (?:and|but|so|for|since|because|daily|every|twice|now)\b)"
+        ),
+        salience=0.8,
+        tags=("health",),
+    ),
+    Rule(
+        "health",
+        pattern(
+            r"(?:have had|has had|had|suffered) an? (?P<v>(?:mild |severe |minor |bad |massive |small )?(?:stroke|"
+            r"heart attack|miscarriage|concussion|aneurysm|transplant|hip replacement|knee replacement|pacemaker|"
+            r"(?:kidney|liver|heart|lung) transplant|slipped disc|hernia))\b"
+        ),
+        salience=0.8,
+        tags=("health",),
+    ),
     Rule("status", pattern(r"(?P<v>passed away|died)\b"), exclusive=True, salience=0.8),
     # What they do with their days
     Rule("eats", pattern(r"(?:eat|eats|can not eat) (?P<v>.+)"), values.thing, when="denied"),
@@ -257,7 +278,7 @@ RULES: tuple[Rule, ...] = (
             rf"(?:speak|speaks) (?:fluent |some |a bit of |a little |native |good |both )*"
             rf"(?P<v>{any_of(LANGUAGES)}\b.*)"
         ),
-        values.given,
+        values.languages,
     ),
     Rule(
         "learning",
@@ -294,6 +315,16 @@ RULES: tuple[Rule, ...] = (
         values.bare_thing,
     ),
     Rule(
+        "owns",
+        pattern(
+            rf"(?:have |has )?(?:sold|gave away|got rid of) (?P<v>(?:the|my|our|his|her) "
+            rf"(?:(?!of\b|for\b)[\w-]+ ){{0,2}}{any_of(BELONGINGS)})(?=$|[,.!;]| (?:and|but|last|this|in|because|so|"
+            rf"ago|to|when|years?)\b)"
+        ),
+        values.bare_thing,
+        over=True,
+    ),
+    Rule(
         "visited",
         pattern(r"(?:(?:went|been|travell?ed|flew) to|(?:got back|came back|returned) from) (?P<v>[A-Z].+)"),
         values.destination,
@@ -320,6 +351,21 @@ RULES: tuple[Rule, ...] = (
         ),
         values.intent,
         when="holds",
+    ),
+    Rule(
+        "plan",
+        pattern(
+            r"(?P<v>be (?:in (?!touch\b|contact\b|charge\b|trouble\b|time\b)|away|abroad|on (?:\w+ )?(?:holiday|"
+            r"vacation|leave))"
+            r".{0,60}?\b(?:from (?:the )?\d{1,2}(?:st|nd|rd|th)?|from \w+ (?:to|until|till)|until|till|next (?:week|"
+            r"month|year|spring|summer|autumn|winter)|"
+            r"all (?:of )?(?:january|february|march|april|may|june|july|august|september|october|november|december)|"
+            r"for (?:a|an|one|two|three|four|five|six|\d+) (?:days|weeks?|months?|year))\b.*)"
+        ),
+        values.deed,
+        when="future",
+        salience=0.6,
+        confidence=0.75,
     ),
     Rule(
         "plan",

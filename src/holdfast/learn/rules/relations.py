@@ -9,7 +9,7 @@ from holdfast.domain.record import RecordType
 from holdfast.learn.graph.words import GIVEN_NAMES, PLACES
 from holdfast.learn.rules import people, values
 from holdfast.learn.rules.clause import NAME, Clause, Narrator, is_name, relation_of
-from holdfast.learn.rules.lexicon import COUNTS, DEMONYMS, DIETS, PETS, PRODUCTS, RELATIONS, any_of
+from holdfast.learn.rules.lexicon import COUNTS, DEMONYMS, DIETS, NO_NAMES, PETS, PRODUCTS, RELATIONS, any_of
 from holdfast.learn.rules.table import Finding
 
 _DWELLING = "(?:flat|apartment|house|place|home|room)"
@@ -107,6 +107,18 @@ _CALL_ME = re.compile(
     rf"(?i:(?:^|please |just |can |you can |and )call me (?:(?:mr|mrs|ms|dr|prof)\. )?)"
     rf"(?P<v>{NAME})(?=$|[,.!;]| (?:please|instead|everyone|from)\b)"
 )
+_CALL_ME_SMALL = re.compile(
+    r"(?:^|please |pls |just |can |btw |but |and )call me (?P<v>[a-z]{2,10})(?=$|[,.!;]| (?:please|pls|instead|"
+    r"everyone)\b)(?!, but\b)"
+)
+_SMALL_END = r"(?P<v>[a-z]{2,15})(?=$|[,.!;]| (?:and|but|who|btw)\b)"
+_NAME_IS_SMALL = re.compile(r"name is " + _SMALL_END)
+_CALLED_SMALL = re.compile(r"(?:is|are) (?:called|named) " + _SMALL_END)
+_INTRODUCED_SMALL = re.compile(
+    rf"(?:have|has|got|adopted|own|bought|met) (?:{COUNTS}|my) (?:(?!(?:her|his|their|with|for|from|"
+    rf"of)\b)[\w-]+ ){{0,3}}?"
+    rf"(?P<who>{any_of(PETS | frozenset(RELATIONS))}),? (?:named|called|whose name is) {_SMALL_END}"
+)
 # "He is Catholic" and "he is Puerto Rican" name nobody.
 _NO_FIRST_NAMES = DEMONYMS | frozenset(
     """puerto costa south north east west african asian latino latina hispanic european jewish muslim catholic christian
@@ -118,6 +130,18 @@ _CALLS_ME = re.compile(
 )
 _NOW_IN = re.compile(rf"(?i:\b(?:used to live|lived) in\b.*\bI am in )(?P<v>{NAME})(?i: now\b| these days\b)")
 _HOME_IS = re.compile(r"\bhome is (?P<v>[A-Z]\w+)(?: now| these days|$|[,.!])")
+
+_LOVED = "(?:wife|husband|hubby|partner|spouse|boyfriend|girlfriend|bf|gf|fianc[eé]e?)"
+_LATELY = "(?:have |just |recently |finally |sadly |actually )*"
+_PARTED = re.compile(
+    rf"\b(?:my (?P<a>{_LOVED}) and I|me and my (?P<b>{_LOVED})) {_LATELY}(?:broke up|broken up|split(?: up)?|"
+    rf"separated|divorced|"
+    rf"got divorced|are (?:divorced|separated|no longer together))(?=$|[,.!;]| (?:last|this|in|on|after|so|and|but|"
+    rf"because|"
+    rf"yesterday|recently|a|two|three|over)\b)|"
+    rf"\bI {_LATELY}(?:broke up with|split up with|divorced|dumped) my (?P<c>{_LOVED})\b",
+    re.IGNORECASE,
+)
 
 
 def names(sentence: str, me: str, *, opening: bool) -> Iterator[Finding]:
@@ -147,12 +171,27 @@ def names(sentence: str, me: str, *, opening: bool) -> Iterator[Finding]:
         yield Finding(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.75, salience=0.8)
     if found := _CALL_ME.search(sentence):
         yield Finding(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.85, salience=0.9)
+    elif (found := _CALL_ME_SMALL.search(sentence)) and _is_short_for(found["v"]):
+        short = found["v"].title()
+        yield Finding(RecordType.FACT, me, "nickname", short, exclusive=True, confidence=0.75, salience=0.9)
     if found := _CALLS_ME.search(sentence):
         yield Finding(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.8, salience=0.8)
     if found := _NOW_IN.search(sentence):
         yield Finding(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.8, salience=0.8)
     if found := _HOME_IS.search(sentence):
         yield Finding(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.75, salience=0.8)
+
+
+def _is_short_for(word: str) -> bool:
+    """Whether it is a name, or how one begins: "jo", not "call me crazy"."""
+    return word not in _NO_SMALL_NAMES and any(name.startswith(word) for name in GIVEN_NAMES)
+
+
+def parted(sentence: str, me: str) -> Iterator[Finding]:
+    """A couple no longer: "me and my bf broke up"."""
+    if found := _PARTED.search(sentence):
+        who = relation_of(found["a"] or found["b"] or found["c"])
+        yield Finding(RecordType.FACT, me, "relationship", who, polarity=False, confidence=0.8, salience=0.7)
 
 
 def _small_name(sentence: str, *, opening: bool) -> str | None:
@@ -201,7 +240,24 @@ def mentioned(sentence: str, me: str) -> Iterator[Finding]:
             )
 
 
+def _outright(subject: str, found: re.Match[str] | None) -> Iterator[Finding]:
+    """Said to be a name, so that it may be any word, written small."""
+    if found and found["v"] not in _NO_SMALL_NAMES and found["v"] not in NO_NAMES:
+        yield Finding(
+            RecordType.FACT,
+            subject,
+            "name",
+            found["v"].title(),
+            exclusive=True,
+            confidence=0.75,
+            salience=0.7,
+            tags=("people",),
+        )
+
+
 def owned(clause: Clause) -> Iterator[Finding]:
+    if "/" in clause.subject:
+        yield from _outright(clause.subject, _NAME_IS_SMALL.match(clause.predicate))
     for looked_for, attribute, exclusive in _OWNED:
         if found := looked_for.match(clause.predicate):
             value = _OWNED_VALUES.get(attribute, values.given)(found["v"])
@@ -242,6 +298,10 @@ def relations(clause: Clause, narrator: Narrator) -> Iterator[Finding]:
         for other in _AND_ANOTHER.finditer(clause.predicate, found.end()):
             who = other["who"].lower()
             yield named(f"{clause.subject}/{RELATIONS.get(who, who)}", other["v"])
+    elif small := _INTRODUCED_SMALL.search(clause.predicate):
+        subject = f"{clause.subject}/{RELATIONS.get(small['who'], small['who'])}"
+        narrator.meet(subject)
+        yield from _outright(subject, small)
     elif found := _KITTEN.search(clause.predicate):
         who = found["who"].lower()
         narrator.meet(f"{clause.subject}/{RELATIONS.get(who, who)}")
@@ -251,6 +311,8 @@ def relations(clause: Clause, narrator: Narrator) -> Iterator[Finding]:
         called = _CALLED.match(clause.predicate) or (None if clause.name else _IS_NAMED.match(clause.predicate))
         if called and called["v"].split()[0].casefold() not in _NO_FIRST_NAMES:
             yield named(clause.subject, called["v"])
+        elif called is None:
+            yield from _outright(clause.subject, _CALLED_SMALL.match(clause.predicate))
     elif not clause.elided and clause.subject != narrator.me and (found := _IS_MY.match(clause.predicate)):
         who = found["who"].lower()
         yield named(f"{narrator.me}/{RELATIONS.get(who, who)}", clause.subject.title())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from holdfast.learn.graph.words import GIVEN_NAMES, PLACES
-from holdfast.learn.rules.lexicon import OCCUPATIONS, PRODUCTS, SHORT_PLACES
+from holdfast.learn.rules.lexicon import LANGUAGES, OCCUPATIONS, PRODUCTS, SHORT_PLACES
 
 _EVER = (
     r"because|since|but|when|while|although|though|tho|if|so|now|currently|lately|recently|these days|nowadays|"
@@ -27,7 +27,7 @@ _ORG_STOP = re.compile(
     rf"three|four|five|ten|years)|with|where|that|as|before|after|until|in|on|around|near|from|by|"
     rf"full[- ]time|"
     rf"part[- ]time|called|named|"
-    r"too|also|doing|and|today|tonight|tomorrow|full time)\b|[;,!?():]|\.\s|\s[-–—]\s",
+    r"too|also|doing|and|today|tonight|tomorrow|full time)\b|[;,!?():]|(?<!\bSt)\.\s|\s[-–—]\s",
 )
 _ROLE_STOP = re.compile(
     r"\s+(?:at|for|in|with|who|by|from|and|but|so|now|working|currently|living|because|on|based|these|"
@@ -284,6 +284,21 @@ def intent(text: str) -> str | None:
 def span(text: str) -> str | None:
     found = re.sub(r"^(?:actually |really |on )+", "", _cut(text, _SPAN_STOP))
     return found if found and len(found.split()) <= 8 and not _UNFINISHED.search(found) else None
+
+
+def languages(text: str) -> str | None:
+    """As they are listed; where more is said of each, their names: French of "French at work"."""
+    listed = re.match(
+        r"[\w-]+(?:(?:, and|,| and| but| plus) (?:(?:some|a bit of|a little|fluent|basic|broken|good|"
+        r"also) )?[\w-]+){0,6}"
+        r"(?=$|[.!;])",
+        text,
+    )
+    if listed:
+        return _tidy(listed.group())
+    named = dict.fromkeys(word for word in re.findall(r"[\w-]+", text) if word.casefold() in LANGUAGES)
+    first, *others = named or [""]
+    return first if not others else f"{', '.join([first, *others[:-1]])} and {others[-1]}"
 
 
 def given(text: str) -> str | None:

@@ -121,6 +121,17 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "employer",
+        pattern(
+            r"(?:have |has )?(?:retired|resigned) from (?P<v>(?:the|my job (?:at|with)) "
+            r"(?!(?:game|sport|league|match|race|tournament|competition|team|meeting|world|committee|board)\b).+)"
+        ),
+        values.employer,
+        exclusive=True,
+        over=True,
+        salience=0.75,
+    ),
+    Rule(
+        "employer",
         pattern(r"(?:quit|left|resigned from|retired from) (?P<v>[A-Z].+)"),
         values.organisation,
         exclusive=True,
