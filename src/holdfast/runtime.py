@@ -24,7 +24,7 @@ from holdfast.domain.verb import OPEN, Gate
 from holdfast.errors import ConfigError, InvalidInput, StoreReadOnly, Unsupported
 from holdfast.observe.observers import Observers
 from holdfast.policy.ledger import Ledger
-from holdfast.providers.choose import embedder_named, llm_key, llm_named
+from holdfast.providers.choose import embedder_named, llm_key, llm_model, llm_named
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.embedding import Embedding
 from holdfast.providers.llm import Llm, price_from
@@ -180,7 +180,9 @@ def chosen_llm(given: Llm | None, config: Config) -> Llm | None:
     """The language model somebody handed over, or else the one the settings name."""
     settings = config.llm
     key = llm_key(settings.model) if settings.api_key_env == "auto" else settings.api_key_env
-    return given or llm_named(settings.model, api_key=os.environ.get(key), price=price_from(settings.price))
+    price = price_from(settings.price)
+    prices = None if price is None else {llm_model(settings.model): price}
+    return given or llm_named(settings.model, api_key=os.environ.get(key), prices=prices)
 
 
 def keys_of(config: Config) -> Keys | None:

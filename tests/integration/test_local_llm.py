@@ -66,7 +66,7 @@ def test_a_plain_completion(llm):
 
 
 def test_a_spec_is_enough(server):
-    chosen = llm_named(f"openai:{MODEL}@{server.url}/v1", price=(1.0, 2.0, 0.5))
+    chosen = llm_named(f"openai:{MODEL}@{server.url}/v1", prices={MODEL: (1.0, 2.0, 0.5)})
     assert chosen is not None
     usage = chosen.complete(HELLO).usage
     fresh = usage.input_tokens - usage.cached_tokens

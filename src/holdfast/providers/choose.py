@@ -6,7 +6,7 @@ import re
 
 from holdfast.errors import ConfigError
 from holdfast.providers.embedder import Embedder
-from holdfast.providers.llm import Llm, Price
+from holdfast.providers.llm import Llm, Prices
 
 SPECS = ("auto", "none", "hashed", "minilm", "openai:MODEL@URL", "sentence-transformers:NAME", "fastembed:NAME")
 LLM_SPECS = ("none", "openai:MODEL@URL", "anthropic:MODEL", "anthropic:MODEL@URL")
@@ -47,8 +47,15 @@ def llm_key(spec: str) -> str:
     return "ANTHROPIC_API_KEY" if spec.strip().startswith("anthropic:") else "OPENAI_API_KEY"
 
 
-def llm_named(spec: str, *, api_key: str | None = None, price: Price | None = None) -> Llm | None:
-    """What ``spec`` names, one of LLM_SPECS; None for "none"."""
+def llm_model(spec: str) -> str:
+    """The model that ``spec`` names, without the provider and its address."""
+    rest = spec.strip().partition(":")[2]
+    found = _AT.fullmatch(rest)
+    return rest if found is None else found["model"]
+
+
+def llm_named(spec: str, *, api_key: str | None = None, prices: Prices | None = None) -> Llm | None:
+    """What ``spec`` names, one of LLM_SPECS; None for "none". Prices are for a million tokens: (in, out, cached)."""
     kind, _, rest = spec.strip().partition(":")
     found = _AT.fullmatch(rest)
     if kind == "openai":
@@ -59,22 +66,22 @@ def llm_named(spec: str, *, api_key: str | None = None, price: Price | None = No
                 "an OpenAI-compatible language model is written openai:MODEL@URL, "
                 "for example openai:qwen3@http://localhost:8080/v1"
             )
-        return OpenAiLlm(found["url"], found["model"], api_key, prices=price and {found["model"]: price})
+        return OpenAiLlm(found["url"], found["model"], api_key, prices=prices)
     if kind == "anthropic":
-        return _anthropic(rest, found, api_key, price)
+        return _anthropic(rest, found, api_key, prices)
     if kind == "none" and not rest:
         return None
     raise ConfigError(f"{kind!r} is no language model; there are {', '.join(LLM_SPECS)}")
 
 
-def _anthropic(rest: str, found: re.Match[str] | None, api_key: str | None, price: Price | None) -> Llm:
+def _anthropic(rest: str, found: re.Match[str] | None, api_key: str | None, prices: Prices | None) -> Llm:
     from holdfast.providers.anthropic_llm import AnthropicLlm
 
     if found is not None:
-        return AnthropicLlm(found["model"], api_key, found["url"], prices=price and {found["model"]: price})
+        return AnthropicLlm(found["model"], api_key, found["url"], prices=prices)
     if not rest or "://" in rest:
         raise ConfigError("a model of Anthropic is written anthropic:MODEL, or anthropic:MODEL@URL for another server")
-    return AnthropicLlm(rest, api_key, prices=price and {rest: price})
+    return AnthropicLlm(rest, api_key, prices=prices)
 
 
 def _openai(rest: str, api_key: str | None) -> Embedder:

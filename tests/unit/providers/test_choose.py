@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import ConfigError, Unsupported
 from holdfast.providers.anthropic_llm import AnthropicLlm
-from holdfast.providers.choose import LLM_SPECS, SPECS, embedder_named, llm_named
+from holdfast.providers.choose import LLM_SPECS, SPECS, embedder_named, llm_model, llm_named
 from holdfast.providers.hashed import HashedEmbedder
 from holdfast.providers.llm import price_from
 from holdfast.providers.openai_embeddings import OpenAiEmbedder
@@ -88,10 +88,10 @@ def test_openai_without_model_or_address(spec):
     ],
 )
 def test_language_models(spec, kind, name, url):
-    chosen = llm_named(spec, api_key="secret", price=(1, 2, 3))
+    chosen = llm_named(spec, api_key="secret", prices={"qwen3": (1, 2, 3)})
     assert isinstance(chosen, kind)
-    assert (chosen.name, chosen._endpoint._url) == (name, url)
-    assert chosen._prices == {name.partition(":")[2]: (1, 2, 3)}
+    assert (chosen.name, chosen._endpoint._url, chosen._prices) == (name, url, {"qwen3": (1, 2, 3)})
+    assert name == f"{name.partition(':')[0]}:{llm_model(spec)}"
     assert "secret" in chosen._endpoint._headers.get("x-api-key", chosen._endpoint._headers.get("Authorization"))
 
 
