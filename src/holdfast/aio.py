@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial, wraps
@@ -32,13 +32,16 @@ from holdfast.files.long_term import LongTerm
 from holdfast.handle import KeyValues, Session
 from holdfast.providers.embedder import Embedder
 from holdfast.providers.llm import Llm
-from holdfast.schedule.firing import Firing
+from holdfast.schedule.firing import Firing, NobodyThere, is_inside
 from holdfast.turn import Turn
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
+
+_CLOSED = "the event loop of its function is closed"
+_GLANCE_S = 0.5  # how often it is looked at whether that is so
 
 
 class Pool:
@@ -72,6 +75,19 @@ def _retrieve(future: asyncio.Future[Any]) -> None:
     """Whoever awaited may have been cancelled; the outcome must not be reported as forgotten then."""
     if not future.cancelled():
         future.exception()
+
+
+def _answered(work: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> R:
+    """What came of it in the loop of another thread. A loop that is closed meanwhile answers nobody."""
+    try:
+        asked = asyncio.run_coroutine_threadsafe(work, loop)
+    except RuntimeError:
+        work.close()
+        raise NobodyThere(_CLOSED) from None
+    while not wait([asked], _GLANCE_S).done:
+        if loop.is_closed():
+            raise NobodyThere(_CLOSED)
+    return asked.result()
 
 
 class _Face(Protocol[S_co]):
@@ -315,11 +331,16 @@ class AsyncHoldfast:
             raise
 
     async def close(self) -> None:
-        """Finish every call that was handed over, then close the store. Closing twice is fine."""
+        """Finish every call that was handed over, then close the store. Closing twice is fine.
+
+        Inside a scheduled turn nobody can wait for that: the store is closed when the turn is over.
+        """
         closer = ThreadPoolExecutor(1, thread_name_prefix="holdfast-close")
         closing = asyncio.get_running_loop().run_in_executor(closer, self._finish)
         closer.shutdown(wait=False)
-        await asyncio.shield(closing)
+        closing.add_done_callback(_retrieve)
+        if not is_inside():
+            await asyncio.shield(closing)
 
     def _finish(self) -> None:
         # Whoever acts for somebody shares the pool as they share the store.
@@ -415,7 +436,7 @@ class AsyncHoldfast:
                 # The task has the context of the thread that called: it is a scheduled turn as that is.
                 return await loop.create_task(function(given), context=context)
 
-            return asyncio.run_coroutine_threadsafe(inside(), loop).result()
+            return _answered(inside(), loop)
 
         return call
 

@@ -103,26 +103,22 @@ def test_the_loop_goes_on_while_the_store_works(tmp_path: Path) -> None:
     async def use() -> None:
         async with await AsyncHoldfast.open(tmp_path) as hf:
             session = await hf.session("t", "1")
-            ticks, running = 0, True
-
-            async def tick() -> None:
-                nonlocal ticks
-                while running:
-                    await asyncio.sleep(0.001)
-                    ticks += 1
-
-            ticking = asyncio.create_task(tick())
-            held = threading.Event()
+            begun, held = threading.Event(), threading.Event()
             store = hf._sync._runtime.store
-            waiting = asyncio.get_running_loop().run_in_executor(None, store.write, lambda tx: held.wait(0.5))
+
+            def hold(_: object) -> None:
+                begun.set()
+                assert held.wait(60)
+
+            waiting = asyncio.get_running_loop().run_in_executor(None, store.write, hold)
+            while not begun.is_set():  # noqa: ASYNC110 - it is set on another thread
+                await asyncio.sleep(0.001)
             append = asyncio.create_task(session.append("user", "waits for the writer"))
-            await asyncio.sleep(0.3)
+            for _ in range(100):  # were the loop held up, it would come no further before the writer gives up
+                await asyncio.sleep(0.001)
             assert not append.done()
             held.set()
             await asyncio.gather(waiting, append)
-            running = False
-            await ticking
-            assert ticks > 20
 
     asyncio.run(use())
 

@@ -347,26 +347,34 @@ def test_every_lease_has_a_number_of_its_own(bench: Bench) -> None:
     assert bench.take() is None
 
 
-def test_the_lease_is_renewed_while_a_run_takes_long(durable_url: str) -> None:
-    """By the real clock: it holds a lease of three seconds for four, and nobody else may take it."""
-    import time
-
-    config = Config.load(overrides={"schedules.lease_s": 3, "schedules.smallest_gap_s": 1, "embedding.model": "none"})
-    with Holdfast.open(durable_url, config=config) as hf:
-        made = hf.schedules.create(user="alice", goal="long", cadence="every: 1s", max_runs=1)
+def test_the_lease_is_renewed_while_a_run_takes_long(
+    durable_url: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds a lease of three seconds for six, and nobody else may take it. The clock waits for a busy machine."""
+    config = Config.load(overrides={"schedules.lease_s": 3, "embedding.model": "none"})
+    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+        made = hf.schedules.create(user="alice", goal="long", cadence="every: 1h", max_runs=1)
+        clock.advance(hours=1)
         store: Any = hf._runtime.store
         taken: list[Any] = []
+        renewed, renew = threading.Event(), store.renew_schedule
 
-        def long(_: Firing) -> str:
-            end = time.monotonic() + 4
-            while time.monotonic() < end:
-                taken.append(store.take_schedule(hf._now(), LEASE))
-                time.sleep(0.05)
+        def told(*args: Any) -> bool:
+            done: bool = renew(*args)
+            renewed.set()
+            return done
+
+        def long(firing: Firing) -> str:
+            for _ in range(3):
+                clock.advance(seconds=2)
+                renewed.clear()
+                assert renewed.wait(30), "the lease was not renewed"
+                taken.append(store.take_schedule(clock.now, LEASE))
             return "held"
 
-        while not hf.run_schedules(long):
-            time.sleep(0.05)
-        assert [each for each in taken if each is not None] == []
+        monkeypatch.setattr(store, "renew_schedule", told)
+        assert hf.run_schedules(long) == 1
+        assert taken == [None, None, None]
         assert hf.schedules.get(made.id).state == "completed"
 
 
@@ -658,6 +666,59 @@ def test_coroutines_run_in_the_loop_with_a_memory_of_their_own(store_url: str, c
             assert await hf.schedules.count() == 1
 
     asyncio.run(use())
+
+
+def test_a_loop_that_ends_leaves_what_is_due_to_the_next(tmp_path: Path, clock: FakeClock) -> None:
+    """As by Ctrl-C: every firing after the one at hand had failed for want of a loop, or waited for one for ever."""
+    opened: list[AsyncHoldfast] = []
+
+    async def use() -> None:
+        opened.append(hf := await AsyncHoldfast.open(tmp_path, clock=clock))
+        for goal in "abc":
+            await hf.schedules.create(user="alice", goal=goal, cadence="every: 1h")
+        clock.advance(hours=1)
+        begun = asyncio.Event()
+
+        async def callback(_: Firing) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        running = asyncio.create_task(hf.run_schedules(callback))
+        await begun.wait()
+        assert not running.done()
+
+    asyncio.run(use())
+    opened[0]._pool.shutdown()
+    for thread in threading.enumerate():
+        if thread.name.startswith("holdfast"):
+            thread.join(20)
+            assert not thread.is_alive()
+    with opened[0]._sync as hf:
+        assert hf.run_schedules(lambda firing: "done") == 2
+        runs = [run.status for each in hf.schedules.search() for run in hf.schedules.runs(each.id)]
+        assert sorted(runs) == ["failed", "ok", "ok"]
+
+
+def test_a_store_that_is_closed_by_a_coroutine_of_its_own_waits_for_its_end(tmp_path: Path, clock: FakeClock) -> None:
+    async def use() -> None:
+        hf = await AsyncHoldfast.open(tmp_path, clock=clock)
+        await hf.schedules.create(user="alice", goal="close it", cadence="every: 1h")
+        clock.advance(hours=1)
+        closed = asyncio.Event()
+
+        async def callback(_: Firing) -> str:
+            await hf.close()
+            closed.set()
+            return "closed"
+
+        await hf.start_worker(on_schedule=callback)
+        await asyncio.wait_for(closed.wait(), 20)
+        await hf.close()
+
+    asyncio.run(use())
+    with Holdfast.open(tmp_path, clock=clock) as hf:
+        [made] = hf.schedules.search()
+        assert [run.summary for run in hf.schedules.runs(made.id)] == ["closed"]
 
 
 def test_memory_that_is_switched_off_schedules_nothing(tmp_path: Path) -> None:

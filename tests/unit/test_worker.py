@@ -12,7 +12,9 @@ import pytest
 from holdfast.config import Jobs as JobsConfig
 from holdfast.domain.job import Job
 from holdfast.domain.scope import Level, Space
+from holdfast.domain.times import Clock
 from holdfast.errors import ProviderError, StoreUnavailable
+from holdfast.schedule import worker as worker_module
 from holdfast.schedule.claim import Claim
 from holdfast.schedule.worker import Worker
 from tests.conftest import FakeClock
@@ -70,7 +72,7 @@ class Jobs:
         return FakeClock().now if self.waiting else None
 
 
-def worker(jobs: Jobs, handler: Any, clock: FakeClock | None = None, chance: float = 1.0, **config: int) -> Worker:
+def worker(jobs: Jobs, handler: Any, clock: Clock | None = None, chance: float = 1.0, **config: int) -> Worker:
     made = Worker(jobs, clock or FakeClock(), JobsConfig(**config), lambda: chance)  # type: ignore[arg-type]
     made.register("count", handler)
     return made
@@ -265,6 +267,7 @@ def test_a_thread_works_until_it_is_stopped_and_finishes_the_job_at_hand() -> No
     assert begun.wait(30)
     stopping = threading.Thread(target=working.stop)
     stopping.start()
+    assert working._stop.wait(30)
     go_on.set()
     stopping.join(30)
     assert not stopping.is_alive()
@@ -291,6 +294,22 @@ def test_a_thread_and_a_caller_take_turns() -> None:
     working.stop()
     assert len(jobs.finished) == 8
     assert most == [1]
+
+
+def test_a_thread_outlives_a_clock_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "_LOOK_AGAIN_S", 0.01)
+    done, right = threading.Event(), FakeClock()
+    wrong = iter([True])
+
+    def clock() -> datetime:
+        if next(wrong, False):
+            raise OSError("no clock today")
+        return right.now
+
+    working = worker(Jobs("a"), lambda _: done.set(), clock)
+    working.start()
+    assert done.wait(30)
+    working.stop()
 
 
 def test_nothing_to_handle_starts_no_thread() -> None:

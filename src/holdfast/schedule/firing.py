@@ -40,6 +40,10 @@ class Firing:
         return f"{self.schedule.id}@{self.due_at.isoformat()}"
 
 
+class NobodyThere(Exception):
+    """Whoever a firing or a notification was meant for has gone, and it is left to the next who comes."""
+
+
 Callback = Callable[[Firing], Outcome | str | None]
 Notifier = Callable[[Notification], object]
 
@@ -51,6 +55,11 @@ def inside() -> Iterator[None]:
         yield
     finally:
         _inside.reset(before)
+
+
+def is_inside() -> bool:
+    """Whether this is called by what a runner called, which waits for it."""
+    return _inside.get()
 
 
 def refuse_inside(what: str, *, scheduled: bool) -> None:

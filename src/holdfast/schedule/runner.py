@@ -26,7 +26,7 @@ from holdfast.errors import HoldfastError, InvalidInput, LeaseLost, StorageError
 from holdfast.observe.observers import Observers, Seen
 from holdfast.schedule import decide
 from holdfast.schedule.cadence import count_between
-from holdfast.schedule.firing import Callback, Firing, Notifier, inside
+from holdfast.schedule.firing import Callback, Firing, NobodyThere, Notifier, inside
 from holdfast.storage.base import Store, Tx
 
 log = logging.getLogger("holdfast.schedules")
@@ -113,6 +113,9 @@ class Runner:
             except StorageError as error:
                 log.warning("the runner cannot reach the store: %s", error)
                 wait = _LOOK_AGAIN_S
+            except Exception as error:  # why: a clock that fails, say, must not end all schedules without a word
+                log.warning("the runner failed and looks again: %s", error, exc_info=error)
+                wait = _LOOK_AGAIN_S
             self._stop.wait(wait)
 
     def _until_next(self) -> float:
@@ -132,7 +135,12 @@ class Runner:
             log.warning("the schedule %s cannot be run here: %s", held.schedule.id, error)
             self._store.put_back_schedule(held, self._clock() + self._lease)
             return True
-        self._do(held, hands)
+        try:
+            self._do(held, hands)
+        except NobodyThere as error:
+            log.warning("the schedule %s is left to the next runner: %s", held.schedule.id, error)
+            self._store.put_back_schedule(held, self._clock())
+            return False
         return True
 
     def _do(self, held: Held, hands: Hands) -> None:
@@ -162,18 +170,19 @@ class Runner:
         schedule = held.schedule
         assert schedule.due_at is not None
         lost = threading.Event()
-        missed = count_between(decide.cadence_of(schedule), schedule.due_at, started)
-        firing = Firing(
-            schedule,
-            schedule.due_at,
-            schedule.attempts,
-            missed,
-            hands.memory(schedule),
-            lambda: self._stop.is_set() or lost.is_set(),
-        )
         try:
+            firing = Firing(
+                schedule,
+                schedule.due_at,
+                schedule.attempts,
+                count_between(decide.cadence_of(schedule), schedule.due_at, started),
+                hands.memory(schedule),
+                lambda: self._stop.is_set() or lost.is_set(),
+            )
             with self._kept(held, lost), inside():
                 outcome = checked_outcome(hands.callback(firing))
+        except NobodyThere:
+            raise
         except Exception as error:  # why: a callback's failure is the run's outcome, and never the runner's end
             seen.error = error
             ours = isinstance(error, HoldfastError)
@@ -243,6 +252,8 @@ class Runner:
             try:
                 with inside():
                     hands.notify(told)
+            except NobodyThere:
+                return
             except Exception as error:  # why: what cannot be told now is told later; the schedules go on
                 log.warning("a notification of %s was not delivered: %s", schedule.id, error, exc_info=error)
                 continue

@@ -128,6 +128,9 @@ class Worker:
             except StorageError as error:
                 log.warning("the worker cannot reach the store: %s", error)
                 wait = _LOOK_AGAIN_S if self._stays else None
+            except Exception as error:  # why: a clock that fails, say, must not end all work without a word
+                log.warning("the worker failed and looks again: %s", error, exc_info=error)
+                wait = _LOOK_AGAIN_S
             if wait is None and self._leave():
                 return
             if wait:
