@@ -346,6 +346,10 @@ def test_a_port_in_use_is_told_in_a_line(data: Path, capsys) -> None:
         assert f"127.0.0.1:{port}" in refused(capsys, "--data", str(data), "--port", port)
 
 
+def test_a_port_that_is_none_is_told_in_a_line(data: Path, capsys) -> None:
+    assert "a port is a number from 0 to 65535" in refused(capsys, "--data", str(data), "--port", "65536")
+
+
 def test_mcp_is_part_of_the_server(keyed: Keyed) -> None:
     server, secret = keyed.server, keyed.secret
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast import Context, Hit, Message
     from holdfast.domain.context import Dropped
 
-NOTHING_FOUND = "Nothing stored here shares enough with that. Try other words: recall compares words, not meanings."
+NOTHING_FOUND = "Nothing stored here shares enough with that. Try other words."
 
 FEW = 3  # things left out for one reason that are named
 

@@ -80,6 +80,8 @@ def _listening(host: str, port: int) -> socket.socket:
         return _bound(host.strip("[]"), port)
     except OSError as error:
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+    except OverflowError:
+        raise ConfigError(f"cannot listen on {host}:{port}: a port is a number from 0 to 65535") from None
 
 
 def _bound(host: str, port: int) -> socket.socket:
