@@ -9,6 +9,7 @@ may still say it.
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from holdfast.domain.session import KvEntry
 from holdfast.domain.tokens import estimate
 from holdfast.errors import StorageError
 from holdfast.files import edited
-from holdfast.files.daily_notes import day_file, redacted_lines
+from holdfast.files.daily_notes import day_file, days_in, redacted_lines
 from holdfast.notes import Notes
 from holdfast.recall import recipes
 from holdfast.recall.question import Question
@@ -322,13 +323,24 @@ def _left(runtime: Runtime, going: Chosen, owner: Scope, query: str | None) -> l
     for space, text, tells in looked:
         found += [_place(hit.source) for hit in _hits(runtime, space, text[:2000]) if tells(_folded(hit.text))]
     spaces = {space for space, _, _ in looked}
-    for place, written in [*_memories(runtime, spaces, found), *_with_sessions(runtime, owner.tenant, going.trail)]:
-        if any(tells(_folded(line)) for line in written.splitlines() for _, _, tells in looked):
+    telling = [*(tells for _, _, tells in looked), *_values(going.records)]
+    written = [*_memories(runtime, spaces, found), *_with_sessions(runtime, owner.tenant, going.trail)]
+    if query is not None:
+        written += _days(runtime, spaces, found)
+    for place, text in written:
+        if any(tells(_folded(line)) for line in text.splitlines() for tells in telling):
             found.append(place)
     return found
 
 
-# What search does not find: a user's MEMORY.md, and what an agent keeps with the sessions it was said in.
+def _values(records: Iterable[Record]) -> Iterator[Callable[[str], bool]]:
+    """An agent puts what it was told in its own words: Porto stands there all the same. A number stands anywhere."""
+    for value in sorted({record.value for record in records if record.attribute is not None and record.value}):
+        if re.search(r"[^\W\d_]{3}", value):
+            yield partial(_holds_all, set(query_terms(value)))
+
+
+# What search does not find: a user's MEMORY.md and daily notes, and what an agent keeps with the sessions.
 
 
 def _memories(runtime: Runtime, spaces: Iterable[Space], left: list[str]) -> Iterator[tuple[str, str]]:
@@ -336,6 +348,15 @@ def _memories(runtime: Runtime, spaces: Iterable[Space], left: list[str]) -> Ite
         if space.level is Level.USER and runtime.folder is not None:
             with _named(left, "MEMORY.md"):
                 yield "MEMORY.md", Notes.of(runtime, space).long_term().read()
+
+
+def _days(runtime: Runtime, spaces: Iterable[Space], left: list[str]) -> Iterator[tuple[str, str]]:
+    for space in spaces:
+        if space.level is Level.USER and runtime.folder is not None:
+            notes = Notes.of(runtime, space)
+            for day in days_in(notes.folder):
+                with _named(left, f"the notes of {day}"):
+                    yield f"the notes of {day}", notes.day(day)
 
 
 def _with_sessions(runtime: Runtime, tenant: str, trail: Trail) -> Iterator[tuple[str, str]]:

@@ -184,7 +184,18 @@ def test_where_the_words_of_a_query_still_stand_is_named(tmp_path: Path, clock: 
             f"message 2 of session {session.id}",
             "MEMORY.md",
             f"working_memory of session {session.id}",
+            "the notes of 2026-03-10",
         )
+
+
+def test_what_an_agent_noted_in_its_own_words_is_named(tmp_path: Path, clock: FakeClock) -> None:
+    with Holdfast.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as hf:
+        session = talk(hf, "I live in Porto")
+        session.set_working_memory("home: Porto")
+        session.kv.set("tea", "green")
+        hf.long_term("alice").write("- resident of Porto\n- 44")
+        (home,) = learned(hf)
+        assert hf.forget(home.id).left == ("MEMORY.md", f"working_memory of session {session.id}")
 
 
 # PITFALLS, "Forgetting"

@@ -14,6 +14,7 @@ from holdfast.files import edited
 USER_CHARS, ASSISTANT_CHARS = 200, 300
 _CUT_AT_LEAST = 12  # characters of a sentence that a cut line shows, to be known by them
 _SHOWN_CHARS = 65_536  # of a day, in a context: its end
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 # White space, controls, and what reverses the direction of text: none of it may end or turn a line.
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 
@@ -57,6 +58,20 @@ def _redacted(line: str, gone: Iterable[str], mark: str) -> str:
                 line = line.replace(f"{sentence[:length]}…", mark)
                 break
     return line
+
+
+def days_in(folder: Path) -> list[date]:
+    """The days that have a file, the oldest first."""
+    names = [path.stem for path in folder.glob("[0-9]*-[0-9]*-[0-9]*.md")]
+    return sorted(date.fromisoformat(name) for name in names if _DAY.fullmatch(name) and _is_date(name))
+
+
+def _is_date(name: str) -> bool:
+    try:
+        date.fromisoformat(name)
+    except ValueError:
+        return False
+    return True
 
 
 def has_day(folder: Path, day: date) -> bool:
