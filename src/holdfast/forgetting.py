@@ -100,11 +100,11 @@ def chosen(runtime: Runtime, tx: Tx, owner: Scope, choose: Choice) -> Chosen:
         turns = tx.records.turns_of(Space(owner.tenant, Level.USER, user), session)
         gone = [turn.id for turn in turns if said.keys() & set(turn.source.sequences)]
         found |= {record.id: record for record in remember.with_copies(tx, tenant, gone)}
-        trail.days[user].update(_days(runtime, tx, Scope(owner.tenant, user=user, session=session), said))
+        trail.days[user].update(_days_of(runtime, tx, Scope(owner.tenant, user=user, session=session), said))
     return Chosen(list(found.values()), [record for record in beside if record.id not in found], trail)
 
 
-def _days(runtime: Runtime, tx: Tx, scope: Scope, sequences: Iterable[int]) -> Iterator[date]:
+def _days_of(runtime: Runtime, tx: Tx, scope: Scope, sequences: Iterable[int]) -> Iterator[date]:
     """Those whose notes may tell of these messages: a turn's line stands where its reply came."""
     for sequence in sequences:
         for message in tx.messages.range(scope, sequence - 1, sequence + 1, None):
