@@ -16,6 +16,7 @@ WRITERS = 4
 THREADS = 3
 PACE = 0.006
 LIFE = 0.2
+PATIENCE = 60
 
 Strike = Callable[["Fleet"], None]
 
@@ -46,6 +47,17 @@ class Fleet:
     @property
     def pids(self) -> list[int]:
         return list(self._pids.values())
+
+    def at_work(self) -> None:
+        """Returns when every writer has been answered: on a busy machine that takes them a while."""
+        deadline = time.monotonic() + PATIENCE
+        while not all(self._has_been_answered(writer) for writer in self._pids):
+            assert time.monotonic() < deadline, f"a writer has not been answered within {PATIENCE} seconds"
+            time.sleep(0.01)
+
+    def _has_been_answered(self, writer: int) -> bool:
+        book = notebook(self._folder, writer, self._lives[writer])
+        return book.exists() and b'["done"' in book.read_bytes()  # its last line may not be whole yet
 
     def kill_one(self) -> None:
         writer = self.chance.choice(list(self._pids))

@@ -103,6 +103,7 @@ def test_several_processes_on_one_store(nursery: Nursery, disk_url: str, tmp_pat
     """Two MCP clients on one file saw "database is locked"; on a server, deadlocks keep writers waiting."""
     Holdfast.open(disk_url).close()
     fleet = Fleet(nursery, disk_url, tmp_path, chance, pace=0.001)
+    fleet.at_work()
     time.sleep(2.5)
     assert fleet.stop_all() == [0, 0, 0, 0]
     with Holdfast.open(disk_url) as hf:
@@ -118,7 +119,7 @@ def test_processes_that_open_a_new_file_together(nursery: Nursery, tmp_path: Pat
         notes = tmp_path / f"notes-{attempt}"
         notes.mkdir()
         fleet = Fleet(nursery, str(tmp_path / f"data-{attempt}"), notes, chance, writers=6, threads=1, pace=0)
-        time.sleep(0.15)
+        fleet.at_work()
         assert fleet.stop_all() == [0] * 6
         with Holdfast.open(tmp_path / f"data-{attempt}") as hf:
             assert_kept(check(hf, fleet.noted()))
@@ -129,6 +130,7 @@ def test_a_power_cut_leaves_what_was_acknowledged(nursery: Nursery, tmp_path: Pa
     """The database and its log as they are at one moment hold every write acknowledged before it."""
     store = tmp_path / "data"
     fleet = Fleet(nursery, str(store), tmp_path, chance, writers=3, pace=0.001)
+    fleet.at_work()
     for cut in range(8):
         time.sleep(chance.uniform(0.1, 0.3))
         for pid in fleet.pids:
@@ -153,6 +155,7 @@ def test_doctor_finds_no_fault_in_a_store_that_is_written_to(
 ) -> None:
     with Holdfast.open(disk_url) as hf:
         fleet = Fleet(nursery, disk_url, tmp_path, chance, writers=2, pace=0.001)
+        fleet.at_work()
         deadline = time.monotonic() + 1.5
         found = []
         while time.monotonic() < deadline:

@@ -339,7 +339,9 @@ def test_in_a_pipe_stop_stops_the_reply_right_before_it(env, data, server, spec)
     process.stdin.write(b"One\nA story\n")
     shown = b""
     while not shown.endswith(b"Once upon a time"):
-        shown += process.stdout.read(1)
+        piece = process.stdout.read(1)
+        assert piece, f"it ended after {shown!r}"
+        shown += piece
     process.stdin.write(b"/stop\nThree\n")
     rest, _ = process.communicate(timeout=PATIENCE)
     out = (shown + rest).decode()

@@ -143,41 +143,47 @@ def test_ctrl_c_while_memory_works_waits_for_it_and_a_second_one_leaves(env, dat
     """A message that is being kept is kept whole."""
     program = tmp_path / "slow.py"
     program.write_text(
-        "import sys, time\n"
+        "import os, sys, time\n"
         "from holdfast import turn\n"
+        "from holdfast.cli.chat.stopping import Stopper\n"
         "from holdfast.cli.main import main\n"
-        "known = turn.recollect\n"
+        "known, pressed = turn.recollect, Stopper._pressed\n"
         "def slowly(*args):\n"
         "    print('REMEMBERING', flush=True)\n"
-        "    until = time.monotonic() + float(sys.argv[1])\n"
-        "    while time.monotonic() < until:\n"
+        "    while not os.path.exists(sys.argv[1]):\n"
         "        time.sleep(0.02)\n"
         "    return known(*args)\n"
-        "turn.recollect = slowly\n"
+        "def seen(*args):\n"
+        "    print('PRESSED', flush=True)\n"
+        "    pressed(*args)\n"
+        "turn.recollect, Stopper._pressed = slowly, seen\n"
         "sys.exit(main(sys.argv[2:]))\n"
     )
     arguments = ["chat", "--llm", f"openai:small@{server.url}"]
 
-    def start(seconds: str) -> subprocess.Popen[str]:
-        command = [sys.executable, str(program), seconds, *arguments]
+    go_on = tmp_path / "go on"
+
+    def start() -> subprocess.Popen[str]:
+        command = [sys.executable, str(program), str(go_on), *arguments]
         process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write("Hello\n")
         process.stdin.flush()
-        while "REMEMBERING" not in process.stdout.readline():
-            pass
+        assert any("REMEMBERING" in line for line in process.stdout)
         process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "PRESSED\n"
         return process
 
-    patient = start("0.5")
+    patient = start()
+    go_on.touch()
     out, _ = patient.communicate("", timeout=PATIENCE)
     assert (patient.returncode, out) == (0, STOPPED)
     assert stored(data) == [("user", "Hello")]
     assert server.requests == []
 
-    pressing = start("60")
-    time.sleep(0.2)  # two signals at once are one
+    go_on.unlink()
+    pressing = start()
     pressing.send_signal(signal.SIGINT)
     pressing.communicate("", timeout=PATIENCE)
     assert pressing.returncode == 130

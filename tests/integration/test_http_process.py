@@ -138,6 +138,8 @@ def test_changes_of_another_process_are_told_and_resumed(shared: Server, place: 
             chat = hf.session("web", "k", user="kim")
             chat.append("user", "hello")
             _, kind, told = listening.next()
+            if told["message_count"] == 0:  # the server happened to look between the two calls
+                _, kind, told = listening.next()
             assert (kind, told["user"], told["message_count"]) == ("session", "kim", 1)
             hf.forget(first.id)
             assert listening.next() == ("", "gone", {"kind": "record", "id": first.id})

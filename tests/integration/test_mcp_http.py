@@ -84,6 +84,7 @@ def serving(folder: Path) -> Iterator[Running]:
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     with Holdfast.open(folder, config=Config.load(overrides=SETTINGS)) as hf, listening:
         listening.bind(("127.0.0.1", 0))
+        listening.listen()  # whoever comes before the server has begun waits, and is not refused
         plain, purging = over_http(), over_http(allow_purge=True)
 
         @asynccontextmanager
@@ -101,7 +102,7 @@ def serving(folder: Path) -> Iterator[Running]:
             yield Running(hf, f"http://127.0.0.1:{listening.getsockname()[1]}", server, thread)
         finally:
             server.should_exit = True
-            thread.join(10)
+            thread.join(30)
             assert not thread.is_alive()
 
 

@@ -312,6 +312,26 @@ def test_a_thread_outlives_a_clock_that_fails(monkeypatch: pytest.MonkeyPatch) -
     working.stop()
 
 
+def test_a_thread_told_to_stop_when_it_is_about_to_look_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "_LOOK_AGAIN_S", 60.0)
+    working = worker(Jobs(), None)
+    clear = working._wake.clear
+
+    def clear_after_the_bell() -> None:
+        working._stop.set()
+        working._wake.set()
+        clear()
+
+    monkeypatch.setattr(working._wake, "clear", clear_after_the_bell)
+    working.start(stay=True)
+    thread = working._thread
+    assert thread is not None
+    thread.join(20)
+    still_there = thread.is_alive()
+    working.stop()
+    assert not still_there
+
+
 def test_nothing_to_handle_starts_no_thread() -> None:
     working = Worker(Jobs("a"), FakeClock(), JobsConfig(), lambda: 1.0)  # type: ignore[arg-type]
     working.start()

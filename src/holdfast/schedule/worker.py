@@ -133,7 +133,7 @@ class Worker:
                 wait = _LOOK_AGAIN_S
             if wait is None and self._leave():
                 return
-            if wait:
+            if wait and not self._stop.is_set():  # who stops it may have rung before the bell was reset above
                 self._wake.wait(wait)
 
     def _give_way(self) -> None:

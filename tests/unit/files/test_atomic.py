@@ -156,7 +156,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     holder = context.Process(target=_hold, args=(tmp_path / "n", held))
     holder.start()
     try:
-        assert held.wait(10)
+        assert held.wait(60)
         with pytest.raises(StoreBusy), locked(tmp_path / "n", timeout=0.01):
             pass
     finally:
