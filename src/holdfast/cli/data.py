@@ -35,6 +35,7 @@ def add(commands: Any) -> None:
 def backup(args: Namespace) -> int:
     progress = Progress()
     with place.opened(args, needed=True) as hf:
+        beside = _files_beside(str(hf.stats()["location"]))
         try:
             hf.backup(args.file, progress)
         finally:
@@ -43,8 +44,20 @@ def backup(args: Namespace) -> int:
     lines = [show.one_line(f"Backed up to {args.file} ({show.size(bytes_)}).")]
     if args.file.endswith(".db"):
         lines.append(show.one_line(f"Look inside: holdfast --data {args.file} sessions"))
-    show.answer(args, {"file": args.file, "bytes": bytes_}, lines)
+    show.answer(args, {"file": args.file, "bytes": bytes_, "not_in_it": beside}, [*lines, *_copy_too(beside)])
     return 0
+
+
+def _files_beside(location: str) -> list[str]:
+    """The folders with MEMORY.md, notes and sessions' files: people would take them to be part of the database."""
+    if os.path.basename(location) != "holdfast.db":
+        return []
+    folders = (os.path.join(os.path.dirname(location), name) for name in ("memory", "sessions"))
+    return [folder for folder in folders if os.path.isdir(folder)]
+
+
+def _copy_too(folders: list[str]) -> list[str]:
+    return [show.one_line(f"Notes and other files are not in it: copy {' and '.join(folders)} too.")] if folders else []
 
 
 def copy(args: Namespace) -> int:
@@ -71,7 +84,9 @@ def copy(args: Namespace) -> int:
     finally:
         reading.close()
     said = f"Copied {show.quantity(sum(rows.values()), 'row')} from {places[0]} to {places[1]}."
-    show.answer(args, {"source": places[0], "target": places[1], "rows": rows}, [show.one_line(said)])
+    beside = _files_beside(places[0])
+    value = {"source": places[0], "target": places[1], "rows": rows, "not_in_it": beside}
+    show.answer(args, value, [show.one_line(said), *_copy_too(beside)])
     return 0
 
 

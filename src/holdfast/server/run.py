@@ -91,7 +91,7 @@ def _bound(host: str, port: int) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
         made.listen(2048)
-    except OSError:
+    except (OSError, OverflowError):
         made.close()
         raise
     return made

@@ -85,6 +85,17 @@ def test_a_backup_can_be_opened(run, talk, tmp_path):
     assert run("sessions", "--json", "--data", file).out == run("sessions", "--json").out
 
 
+def test_a_backup_says_which_files_are_not_in_it(run, talk, data, tmp_path):
+    assert run("backup", str(tmp_path / "0.db"), "--json").json["not_in_it"] == []
+    run("notes", "memory", "--user", "ann", "--edit", "Keeps bees")
+    notes = str(data / "memory")
+    assert run("backup", str(tmp_path / "1.db"), "--json").json["not_in_it"] == [notes]
+    assert run("backup", str(tmp_path / "2.db")).out.splitlines()[-1] == (
+        f"Notes and other files are not in it: copy {notes} too."
+    )
+    assert notes in run("copy", str(data), str(tmp_path / "second")).out.splitlines()[-1]
+
+
 def test_a_backup_never_overwrites(run, talk, tmp_path):
     (tmp_path / "there.db").write_text("precious")
     done = run("backup", "there.db", "--json")

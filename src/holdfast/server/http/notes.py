@@ -30,7 +30,10 @@ class NotesQuery(Query):
 class WriteNotes(Body):
     text: Annotated[Text, Field(max_length=100_000, description="Markdown, all of it")]
     version: (
-        Annotated[Text, Field(max_length=100, description="that was read; left out: whatever is there goes")] | None
+        Annotated[
+            Text, Field(min_length=1, max_length=100, description="that was read; left out: whatever is there goes")
+        ]
+        | None
     ) = None
     user: User | None = None
 
