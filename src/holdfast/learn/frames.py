@@ -212,7 +212,7 @@ def _from(sentence: Sentence, at: int) -> Sentence:
 
 def asserted(sentence: str) -> str | None:
     """The sentence, the part of it that is no question, or nothing."""
-    return None if _FICTION.search(sentence) or asks_to_forget(sentence) else _own(sentence)
+    return None if _FICTION.search(sentence) else _own(sentence)
 
 
 def _own(sentence: str) -> str | None:

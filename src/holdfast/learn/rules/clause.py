@@ -134,7 +134,7 @@ _LEAD = re.compile(
     r"for context|background|"
     r"for the record|just so you know|please note that|note that|remember that|please remember that|"
     r"keep in mind that|"
-    r"please keep in mind that|don't forget that|as I said|like I said|as I mentioned|it turns out that|"
+    r"please keep in mind that|do(?:n't| not) forget that|as I said|like I said|as I mentioned|it turns out that|"
     r"turns out that|"
     r"it turns out|turns out|the thing is|last (?:week|month|year|night|summer|spring|autumn|winter)|"
     r"next (?:week|month|year|summer|spring)|in \d{4}|(?:good )?(?:morning|evening|afternoon)|unlike [\w ]{2,30}|"
