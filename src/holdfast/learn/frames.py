@@ -85,6 +85,7 @@ _MATERIAL = re.compile(
     r"(?:(?:please|can you|could you|can u|pls),? )*(?:check|correct|improve|polish)\b.{0,30}\b(?:grammar|"
     r"spelling|wording|"
     r"english)\b)|"
+    r"\b(?!I\b)[\w']+ (?:says|said|writes|wrote|states|stated|asks|asked|replied|answered): \S|"
     r"^(?:below|here|this|following)(?:'s| is| are) (?:the|an?|my|his|her|their|what) (?:\w+ ){0,3}?(?:letter|"
     r"e-?mail|mail|"
     r"message|text|logs?|chat|transcript|post|article|review|statement|contract|notice|output|stack ?trace|traceback)"
