@@ -288,7 +288,9 @@ class _Reconciling:
     cut: Cutter
 
     def act(self, near: Mapping[str, float | None]) -> Learned:
-        known = self._known(near)
+        found = self._known(near)
+        known = {record.id: record for record in found.values() if record.archived_at is None}
+        faded = [record for record in found.values() if record.archived_at is not None]
         decision = reconcile(self.candidate, [_as_known(record, near.get(record.id)) for record in known.values()])
         match decision:
             case Add(valid_from, valid_to, conflicts, confidence):
@@ -298,7 +300,10 @@ class _Reconciling:
                     valid_to=valid_to,
                     confidence=self.candidate.confidence if confidence is None else confidence,
                 )
-                return Learned(added=(self._insert(new, conflicts).id,))
+                new = self._insert(new, conflicts)
+                if valid_to is None:
+                    self._end_faded(faded, new)
+                return Learned(added=(new.id,))
             case Merge():
                 self._merge(known[decision.into], decision)
                 return Learned(merged=(decision.into,))
@@ -306,6 +311,7 @@ class _Reconciling:
                 new = self._insert(self._new(), conflicts)
                 for old in ids:
                     self._end(known[old], at, new)
+                self._end_faded(faded, new)
                 return Learned(added=(new.id,), superseded=ids)
             case End(ids, at):
                 for old in ids:
@@ -324,11 +330,9 @@ class _Reconciling:
             found += self._others_like_them()
         owner = Scope(self.info.tenant, user=self.info.user)
         found += [record for id_ in near if (record := tx.records.get(owner, id_)) is not None]
-        # A chat's own records, an archived one and a superseded one are none to merge with or to retire.
+        # A chat's own records and a superseded one are none to merge with or to retire.
         return {
-            record.id: record
-            for record in found
-            if record.home.level is Level.USER and record.superseded_by is None and record.archived_at is None
+            record.id: record for record in found if record.home.level is Level.USER and record.superseded_by is None
         }
 
     def _others_like_them(self) -> list[Record]:
@@ -362,6 +366,15 @@ class _Reconciling:
             until = max(at, old.valid_from or at)
             wanted = replace(old, valid_to=until, superseded_by=successor.id if successor else None)
             remember.rewrite(self.tx, old, wanted, self.cut, now)
+
+    def _end_faded(self, faded: Sequence[Record], new: Record) -> None:
+        """What was archived is not merged with, but what is over is over: nobody may revive it as if it still held."""
+        decision = reconcile(self.candidate, [_as_known(record, None) for record in faded])
+        if isinstance(decision, (Supersede, End)):
+            ended = set(decision.ids)
+            for record in faded:
+                if record.id in ended:
+                    self._end(record, decision.at, new)
 
     def _copies(self, record: Record) -> list[Record]:
         made = self.tx.records.made_from(_space(self.info), [record.id])

@@ -102,6 +102,32 @@ def test_a_change_of_mind_leaves_one_current_fact_and_one_past(learning: Holdfas
     assert "I live in Porto" not in texts
 
 
+def test_a_home_that_faded_is_over_too_and_comes_back_as_past(learning: Holdfast, clock: FakeClock) -> None:
+    talk(learning, "I live in Porto")
+    for _ in range(60):
+        clock.advance(days=1)
+        learning.run_jobs()
+    (porto,) = learned(learning, history=True)
+    assert porto.archived_at is not None
+    talk(learning, "I moved to Oslo")
+    assert learning.revive(porto.id, user="alice").valid_to == clock()
+    assert facts(learning) == {("user", "home", "Oslo")}
+
+
+def test_of_one_sister_a_move_leaves_one_home(learning: Holdfast, clock: FakeClock) -> None:
+    for line in ("My sister lives in Porto", "My sister moved to Lisbon", "I have two brothers"):
+        clock.advance(hours=1)
+        talk(learning, line)
+    assert ("user/sister", "home", "Porto") not in facts(learning)
+    for line in ("My brother lives in Rome", "My brother moved to Turin"):
+        clock.advance(hours=1)
+        talk(learning, line)
+    homes = {(subject, value) for subject, attribute, value in facts(learning) if attribute == "home"}
+    assert homes == {("user/sister", "Lisbon"), ("user/brother", "Rome"), ("user/brother", "Turin")}, (
+        "which of the two?"
+    )
+
+
 def test_an_end_without_a_successor(learning: Holdfast, clock: FakeClock) -> None:
     talk(learning, "I work at Acme")
     clock.advance(days=3)

@@ -85,6 +85,7 @@ _MATERIAL = re.compile(
     r"(?:(?:please|can you|could you|can u|pls),? )*(?:check|correct|improve|polish)\b.{0,30}\b(?:grammar|"
     r"spelling|wording|"
     r"english)\b)|"
+    r"\b(?!I\b)[\w']+ (?:says|said|writes|wrote|states|stated|asks|asked|replied|answered): \S|"
     r"^(?:below|here|this|following)(?:'s| is| are) (?:the|an?|my|his|her|their|what) (?:\w+ ){0,3}?(?:letter|"
     r"e-?mail|mail|"
     r"message|text|logs?|chat|transcript|post|article|review|statement|contract|notice|output|stack ?trace|traceback)"
@@ -212,7 +213,7 @@ def _from(sentence: Sentence, at: int) -> Sentence:
 
 def asserted(sentence: str) -> str | None:
     """The sentence, the part of it that is no question, or nothing."""
-    return None if _FICTION.search(sentence) or asks_to_forget(sentence) else _own(sentence)
+    return None if _FICTION.search(sentence) else _own(sentence)
 
 
 def _own(sentence: str) -> str | None:

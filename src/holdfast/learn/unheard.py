@@ -8,19 +8,19 @@ from __future__ import annotations
 import re
 
 _NOT = r"(?:do not|don't|don’t|dont|never)"
-_KEEP = r"(?:remember|memori[sz]e|store|save|record|note|learn|keep|write)"
+# Of a file, too, one says "don't save it": only "this", said alone, means what was said.
+_KEEP = r"(?:(?:remember|memori[sz]e)(?: it)?|(?:remember|memori[sz]e|store|save|record|note|learn|keep|write down))"
+_THIS = r"(?:this|that|these|any of (?:this|that|it))"
 _ALL = re.compile(
-    rf"(?:^|[\n.,;:!?(–—-]\s*|\b(?:please|pls|plz|but|and|so|just|also|should|you|u) ){_NOT} (?:ever |"
-    rf"please )?{_KEEP}(?: down)? "
-    r"(?:(?:this|that|it|these|any of (?:this|that|it))(?=\s*$|\s*[.,;:!?)\n–—-]|,? (?:please|pls|plz|ok|okay|"
-    r"about me|for later|"
-    r"anywhere|though|either|because|but|in (?:your |the )?memory|to (?:your |the )?memory|conversation|chat|message|"
-    r"part|one)\b)|"
-    r"(?:anything|what|everything) (?:I|we|i)\b|anything (?:about|from|of) (?:this|that|me|us)\b|what follows|"
-    r"the following\b)|"
-    r"\boff the record\b|\b(?:keep|keeping|stays?|remain|strictly|just) (?:(?:this|that|it) )?(?:strictly |"
-    r"just )?between "
-    r"(?:you and me|us|ourselves)\b|\bwithout (?:remembering|saving|storing|memori[sz]ing) (?:this|that|it|any)\b",
+    rf"(?:^|[\n.,;:!?(–—-]\s{{0,3}}|\b(?:please|pls|plz|but|and|so|just|also|should|you|u) ){_NOT} (?:ever |please )?"
+    rf"{_KEEP}(?:(?<= it)| {_THIS})"
+    r"(?=\s*$|\s{0,3}[.,;:!?)\n–—-]|,? (?:please|pls|plz|ok|okay|about me|for later|anywhere|though|either|because|but|"
+    r"in (?:your |the )?memory|to (?:your |the )?memory|conversation|chat|message|part)\b)|"
+    rf"\b{_NOT} (?:ever |please )?{_KEEP} (?:(?:anything|what|everything) (?:I|we) (?:say|said|tell|told|am|just|write|"
+    r"wrote|have)\b|anything (?:about|from|of) (?:this|that|me|us)\b)|"
+    r"\boff the record\b|\b(?:keep|keeping|stays?|remain|strictly|just) (?:(?:this|that|it) )?(?:strictly |just )?"
+    r"between (?:you and me|us|ourselves)\b|"
+    r"\bwithout (?:remembering|saving|storing|memori[sz]ing) (?:this|that|any of)\b",
     re.IGNORECASE,
 )
 _LEAD = (

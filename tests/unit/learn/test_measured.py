@@ -21,7 +21,8 @@ DATA = Path(__file__).parents[2] / "data" / "extraction"
         ("heldout", 0.93, 0.87),
         ("casual", 0.96, 0.85),
         ("mixed", 0.96, 0.87),
-        ("unseen", 0.96, 0.80),
+        ("unseen", 0.96, 0.82),
+        ("fresh", 0.97, 0.90),
     ],
 )
 def test_precision_and_recall_on_labelled_turns(name, precision, recall, capsys):
@@ -31,13 +32,17 @@ def test_precision_and_recall_on_labelled_turns(name, precision, recall, capsys)
         print(f"\nextract, {name}: {score.turns} turns, precision {score.precision:.3f}, recall {score.recall:.3f}")
     assert score.precision >= precision, "\n".join(report.faults)
     assert score.recall >= recall, "\n".join(report.faults)
-    assert report.kinds["hard"].precision >= 0.85
+    hard = report.kinds["hard"]
+    if name == "fresh":  # there all of them are traps: nothing can be right
+        assert hard.wrong <= 1
+    else:
+        assert hard.precision >= 0.85
 
 
 def test_there_are_enough_labels_and_none_twice():
     turns = [
         labelled
-        for name in ("dev", "heldout", "casual", "mixed", "unseen")
+        for name in ("dev", "heldout", "casual", "mixed", "unseen", "fresh")
         for labelled in load(DATA / f"{name}.jsonl")
     ]
     assert len(turns) >= 180

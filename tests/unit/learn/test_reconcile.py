@@ -260,3 +260,13 @@ def test_more_children_are_the_same_children():
     two = known("I have two kids.")
     assert reconcile(candidate("We have three kids now."), [two]) == Supersede(("old",), NOON)
     assert reconcile(candidate("I have three brothers."), [two]) == Add(NOON)
+
+
+def test_a_change_told_of_the_only_sister_known_takes_the_place_of_what_was():
+    porto = known("My sister lives in Porto.")
+    assert reconcile(candidate("My sister moved to Lisbon."), [porto]) == Supersede(("old",), NOON)
+    assert reconcile(candidate("My sister lives in Lisbon."), [porto]) == Add(NOON), "she may be another one"
+    assert reconcile(candidate("My younger sister moved to Lisbon."), [porto]) == Add(NOON)
+    assert reconcile(candidate("My sister moved to Lisbon."), [porto, known("I have two sisters.", "two")]) == Add(NOON)
+    friend = known("My friend lives in Porto.")
+    assert reconcile(candidate("My friend moved to Lisbon."), [friend]) == Add(NOON)

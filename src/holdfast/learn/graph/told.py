@@ -11,7 +11,7 @@ from holdfast.domain.record import Record
 from holdfast.learn.frames import MAX_SENTENCE
 from holdfast.learn.graph.find import found_in, read
 from holdfast.learn.graph.relate import IDENTITY, related, way
-from holdfast.learn.unheard import unheard
+from holdfast.learn.unheard import asks_to_forget, unheard
 
 THE_USER = Found(USER, "the user", EntityKind.PERSON)
 _PREDICATES = {
@@ -56,7 +56,7 @@ def _told(source: GraphSource, text: str, me: Found | None, most: int) -> Told:
     entities = {found.id: found for found in reading.entities[:most]}
     relations: dict[Stated, None] = {}
     for sentence, spots in reading.sentences:
-        if len(sentence.text) > MAX_SENTENCE:
+        if len(sentence.text) > MAX_SENTENCE or asks_to_forget(sentence.text):
             continue
         known = [spot for spot in spots if spot.found.id in entities]
         more = related(sentence, known, me)

@@ -92,7 +92,7 @@ def aspect(predicate: str) -> Aspect:
             core, ended, found = f"is {core[found.end() :]}", True, None
             continue
         elif found := re.match(
-            r"(am|is|are)\s+(not|no longer|now|currently|also|still|just|really|actually|originally)\s+",
+            r"(am|is|are)\s+(not|no longer|now|currently|also|both|still|just|really|actually|originally)\s+",
             core,
             re.IGNORECASE,
         ):

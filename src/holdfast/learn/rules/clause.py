@@ -99,7 +99,7 @@ _VERBS = (
     r"enjoys|have|has|am|is|"
     r"was|are|study|studies|studied|moved|speak|speaks|play|plays|own|owns|drive|drives|joined|dislike|dislikes|"
     r"adore|adores|use|uses|do not|does not|no longer|never|can not|got|grew|quit|left|started|bought|adopted|raised|"
-    r"turned|became|been|want to|plan to|teach|teaches|run|runs|collect|collects|"
+    r"turned|became|been|used to|want to|plan to|teach|teaches|run|runs|collect|collects|"
     r"(?:currently )?(?:living in|based in|working (?:as|at|for))|originally from)\b"
 )
 _OTHER_VERBS = _VERBS.replace("like|likes|", "")  # after a bare comma "like" begins an example
@@ -130,11 +130,12 @@ _LEAD = re.compile(
     r"great|right|sure|please|correction|update|news|by the way|for what it's worth|in fact|these days|nowadays|"
     r"lately|"
     r"currently|recently|now|still|again|basically|obviously|sometimes|kidding|just kidding|bit of news|quick update|"
-    r"before we (?:start|begin|go on)|first of all|a bit about me|about me|quick intro|some (?:background|context)|"
+    r"before we (?:start|begin|go on)|(?:just )?to introduce myself(?: \w+)?|first of all|a bit about me|about me|"
+    r"quick intro|some (?:background|context)|"
     r"for context|background|"
     r"for the record|just so you know|please note that|note that|remember that|please remember that|"
     r"keep in mind that|"
-    r"please keep in mind that|don't forget that|as I said|like I said|as I mentioned|it turns out that|"
+    r"please keep in mind that|do(?:n't| not) forget that|as I said|like I said|as I mentioned|it turns out that|"
     r"turns out that|"
     r"it turns out|turns out|the thing is|last (?:week|month|year|night|summer|spring|autumn|winter)|"
     r"next (?:week|month|year|summer|spring)|in \d{4}|(?:good )?(?:morning|evening|afternoon)|unlike [\w ]{2,30}|"
@@ -364,7 +365,7 @@ _ELIDED = re.compile(
     r"started (?:a job|working|at|a new job)|can not (?:stand|bear|eat)|adopted|bought|joined|relocated|"
     r"quit my job|lost my job|going to be (?:in|away|on)|"
     rf"got (?:an?|two|three) (?:new )?{any_of(PETS)}s?\b|"
-    r"turned \d)\b",
+    r"turned \d{1,2})\b",
     re.IGNORECASE,
 )
 

@@ -32,7 +32,8 @@ _TOUCH = (
     r"(?:use|deploy|commit|push|touch|change|edit|modify|delete|drop|remove|rename|install|merge|rebase|force-push|"
     r"upgrade|downgrade|bump|release|publish|ship|hard-?code|mock|disable|bypass|override|overwrite|expose|store|"
     r"share|"
-    r"call|contact|email|order|buy|book|schedule|import|log|cache|add (?:new |any )?(?:dependenc|package|librar))"
+    r"call|contact|email|order|buy|book|schedule|import|log|cache|add (?:new |any |more )?(?:dependenc|package|"
+    r"librar)\w*|suggest|recommend|offer|propose)"
 )
 _STANDING = re.compile(
     rf"(?:^|[,;:] )(?:please |also |and |but |remember to |make sure to |make sure you |you should |"
@@ -47,7 +48,7 @@ _FROM_NOW_ON = re.compile(
     re.IGNORECASE,
 )
 _DO_NOT = re.compile(
-    rf"(?:^|[,;:] (?:and |so |but )?|\b(?:and|so|but) )(?:please |also )?do not (?:ever "
+    rf"(?:^|[,;:] (?:and |so |but )?|\b(?:and|so|but) )(?:please |pls |plz |also )?do not (?:ever "
     rf")?{_TOUCH}\b(?!.*\b(?:yet|now|this time|today|it again|anything else|that one|this one)\b)",
     re.IGNORECASE,
 )

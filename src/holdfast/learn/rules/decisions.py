@@ -25,7 +25,8 @@ _SETTLED = re.compile(
     r"finally |just |already |had |now )*"
     r"(?:(?:decided|agreed|chose|opted|resolved|voted)(?: not)? (?:to|on|against|for|that)|settled on|"
     r"chose|picked(?! up| out)|went with(?! (?:my|our|him|her|them|some friends|a friend|friends))|"
-    r"are going with|am going with|will go with|are switching to|ended up (?:going with|choosing|using)|have chosen|"
+    r"are not going to (?:support|use|ship|add|build|maintain)|are going with|am going with|will go with|"
+    r"are switching to|ended up (?:going with|choosing|using)|have chosen|"
     r"have settled on|will stick with|are sticking (?:with|to)) (?P<v>.+)",
     re.IGNORECASE,
 )
@@ -70,7 +71,9 @@ _IDLE = re.compile(
     re.IGNORECASE,
 )
 _REFUSED = re.compile(
-    r"\b(?:let'?s (?:just |please )?not use|decided not to|decided against|opted against|let'?s drop)\b", re.IGNORECASE
+    r"\b(?:let'?s (?:just |please )?not use|are not going to|decided not to|decided against|opted against|"
+    r"let'?s drop)\b",
+    re.IGNORECASE,
 )
 
 

@@ -131,7 +131,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "age",
-        pattern(rf"{_BE} (?:only |just |already )?(?P<v>(?!one\b){_AGES})(?=$|[,.!;])"),
+        pattern(rf"{_BE} (?:only |just |already )?(?P<v>(?!one\b){_AGES})(?=$|[,.!;]| (?:and|but)\b)"),
         exclusive=True,
         when="others",
     ),
@@ -245,6 +245,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "drinks",
         pattern(r"(?P<v>drink|drinks)(?=$|[,.;!]| (?:so|at all|and|but|because)\b)"),
+        when="denied",
+        fixed="alcohol",
+    ),
+    Rule(
+        "drinks",
+        pattern(r"(?P<v>alcohol|booze)(?=$|[,.;!]| (?:and|but|in|on|last|since|for|because|years|when|after|two|a)\b)"),
         when="denied",
         fixed="alcohol",
     ),

@@ -23,7 +23,7 @@ _PLACE_STOP = re.compile(
     r"rn|atm|tbh|lol|rather|over|via|because|cause|cuz)\b|[;.!?():]|,(?!\s[A-Z])|\s[-–—]\s|,\s(?:I|My|We)\b",
 )
 _ORG_STOP = re.compile(
-    rf"\s+(?:{_EVER}|for (?=\d|about|over|almost|nearly|the past|the last|a (?:year|while|decade)|two|"
+    rf"\s+(?:{_EVER}|for (?=\d|like|ages|about|over|almost|nearly|the past|the last|a (?:year|while|decade)|two|"
     rf"three|four|five|ten|years)|with|where|that|as|before|after|until|in|on|around|near|from|by|"
     rf"full[- ]time|"
     rf"part[- ]time|called|named|"

@@ -114,7 +114,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "employer",
-        pattern(r"(?:was|were|got|have been|has been) (?:laid off|fired|let go) (?:from|by) (?P<v>.+)"),
+        pattern(r"(?:was|were|got|have been|has been) (?:laid off|fired|let go|made redundant) (?:from|by) (?P<v>.+)"),
         values.employer,
         exclusive=True,
         over=True,

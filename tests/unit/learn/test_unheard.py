@@ -1,0 +1,110 @@
+"""What a speaker asks not to have remembered is not learned, and nothing is forgotten by such words either."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from holdfast.domain.message import Message, Role
+from holdfast.domain.scope import Home, Level, Scope
+from holdfast.learn.extract import Said, extract
+from holdfast.learn.graph.told import by_message
+from holdfast.learn.llm_extract import parse
+from holdfast.learn.turn_event import turn_event
+from holdfast.learn.unheard import asks_to_forget, unheard
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def learned(text: str) -> list[tuple[str, str | None, str | None]]:
+    return [(one.subject, one.attribute, one.value) for one in extract([Said(1, Role.USER, text, NOON)])]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please don't remember this: I live in Porto.",
+        "I live in Porto. Please do not save this.",
+        "dont remember that pls, i live in porto",
+        "Off the record, I work at Nokia.",
+        "I work at Nokia, but keep it between us.",
+        "Do not store anything I say today. I am vegan.",
+        "I'm allergic to nuts. Never write down any of this!",
+    ],
+)
+def test_nothing_of_the_message_is_learned(text):
+    assert unheard(text)
+    assert learned(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "home"),
+    [
+        ("Never store passwords in the repo. I live in Porto.", "Porto"),
+        ("I don't remember that. I live in Porto.", "Porto"),
+        ("Do not save it yet. I live in Porto.", "Porto"),
+        ("Don't forget that I live in Porto.", "Porto"),
+        ("Forget that I live in Bergen, I live in Turku.", "Turku"),
+        ("I live in Vaasa. Scratch that, I live in Espoo.", "Espoo"),
+    ],
+)
+def test_what_is_meant_otherwise_is_learned(text, home):
+    assert [value for _, attribute, value in learned(text) if attribute == "home"] == [home]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Forget that I live in Porto.",
+        "Please forget what I told you about my sister, who lives in Porto.",
+        "Can you delete my birthday? My birthday is May 3. Forget that.",
+        "I live in Porto. Please forget I said that.",
+    ],
+)
+def test_a_request_to_forget_is_no_record(text):
+    assert learned(text) == []
+
+
+def test_a_request_to_forget_tells_the_graph_nothing_new():
+    message = Message(Role.USER, "Forget that my sister Anna lives in Porto.", sequence=1, created_at=NOON)
+    assert asks_to_forget(message.text)
+    assert by_message(message, "s", NOON, 20).relations == ()
+    hushed = Message(Role.USER, "Don't remember this: Anna lives in Porto.", sequence=1, created_at=NOON)
+    assert by_message(hushed, "s", NOON, 20).entities == ()
+
+
+def test_a_model_may_not_learn_it_either():
+    turn = [Said(1, Role.USER, "Don't remember this: I live in Porto.", NOON)]
+    assert parse('[{"statement": "lives in Porto", "sentence": "I live in Porto."}]', turn) == []
+    asked = [Said(1, Role.USER, "Forget that I live in Porto.", NOON)]
+    assert parse('[{"statement": "lives in Porto", "sentence": "I live in Porto."}]', asked) == []
+
+
+def test_such_a_turn_leaves_no_record_of_itself():
+    home = Home(Scope("t", user="alice"), Level.USER)
+
+    def event(text: str) -> object:
+        turn = [
+            Message(Role.USER, text, sequence=1, created_at=NOON),
+            Message(Role.ASSISTANT, "ok", sequence=2, created_at=NOON),
+        ]
+        return turn_event("id", home, "s", turn, None, str, NOON)
+
+    assert event("I live in Porto.") is not None
+    assert event("Don't remember this: I live in Porto.") is None
+
+
+def test_who_forgets_finds_it_all_the_same():
+    for text in ("Forget that I live in Porto.", "Don't remember this: I live in Porto."):
+        (found,) = extract([Said(1, Role.USER, text, NOON)], unheard_too=True)
+        assert (found.attribute, found.value, found.sentence) == ("home", "Porto", "I live in Porto.")
+
+
+@pytest.mark.parametrize("piece", ["\n", "- ", "please ", "don't ", "do not remember ", "keep this just ", "oh, "])
+def test_looking_is_linear(piece):
+    import time
+
+    start = time.process_time()
+    unheard(piece * (100_000 // len(piece)))
+    assert time.process_time() - start < 2
