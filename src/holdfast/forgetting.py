@@ -169,8 +169,7 @@ def forget(
         return Forgotten(_counted(counts, gone.counts), gone.ids), going
 
     left: list[str] = []
-    # A write, though it changes nothing: a store that cannot be written is found out before any file is touched.
-    lines = _in_files(runtime, tenant, runtime.store.write(lambda tx: chosen(runtime, tx, owner, choose)), left)
+    lines = _in_files(runtime, tenant, runtime.store.read(lambda tx: chosen(runtime, tx, owner, choose)), left)
     gone, going = runtime.store.write(remove)
     counts = Counter(gone.counts)
     counts["note lines"] += lines + _in_files(runtime, tenant, going, left)
