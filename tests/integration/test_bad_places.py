@@ -495,7 +495,7 @@ def in_a_child(work: Any) -> str:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_gets_a_clear_error_and_harms_nothing(durable_url: str) -> None:
+def test_a_forked_child_gets_a_clear_error_and_harms_nothing(durable_url: str, tmp_path: Path) -> None:
     with Holdfast.open(durable_url) as hf:
         session = hf.session("t", "1", user="alice")
         session.append("user", "before")
@@ -507,7 +507,7 @@ def test_a_forked_child_gets_a_clear_error_and_harms_nothing(durable_url: str) -
             "sessions": hf.sessions,
             "stats": hf.stats,
             "doctor": hf.doctor,
-            "backup": lambda: hf.backup(f"/tmp/holdfast-fork-{os.getpid()}.db"),
+            "backup": lambda: hf.backup(tmp_path / "backup.db"),
         }
         for name, call in calls.items():
             said = in_a_child(call)
