@@ -274,3 +274,19 @@ def test_a_server_that_accepts_no_writes_says_so(server: PostgresServer, url: st
     server.run(f"ALTER DATABASE {name_of(url)} RESET default_transaction_read_only")
     server.kill_backends(name_of(url))
     assert session.append("user", "after").sequence == 2
+
+
+def test_a_network_that_swallows_everything_is_found_out(postgres_url: str) -> None:
+    """Whoever says so in the address is believed."""
+    own = f"{postgres_url}{'&' if '?' in postgres_url else '?'}keepalives_idle=7"
+    quiet = Config.load(overrides={"storage.silence_s": 0})
+    for url, config, expected in (
+        (postgres_url, Config(), ("30000", "30", "10", "3")),
+        (own, Config(), ("30000", "7", "10", "3")),
+        (postgres_url, quiet, (None, None, None, None)),
+    ):
+        with Holdfast.open(url, config=config) as hf:
+            store: Any = hf._runtime.store
+            used = store.read(lambda tx: tx.db.raw.info.get_parameters())
+        names = ("tcp_user_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count")
+        assert tuple(used.get(name) for name in names) == expected

@@ -40,6 +40,9 @@ class Storage(_Section):
     group_size: int = setting(256, "writes of concurrent callers that share one commit at most", 1, 10_000)
     postgres_connections: int = setting(8, "PostgreSQL connections open at most", 1, 1000)
     connect_timeout_s: int = setting(10, "how long to wait for PostgreSQL to answer a new connection", 1, 3600)
+    silence_s: int = setting(
+        30, "seconds of a dead network after which a PostgreSQL connection is given up; 0: as the system does", 0, 3600
+    )
 
 
 @dataclass(frozen=True, slots=True)

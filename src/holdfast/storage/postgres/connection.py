@@ -189,6 +189,18 @@ class PostgresDb:
         return {chunk_id: 0.0 if cosine != cosine else cosine for chunk_id, cosine in found}  # noqa: PLR0124 - NaN
 
 
+def _alive(silence_s: int) -> dict[str, int]:
+    """A network that swallows everything, or a machine that is gone, is found out: else a call waits for hours."""
+    if not silence_s:
+        return {}
+    return {
+        "tcp_user_timeout": silence_s * 1000,
+        "keepalives_idle": silence_s,
+        "keepalives_interval": max(1, silence_s // 3),
+        "keepalives_count": 3,
+    }
+
+
 class PostgresConnection:
     """A connection that is made when first needed and again after it was lost."""
 
@@ -221,7 +233,9 @@ class PostgresConnection:
         self.close()
         psycopg = driver()
         try:
-            raw = psycopg.connect(self._url, autocommit=True, connect_timeout=self._config.connect_timeout_s)
+            given = psycopg.conninfo.conninfo_to_dict(self._url)
+            alive = {name: value for name, value in _alive(self._config.silence_s).items() if name not in given}
+            raw = psycopg.connect(self._url, autocommit=True, connect_timeout=self._config.connect_timeout_s, **alive)
         except psycopg.Error as error:
             text = str(error).strip().split("\n")[0]
             raise StoreUnavailable(
