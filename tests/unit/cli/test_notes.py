@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,10 +11,11 @@ from holdfast import Holdfast
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A store with notes of two days."""
+    """A store with notes of a day, and of today; also of tomorrow, should it begin meanwhile."""
     with Holdfast.open(tmp_path / "data") as hf:
         hf.note_turn("ana", "the heron\x1b[2J", "is back", at=datetime(2026, 3, 10, 9, 30, tzinfo=UTC))
-        hf.note_turn("ana", "now", "", at=datetime.now(UTC))
+        for at in (datetime.now(UTC), datetime.now(UTC) + timedelta(days=1)):
+            hf.note_turn("ana", "now", "", at=at)
         hf.remember("the heron eats frogs", user="ana")
     return tmp_path / "data"
 
