@@ -36,7 +36,10 @@ _ASKS_FOR_ONESELF = re.compile(r"^(?!.*\byou(?:r|rs|'re|'d)?\b).*\b(?:I|i|my|me)
 _TAIL_QUESTION = re.compile(
     r"[,;–—-]\s*(?=(?:so |and |but )?(?:can|could|do|does|did|is|are|what|where|which|how|any|would|"
     r"will|should|have|right|"
-    r"ok|isn't|don't|when|who|why)\b)",
+    r"ok|isn't|don't|when|who|why)\b)|"
+    # Without a mark a question is known by its order: "I'm vegan but can you …", "so what …".
+    r"\s(?=(?:so|and|but) (?:(?:can|could|do|does|did|is|are|am|would|will|should|have|has|may|might) (?:i|you|we|they|"
+    r"he|she|it|my|your|there|that|this|the|someone|anyone)|what|where|which|how|when|who|why)\b)",
     re.IGNORECASE,
 )
 _UNREAL = re.compile(
@@ -230,5 +233,6 @@ def _own(sentence: str) -> str | None:
             return None
         if _AS_SOMEBODY.match(sentence) and not _ASKS_FOR_ONESELF.search(sentence):
             return None
-        return sentence[: tails[-1].start()].strip() or None
+        asked = (tail for tail in tails if _QUESTION.match(sentence[tail.end() :]))
+        return sentence[: next(asked, tails[-1]).start()].strip() or None
     return None if _QUESTION.match(sentence) else sentence

@@ -330,3 +330,17 @@ def test_the_talk_of_the_work_is_read(text, type_):
 def test_how_long_a_command_took_is_not_how_it_ended():
     (found,) = extract(shell("npm test", "Tests: 96 passed, 96 total\nTime: 8.2 s"))
     assert "96 passed" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("I am allergic to peanuts but can you suggest a snack?", "I am allergic to peanuts"),
+        ("I am allergic to peanuts so what can I eat?", "I am allergic to peanuts"),
+        ("I am allergic to peanuts, what can I eat and how do I cook it?", "I am allergic to peanuts"),
+        ("I work at Acme, where I'm the lead, and can you write a mail?", "I work at Acme, where I'm the lead"),
+        ("Can I say that I am allergic to peanuts but is it true?", None),
+    ],
+)
+def test_what_is_stated_before_a_question_is_read_up_to_it(text, stated):
+    assert {candidate.sentence for candidate in extract([said(text)])} == ({stated} if stated else set())
