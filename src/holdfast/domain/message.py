@@ -143,20 +143,14 @@ class Message:
             self.tokens,
         )
 
+    def says(self, given: Message) -> bool:
+        """Whether this tells the same, whatever is noted beside it."""
+        return _told(self) == _told(given)
+
     def is_again(self, given: Message) -> bool:
         """Whether this is what was kept of it; where a caller gives no time, it has the store's."""
-        return (
-            (self.role, self.content, self.name, self.tool_calls, self.tool_call_id, self.is_error, self.metadata)
-            == (
-                given.role,
-                given.content,
-                given.name,
-                given.tool_calls,
-                given.tool_call_id,
-                given.is_error,
-                given.metadata,
-            )
-        ) and given.created_at in (None, self.created_at)
+        same = self.says(given) and self.metadata == given.metadata
+        return same and given.created_at in (None, self.created_at)
 
     @property
     def text(self) -> str:
@@ -167,6 +161,10 @@ class Message:
     def searchable(self) -> str:
         """What search sees: the text, then each tool call's name and arguments."""
         return _searchable(self.content, self.tool_calls)
+
+
+def _told(message: Message) -> tuple[object, ...]:
+    return (message.role, message.content, message.name, message.tool_calls, message.tool_call_id, message.is_error)
 
 
 def _text(content: str | tuple[Part, ...]) -> str:

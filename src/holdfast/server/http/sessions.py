@@ -376,9 +376,5 @@ def _reply(who: Caller, turn: Turn, body: TakeTurn) -> nouns.Message | None:
 
 def _check_same(who: Caller, kept: Message, given: Message) -> None:
     """A message that was kept before under this key must say the same: else it stands for another request."""
-
-    def said(message: Message) -> tuple[Any, ...]:
-        return (message.role, message.content, message.name, message.tool_calls, message.tool_call_id, message.is_error)
-
-    if who.once is not None and said(kept) != said(given):
+    if who.once is not None and not kept.says(given):
         raise IdempotencyConflict(_ANOTHER)
