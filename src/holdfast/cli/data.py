@@ -50,7 +50,9 @@ def backup(args: Namespace) -> int:
 
 def _files_beside(location: str) -> list[str]:
     """The folders with MEMORY.md, notes and sessions' files: people would take them to be part of the database."""
-    if os.path.basename(location) != "holdfast.db":
+    from holdfast.runtime import DATABASE
+
+    if os.path.basename(location) != DATABASE:
         return []
     folders = (os.path.join(os.path.dirname(location), name) for name in ("memory", "sessions"))
     return [folder for folder in folders if os.path.isdir(folder)]

@@ -35,8 +35,9 @@ def restated(message: Message, records: Sequence[Record], at: datetime) -> set[s
         return set()
     said = Said.of(replace(message, metadata={}), at)  # what it repeats of its prompt says it as well
     to_user = message.role is Role.ASSISTANT and message.name is None
-    found = set(_told_to_user(said, records) if to_user else _learned(extract([said], unheard_too=True), records))
-    taught = {} if to_user else _by_sentence(extract([said], unheard_too=True))
+    candidates = [] if to_user else extract([said], unheard_too=True)
+    found = set(_told_to_user(said, records) if to_user else _learned(candidates, records))
+    taught = _by_sentence(candidates)
     for sentence in sentences(said.text):
         if any(_alike(sentence.text, taught.get(sentence.text, ()), record) for record in records):
             found.add(sentence.text)
