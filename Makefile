@@ -11,10 +11,10 @@ help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(READY)  ## serve memory over HTTP and MCP, with a page, on PORT (8420)
-	$(BIN)/holdfast serve --port $(PORT) $(ARGS)
+	$(BIN)/limpet serve --port $(PORT) $(ARGS)
 
-demo: $(READY)  ## show Holdfast at work on a sample conversation
-	$(BIN)/holdfast demo $(ARGS)
+demo: $(READY)  ## show Limpet at work on a sample conversation
+	$(BIN)/limpet demo $(ARGS)
 
 test: lint  ## lint, then every test
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
@@ -25,7 +25,7 @@ lint: $(READY)  ## style, format and types
 	$(BIN)/mypy
 
 bench: $(READY)  ## measure speed
-	$(BIN)/holdfast bench speed $(ARGS)
+	$(BIN)/limpet bench speed $(ARGS)
 
 torture: $(READY)  ## kill it while it writes, and look for what was lost
 	$(BIN)/python -m tests.crash.torture $(ARGS)
@@ -51,7 +51,7 @@ clean:  ## remove all that was generated
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(INSTALL_VENV)
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]' -e bench
 	@touch $@
 
 # Debian ships Python without venv; root can put that right.

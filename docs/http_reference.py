@@ -9,20 +9,20 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import holdfast.server
-from holdfast import errors
-from holdfast.server import given
-from holdfast.server.guard import _ROUTER
-from holdfast.server.http import OPERATIONS
-from holdfast.server.http.records import _Key
-from holdfast.server.openapi import _REFUSED, described
-from holdfast.server.operation import Operation
-from holdfast.server.problems import of_error
+import limpet.server
+from limpet import errors
+from limpet.server import params
+from limpet.server.middleware import _ROUTER
+from limpet.server.openapi import _REFUSED, described
+from limpet.server.operation import Operation
+from limpet.server.problems import of_error
+from limpet.server.routes import OPERATIONS
+from limpet.server.routes.records import _Key
 
 Schema = Mapping[str, Any]
 
 ABOUT = """\
-The API of [`holdfast serve`](../how-to/serve.md). Every server describes itself to programs at `/openapi.json` (OpenAPI
+The API of [`limpet serve`](../how-to/serve.md). Every server describes itself to programs at `/openapi.json` (OpenAPI
 3.1); this page says the same to people. Bodies and answers are JSON in UTF-8, and a body is sent with `Content-Type:
 application/json`. A name that nobody knows, in a body or behind the question mark, is refused.
 
@@ -57,9 +57,9 @@ KINDS = {
 }
 
 _PATTERNS = {
-    given._NAME: "name",  # noqa: SLF001 - the page calls them what the code calls them
-    given._TEXT: "text",  # noqa: SLF001
-    given._ID: "id",  # noqa: SLF001
+    params._NAME: "name",  # noqa: SLF001 - the page calls them what the code calls them
+    params._TEXT: "text",  # noqa: SLF001
+    params._ID: "id",  # noqa: SLF001
 }
 _CURSORS = ("cursor",)
 
@@ -174,7 +174,7 @@ def _string(schema: Schema) -> str:
         return "cadence"
     if pattern == _Key.__metadata__[0].pattern:
         return "key"
-    if pattern == given._TEXT and schema.get("maxLength") == 256:  # noqa: SLF001
+    if pattern == params._TEXT and schema.get("maxLength") == 256:  # noqa: SLF001
         return "label"
     return _PATTERNS.get(pattern, "words" if pattern else "string")
 
@@ -236,10 +236,10 @@ def _codes() -> Iterator[tuple[str, int, str]]:
     """Those of errors, then those of the server itself."""
     means = dict(re.findall(r"── (\w+) +(.+)", errors.__doc__ or ""))
     missing = "there is none, or it is somebody else's"
-    means["HoldfastError"] = "anything else"
+    means["LimpetError"] = "anything else"
     told = set()
     for kind in vars(errors).values():
-        if isinstance(kind, type) and issubclass(kind, errors.HoldfastError):
+        if isinstance(kind, type) and issubclass(kind, errors.LimpetError):
             told.add(kind.code)
             yield (
                 kind.code,
@@ -247,7 +247,7 @@ def _codes() -> Iterator[tuple[str, int, str]]:
                 means.get(kind.__name__, missing),
             )
     own = {(code, status): detail for status, (code, detail) in _ROUTER.items()}
-    folder = Path(holdfast.server.__file__).parent
+    folder = Path(limpet.server.__file__).parent
     for file in sorted(folder.rglob("*.py")):
         for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             match call:

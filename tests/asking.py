@@ -9,9 +9,9 @@ from typing import Any
 import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from holdfast import Holdfast
-from holdfast.server.app import application
-from holdfast.server.service import Service
+from limpet import Limpet
+from limpet.server.app import application
+from limpet.server.service import Service
 
 BASE = "http://127.0.0.1:8420"
 
@@ -52,7 +52,7 @@ def _read(answer: httpx2.Response, status: int) -> Any:
 
 
 @contextmanager
-def asked(hf: Holdfast, *, host: str = "127.0.0.1", user: str = "me") -> Iterator[Asked]:
+def asked(hf: Limpet, *, host: str = "127.0.0.1", user: str = "me") -> Iterator[Asked]:
     with start_blocking_portal() as portal:
         app: Any
         app, service = application(hf, host=host, user=user)

@@ -15,15 +15,15 @@ from tests.postgres_server import PostgresMissing, PostgresServer, ServerAt
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast import Holdfast
+    from limpet import Limpet
 
-SERVER_URL = "HOLDFAST_TEST_POSTGRES"
-SERVER_MISSING = "HOLDFAST_TEST_POSTGRES_MISSING"
-SERVER_REQUIRED = "HOLDFAST_REQUIRE_POSTGRES"
+SERVER_URL = "LIMPET_TEST_POSTGRES"
+SERVER_MISSING = "LIMPET_TEST_POSTGRES_MISSING"
+SERVER_REQUIRED = "LIMPET_REQUIRE_POSTGRES"
 NOT_TESTED = "PostgreSQL was not tested"
 
 # Tests say which embedder they want: one that is installed must not slow down, or change, all the others.
-os.environ.setdefault("HOLDFAST_EMBEDDING_MODEL", "none")
+os.environ.setdefault("LIMPET_EMBEDDING_MODEL", "none")
 
 # Most tests wait for the disk to confirm what they wrote, and none of them pulls the plug: memory confirms sooner.
 # Crash tests kill processes, which loses nothing that was written; ``make torture`` stays on the disk.
@@ -36,16 +36,16 @@ if "TMPDIR" not in os.environ and os.access(MEMORY_DISK, os.W_OK):
         tempfile.tempdir = None  # it may have been asked for already
 
 # By hand, all tests with every tenant sealed: what is kept sealed must behave like what is not.
-SEALED = os.environ.get("HOLDFAST_TEST_SEALED", "0") != "0"
+SEALED = os.environ.get("LIMPET_TEST_SEALED", "0") != "0"
 if SEALED:
-    os.environ.setdefault("HOLDFAST_ENCRYPTION_KEY_ENV", "HOLDFAST_KEY")
-    os.environ.setdefault("HOLDFAST_ENCRYPTION_PLAIN_FILES", "true")
-    os.environ.setdefault("HOLDFAST_KEY", "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4=")
+    os.environ.setdefault("LIMPET_ENCRYPTION_KEY_ENV", "LIMPET_KEY")
+    os.environ.setdefault("LIMPET_ENCRYPTION_PLAIN_FILES", "true")
+    os.environ.setdefault("LIMPET_KEY", "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4=")
 
 # A busy machine is no failure. What is about to land is tried with the same examples each time; new ones are looked for
 # wherever else tests run.
-hypothesis.settings.register_profile("holdfast", deadline=None, derandomize="CI" in os.environ)
-hypothesis.settings.load_profile("holdfast")
+hypothesis.settings.register_profile("limpet", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("limpet")
 
 
 class FakeClock:
@@ -66,7 +66,7 @@ class FakeClock:
 @pytest.fixture(scope="session", autouse=True)
 def no_model_by_accident() -> Iterator[None]:
     """A test that makes its own configuration gets no embedder either, unless it names one."""
-    from holdfast.providers.minilm import MiniLmEmbedder
+    from limpet.providers.minilm import MiniLmEmbedder
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MiniLmEmbedder, "is_installed", staticmethod(lambda: False))
@@ -88,15 +88,15 @@ def sealed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def seal_everything(patch: pytest.MonkeyPatch) -> None:
-    from holdfast import runtime
-    from holdfast.config import Config, Encryption
-    from holdfast.keyring import Keys
+    from limpet.api import runtime
+    from limpet.config import Config, Encryption
+    from limpet.store.encryption_keys import Keys
 
     def keys_of(config: Config) -> Keys:
         if config.encryption != Encryption():
             return Keys(config.encryption, os.environ, os.urandom)
-        key = {"HOLDFAST_KEY": "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4="}
-        return Keys(Encryption(key_env="HOLDFAST_KEY"), key, os.urandom)
+        key = {"LIMPET_KEY": "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4="}
+        return Keys(Encryption(key_env="LIMPET_KEY"), key, os.urandom)
 
     def may_keep_files(self: runtime.Runtime, tenant: str) -> bool:
         return self.config.encryption == Encryption() or allowed(self, tenant)
@@ -123,7 +123,7 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def bare_postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A database on the shared server that no Holdfast has seen."""
+    """A database on the shared server that no Limpet has seen."""
     server = _required_server(request.config)
     url = server.create_database()
     yield url
@@ -153,10 +153,10 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def hf(store_url: str) -> Iterator[Holdfast]:
-    from holdfast import Holdfast
+def hf(store_url: str) -> Iterator[Limpet]:
+    from limpet import Limpet
 
-    with Holdfast.open(store_url) as opened:
+    with Limpet.open(store_url) as opened:
         yield opened
 
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from holdfast import Config, Holdfast, Message
-from holdfast.domain.text import checked_text
-from holdfast.errors import InvalidInput
-from holdfast.providers.hashed import HashedEmbedder
-from holdfast.recall.recipes import RECIPES
+from limpet import Config, Limpet, Message
+from limpet.errors import InvalidInput
+from limpet.model.text import checked_text
+from limpet.providers.hashed import HashedEmbedder
+from limpet.search.recipes import RECIPES
 
 COUNT = 100_000
 CHUNKS = 3_000
@@ -84,7 +84,7 @@ class Outcome:
         return f"{self.asked:,} questions, {self.found:,} with an answer; {times}"
 
 
-def fill(hf: Holdfast, seed: int, chunks: int = CHUNKS) -> None:
+def fill(hf: Limpet, seed: int, chunks: int = CHUNKS) -> None:
     chance = random.Random(seed)
     said = texts(chance)
     for chat in range(10):
@@ -94,7 +94,7 @@ def fill(hf: Holdfast, seed: int, chunks: int = CHUNKS) -> None:
         session.extend([Message.new("user", line, name=speakers[at % 2]) for at, line in enumerate(lines)])
 
 
-def ask(hf: Holdfast, seed: int, count: int) -> Outcome:
+def ask(hf: Limpet, seed: int, count: int) -> Outcome:
     """Raises what a recall raises, with the question that made it."""
     chance = random.Random(seed)
     found, seconds = 0, []
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--url", default=":memory:")
     args = parser.parse_args()
-    with Holdfast.open(args.url, config=Config(), embedder=HashedEmbedder()) as hf:
+    with Limpet.open(args.url, config=Config(), embedder=HashedEmbedder()) as hf:
         fill(hf, args.seed)
         print(ask(hf, args.seed + 1, args.count))
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
-from holdfast import Holdfast, Record, Session
-from holdfast.domain.record import Layer, Origin, RecordSource, RecordType, fingerprint
-from holdfast.domain.scope import Home, Level, Scope
-from holdfast.write import remember as memory
+from limpet import Limpet, Record, Session
+from limpet.knowledge import remember as memory
+from limpet.model.record import Layer, Origin, RecordSource, RecordType, fingerprint
+from limpet.model.scope import Home, Level, Scope
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 _numbers = count(1)
@@ -43,12 +43,12 @@ def record(content: str = "The user lives in Lisbon", at: datetime = NOW, **fiel
     return replace(made, fingerprint=fingerprint(made.type, made.content))
 
 
-def learn(hf: Holdfast, content: str, **fields: Any) -> Record:
+def learn(hf: Limpet, content: str, **fields: Any) -> Record:
     """The same, in the store, dated now."""
     made = record(content, at=fields.pop("at", hf._now()), id=hf._runtime.new_id(), **fields)
     return hf._runtime.store.write(lambda tx: memory.insert(tx, made, hf._cut))
 
 
-def turn(hf: Holdfast, asked: str, answered: str, **fields: Any) -> Record:
+def turn(hf: Limpet, asked: str, answered: str, **fields: Any) -> Record:
     text = f"asked: {asked} | answered: {answered}"
     return learn(hf, text, type="task_state", layer="episodic", origin="turn", **fields)

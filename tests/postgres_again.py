@@ -53,12 +53,12 @@ class DatabasesAgain:
         self._fresh: _Fresh | None = None
 
     def take(self) -> str:
-        from holdfast import Holdfast
+        from limpet import Limpet
 
         if self._free:
             return self._free.pop()
         url = self._server.create_database()
-        Holdfast.open(url).close()
+        Limpet.open(url).close()
         if self._fresh is None:
             with _connected(url) as connection:
                 tables = _tables(connection)

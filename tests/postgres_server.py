@@ -61,7 +61,7 @@ class ServerAt:
 
     def create_database(self, name: str | None = None, *, template: str = "template1") -> str:
         """The URL of a new database."""
-        name = name or f"holdfast_{uuid.uuid4().hex[:16]}"
+        name = name or f"limpet_{uuid.uuid4().hex[:16]}"
         self.run(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url(name)
 
@@ -242,7 +242,7 @@ def _new_folder() -> Path:
     for base in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp")):
         reachable = os.geteuid() != 0 or all(part.stat().st_mode & 0o001 for part in (base, *base.parents))
         if reachable and len(str(base)) <= 70:
-            return Path(tempfile.mkdtemp(prefix="holdfast-pg-", dir=base))
+            return Path(tempfile.mkdtemp(prefix="limpet-pg-", dir=base))
     raise PostgresMissing("no temporary folder is open to every account and has a short path")
 
 

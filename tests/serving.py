@@ -18,14 +18,14 @@ ROOT = Path(__file__).parent.parent
 
 
 class Server:
-    """``holdfast serve`` on any free port until the block ends, or it is killed. What it logs goes to ``log``."""
+    """``limpet serve`` on any free port until the block ends, or it is killed. What it logs goes to ``log``."""
 
     def __init__(
         self, folder: Path | str, *arguments: str, env: dict[str, str] | None = None, log: Path | None = None
     ) -> None:
-        told = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "HOLDFAST_EMBEDDING_MODEL": "none"}
+        told = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "LIMPET_EMBEDDING_MODEL": "none"}
         place = ["--data", str(folder)]
-        command = [sys.executable, "-m", "holdfast", "serve", *place, "--port", "0", "--json", *arguments]
+        command = [sys.executable, "-m", "limpet", "serve", *place, "--port", "0", "--json", *arguments]
         log = log or Path(os.devnull)
         with log.open("ab") as errors:
             self.process: subprocess.Popen[Any] = subprocess.Popen(
@@ -65,7 +65,7 @@ class Server:
 
 def _around() -> dict[str, str]:
     """Settings of whoever runs the tests are not the tests'."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    return {name: value for name, value in os.environ.items() if not name.startswith("LIMPET_")}
 
 
 @contextmanager

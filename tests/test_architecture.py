@@ -14,7 +14,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src"
 
-# A room may import itself and rooms of lower floors; never its neighbours. `` is holdfast/__init__.py.
+# A room may import itself and rooms of lower floors; never its neighbours. `` is limpet/__init__.py.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("domain",),
@@ -46,13 +46,13 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 # Other packages are imported inside the function that needs them. Not so in modules that are themselves imported late.
 THIRD_PARTY_AT_THE_TOP = {
-    "holdfast.storage.postgres": {"psycopg"},
-    "holdfast.recall.rank": {"numpy"},
-    "holdfast.observe.otel": {"opentelemetry"},
-    "holdfast.server": {"prometheus_client", "pydantic", "pydantic_core", "starlette", "typing_extensions", "uvicorn"},
-    "holdfast.adapters.mcp_http": {"anyio", "mcp"},
-    "holdfast.adapters.mcp_purge": {"anyio", "mcp", "mcp_types"},
-    "holdfast.adapters.mcp_server": {"anyio", "mcp", "mcp_types"},
+    "limpet.store.postgres": {"psycopg"},
+    "limpet.search.rank": {"numpy"},
+    "limpet.security.otel": {"opentelemetry"},
+    "limpet.server": {"prometheus_client", "pydantic", "pydantic_core", "starlette", "typing_extensions", "uvicorn"},
+    "limpet.mcp.http": {"anyio", "mcp"},
+    "limpet.mcp.purge": {"anyio", "mcp", "mcp_types"},
+    "limpet.mcp.server": {"anyio", "mcp", "mcp_types"},
 }
 
 # What makes a run differ from the next belongs to the composition root, which hands it down.
@@ -62,7 +62,7 @@ IMPURE = {
     *("time.time", "time.time_ns", "time.localtime", "time.gmtime"),
     *("os.environ", "os.environb", "os.getenv", "os.urandom", "uuid.uuid1", "uuid.uuid4", "random", "secrets"),
 }
-MAY_BE_IMPURE = {("holdfast.domain.times", "datetime.datetime.now")}  # system_clock, the engine's default
+MAY_BE_IMPURE = {("limpet.model.times", "datetime.datetime.now")}  # system_clock, the engine's default
 
 MAX_FUNCTION_LINES = 80
 MAX_FILE_LINES = 500
@@ -99,7 +99,7 @@ def room_of(module: str) -> str:
 @cache
 def modules() -> dict[str, Module]:
     found = {}
-    for path in sorted((SOURCE / "holdfast").rglob("*.py")):
+    for path in sorted((SOURCE / "limpet").rglob("*.py")):
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
         text = path.read_text(encoding="utf-8")
         found[name] = Module(name, path, text, ast.parse(text))
@@ -132,14 +132,14 @@ def _targets(module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[str]
         parts = package.split(".")
         origin = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [origin])])
     found = [f"{origin}.{alias.name}" for alias in node.names]
-    yield from {name if name in modules() or not origin.startswith("holdfast") else origin for name in found}
+    yield from {name if name in modules() or not origin.startswith("limpet") else origin for name in found}
 
 
 def inside() -> Iterator[tuple[Module, Import]]:
-    """Imports of one part of Holdfast by another."""
+    """Imports of one part of Limpet by another."""
     for module in modules().values():
         for entry in imports(module):
-            if entry.target.split(".")[0] == "holdfast":
+            if entry.target.split(".")[0] == "limpet":
                 yield module, entry
 
 
@@ -168,7 +168,7 @@ def test_the_domain_knows_only_the_standard_library():
         if module.room == "domain"
         for entry in imports(module)
         if entry.target.split(".")[0] not in sys.stdlib_module_names
-        and not entry.target.startswith(("holdfast.domain", "holdfast.errors"))
+        and not entry.target.startswith(("limpet.model", "limpet.errors"))
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -195,21 +195,21 @@ def test_other_packages_are_imported_late():
 
 
 def _may_be_at_the_top(module: Module, package: str) -> bool:
-    return package in {"holdfast", *sys.stdlib_module_names} or any(
+    return package in {"limpet", *sys.stdlib_module_names} or any(
         f"{module.name}.".startswith(f"{place}.") and package in allowed
         for place, allowed in THIRD_PARTY_AT_THE_TOP.items()
     )
 
 
-def test_importing_holdfast_imports_nothing_heavy():
-    code = "import sys, holdfast; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+def test_importing_limpet_imports_nothing_heavy():
+    code = "import sys, limpet; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"asyncio", "cryptography", "httpx", "numpy", "psycopg", "ssl", "Stemmer", "tomllib", "yaml"}
     assert heavy & set(done.stdout.split()) == set()
 
 
 def test_the_patterns_of_the_rules_are_compiled_when_something_is_learned():
-    code = "import sys; from holdfast import Holdfast; print(*(name for name in sys.modules if 'holdfast' in name))"
+    code = "import sys; from limpet import Limpet; print(*(name for name in sys.modules if 'limpet' in name))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     late = [name for name in done.stdout.split() if ".learn.rules" in name or ".learn.graph" in name]
     assert late == []

@@ -23,11 +23,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from holdfast import AsyncHoldfast, AsyncSession, Config, Holdfast, Message
-from holdfast.aio import AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
-from holdfast.config import Aio
-from holdfast.errors import SequenceConflict, StoreUnavailable
-from holdfast.schedule.runner import Hands, Runner
+from limpet import AsyncLimpet, AsyncSession, Config, Limpet, Message
+from limpet.api.async_limpet import AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
+from limpet.config import Aio
+from limpet.errors import SequenceConflict, StoreUnavailable
+from limpet.schedules.runner import Hands, Runner
 
 TASKS = 200
 
@@ -79,12 +79,12 @@ async def all_handed_over(session: AsyncSession) -> None:
 def no_thread_stays() -> None:
     """A thread that was told to end may need a moment."""
     for thread in threading.enumerate():
-        if thread.name.startswith("holdfast"):
+        if thread.name.startswith("limpet"):
             thread.join(5)
             assert not thread.is_alive()
 
 
-def faults(hf: Holdfast) -> list[Any]:
+def faults(hf: Limpet) -> list[Any]:
     return [finding for finding in hf.doctor() if not finding.ok]
 
 
@@ -100,7 +100,7 @@ def test_every_method_can_be_awaited_and_answers_like_the_other_face(tmp_path: P
         return tmp_path / name
 
     async def one(place: Path) -> dict[str, Any]:
-        hf = await AsyncHoldfast.open(place, clock=ticking())
+        hf = await AsyncLimpet.open(place, clock=ticking())
         answers = {}
         for name, call in CALLS.items():
             answers[name] = _plain(await call(hf, await hf.session("a", "b", user="u"), place))
@@ -108,7 +108,7 @@ def test_every_method_can_be_awaited_and_answers_like_the_other_face(tmp_path: P
         return answers
 
     def other(place: Path) -> dict[str, Any]:
-        with Holdfast.open(place, clock=ticking()) as hf:
+        with Limpet.open(place, clock=ticking()) as hf:
             waited = _Waited(hf)
             session = lambda: hf.session("a", "b", user="u")  # noqa: E731
             return {name: _plain(call(waited, _Waited(session()), place)) for name, call in CALLS.items()}
@@ -145,8 +145,8 @@ def _plain(answer: Any) -> str:
 
 Call = Callable[[Any, Any, Path], Any]
 CALLS: dict[str, Call] = {
-    "AsyncHoldfast.agent": lambda hf, s, place: hf.agent("other"),
-    "AsyncHoldfast.session": lambda hf, s, place: hf.session("x", "y", "z", user="u", metadata={"a": 1}),
+    "AsyncLimpet.agent": lambda hf, s, place: hf.agent("other"),
+    "AsyncLimpet.session": lambda hf, s, place: hf.session("x", "y", "z", user="u", metadata={"a": 1}),
     "AsyncSession.append": lambda hf, s, place: s.append("user", "hello world", idempotency_key="k"),
     "AsyncSession.extend": lambda hf, s, place: s.extend(
         [Message.new("assistant", "hi there"), Message.new("user", "bye")]
@@ -178,30 +178,30 @@ CALLS: dict[str, Call] = {
     "AsyncSession.pause": lambda hf, s, place: s.pause(),
     "AsyncSession.resume": lambda hf, s, place: s.resume(),
     "AsyncSession.refresh": lambda hf, s, place: s.refresh(),
-    "AsyncHoldfast.load_session": lambda hf, s, place: hf.load_session(s.id, user="u"),
-    "AsyncHoldfast.usage": lambda hf, s, place: hf.usage(user="u"),
-    "AsyncHoldfast.archive": lambda hf, s, place: hf.archive(BytesIO(), user="u"),
-    "AsyncHoldfast.sessions": lambda hf, s, place: hf.sessions(user="u"),
-    "AsyncHoldfast.remember": lambda hf, s, place: hf.remember(
+    "AsyncLimpet.load_session": lambda hf, s, place: hf.load_session(s.id, user="u"),
+    "AsyncLimpet.usage": lambda hf, s, place: hf.usage(user="u"),
+    "AsyncLimpet.archive": lambda hf, s, place: hf.archive(BytesIO(), user="u"),
+    "AsyncLimpet.sessions": lambda hf, s, place: hf.sessions(user="u"),
+    "AsyncLimpet.remember": lambda hf, s, place: hf.remember(
         "hello dog", user="u", key="dog", id=RECORD, metadata={"a.b": "c"}
     ),
-    "AsyncHoldfast.record": lambda hf, s, place: hf.record(RECORD),
-    "AsyncHoldfast.records": lambda hf, s, place: hf.records(user="u"),
-    "AsyncHoldfast.count_records": lambda hf, s, place: hf.count_records(user="u"),
-    "AsyncHoldfast.search_metadata": lambda hf, s, place: hf.search_metadata("a.b", "c", user="u"),
-    "AsyncHoldfast.update": lambda hf, s, place: hf.update(RECORD, content="hello cat"),
-    "AsyncHoldfast.history": lambda hf, s, place: hf.history(RECORD),
-    "AsyncHoldfast.recall": lambda hf, s, place: hf.recall("hello", user="u"),
-    "AsyncHoldfast.profile": lambda hf, s, place: hf.profile(user="u"),
-    "AsyncHoldfast.promote": lambda hf, s, place: hf.promote(
+    "AsyncLimpet.record": lambda hf, s, place: hf.record(RECORD),
+    "AsyncLimpet.records": lambda hf, s, place: hf.records(user="u"),
+    "AsyncLimpet.count_records": lambda hf, s, place: hf.count_records(user="u"),
+    "AsyncLimpet.search_metadata": lambda hf, s, place: hf.search_metadata("a.b", "c", user="u"),
+    "AsyncLimpet.update": lambda hf, s, place: hf.update(RECORD, content="hello cat"),
+    "AsyncLimpet.history": lambda hf, s, place: hf.history(RECORD),
+    "AsyncLimpet.recall": lambda hf, s, place: hf.recall("hello", user="u"),
+    "AsyncLimpet.profile": lambda hf, s, place: hf.profile(user="u"),
+    "AsyncLimpet.promote": lambda hf, s, place: hf.promote(
         hf._sync.remember("an episode", user="u", layer="episodic").id
-        if isinstance(hf, AsyncHoldfast)
+        if isinstance(hf, AsyncLimpet)
         else hf.remember("an episode", user="u", layer="episodic").id
     ),
-    "AsyncHoldfast.revive": lambda hf, s, place: hf.revive(RECORD),
-    "AsyncHoldfast.export_items": lambda hf, s, place: hf.export_items(user="u"),
-    "AsyncHoldfast.import_items": lambda hf, s, place: hf.import_items(user="u"),
-    "AsyncHoldfast.forget": lambda hf, s, place: hf.forget(key="dog", user="u"),
+    "AsyncLimpet.revive": lambda hf, s, place: hf.revive(RECORD),
+    "AsyncLimpet.export_items": lambda hf, s, place: hf.export_items(user="u"),
+    "AsyncLimpet.import_items": lambda hf, s, place: hf.import_items(user="u"),
+    "AsyncLimpet.forget": lambda hf, s, place: hf.forget(key="dog", user="u"),
     "AsyncSchedules.create": lambda hf, s, place: hf.schedules.create("u", "water the plants", "every: 1h"),
     "AsyncSchedules.search": lambda hf, s, place: hf.schedules.search(user="u"),
     "AsyncSchedules.count": lambda hf, s, place: hf.schedules.count(user="u"),
@@ -210,45 +210,45 @@ CALLS: dict[str, Call] = {
     "AsyncSchedules.edit": lambda hf, s, place: hf.schedules.edit(_made(hf), goal="water the roses"),
     "AsyncSchedules.pause": lambda hf, s, place: hf.schedules.pause(_made(hf)),
     "AsyncSchedules.resume": lambda hf, s, place: hf.schedules.resume(_made(hf)),
-    "AsyncHoldfast.run_schedules": lambda hf, s, place: hf.run_schedules(lambda firing: "done"),
+    "AsyncLimpet.run_schedules": lambda hf, s, place: hf.run_schedules(lambda firing: "done"),
     "AsyncSchedules.runs": lambda hf, s, place: hf.schedules.runs(_made(hf)),
     "AsyncSchedules.run_output": lambda hf, s, place: hf.schedules.run_output(_ran(hf)),
     "AsyncSchedules.delete": lambda hf, s, place: hf.schedules.delete(_made(hf)),
-    "AsyncHoldfast.run_jobs": lambda hf, s, place: hf.run_jobs(),
-    "AsyncHoldfast.start_worker": lambda hf, s, place: hf.start_worker(),
-    "AsyncHoldfast.jobs": lambda hf, s, place: hf.jobs(state="dead"),
-    "AsyncHoldfast.retry_jobs": lambda hf, s, place: hf.retry_jobs(kind="embed"),
-    "AsyncHoldfast.drop_jobs": lambda hf, s, place: hf.drop_jobs([1]),
-    "AsyncHoldfast.add_document": lambda hf, s, place: hf.add_document("note:1", "hello document", user="u"),
-    "AsyncHoldfast.documents": lambda hf, s, place: hf.documents(user="u"),
-    "AsyncHoldfast.graph": lambda hf, s, place: hf.graph(user="u", fresh=True),
-    "AsyncHoldfast.remove_document": lambda hf, s, place: hf.remove_document("note:1", user="u"),
-    "AsyncHoldfast.import_": lambda hf, s, place: hf.import_(place / "told.json"),
+    "AsyncLimpet.run_jobs": lambda hf, s, place: hf.run_jobs(),
+    "AsyncLimpet.start_worker": lambda hf, s, place: hf.start_worker(),
+    "AsyncLimpet.jobs": lambda hf, s, place: hf.jobs(state="dead"),
+    "AsyncLimpet.retry_jobs": lambda hf, s, place: hf.retry_jobs(kind="embed"),
+    "AsyncLimpet.drop_jobs": lambda hf, s, place: hf.drop_jobs([1]),
+    "AsyncLimpet.add_document": lambda hf, s, place: hf.add_document("note:1", "hello document", user="u"),
+    "AsyncLimpet.documents": lambda hf, s, place: hf.documents(user="u"),
+    "AsyncLimpet.graph": lambda hf, s, place: hf.graph(user="u", fresh=True),
+    "AsyncLimpet.remove_document": lambda hf, s, place: hf.remove_document("note:1", user="u"),
+    "AsyncLimpet.import_": lambda hf, s, place: hf.import_(place / "told.json"),
     "AsyncLongTerm.write": lambda hf, s, place: hf.long_term(user="u").write("# Me"),
     "AsyncLongTerm.append": lambda hf, s, place: hf.long_term(user="u").append("a dog"),
     "AsyncLongTerm.read": lambda hf, s, place: hf.long_term(user="u").read(),
-    "AsyncHoldfast.note_turn": lambda hf, s, place: hf.note_turn("u", "hello", "hi"),
-    "AsyncHoldfast.daily_notes": lambda hf, s, place: hf.daily_notes(user="u"),
-    "AsyncHoldfast.file_sessions": lambda hf, s, place: hf.file_sessions(),
-    "AsyncHoldfast.doctor": lambda hf, s, place: hf.doctor(),
-    "AsyncHoldfast.stats": lambda hf, s, place: hf.stats(),
-    "AsyncHoldfast.observe": lambda hf, s, place: hf.observe(lambda told: None),
-    "AsyncHoldfast.grant": lambda hf, s, place: hf.grant("u", "read:global"),
-    "AsyncHoldfast.grants": lambda hf, s, place: hf.grants(),
-    "AsyncHoldfast.revoke": lambda hf, s, place: hf.revoke("u", "read:global"),
-    "AsyncHoldfast.audit": lambda hf, s, place: hf.audit(verb="grant"),
+    "AsyncLimpet.note_turn": lambda hf, s, place: hf.note_turn("u", "hello", "hi"),
+    "AsyncLimpet.daily_notes": lambda hf, s, place: hf.daily_notes(user="u"),
+    "AsyncLimpet.file_sessions": lambda hf, s, place: hf.file_sessions(),
+    "AsyncLimpet.doctor": lambda hf, s, place: hf.doctor(),
+    "AsyncLimpet.stats": lambda hf, s, place: hf.stats(),
+    "AsyncLimpet.observe": lambda hf, s, place: hf.observe(lambda told: None),
+    "AsyncLimpet.grant": lambda hf, s, place: hf.grant("u", "read:global"),
+    "AsyncLimpet.grants": lambda hf, s, place: hf.grants(),
+    "AsyncLimpet.revoke": lambda hf, s, place: hf.revoke("u", "read:global"),
+    "AsyncLimpet.audit": lambda hf, s, place: hf.audit(verb="grant"),
     "AsyncKeys.create": lambda hf, s, place: hf.keys.create("ci", user="u", expires_in=60),
     "AsyncKeys.list": lambda hf, s, place: hf.keys.list(user="u"),
     "AsyncKeys.any": lambda hf, s, place: hf.keys.any(),
     "AsyncKeys.acting": lambda hf, s, place: hf.keys.acting(_secret(hf)),
     "AsyncKeys.revoke": lambda hf, s, place: hf.keys.revoke("ci"),
-    "AsyncHoldfast.backup": lambda hf, s, place: hf.backup(place / "backup.db"),
-    "AsyncHoldfast.purge_session": lambda hf, s, place: hf.purge_session(s.id, dry_run=True),
-    "AsyncHoldfast.purge_user": lambda hf, s, place: hf.purge_user("u", dry_run=True),
-    "AsyncHoldfast.purge_older": lambda hf, s, place: hf.purge_older("u", 30, dry_run=True),
-    "AsyncHoldfast.receipts": lambda hf, s, place: hf.receipts(),
-    "AsyncHoldfast.apply_retention": lambda hf, s, place: hf.apply_retention(dry_run=True),
-    "AsyncHoldfast.export": lambda hf, s, place: hf.export(place / "export", user="u"),
+    "AsyncLimpet.backup": lambda hf, s, place: hf.backup(place / "backup.db"),
+    "AsyncLimpet.purge_session": lambda hf, s, place: hf.purge_session(s.id, dry_run=True),
+    "AsyncLimpet.purge_user": lambda hf, s, place: hf.purge_user("u", dry_run=True),
+    "AsyncLimpet.purge_older": lambda hf, s, place: hf.purge_older("u", 30, dry_run=True),
+    "AsyncLimpet.receipts": lambda hf, s, place: hf.receipts(),
+    "AsyncLimpet.apply_retention": lambda hf, s, place: hf.apply_retention(dry_run=True),
+    "AsyncLimpet.export": lambda hf, s, place: hf.export(place / "export", user="u"),
     "AsyncSession.new": lambda hf, s, place: s.new(),
     "AsyncSession.clear": lambda hf, s, place: s.clear(),
     "AsyncSession.terminate": lambda hf, s, place: s.terminate(),
@@ -256,8 +256,8 @@ CALLS: dict[str, Call] = {
 }
 
 
-def _blocking(hf: Any) -> Holdfast:
-    found: Holdfast = hf._sync if isinstance(hf, AsyncHoldfast) else hf._real
+def _blocking(hf: Any) -> Limpet:
+    found: Limpet = hf._sync if isinstance(hf, AsyncLimpet) else hf._real
     return found
 
 
@@ -285,14 +285,14 @@ RECORD = "01890000-0000-7000-8000-000000000001"
 
 
 def test_no_method_is_left_out_above() -> None:
-    kinds = (AsyncHoldfast, AsyncSession, AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules)
+    kinds = (AsyncLimpet, AsyncSession, AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules)
     awaited = {
         f"{kind.__name__}.{name}"
         for kind in kinds
         for name, found in inspect.getmembers_static(kind)
         if not name.startswith("_") and (inspect.iscoroutinefunction(getattr(kind, name)) or name == "working_memory")
     }
-    assert awaited - {"AsyncHoldfast.open", "AsyncHoldfast.close"} == CALLS.keys()
+    assert awaited - {"AsyncLimpet.open", "AsyncLimpet.close"} == CALLS.keys()
 
 
 # Threads
@@ -317,13 +317,13 @@ def test_calls_run_on_a_few_threads_of_our_own(tmp_path: Path) -> None:
 
     async def use() -> None:
         config = Config(aio=Aio(threads=3))
-        async with await AsyncHoldfast.open(tmp_path, config=config, clock=clock) as hf:
+        async with await AsyncLimpet.open(tmp_path, config=config, clock=clock) as hf:
             session = await hf.session("a", "b")
             await asyncio.gather(*(session.append("user", f"number {number}") for number in range(60)))
             await asyncio.gather(*(hf.tenant("other").remember(f"fact {number}", user="u") for number in range(20)))
 
     run(use())
-    assert all(name.startswith("holdfast") for name in seen)
+    assert all(name.startswith("limpet") for name in seen)
     assert len(seen) <= 3
     assert most <= 3
     no_thread_stays()
@@ -331,7 +331,7 @@ def test_calls_run_on_a_few_threads_of_our_own(tmp_path: Path) -> None:
 
 def test_two_hundred_tasks_at_once(store_url: str) -> None:
     async def use() -> None:
-        async with await AsyncHoldfast.open(store_url) as hf:
+        async with await AsyncLimpet.open(store_url) as hf:
             sessions = await asyncio.gather(*(hf.session("a", str(number % 5), user="u") for number in range(TASKS)))
             assert len({session.id for session in sessions}) == 5
 
@@ -357,7 +357,7 @@ def test_two_hundred_tasks_at_once(store_url: str) -> None:
 def test_a_cancelled_call_repeated_with_its_key_is_there_once(store_url: str) -> None:
     async def use() -> None:
         chance = random.Random()
-        async with await AsyncHoldfast.open(store_url) as hf:
+        async with await AsyncLimpet.open(store_url) as hf:
             session = await hf.session("a", "b", user="u")
 
             def append(number: int) -> Callable[[], Coroutine[Any, Any, Message]]:
@@ -380,7 +380,7 @@ def test_a_cancelled_call_repeated_with_its_key_is_there_once(store_url: str) ->
 
 def test_a_cancelled_call_without_a_key_is_there_once_or_not_at_all(store_url: str) -> None:
     async def use() -> None:
-        async with await AsyncHoldfast.open(store_url) as hf:
+        async with await AsyncLimpet.open(store_url) as hf:
             session = await hf.session("a", "b", user="u")
 
             def extend(number: int) -> Callable[[], Coroutine[Any, Any, list[Message]]]:
@@ -407,7 +407,7 @@ def test_an_error_after_the_cancellation_is_no_complaint(tmp_path: Path) -> None
     """Nobody waits for the answer any more: asyncio must not report it as never retrieved."""
 
     async def use() -> None:
-        async with await AsyncHoldfast.open(tmp_path) as hf:
+        async with await AsyncLimpet.open(tmp_path) as hf:
             session = await hf.session("a", "b")
             await session.append("user", "first", sequence=5)
             with held(hf) as release:
@@ -429,7 +429,7 @@ def test_an_error_after_the_cancellation_is_no_complaint(tmp_path: Path) -> None
 class held:  # noqa: N801 - reads as a verb
     """The store's writer, kept busy by somebody else until released."""
 
-    def __init__(self, hf: AsyncHoldfast) -> None:
+    def __init__(self, hf: AsyncLimpet) -> None:
         self._store = hf._sync._runtime.store
         self._release, self._begun = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._hold)
@@ -453,7 +453,7 @@ class held:  # noqa: N801 - reads as a verb
 
 def test_a_timeout_leaves_the_call_to_finish(tmp_path: Path) -> None:
     async def use() -> None:
-        async with await AsyncHoldfast.open(tmp_path) as hf:
+        async with await AsyncLimpet.open(tmp_path) as hf:
             session = await hf.session("a", "b")
             with held(hf), pytest.raises(TimeoutError):
                 await asyncio.wait_for(session.append("user", "slow", idempotency_key="slow"), 0.05)
@@ -469,7 +469,7 @@ def test_a_timeout_leaves_the_call_to_finish(tmp_path: Path) -> None:
 
 def test_close_finishes_what_was_handed_over(store_url: str) -> None:
     async def use() -> None:
-        hf = await AsyncHoldfast.open(store_url)
+        hf = await AsyncLimpet.open(store_url)
         session = await hf.session("a", "b", user="u")
         tasks = [asyncio.create_task(session.append("user", f"number {number}")) for number in range(TASKS)]
         await asyncio.sleep(0)
@@ -484,7 +484,7 @@ def test_close_finishes_what_was_handed_over(store_url: str) -> None:
 
     run(use())
     if store_url != ":memory:":
-        with Holdfast.open(store_url) as again:
+        with Limpet.open(store_url) as again:
             texts = [message.text for message in again.session("a", "b", user="u").messages()]
             assert sorted(texts) == sorted(f"number {number}" for number in range(TASKS))
             assert faults(again) == []
@@ -492,7 +492,7 @@ def test_close_finishes_what_was_handed_over(store_url: str) -> None:
 
 def test_a_cancelled_close_closes_all_the_same(tmp_path: Path) -> None:
     async def use() -> None:
-        hf = await AsyncHoldfast.open(tmp_path)
+        hf = await AsyncLimpet.open(tmp_path)
         session = await hf.session("a", "b")
         with held(hf):
             append = asyncio.create_task(session.append("user", "under way"))
@@ -516,7 +516,7 @@ def test_a_cancelled_opening_blocks_nobody_and_leaves_nothing_open(
 ) -> None:
     entered, release = threading.Event(), threading.Event()
     closed = threading.Event()
-    close = Holdfast.close
+    close = Limpet.close
 
     def slow_clock() -> datetime:
         """The first call comes from the migration: the opening stands still there, for ten seconds at most."""
@@ -524,14 +524,14 @@ def test_a_cancelled_opening_blocks_nobody_and_leaves_nothing_open(
         release.wait(10)
         return datetime(2026, 3, 10, tzinfo=UTC)
 
-    def watched_close(self: Holdfast) -> None:
+    def watched_close(self: Limpet) -> None:
         close(self)
         closed.set()
 
-    monkeypatch.setattr(Holdfast, "close", watched_close)
+    monkeypatch.setattr(Limpet, "close", watched_close)
 
     async def use() -> None:
-        opening = asyncio.create_task(AsyncHoldfast.open(tmp_path, clock=slow_clock))
+        opening = asyncio.create_task(AsyncLimpet.open(tmp_path, clock=slow_clock))
         while not entered.is_set():  # noqa: ASYNC110 - it is set on another thread
             await asyncio.sleep(0.005)
         begun = time.monotonic()
@@ -550,7 +550,7 @@ def test_two_loops_one_after_the_other(tmp_path: Path) -> None:
     """A script that calls asyncio.run twice, each time with a store of its own."""
 
     async def use(number: int) -> None:
-        async with await AsyncHoldfast.open(tmp_path) as hf:
+        async with await AsyncLimpet.open(tmp_path) as hf:
             session = await hf.session("a", "b")
             await session.append("user", f"number {number}")
             assert await session.count() == number
@@ -561,7 +561,7 @@ def test_two_loops_one_after_the_other(tmp_path: Path) -> None:
 
 def test_awaitables_of_a_sessions_own_values(tmp_path: Path) -> None:
     async def use() -> None:
-        async with await AsyncHoldfast.open(tmp_path) as hf:
+        async with await AsyncLimpet.open(tmp_path) as hf:
             session = await hf.session("a", "b")
             waiting: Awaitable[str] = session.working_memory
             await session.set_working_memory("new")

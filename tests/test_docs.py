@@ -1,8 +1,8 @@
 """The documentation, run: every Python block, every ``$`` line of a console with its output, every link.
 
-A console runs ``holdfast`` and ``curl``; ``$ holdfast serve`` starts a server that lives to the end of the page, and
+A console runs ``limpet`` and ``curl``; ``$ limpet serve`` starts a server that lives to the end of the page, and
 the address it has by default stands for wherever it really listens. What cannot be run here (an installation, a unit
-of systemd, an image) stands in blocks of other kinds; what they call ``holdfast`` with is parsed.
+of systemd, an image) stands in blocks of other kinds; what they call ``limpet`` with is parsed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import IO, NamedTuple
 
 import pytest
 
-from holdfast.cli.main import build_parser, main
+from limpet.cli.main import build_parser, main
 from tests.postgres_server import ServerAt
 
 ROOT = Path(__file__).parent.parent
@@ -32,7 +32,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 ANYTHING = "…"
 # An address in a page stands for an empty database of the test's own.
-DATABASE = re.compile(r"postgresql://holdfast:secret@localhost/\w+")
+DATABASE = re.compile(r"postgresql://limpet:secret@localhost/\w+")
 PLACES = ("python", "console")
 # Shown, and not run.
 SHOWN = ("json", "sh", "text", "toml", "ini", "dockerfile", "nginx")
@@ -69,7 +69,7 @@ def runnable() -> Iterator[object]:
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Somebody who follows a page in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "default"))
+    monkeypatch.setenv("LIMPET_DATA", str(tmp_path / "default"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("TZ", "UTC")
@@ -120,15 +120,15 @@ class Terminal:
     def run(self, command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str | None]:
         """How it ended and what it printed; None where it was left out."""
         program, *arguments = shlex.split(command, comments=True)
-        if program == "holdfast" and "serve" in arguments:
+        if program == "limpet" and "serve" in arguments:
             return 0, self._serve(arguments)
-        if program == "holdfast":
+        if program == "limpet":
             status = main(arguments)
             out, err = capsys.readouterr()
             if shown := re.search(r"\bhf_[\w-]{43}", out):
                 self._secret = shown.group()
             return status, out if status == 0 else err
-        assert program == "curl" or re.match(r"\w+=", command), f"only holdfast and curl are run, not {program}"
+        assert program == "curl" or re.match(r"\w+=", command), f"only limpet and curl are run, not {program}"
         if shutil.which("curl") is None:
             self.left_out.append(command)
             return 0, None
@@ -139,7 +139,7 @@ class Terminal:
     def _serve(self, arguments: list[str]) -> str:
         assert self._server is None, "a page starts one server"
         self._server = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *arguments, "--port", "0"], stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "limpet", *arguments, "--port", "0"], stderr=subprocess.PIPE, text=True
         )
         lines = list(until(self._server.stderr, LAST_LINE))
         found = re.search(r"http://127\.0\.0\.1:\d+", "".join(lines))
@@ -247,7 +247,7 @@ def test_commands_that_are_only_shown_are_ones_we_know():
     parser = build_parser()
     shown = [block for page in PAGES for block in blocks(page.read_text(encoding="utf-8"))]
     text = "\n".join(block.text for block in shown if block.language in ("sh", "ini", "dockerfile"))
-    called = re.findall(r"(?:^|[/ =])holdfast ([^\n&|]*)", text.replace("\\\n", ""), re.MULTILINE)
+    called = re.findall(r"(?:^|[/ =])limpet ([^\n&|]*)", text.replace("\\\n", ""), re.MULTILINE)
     assert len(called) > 10
     for arguments in called:
         parser.parse_args(shlex.split(arguments, comments=True))
@@ -259,7 +259,7 @@ def test_hosts_of_mcp_are_told_a_command_we_know_or_the_address_with_a_key():
     for snippet in snippets:
         [host] = (snippet.get("mcpServers") or snippet["servers"]).values()
         if "command" in host:
-            assert host["command"] == "holdfast"
+            assert host["command"] == "limpet"
             assert build_parser().parse_args(host["args"]).user == "alice"
         else:
             assert (host.get("url") or host["serverUrl"]) == "http://127.0.0.1:8420/mcp"

@@ -1,13 +1,13 @@
-"""What ``from holdfast import …`` gives: a short, sorted list that changes on purpose only."""
+"""What ``from limpet import …`` gives: a short, sorted list that changes on purpose only."""
 
 from __future__ import annotations
 
-import holdfast
+import limpet
 
 
 def test_the_public_names_are_exactly_these() -> None:
-    assert holdfast.__all__ == [
-        "AsyncHoldfast",
+    assert limpet.__all__ == [
+        "AsyncLimpet",
         "AsyncSession",
         "AsyncTurn",
         "AuditEntry",
@@ -24,8 +24,8 @@ def test_the_public_names_are_exactly_these() -> None:
         "Graph",
         "GraphSource",
         "Hit",
-        "Holdfast",
-        "HoldfastError",
+        "Limpet",
+        "LimpetError",
         "ImagePart",
         "JobInfo",
         "KeyInfo",
@@ -53,19 +53,17 @@ def test_the_public_names_are_exactly_these() -> None:
         "Unauthenticated",
         "Usage",
     ]
-    assert holdfast.__all__ == sorted(set(holdfast.__all__))
+    assert limpet.__all__ == sorted(set(limpet.__all__))
 
 
 def test_nothing_public_stands_beside_the_list() -> None:
     """Modules of ours become attributes when they are imported; everything else without an underscore is listed."""
-    beside = {
-        name for name, value in vars(holdfast).items() if not name.startswith("_") and name not in holdfast.__all__
-    }
-    loaded = {name for name in beside if getattr(vars(holdfast)[name], "__name__", "") == f"holdfast.{name}"}
+    beside = {name for name, value in vars(limpet).items() if not name.startswith("_") and name not in limpet.__all__}
+    loaded = {name for name in beside if getattr(vars(limpet)[name], "__name__", "") == f"limpet.{name}"}
     assert beside - loaded <= {"Any", "TYPE_CHECKING", "import_module"}
 
 
 def test_star_import_gives_them_all() -> None:
     names: dict[str, object] = {}
-    exec("from holdfast import *", names)
-    assert names.keys() >= set(holdfast.__all__)
+    exec("from limpet import *", names)
+    assert names.keys() >= set(limpet.__all__)

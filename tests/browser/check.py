@@ -32,11 +32,11 @@ def main() -> int:
         print("page: skipped: no Chromium is installed")
         return 0
     if find_spec("playwright") is None:
-        print("page: skipped: Playwright is not installed: pip install 'holdfast[dev-page]'")
+        print("page: skipped: Playwright is not installed: pip install 'limpet[dev-page]'")
         return 0
     from playwright.sync_api import sync_playwright
 
-    pictures = Path(mkdtemp(prefix="holdfast-page-"))
+    pictures = Path(mkdtemp(prefix="limpet-page-"))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         good = visited_openly(browser, pictures) and visited_with_a_key(browser, pictures)
@@ -56,7 +56,7 @@ def visited_with_a_key(browser: Browser, pictures: Path) -> bool:
     from tests.browser.visit import WIDE, Keyed
 
     with TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "holdfast", "keys", "create", "page", "--admin", "--json", "--data", folder]
+        command = [sys.executable, "-m", "limpet", "keys", "create", "page", "--admin", "--json", "--data", folder]
         env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
         made = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
         secret = json.loads(made.stdout)["secret"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import ConsoleMessage, Page, Request, ViewportSize
 
-from holdfast import sample
+from limpet.lifecycle import sample
 from tests.serving import ask
 
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
@@ -169,7 +169,7 @@ class Open(Visit):
         self.sees(HOSTILE, "ol.hits")
         self.picture("9-hostile")
         self.expect(self.page.locator("main img, main script, main b:text('Eve')").count() == 0, "no markup was made")
-        self.expect(self.page.title() == "Holdfast", "nothing was run")
+        self.expect(self.page.title() == "Limpet", "nothing was run")
 
     def new_messages_appear_in_an_open_session(self) -> None:
         self.page.goto(f"{self.url}/#/sessions")

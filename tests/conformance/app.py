@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import tempfile
 
-from holdfast import Config, Holdfast
-from holdfast.adapters.mcp_http import McpOverHttp, whose_of
-from holdfast.adapters.mcp_server import server
-from holdfast.server.run import serve
+from limpet import Config, Limpet
+from limpet.mcp.http import McpOverHttp, whose_of
+from limpet.mcp.server import server
+from limpet.server.run import serve
 from tests.conformance.fixtures import Events, Fixtures, with_handlers
 
 SETTINGS = {"embedding.model": "none", "jobs.worker": False}
@@ -18,7 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=8431)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Holdfast.open(folder, config=Config.load(overrides=SETTINGS)) as hf:
+    with tempfile.TemporaryDirectory() as folder, Limpet.open(folder, config=Config.load(overrides=SETTINGS)) as hf:
         hf.session("conformance", "1", user="alice").append("user", "I moved to Lisbon")
         made = with_handlers(server(Fixtures(whose_of, allow_purge=True)))
         mcp = McpOverHttp(made, hosts=None, events=Events(), retry_ms=100)

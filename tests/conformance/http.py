@@ -35,9 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     program = shutil.which("st", path=str(Path(sys.executable).parent)) or shutil.which("st")
     if program is None:
-        print("schemathesis is not installed: pip install 'holdfast[dev-http]'", file=sys.stderr)
+        print("schemathesis is not installed: pip install 'limpet[dev-http]'", file=sys.stderr)
         return 1
-    with tempfile.TemporaryDirectory(prefix="holdfast-fuzz-") as folder:
+    with tempfile.TemporaryDirectory(prefix="limpet-fuzz-") as folder:
         place, log = Path(folder), Path(folder, "log")
         with Server(place / "data", "--no-worker", log=log) as server:
             report = _run(program, server.url, place, options)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast
+from limpet import Limpet
 from tests.conftest import FakeClock
 
 
@@ -19,7 +19,7 @@ def durable_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def timed(store_url: str, clock: FakeClock) -> Iterator[Holdfast]:
+def timed(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
     """A store on each backend whose time is the fixture ``clock``."""
-    with Holdfast.open(store_url, clock=clock) as opened:
+    with Limpet.open(store_url, clock=clock) as opened:
         yield opened

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import Config, Holdfast
-from holdfast.domain.chunk import Hit
-from holdfast.errors import ProviderError
-from holdfast.storage.sealing import Shape
-from holdfast.storage.sql.sealed import CHUNKS
+from limpet import Config, Limpet
+from limpet.errors import ProviderError
+from limpet.model.chunk import Hit
+from limpet.store.encrypted_columns import CHUNKS
+from limpet.store.encryption import Shape
 from tests.contract.rows import sql
 
 # Words of one group mean the same.
@@ -72,12 +72,12 @@ def settings(**overrides: Any) -> Config:
     return Config.load(overrides=quiet | given)
 
 
-def open_with(url: str, embedder: Any, clock: Any = None, **overrides: Any) -> Holdfast:
-    return Holdfast.open(url, config=settings(**overrides), embedder=embedder, clock=clock)
+def open_with(url: str, embedder: Any, clock: Any = None, **overrides: Any) -> Limpet:
+    return Limpet.open(url, config=settings(**overrides), embedder=embedder, clock=clock)
 
 
 def stored_vectors(
-    hf: Holdfast, model: str, user: str = "alice", tenant: str = "default"
+    hf: Limpet, model: str, user: str = "alice", tenant: str = "default"
 ) -> list[tuple[str, np.ndarray[Any, Any]]]:
     """Every chunk of the user with its vector as it is in the database."""
     store: Any = hf._runtime.store
@@ -102,7 +102,7 @@ def stored_vectors(
 
 
 def nearest(
-    hf: Holdfast, embedder: Topics, question: str, among: Callable[[str], bool] = lambda _: True, **whose: str
+    hf: Limpet, embedder: Topics, question: str, among: Callable[[str], bool] = lambda _: True, **whose: str
 ) -> list[tuple[float, str]]:
     """What there is to find, by comparing the question with every vector, the nearest first."""
     asked = np.asarray(embedder.vector(question), dtype=np.float32).astype(np.float64)
@@ -115,7 +115,7 @@ def nearest(
 
 
 def assert_exact(
-    hf: Holdfast,
+    hf: Limpet,
     embedder: Topics,
     question: str,
     among: Callable[[str], bool] = lambda _: True,

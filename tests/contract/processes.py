@@ -14,7 +14,7 @@ PATIENCE = 60
 
 _BEFORE = """
 import json, sys
-from holdfast import Holdfast
+from limpet import Limpet
 given = json.loads(sys.argv[1])
 number = int(sys.argv[2])
 def begin():

@@ -6,19 +6,19 @@ import struct
 from functools import partial
 from typing import Any
 
-from holdfast import Holdfast
-from holdfast.domain.scope import STORE
-from holdfast.storage.sql.tables import TABLES
+from limpet import Limpet
+from limpet.model.scope import STORE
+from limpet.store.tables import TABLES
 
 
-def sql(hf: Holdfast, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+def sql(hf: Limpet, statement: str, **values: Any) -> list[tuple[Any, ...]]:
     """Run a statement on the store's own connection, parameters as ``:name``, and commit."""
     store: Any = hf._runtime.store
     rows: list[tuple[Any, ...]] = store.write(lambda tx: tx.db.composed(statement, values))
     return rows
 
 
-def every_row(hf: Holdfast) -> dict[str, list[tuple[Any, ...]]]:
+def every_row(hf: Limpet) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of all tables, in the order of their keys, in plain Python values.
 
     But for the audit: who did what changes with every call.
@@ -54,6 +54,6 @@ def _plain(tx: Any, column: str, value: Any) -> Any:
     return bytes(value) if isinstance(value, (memoryview, bytearray)) else value
 
 
-def faults(hf: Holdfast) -> list[str]:
+def faults(hf: Limpet) -> list[str]:
     """What doctor finds wrong."""
     return [f"{finding.check}: {finding.detail}" for finding in hf.doctor() if not finding.ok]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast import Firing, Holdfast, Notification, Outcome, Schedule
-from holdfast.domain.schedule import Held
+from limpet import Firing, Limpet, Notification, Outcome, Schedule
+from limpet.model.schedule import Held
 from tests.conftest import FakeClock
 
 LEASE = timedelta(minutes=5)
@@ -21,7 +21,7 @@ def moment(text: str) -> datetime:
 class Bench:
     """``fired`` is every firing the callback was given, ``told`` every notification."""
 
-    def __init__(self, hf: Holdfast, clock: FakeClock) -> None:
+    def __init__(self, hf: Limpet, clock: FakeClock) -> None:
         self.hf, self.clock = hf, clock
         self.store: Any = hf._runtime.store
         self.schedules = hf.schedules

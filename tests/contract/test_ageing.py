@@ -7,32 +7,32 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, Record
-from holdfast.ageing import consolidation, fading, profiles, promotion
-from holdfast.domain.keys import PROFILE
-from holdfast.domain.record import Layer, Origin
-from holdfast.domain.scope import Home, Level, Scope, Space
-from holdfast.errors import InvalidInput, RecordNotFound
-from holdfast.providers.fake import FakeEmbedder
-from holdfast.providers.fake_llm import FakeLlm
+from limpet import Config, Limpet, Record
+from limpet.errors import InvalidInput, RecordNotFound
+from limpet.knowledge import consolidate, fade, profiles, promote
+from limpet.model.naming import PROFILE
+from limpet.model.record import Layer, Origin
+from limpet.model.scope import Home, Level, Scope, Space
+from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fake_llm import FakeLlm
 from tests.conftest import FakeClock
 from tests.contract.rows import faults
 from tests.learned import learn, of_session, turn
 
 ALICE = Space("default", Level.USER, "alice")
 UNKNOWN = "01890000-0000-7000-8000-0000000000ff"
-Opening = Callable[..., Holdfast]
+Opening = Callable[..., Limpet]
 
 
 @pytest.fixture
 def opening(store_url: str, clock: FakeClock) -> Iterator[Opening]:
     """A store that does its background work only when told to, and learns nothing by itself."""
-    opened: list[Holdfast] = []
+    opened: list[Limpet] = []
 
-    def open_(llm: Any = None, embedder: Any = None, **settings: Any) -> Holdfast:
+    def open_(llm: Any = None, embedder: Any = None, **settings: Any) -> Limpet:
         given = {name.replace("__", "."): value for name, value in settings.items()}
         config = Config.load(overrides={"jobs.worker": False, "learn.extractor": "none", **given})
-        opened.append(Holdfast.open(store_url, config=config, clock=clock, llm=llm, embedder=embedder))
+        opened.append(Limpet.open(store_url, config=config, clock=clock, llm=llm, embedder=embedder))
         return opened[-1]
 
     yield open_
@@ -42,7 +42,7 @@ def opening(store_url: str, clock: FakeClock) -> Iterator[Opening]:
 
 
 @pytest.fixture
-def ageing(opening: Opening) -> Holdfast:
+def ageing(opening: Opening) -> Limpet:
     return opening()
 
 
@@ -50,12 +50,12 @@ def texts(records: list[Record]) -> set[str]:
     return {record.content for record in records}
 
 
-def a_day_later(hf: Holdfast, clock: FakeClock, days: float = 1) -> int:
+def a_day_later(hf: Limpet, clock: FakeClock, days: float = 1) -> int:
     clock.advance(days=days, minutes=1)
     return hf.run_jobs()
 
 
-def say(hf: Holdfast, text: str, chat: str = "1", reply: str = "I see.") -> None:
+def say(hf: Limpet, text: str, chat: str = "1", reply: str = "I see.") -> None:
     with hf.session("test", chat, user="alice").turn(text) as talk:
         talk.reply(reply)
 
@@ -63,7 +63,7 @@ def say(hf: Holdfast, text: str, chat: str = "1", reply: str = "I see.") -> None
 # Promotion
 
 
-def test_a_sure_episode_is_promoted_by_the_job_once(ageing: Holdfast, clock: FakeClock) -> None:
+def test_a_sure_episode_is_promoted_by_the_job_once(ageing: Limpet, clock: FakeClock) -> None:
     sure = learn(ageing, "Alice must have quiet mornings", layer="episodic", type="constraint", tags=("home",))
     learn(ageing, "Alice might like jazz", layer="episodic", type="preference", confidence=0.7)
     say(ageing, "hello")
@@ -73,11 +73,11 @@ def test_a_sure_episode_is_promoted_by_the_job_once(ageing: Holdfast, clock: Fak
     assert (copy.source, copy.tags, copy.home) == (sure.source, sure.tags, sure.home)
     assert ageing.record(sure.id).archived_at == clock()  # the copy stands for it
     assert [hit.source.id for hit in ageing.recall("quiet mornings", user="alice")] == [copy.id]
-    assert promotion.promote_due(ageing._runtime, ALICE, clock()) == 0
+    assert promote.promote_due(ageing._runtime, ALICE, clock()) == 0
     assert "Alice might like jazz" in texts(ageing.records(user="alice", layers=["episodic"]))
 
 
-def test_promoting_by_hand_needs_no_confidence_and_gives_the_same_record_twice(ageing: Holdfast) -> None:
+def test_promoting_by_hand_needs_no_confidence_and_gives_the_same_record_twice(ageing: Limpet) -> None:
     unsure = ageing.remember("The build needs node 20", user="alice", layer="episodic", type="fix", confidence=0.1)
     copy = ageing.promote(unsure.id)
     assert (copy.layer, copy.origin, copy.level) == (Layer.PROCEDURAL, Origin.PROMOTED, "user")
@@ -92,7 +92,7 @@ def test_promoting_by_hand_needs_no_confidence_and_gives_the_same_record_twice(a
         ageing.promote(unsure.id, scope="session")  # type: ignore[arg-type]
 
 
-def test_what_is_known_already_is_strengthened(ageing: Holdfast) -> None:
+def test_what_is_known_already_is_strengthened(ageing: Limpet) -> None:
     known = ageing.remember("Alice eats no nuts", user="alice", type="constraint", key="nuts", tags=["diet"])
     episode = learn(ageing, "alice eats  no nuts", layer="episodic", type="constraint", tags=("food",))
     merged = ageing.promote(episode.id)
@@ -101,7 +101,7 @@ def test_what_is_known_already_is_strengthened(ageing: Holdfast) -> None:
     assert texts(ageing.records(user="alice")) == {known.content}
 
 
-def test_a_wider_scope_must_be_named(ageing: Holdfast) -> None:
+def test_a_wider_scope_must_be_named(ageing: Limpet) -> None:
     chat, other = ageing.session("test", "1", user="alice"), ageing.session("test", "2", user="alice")
     secret = learn(ageing, "The party is on Friday", layer="episodic", home=of_session(chat))
     assert ageing.promote(secret.id).session_id == chat.id
@@ -116,18 +116,18 @@ def test_a_wider_scope_must_be_named(ageing: Holdfast) -> None:
     assert ageing.promote(secret.id, scope="global").id == everybody.id
 
 
-def test_an_old_episode_does_not_bring_an_old_value_back(ageing: Holdfast, clock: FakeClock) -> None:
+def test_an_old_episode_does_not_bring_an_old_value_back(ageing: Limpet, clock: FakeClock) -> None:
     about: dict[str, Any] = {"subject": "user", "attribute": "home"}
     learn(ageing, "Alice lives in Porto", layer="episodic", value="Porto", **about)
     clock.advance(days=1)
     learn(ageing, "Alice lives in Lisbon", value="Lisbon", **about)
-    assert promotion.promote_due(ageing._runtime, ALICE, clock()) == 0
+    assert promote.promote_due(ageing._runtime, ALICE, clock()) == 0
 
 
 # Fading
 
 
-def test_unused_records_are_archived_and_later_deleted(ageing: Holdfast, clock: FakeClock) -> None:
+def test_unused_records_are_archived_and_later_deleted(ageing: Limpet, clock: FakeClock) -> None:
     faded = learn(ageing, "Alice liked the walrus picture")
     stated = ageing.remember("Alice's dog is Biscuit", user="alice")
     pinned = learn(ageing, "Alice's cat is Tom", pinned=True)
@@ -146,22 +146,22 @@ def test_unused_records_are_archived_and_later_deleted(ageing: Holdfast, clock: 
     assert {stated.content, pinned.content} <= texts(ageing.records(user="alice"))
 
 
-def test_a_job_that_runs_twice_changes_nothing_more(ageing: Holdfast, clock: FakeClock) -> None:
+def test_a_job_that_runs_twice_changes_nothing_more(ageing: Limpet, clock: FakeClock) -> None:
     for number in range(450):  # more than two pages, none of which may hide the next
         learn(ageing, f"word{number}", uses=1000 if number < 300 else 0)
     clock.advance(days=40)
-    done = fading.fade(ageing._runtime, ALICE, clock())
+    done = fade.fade(ageing._runtime, ALICE, clock())
     assert (done.archived, done.deleted) == (150, 0)
-    assert fading.fade(ageing._runtime, ALICE, clock()) == fading.Faded()
+    assert fade.fade(ageing._runtime, ALICE, clock()) == fade.Faded()
 
 
 def test_deleting_and_fading_can_be_switched_off(opening: Opening, clock: FakeClock) -> None:
     hf = opening(learn__delete_archived_days=0)
     faded = learn(hf, "Alice liked the walrus picture")
     clock.advance(days=100)
-    fading.fade(hf._runtime, ALICE, clock())
+    fade.fade(hf._runtime, ALICE, clock())
     clock.advance(days=5000)
-    assert fading.fade(hf._runtime, ALICE, clock()) == fading.Faded()
+    assert fade.fade(hf._runtime, ALICE, clock()) == fade.Faded()
     assert hf.record(faded.id).archived_at is not None
     off = opening(learn__decay=False, learn__consolidate=False, learn__promote=False, learn__profile=False)
     kept = learn(off, "Alice liked the seal picture")
@@ -171,29 +171,29 @@ def test_deleting_and_fading_can_be_switched_off(opening: Opening, clock: FakeCl
     assert off.profile("alice").text == ""
 
 
-def test_a_record_that_faded_can_be_had_back(ageing: Holdfast, clock: FakeClock) -> None:
+def test_a_record_that_faded_can_be_had_back(ageing: Limpet, clock: FakeClock) -> None:
     faded = learn(ageing, "Alice liked the walrus picture")
     clock.advance(days=100)
-    fading.fade(ageing._runtime, ALICE, clock())
+    fade.fade(ageing._runtime, ALICE, clock())
     revived = ageing.revive(faded.id)
     assert (revived.archived_at, revived.content) == (None, faded.content)
     assert [hit.source.id for hit in ageing.recall("walrus picture", user="alice")] == [faded.id]
     assert ageing.revive(faded.id) == revived
     clock.advance(days=10)
-    assert fading.fade(ageing._runtime, ALICE, clock()) == fading.Faded()
+    assert fade.fade(ageing._runtime, ALICE, clock()) == fade.Faded()
     with pytest.raises(RecordNotFound):
         ageing.revive(UNKNOWN)
 
 
-def test_saying_a_key_again_brings_its_record_back(ageing: Holdfast, clock: FakeClock) -> None:
+def test_saying_a_key_again_brings_its_record_back(ageing: Limpet, clock: FakeClock) -> None:
     learned = learn(ageing, "Alice lives in Porto", key="home")
     clock.advance(days=100)
-    fading.fade(ageing._runtime, ALICE, clock())
+    fade.fade(ageing._runtime, ALICE, clock())
     assert ageing.remember("Alice lives in Lisbon", user="alice", key="home").id == learned.id
     assert texts(ageing.records(user="alice")) == {"Alice lives in Lisbon"}
 
 
-def test_the_records_of_a_context_are_used_when_the_turn_is_finished(ageing: Holdfast, clock: FakeClock) -> None:
+def test_the_records_of_a_context_are_used_when_the_turn_is_finished(ageing: Limpet, clock: FakeClock) -> None:
     shown = learn(ageing, "Alice plays the harpsichord")
     everybodys = ageing.remember("The office closes at six", scope="global", layer="procedural")
     clock.advance(days=20)
@@ -214,7 +214,7 @@ def test_the_records_of_a_context_are_used_when_the_turn_is_finished(ageing: Hol
 # Consolidation
 
 
-def test_near_duplicates_become_one(ageing: Holdfast, clock: FakeClock) -> None:
+def test_near_duplicates_become_one(ageing: Limpet, clock: FakeClock) -> None:
     first = learn(ageing, "Alice really enjoys oat milk", type="preference", tags=("food",), references=("a",))
     clock.advance(minutes=1)
     second = learn(ageing, "Alice enjoys oat milk", type="preference", tags=("drink",))
@@ -228,7 +228,7 @@ def test_near_duplicates_become_one(ageing: Holdfast, clock: FakeClock) -> None:
     assert (kept.id, kept.said, kept.tags, kept.references) == (second.id, 2, ("drink", "food"), ("a",))
     gone = ageing.record(first.id)
     assert (gone.superseded_by, gone.valid_to) == (second.id, clock())
-    assert consolidation.merge(ageing._runtime, ALICE, clock()) == 0
+    assert consolidate.merge(ageing._runtime, ALICE, clock()) == 0
     assert texts(ageing.records(user="bob")) == {"Bob enjoys oat milk"}
 
 
@@ -239,7 +239,7 @@ def test_vectors_find_duplicates_that_share_no_word(opening: Opening, clock: Fak
         learn(hf, text, type="preference")
         clock.advance(minutes=1)
     hf.run_jobs()
-    assert consolidation.merge(hf._runtime, ALICE, clock()) == 1
+    assert consolidate.merge(hf._runtime, ALICE, clock()) == 1
     assert texts(hf.records(user="alice")) == {"Alice is fond of felines", "Alice runs"}
 
 
@@ -254,11 +254,11 @@ class Placed(FakeEmbedder):
         return [next((at for text, at in self._places.items() if text in each), (0.7, -0.7)) for each in texts]
 
 
-def test_the_turns_of_a_day_become_one_record(ageing: Holdfast, clock: FakeClock) -> None:
+def test_the_turns_of_a_day_become_one_record(ageing: Limpet, clock: FakeClock) -> None:
     turns = [turn(ageing, f"topic{number}", f"thing{number}") for number in range(3)]
     say(ageing, "topic3", reply="thing3")
     a_day_later(ageing, clock, 2)
-    assert consolidation.condense(ageing._runtime, ALICE, clock()) == 0  # not yet
+    assert consolidate.condense(ageing._runtime, ALICE, clock()) == 0  # not yet
     a_day_later(ageing, clock, 6)
     [day] = [record for record in ageing.records(user="alice") if record.origin is Origin.CONDENSED]
     assert (day.layer, day.title, day.metadata["turns"]) == (Layer.EPISODIC, "2026-03-10", "4")
@@ -268,7 +268,7 @@ def test_the_turns_of_a_day_become_one_record(ageing: Holdfast, clock: FakeClock
     # Search finds the messages themselves: a day that tells them again would take a place of theirs.
     assert ageing.recall("topic2", user="alice", kinds=["record"]) == []
     assert ageing.recall("topic3", user="alice", kinds=["message"])
-    assert consolidation.condense(ageing._runtime, ALICE, clock()) == 0
+    assert consolidate.condense(ageing._runtime, ALICE, clock()) == 0
     assert ageing.jobs(kind="consolidate") == []  # nothing is left to condense
 
 
@@ -286,7 +286,7 @@ def test_a_model_tells_the_day_in_its_words_and_what_it_leaves_out_is_told_by_ru
     clock.advance(minutes=1)
     turn(hf, "And the hotel?", "It costs 200 euros")
     clock.advance(days=9)
-    assert consolidation.condense(hf._runtime, ALICE, clock()) == 1
+    assert consolidate.condense(hf._runtime, ALICE, clock()) == 1
     [day] = hf.records(user="alice")
     assert day.content.splitlines() == [
         "- The flight lands in Porto at 18:40.",
@@ -300,7 +300,7 @@ def test_a_model_that_fails_leaves_it_to_the_rules(opening: Opening, clock: Fake
     turn(hf, "topic", "thing")
     learn(hf, "Alice lives in Lisbon")
     clock.advance(days=9)
-    assert consolidation.condense(hf._runtime, ALICE, clock()) == 1
+    assert consolidate.condense(hf._runtime, ALICE, clock()) == 1
     assert "topic" in texts(hf.records(user="alice", layers=["episodic"])).pop()
     assert hf.profile("alice").text == "Known: Alice lives in Lisbon"
 
@@ -308,7 +308,7 @@ def test_a_model_that_fails_leaves_it_to_the_rules(opening: Opening, clock: Fake
 # The profile
 
 
-def test_a_profile_is_made_kept_and_made_anew(ageing: Holdfast, clock: FakeClock) -> None:
+def test_a_profile_is_made_kept_and_made_anew(ageing: Limpet, clock: FakeClock) -> None:
     assert ageing.profile("alice").text == ""
     home = ageing.remember("Alice lives in Porto", user="alice", key="home")
     nuts = learn(ageing, "Alice eats no nuts", type="constraint")
@@ -324,7 +324,7 @@ def test_a_profile_is_made_kept_and_made_anew(ageing: Holdfast, clock: FakeClock
     assert anew.updated_at == clock()
 
 
-def test_a_profile_is_the_engines_own(ageing: Holdfast) -> None:
+def test_a_profile_is_the_engines_own(ageing: Limpet) -> None:
     ageing.remember("Alice lives in Porto", user="alice")
     ageing.profile("alice")
     kept = ageing._read(
@@ -338,7 +338,7 @@ def test_a_profile_is_the_engines_own(ageing: Holdfast) -> None:
     assert ageing.profile("bob").text == ""
 
 
-def test_a_profile_never_shows_what_was_forgotten(ageing: Holdfast) -> None:
+def test_a_profile_never_shows_what_was_forgotten(ageing: Limpet) -> None:
     facts = [ageing.remember(f"Alice knows thing{number}", user="alice") for number in range(3)]
     ageing.profile("alice")
     gone = ageing.forget(facts[1].id)
@@ -384,7 +384,7 @@ def test_a_model_words_the_profile_with_its_sources(opening: Opening) -> None:
 # Forgetting covers what was made
 
 
-def test_forgetting_one_copy_forgets_them_all(ageing: Holdfast, clock: FakeClock) -> None:
+def test_forgetting_one_copy_forgets_them_all(ageing: Limpet, clock: FakeClock) -> None:
     episode = learn(ageing, "Alice eats no nuts", layer="episodic", type="constraint")
     copy = ageing.promote(episode.id)
     everybody = ageing.promote(episode.id, scope="global")
@@ -394,12 +394,12 @@ def test_forgetting_one_copy_forgets_them_all(ageing: Holdfast, clock: FakeClock
     assert ageing.records(history=True) == []
 
 
-def test_forgetting_a_turn_leaves_the_others_of_its_day(ageing: Holdfast, clock: FakeClock) -> None:
+def test_forgetting_a_turn_leaves_the_others_of_its_day(ageing: Limpet, clock: FakeClock) -> None:
     turns = [turn(ageing, f"topic{number}", f"thing{number}") for number in range(3)]
     clock.advance(days=9)
-    consolidation.condense(ageing._runtime, ALICE, clock())
+    consolidate.condense(ageing._runtime, ALICE, clock())
     ageing.forget(turns[1].id)
-    assert consolidation.condense(ageing._runtime, ALICE, clock()) == 1
+    assert consolidate.condense(ageing._runtime, ALICE, clock()) == 1
     [day] = ageing.records(user="alice")
     assert "topic1" not in day.content
     assert "topic0" in day.content
@@ -410,7 +410,7 @@ def test_forgetting_a_turn_leaves_the_others_of_its_day(ageing: Holdfast, clock:
 # R8
 
 
-def test_records_are_weighed_by_their_parts(ageing: Holdfast, clock: FakeClock) -> None:
+def test_records_are_weighed_by_their_parts(ageing: Limpet, clock: FakeClock) -> None:
     fix = learn(ageing, "walrus build fix", type="fix", layer="procedural", salience=1.0, metadata={"skill": "deploy"})
     note = learn(ageing, "walrus build note", type="note", salience=0.0, confidence=0.0)
     old = learn(ageing, "walrus build episode", layer="episodic")

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, NewKey
-from holdfast.errors import InvalidInput, InvalidKey, PermissionDenied, StoreBusy, Unauthenticated
+from limpet import Config, Limpet, NewKey
+from limpet.errors import InvalidInput, InvalidKey, PermissionDenied, StoreBusy, Unauthenticated
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, sql
 from tests.contract.threads import at_once
 
 
 @pytest.fixture
-def key(hf: Holdfast) -> NewKey:
+def key(hf: Limpet) -> NewKey:
     return hf.keys.create("laptop", user="alice")
 
 
-def test_a_key_acts_for_its_user_and_is_named_in_the_audit(hf: Holdfast, key: NewKey) -> None:
+def test_a_key_acts_for_its_user_and_is_named_in_the_audit(hf: Limpet, key: NewKey) -> None:
     assert re.fullmatch(r"hf_[A-Za-z0-9_-]{43}", key.secret)
     hf.remember("a secret of bob", user="bob")
     theirs = hf.keys.acting(key.secret)
@@ -35,7 +35,7 @@ def test_a_key_acts_for_its_user_and_is_named_in_the_audit(hf: Holdfast, key: Ne
     assert hf.records(user="alice"), "closing it closes nothing"
 
 
-def test_a_key_has_its_tenant_agent_and_grants(hf: Holdfast) -> None:
+def test_a_key_has_its_tenant_agent_and_grants(hf: Limpet) -> None:
     there = hf.tenant("there")
     there.remember("known to all", user="bob")
     there.remember("We answer within a day", agent="helper")
@@ -50,7 +50,7 @@ def test_a_key_has_its_tenant_agent_and_grants(hf: Holdfast) -> None:
     assert [str(grant) for grant in made.info.grants] == ["read:global"]
 
 
-def test_with_both_grants_on_the_store_it_is_an_operator_that_closes_nothing(hf: Holdfast) -> None:
+def test_with_both_grants_on_the_store_it_is_an_operator_that_closes_nothing(hf: Limpet) -> None:
     admin = hf.keys.acting(hf.keys.create("admin", grants=["read:store", "write:store"]).secret)
     assert admin.doctor()
     for handle in (admin, admin.tenant("there"), admin.agent("a"), admin.acting("alice")):
@@ -61,7 +61,7 @@ def test_with_both_grants_on_the_store_it_is_an_operator_that_closes_nothing(hf:
 
 
 def test_the_secret_is_nowhere(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         made = hf.keys.create("laptop", user="alice")
         hf.keys.acting(made.secret).remember("x")
         assert made.secret not in repr(made)
@@ -74,7 +74,7 @@ def test_the_secret_is_nowhere(durable_url: str) -> None:
 
 
 def test_a_key_that_is_revoked_is_so_at_once_everywhere(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf, Holdfast.open(durable_url) as other:
+    with Limpet.open(durable_url) as hf, Limpet.open(durable_url) as other:
         made = hf.keys.create("laptop", user="alice")
         assert other.keys.any()
         assert other.keys.acting(made.secret).records() == []
@@ -88,7 +88,7 @@ def test_a_key_that_is_revoked_is_so_at_once_everywhere(durable_url: str) -> Non
         assert gone.revoked_at is not None
 
 
-def test_what_is_no_secret_is_refused_without_being_told_back(hf: Holdfast, key: NewKey) -> None:
+def test_what_is_no_secret_is_refused_without_being_told_back(hf: Limpet, key: NewKey) -> None:
     wrong: list[Any] = ["", "hf_", key.secret[:-1], key.secret + "x", key.secret.upper(), key.info.id, None, 5, b"x"]
     for secret in [*wrong, "hf_" + "A" * 43, f" {key.secret}", f"{key.secret}\n"]:
         with pytest.raises(Unauthenticated) as caught:
@@ -96,7 +96,7 @@ def test_what_is_no_secret_is_refused_without_being_told_back(hf: Holdfast, key:
         assert str(caught.value) == "this key is unknown, revoked or expired"
 
 
-def test_a_key_expires_and_gives_its_name_away(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_key_expires_and_gives_its_name_away(timed: Limpet, clock: FakeClock) -> None:
     made = timed.keys.create("laptop", user="alice", expires_in=timedelta(days=1))
     clock.advance(hours=23, minutes=59)
     timed.keys.acting(made.secret)
@@ -116,7 +116,7 @@ def test_a_key_expires_and_gives_its_name_away(timed: Holdfast, clock: FakeClock
             timed.keys.create("other", user="alice", expires_in=wrong)  # type: ignore[arg-type]
 
 
-def test_one_name_is_one_key_whoever_comes_first(hf: Holdfast) -> None:
+def test_one_name_is_one_key_whoever_comes_first(hf: Limpet) -> None:
     def create(number: int) -> str:
         try:
             return hf.keys.create("laptop", user=f"user{number}").info.id
@@ -129,7 +129,7 @@ def test_one_name_is_one_key_whoever_comes_first(hf: Holdfast) -> None:
     assert hf.tenant("there").keys.create("laptop", user="alice")
 
 
-def test_names_and_what_a_key_is_for_are_checked(hf: Holdfast, key: NewKey) -> None:
+def test_names_and_what_a_key_is_for_are_checked(hf: Limpet, key: NewKey) -> None:
     with pytest.raises(InvalidInput, match="say what the key may"):
         hf.keys.create("nothing")
     with pytest.raises(InvalidInput, match="look like an id"):
@@ -140,14 +140,14 @@ def test_names_and_what_a_key_is_for_are_checked(hf: Holdfast, key: NewKey) -> N
         hf.keys.create("x", user="alice", grants="read:global")
 
 
-def test_nobody_makes_a_key_that_may_more_than_they(hf: Holdfast) -> None:
+def test_nobody_makes_a_key_that_may_more_than_they(hf: Limpet) -> None:
     hf.grant("carol", "read:global")
     alice = hf.acting("alice")
     own = alice.keys.create("own")  # one's own user is filled in
     assert (own.info.user, own.info.created_by) == ("alice", "alice")
     manager = hf.acting("alice", grants=["write:global", "read:user:bob", "read:user:carol"])
     assert manager.keys.create("bobs", user="bob").info.user == "bob"
-    refused: list[tuple[Holdfast, str, dict[str, Any]]] = [
+    refused: list[tuple[Limpet, str, dict[str, Any]]] = [
         (alice, "read:user:bob", {"user": "bob"}),
         (alice, "read:global", {"grants": ["read:global"]}),
         (alice, "read:agent:coder", {"agent": "coder"}),
@@ -170,7 +170,7 @@ def test_nobody_makes_a_key_that_may_more_than_they(hf: Holdfast) -> None:
     assert manager.keys.revoke("bobs")
 
 
-def test_its_use_is_noted_once_a_minute(timed: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_use_is_noted_once_a_minute(timed: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     made = timed.keys.create("laptop", user="alice")
     first = clock.now
     timed.keys.acting(made.secret)
@@ -193,7 +193,7 @@ def test_its_use_is_noted_once_a_minute(timed: Holdfast, clock: FakeClock, monke
     assert len(asked) == 1
 
 
-def test_a_purge_takes_the_users_keys_and_their_names(hf: Holdfast) -> None:
+def test_a_purge_takes_the_users_keys_and_their_names(hf: Limpet) -> None:
     hf.keys.create("bobs", user="bob", grants=["read:user:alice", "write:user:alice", "read:agent:a"])
     old = hf.keys.create("old-phone", user="alice")
     hf.keys.revoke("old-phone")
@@ -216,12 +216,12 @@ def test_a_purge_takes_the_users_keys_and_their_names(hf: Holdfast) -> None:
     assert "alice" not in told
 
 
-def test_a_purge_that_left_a_key_says_so(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_purge_that_left_a_key_says_so(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     hf.keys.create("laptop", user="alice")
     store: Any = hf._runtime.store
     kind = store.read(lambda tx: type(tx.api_keys))
     monkeypatch.setattr(kind, "erase", lambda *_: 0)
-    monkeypatch.setattr("holdfast.storage.sql.purges.SqlPurges._delete", lambda *_: 0)
+    monkeypatch.setattr("limpet.lifecycle.purge_repository.SqlPurges._delete", lambda *_: 0)
     receipt = hf.purge_user("alice")
     assert not receipt.verified
     assert receipt.left == ("1 rows in api_keys",)
@@ -229,7 +229,7 @@ def test_a_purge_that_left_a_key_says_so(hf: Holdfast, monkeypatch: pytest.Monke
 
 def test_keys_of_an_agent_with_a_store_of_its_own_are_kept_with_the_others(tmp_path: Path) -> None:
     config = Config.load(overrides={"agents.coder.memory.place": "own"})
-    with Holdfast.open(tmp_path, config=config) as hf:
+    with Limpet.open(tmp_path, config=config) as hf:
         made = hf.agent("coder").keys.create("ci", user="alice", agent="coder")
         theirs = hf.keys.acting(made.secret)
         theirs.remember("kept apart")
@@ -238,12 +238,12 @@ def test_keys_of_an_agent_with_a_store_of_its_own_are_kept_with_the_others(tmp_p
 
 
 def test_a_secret_is_looked_up_by_its_index(tmp_path: Path) -> None:
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         plan = sql(hf, "EXPLAIN QUERY PLAN SELECT id FROM api_keys WHERE secret_hash = 'x'")
     assert "USING INDEX" in repr(plan)
 
 
-def test_what_a_key_made_goes_with_it(timed: Holdfast, clock: FakeClock) -> None:
+def test_what_a_key_made_goes_with_it(timed: Limpet, clock: FakeClock) -> None:
     def made(name: str, by: NewKey | None = None, **more: Any) -> NewKey:
         clock.advance(1)
         whose = timed if by is None else timed.keys.acting(by.secret)
@@ -261,7 +261,7 @@ def test_what_a_key_made_goes_with_it(timed: Holdfast, clock: FakeClock) -> None
     assert timed.keys.acting(other.secret)
 
 
-def test_a_key_that_is_revoked_makes_none_any_more(hf: Holdfast) -> None:
+def test_a_key_that_is_revoked_makes_none_any_more(hf: Limpet) -> None:
     """Also not in the moment in which it is."""
     stolen = hf.keys.create("stolen", user="alice")
     thief = hf.keys.acting(stolen.secret)

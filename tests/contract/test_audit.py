@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import AuditEntry, Config, Holdfast
-from holdfast.domain.scope import Scope
-from holdfast.errors import HoldfastError, InvalidInput, PermissionDenied, StorageError, StoreFull, StoreReadOnly
-from holdfast.storage.sql.trust import SqlAudit
+from limpet import AuditEntry, Config, Limpet
+from limpet.errors import InvalidInput, LimpetError, PermissionDenied, StorageError, StoreFull, StoreReadOnly
+from limpet.model.scope import Scope
+from limpet.security.access_repository import SqlAudit
 from tests.conftest import FakeClock
 from tests.contract.processes import start
 from tests.contract.rows import every_row, sql
@@ -21,13 +21,13 @@ from tests.contract.rows import every_row, sql
 SECRET = "xyzzy"
 
 
-def told(hf: Holdfast, **filters: Any) -> list[tuple[str, str, str, int]]:
+def told(hf: Limpet, **filters: Any) -> list[tuple[str, str, str, int]]:
     """Who, what, how it ended, how often; the oldest first."""
     found = reversed(hf.audit(**filters, limit=1000))
     return [(each.principal, each.verb, each.outcome.value, each.calls) for each in found if each.verb != "audit"]
 
 
-def test_equal_calls_of_a_minute_are_one_row(timed: Holdfast, clock: FakeClock) -> None:
+def test_equal_calls_of_a_minute_are_one_row(timed: Limpet, clock: FakeClock) -> None:
     chat = timed.session("a", "b", user="alice")
     begun = clock.advance(1)
     for _ in range(5):
@@ -45,7 +45,7 @@ def test_equal_calls_of_a_minute_are_one_row(timed: Holdfast, clock: FakeClock) 
     ]
 
 
-def test_counts_are_written_beside_the_next_write(timed: Holdfast, clock: FakeClock) -> None:
+def test_counts_are_written_beside_the_next_write(timed: Limpet, clock: FakeClock) -> None:
     def rows() -> int:
         return int(sql(timed, "SELECT count(*) FROM audit")[0][0])
 
@@ -63,7 +63,7 @@ def test_counts_are_written_beside_the_next_write(timed: Holdfast, clock: FakeCl
     ]
 
 
-def test_where_nobody_writes_a_read_does_it_after_a_while(timed: Holdfast, clock: FakeClock) -> None:
+def test_where_nobody_writes_a_read_does_it_after_a_while(timed: Limpet, clock: FakeClock) -> None:
     chat = timed.session("a", "b", user="alice")
     for _ in range(3):
         chat.recent()
@@ -74,7 +74,7 @@ def test_where_nobody_writes_a_read_does_it_after_a_while(timed: Holdfast, clock
 
 
 @pytest.mark.parametrize("deed", ["forget", "clear", "delete", "remove_document", "grant", "revoke", "drop_jobs"])
-def test_a_grave_deed_and_its_row_are_one_transaction(hf: Holdfast, deed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grave_deed_and_its_row_are_one_transaction(hf: Limpet, deed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the row cannot be written, nothing was done."""
     chat = hf.session("a", "b", user="alice")
     chat.append("user", "hello")
@@ -119,7 +119,7 @@ def _refuse(*_: object) -> None:
 def test_a_killed_process_leaves_the_row_of_what_it_did(durable_url: str) -> None:
     code = """
 import os
-hf = Holdfast.open(given)
+hf = Limpet.open(given)
 chat = hf.session("a", "b", user="alice")
 chat.append("user", "hello")
 hf.forget(hf.remember("a fact", user="alice").id)
@@ -128,7 +128,7 @@ os._exit(9)
 """
     process = start(code, durable_url)
     process.communicate(timeout=60)
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         # The deed, and what went along with it; not the read that came after.
         assert told(hf) == [
             ("operator", "session", "done", 1),
@@ -139,13 +139,13 @@ os._exit(9)
 
 
 def test_what_was_counted_is_written_when_the_store_is_closed(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         hf.acting("alice").recall("hello")
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert told(hf) == [("alice", "recall", "done", 1)]
 
 
-def test_every_refused_call_is_told_with_what_was_missing(hf: Holdfast) -> None:
+def test_every_refused_call_is_told_with_what_was_missing(hf: Limpet) -> None:
     """Before it is answered, and equal ones of a minute in one row."""
     alice = hf.acting("alice", name="key 7 of alice")
     for count in (1, 2, 3):
@@ -162,7 +162,7 @@ def test_every_refused_call_is_told_with_what_was_missing(hf: Holdfast) -> None:
     assert {each.principal for each in found} == {"key 7 of alice"}
 
 
-def test_refused_calls_share_a_row_for_a_minute(timed: Holdfast, clock: FakeClock) -> None:
+def test_refused_calls_share_a_row_for_a_minute(timed: Limpet, clock: FakeClock) -> None:
     began = clock()
     calls = [(timed.acting(user), verb) for user in ("alice", "carol") for verb in ("recall", "forget")]
     for _ in range(7):
@@ -179,9 +179,9 @@ def test_refused_calls_share_a_row_for_a_minute(timed: Holdfast, clock: FakeCloc
     assert len(timed.audit(outcome="refused")) == 2 * len(calls)
 
 
-def test_whoever_tries_everybody_does_not_fill_the_table(timed: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_tries_everybody_does_not_fill_the_table(timed: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first are named; of all others the number is known."""
-    monkeypatch.setattr("holdfast.policy.ledger._TARGETS", 3)
+    monkeypatch.setattr("limpet.security.audit._TARGETS", 3)
     alice = timed.acting("alice")
     for number in range(20):
         with pytest.raises(PermissionDenied):
@@ -196,7 +196,7 @@ def test_whoever_tries_everybody_does_not_fill_the_table(timed: Holdfast, monkey
     }
 
 
-def test_a_refusal_after_a_purge_does_not_bring_the_name_back(hf: Holdfast) -> None:
+def test_a_refusal_after_a_purge_does_not_bring_the_name_back(hf: Limpet) -> None:
     for _ in range(2):
         with pytest.raises(PermissionDenied):
             hf.acting("alice").recall("secret", user="bob")
@@ -206,10 +206,10 @@ def test_a_refusal_after_a_purge_does_not_bring_the_name_back(hf: Holdfast) -> N
     assert "bob" not in repr(told)
 
 
-def test_calls_that_fail_are_told_too(hf: Holdfast) -> None:
+def test_calls_that_fail_are_told_too(hf: Limpet) -> None:
     unknown = "01890000-0000-7000-8000-000000000009"
     for call in (hf.record, hf.forget):
-        with pytest.raises(HoldfastError):
+        with pytest.raises(LimpetError):
             call(unknown)
     with pytest.raises(InvalidInput):
         hf.recall(5, user="alice")  # type: ignore[arg-type]
@@ -222,9 +222,9 @@ def test_calls_that_fail_are_told_too(hf: Holdfast) -> None:
 
 
 def test_neither_the_table_nor_the_log_holds_what_was_said(
-    hf: Holdfast, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    hf: Limpet, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    caplog.set_level(logging.DEBUG, "holdfast.audit")
+    caplog.set_level(logging.DEBUG, "limpet.audit")
     alice = hf.acting("alice")
     chat = alice.session("a", "b", metadata={"m": SECRET})
     chat.append("user", f"I am {SECRET}", name=SECRET, metadata={"m": SECRET}, idempotency_key=SECRET)
@@ -251,17 +251,17 @@ def test_neither_the_table_nor_the_log_holds_what_was_said(
         lambda: alice.add_document(tmp_path / SECRET),
         lambda: alice.backup(tmp_path / SECRET),
     ):
-        with pytest.raises(HoldfastError):
+        with pytest.raises(LimpetError):
             wrong()
     shown = [repr(entry) for entry in hf.audit(limit=1000)]
-    lines = [record.getMessage() for record in caplog.records if record.name == "holdfast.audit"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "limpet.audit"]
     assert len(shown) > 20
     assert len(lines) > 20
     assert SECRET not in "".join(shown + lines)
 
 
-def test_the_log_has_a_line_for_each_call(hf: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "holdfast.audit")
+def test_the_log_has_a_line_for_each_call(hf: Limpet, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "limpet.audit")
     alice = hf.acting("alice", name="a key")
     chat = alice.session("a", "b")
     chat.append("user", "hello")
@@ -293,8 +293,8 @@ def test_the_log_has_a_line_for_each_call(hf: Holdfast, caplog: pytest.LogCaptur
 def test_each_part_can_be_switched_off(
     store_url: str, caplog: pytest.LogCaptureFixture, overrides: dict[str, Any], verbs: set[str], lines: int
 ) -> None:
-    caplog.set_level(logging.INFO, "holdfast.audit")
-    with Holdfast.open(store_url, config=Config.load(overrides={"embedding.model": "none", **overrides})) as hf:
+    caplog.set_level(logging.INFO, "limpet.audit")
+    with Limpet.open(store_url, config=Config.load(overrides={"embedding.model": "none", **overrides})) as hf:
         record = hf.remember("a fact", user="alice")
         hf.recall("fact", user="alice")
         hf.forget(record.id)
@@ -306,7 +306,7 @@ def test_each_part_can_be_switched_off(
         assert {entry.principal for entry in found} <= {overrides.get("audit.operator", "operator")}
 
 
-def test_what_is_told_can_be_chosen(timed: Holdfast, clock: FakeClock) -> None:
+def test_what_is_told_can_be_chosen(timed: Limpet, clock: FakeClock) -> None:
     moments: list[datetime] = []
     for user in ("alice", "bob", "carol"):
         moments.append(clock.advance(hours=1))
@@ -330,7 +330,7 @@ def test_what_is_told_can_be_chosen(timed: Holdfast, clock: FakeClock) -> None:
 
 def test_old_entries_go(store_url: str, clock: FakeClock) -> None:
     config = Config.load(overrides={"audit.keep_days": 30, "embedding.model": "none"})
-    with Holdfast.open(store_url, config=config, clock=clock) as hf:
+    with Limpet.open(store_url, config=config, clock=clock) as hf:
         hf.forget(query="x", user="alice")
         hf.tenant("there").forget(query="x", user="alice")
         clock.advance(days=29)
@@ -344,7 +344,7 @@ def test_old_entries_go(store_url: str, clock: FakeClock) -> None:
         assert trimmed == 1
 
 
-def test_a_purged_user_is_not_named_any_more(hf: Holdfast) -> None:
+def test_a_purged_user_is_not_named_any_more(hf: Limpet) -> None:
     """Also not by the row of the deed itself, which is written first, in the same transaction."""
     bob = hf.acting("bob")
     chat = bob.session("a", "b")
@@ -374,7 +374,7 @@ def _fields(entry: AuditEntry) -> dict[str, Any]:
 
 
 @pytest.fixture
-def refusing(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StorageError]]:
+def refusing(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StorageError]]:
     """A store whose audit cannot be written while there is an error in the list."""
     errors: list[StorageError] = []
     real = SqlAudit.add
@@ -390,7 +390,7 @@ def refusing(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Sto
 
 
 def test_an_audit_that_cannot_be_written_breaks_no_read(
-    hf: Holdfast, refusing: list[StorageError], caplog: pytest.LogCaptureFixture
+    hf: Limpet, refusing: list[StorageError], caplog: pytest.LogCaptureFixture
 ) -> None:
     refusing.append(StoreFull("no space left"))
     hf.recall("hello", user="alice")
@@ -403,7 +403,7 @@ def test_an_audit_that_cannot_be_written_breaks_no_read(
 
 
 def test_whoever_may_only_read_is_not_troubled(
-    hf: Holdfast, refusing: list[StorageError], caplog: pytest.LogCaptureFixture
+    hf: Limpet, refusing: list[StorageError], caplog: pytest.LogCaptureFixture
 ) -> None:
     refusing.append(StoreReadOnly("the file cannot be written"))
     hf.recall("hello", user="alice")
@@ -411,18 +411,18 @@ def test_whoever_may_only_read_is_not_troubled(
     assert caplog.records == []
 
 
-def test_a_backup_and_a_copy_bring_grants_and_the_audit_along(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_backup_and_a_copy_bring_grants_and_the_audit_along(hf: Limpet, tmp_path: Path) -> None:
     hf.grant("alice", "read:global")
     hf.forget(query="x", user="alice")
     hf.backup(tmp_path / "copy.db")
-    with Holdfast.open(tmp_path / "copy.db") as copy:
+    with Limpet.open(tmp_path / "copy.db") as copy:
         assert copy.grants() == hf.grants()
         assert copy.audit(verb="forget") == hf.audit(verb="forget")
 
 
 def test_a_copy_is_told_also_where_reads_are_not(tmp_path: Path) -> None:
     config = Config.load(overrides={"audit.reads": False, "embedding.model": "none"})
-    with Holdfast.open(":memory:", config=config) as hf:
+    with Limpet.open(":memory:", config=config) as hf:
         hf.backup(tmp_path / "copy.db")
         hf.stats()
         assert told(hf) == [("operator", "backup", "done", 1)]

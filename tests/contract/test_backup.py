@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Message
-from holdfast.domain.chunk import Vector
-from holdfast.domain.scope import Level, Scope, Space
-from holdfast.errors import InvalidInput, StorageError
-from holdfast.schedule.runner import Hands, Runner
-from holdfast.storage.copy import copy_store
+from limpet import Limpet, Message
+from limpet.errors import InvalidInput, StorageError
+from limpet.model.chunk import Vector
+from limpet.model.scope import Level, Scope, Space
+from limpet.schedules.runner import Hands, Runner
+from limpet.store.copy import copy_store
 from tests.contract.rows import every_row, faults
 
 
@@ -27,7 +27,7 @@ class Embedder:
         return [[len(text) / 7, text.count("a") / 3, -0.1] for text in texts]
 
 
-def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> None:
+def fill(hf: Limpet, chats: int = 3, messages: int = 20) -> None:
     """Something in every table, of every tenant."""
     for tenant in ("default", "other"):
         view = hf.tenant(tenant)
@@ -51,7 +51,7 @@ def fill(hf: Holdfast, chats: int = 3, messages: int = 20) -> None:
     _run_schedules(hf)
 
 
-def _run_schedules(hf: Holdfast) -> None:
+def _run_schedules(hf: Limpet) -> None:
     """As in two hours."""
     runtime = hf._runtime
     later = runtime.clock() + timedelta(hours=2)
@@ -59,7 +59,7 @@ def _run_schedules(hf: Holdfast) -> None:
     assert runner.run(Hands(lambda firing: "watered 日本", None, lambda schedule: None), until_idle=True) == 2
 
 
-def _fill_background(hf: Holdfast, space: Space) -> None:
+def _fill_background(hf: Limpet, space: Space) -> None:
     """A vector that came late, a job that nobody here does, and an import under way."""
     late = {0: Vector(Embedder.name, tuple(Embedder().embed(["late"])[0]))}
     store, now = hf._runtime.store, hf._runtime.clock()
@@ -71,20 +71,20 @@ def _fill_background(hf: Holdfast, space: Space) -> None:
 
 @pytest.fixture
 def filled(store_url: str) -> Any:
-    with Holdfast.open(store_url, embedder=Embedder()) as hf:
+    with Limpet.open(store_url, embedder=Embedder()) as hf:
         fill(hf)
         yield hf
 
 
-def rows(hf: Holdfast) -> dict[str, list[tuple[Any, ...]]]:
+def rows(hf: Limpet) -> dict[str, list[tuple[Any, ...]]]:
     return every_row(hf)
 
 
-def test_a_backup_holds_everything_and_opens_like_any_store(filled: Holdfast, tmp_path: Path) -> None:
+def test_a_backup_holds_everything_and_opens_like_any_store(filled: Limpet, tmp_path: Path) -> None:
     target = tmp_path / "copies" / "backup.db"
     filled.backup(target)
     assert [path.name for path in target.parent.iterdir()] == ["backup.db"]
-    with Holdfast.open(target, embedder=Embedder()) as copy:
+    with Limpet.open(target, embedder=Embedder()) as copy:
         assert rows(copy) == rows(filled)
         assert faults(copy) == []
         assert copy.recall("walrus", user="user 1", k=100) == filled.recall("walrus", user="user 1", k=100)
@@ -94,7 +94,7 @@ def test_a_backup_holds_everything_and_opens_like_any_store(filled: Holdfast, tm
         assert faults(copy) == []
 
 
-def test_a_backup_never_writes_over_a_file(filled: Holdfast, tmp_path: Path) -> None:
+def test_a_backup_never_writes_over_a_file(filled: Limpet, tmp_path: Path) -> None:
     target = tmp_path / "backup.db"
     target.write_text("precious")
     with pytest.raises(InvalidInput, match="exists"):
@@ -105,7 +105,7 @@ def test_a_backup_never_writes_over_a_file(filled: Holdfast, tmp_path: Path) -> 
     assert list(tmp_path.glob("*unfinished*")) == []
 
 
-def test_a_backup_reports_its_progress(filled: Holdfast, tmp_path: Path) -> None:
+def test_a_backup_reports_its_progress(filled: Limpet, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     filled.backup(tmp_path / "b.db", lambda what, done, total: seen.append((what, done, total)))
     assert seen
@@ -113,7 +113,7 @@ def test_a_backup_reports_its_progress(filled: Holdfast, tmp_path: Path) -> None
     assert seen[-1][1] == seen[-1][2]
 
 
-def test_a_backup_that_is_broken_off_leaves_nothing(filled: Holdfast, tmp_path: Path) -> None:
+def test_a_backup_that_is_broken_off_leaves_nothing(filled: Limpet, tmp_path: Path) -> None:
     def stop(what: str, done: int, total: int) -> None:
         raise KeyboardInterrupt
 
@@ -126,7 +126,7 @@ def test_a_backup_that_is_broken_off_leaves_nothing(filled: Holdfast, tmp_path: 
     assert target.exists()
 
 
-def test_a_backup_to_where_nothing_can_be_written_says_so(filled: Holdfast, tmp_path: Path) -> None:
+def test_a_backup_to_where_nothing_can_be_written_says_so(filled: Limpet, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError):
         filled.backup(tmp_path / "file" / "b.db")
@@ -137,7 +137,7 @@ def test_a_backup_to_where_nothing_can_be_written_says_so(filled: Holdfast, tmp_
 
 def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Path) -> None:
     """Each turn is two messages in one transaction: a copy with an odd number is no moment that ever was."""
-    with Holdfast.open(store_url) as hf:
+    with Limpet.open(store_url) as hf:
         session = hf.session("t", "1", user="alice")
         session.extend([Message.new("user", f"walrus {number} " * 20) for number in range(400)])
         stop = threading.Event()
@@ -159,7 +159,7 @@ def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Pat
                 copies.append(tmp_path / f"copy{number}.db")
                 before = session.count()
                 hf.backup(copies[-1])
-                with Holdfast.open(copies[-1]) as copy:
+                with Limpet.open(copies[-1]) as copy:
                     assert copy.stats()["messages"] >= before
         finally:
             stop.set()
@@ -167,7 +167,7 @@ def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Pat
         assert written > 5
         assert session.count() == 400 + 2 * written
         for path in copies:
-            with Holdfast.open(path) as copy:
+            with Limpet.open(path) as copy:
                 again = copy.session("t", "1", user="alice")
                 assert again.count() % 2 == 0
                 assert [message.sequence for message in again.messages()] == list(range(1, again.count() + 1))
@@ -175,7 +175,7 @@ def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Pat
         assert faults(hf) == []
 
 
-def test_a_backup_is_one_whole_file(filled: Holdfast, tmp_path: Path) -> None:
+def test_a_backup_is_one_whole_file(filled: Limpet, tmp_path: Path) -> None:
     target = tmp_path / "b.db"
     filled.backup(str(target))
     assert not os.path.exists(f"{target}-wal")
@@ -190,16 +190,16 @@ def test_a_backup_is_one_whole_file(filled: Holdfast, tmp_path: Path) -> None:
 # Copy
 
 
-def store_of(hf: Holdfast) -> Any:
+def store_of(hf: Limpet) -> Any:
     return hf._runtime.store
 
 
 @pytest.mark.postgres
 def test_a_copy_to_postgres_and_back_is_lossless(tmp_path: Path, postgres_url: str) -> None:
     with (
-        Holdfast.open(tmp_path / "first", embedder=Embedder()) as first,
-        Holdfast.open(postgres_url, embedder=Embedder()) as middle,
-        Holdfast.open(tmp_path / "last", embedder=Embedder()) as last,
+        Limpet.open(tmp_path / "first", embedder=Embedder()) as first,
+        Limpet.open(postgres_url, embedder=Embedder()) as middle,
+        Limpet.open(tmp_path / "last", embedder=Embedder()) as last,
     ):
         fill(first, chats=4, messages=300)
         seen: list[tuple[str, int, int]] = []
@@ -227,8 +227,8 @@ def test_a_copy_to_postgres_and_back_is_lossless(tmp_path: Path, postgres_url: s
             assert faults(hf) == []
 
 
-def test_a_copy_goes_into_an_empty_store_only(filled: Holdfast, tmp_path: Path) -> None:
-    with Holdfast.open(tmp_path / "target") as target:
+def test_a_copy_goes_into_an_empty_store_only(filled: Limpet, tmp_path: Path) -> None:
+    with Limpet.open(tmp_path / "target") as target:
         target.session("t", "1").append("user", "mine")
         before = rows(target)
         with pytest.raises(InvalidInput, match="not empty"):
@@ -236,8 +236,8 @@ def test_a_copy_goes_into_an_empty_store_only(filled: Holdfast, tmp_path: Path) 
         assert rows(target) == before
 
 
-def test_a_copy_that_fails_leaves_the_target_empty(filled: Holdfast, tmp_path: Path) -> None:
-    with Holdfast.open(tmp_path / "target") as target:
+def test_a_copy_that_fails_leaves_the_target_empty(filled: Limpet, tmp_path: Path) -> None:
+    with Limpet.open(tmp_path / "target") as target:
         before = rows(target)
 
         def fail(what: str, done: int, total: int) -> None:
@@ -252,7 +252,7 @@ def test_a_copy_that_fails_leaves_the_target_empty(filled: Holdfast, tmp_path: P
 
 
 def test_an_empty_store_can_be_copied(store_url: str, tmp_path: Path) -> None:
-    with Holdfast.open(store_url) as source, Holdfast.open(tmp_path / "target") as target:
+    with Limpet.open(store_url) as source, Limpet.open(tmp_path / "target") as target:
         copy_store(store_of(source), store_of(target))
         assert rows(target) == rows(source)
         target.session("t", "1").append("user", "works")

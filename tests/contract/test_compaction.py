@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from holdfast import Compacted, Config, Holdfast, Message, Session, ToolCall
-from holdfast.config import Compact, Llm
-from holdfast.config import Context as Limits
-from holdfast.domain.tokens import estimate
-from holdfast.errors import ConfigError, InvalidInput, SessionNotFound, StoreReadOnly
-from holdfast.providers.fake_llm import FakeLlm
-from holdfast.providers.llm import Completion, TokenUsage
+from limpet import Compacted, Config, Limpet, Message, Session, ToolCall
+from limpet.config import Compact, Llm
+from limpet.config import Context as Limits
+from limpet.errors import ConfigError, InvalidInput, SessionNotFound, StoreReadOnly
+from limpet.model.tokens import estimate
+from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.llm import Completion, TokenUsage
 from tests.contract.processes import run_together
 from tests.contract.rows import faults
 from tests.contract.threads import at_once
 
 
-def talk(hf: Holdfast, count: int, words: str = "") -> Session:
+def talk(hf: Limpet, count: int, words: str = "") -> Session:
     session = hf.session("t", "1", user="alice")
     session.extend(
         [Message.new("assistant" if number % 2 else "user", f"item{number} {words}") for number in range(count)]
@@ -37,12 +37,12 @@ def summed_up(session: Session) -> tuple[str, int, int]:
 
 
 @contextmanager
-def opened(url: str, llm: FakeLlm | None = None, **compact: Any) -> Iterator[Holdfast]:
-    with Holdfast.open(url, config=Config(compact=Compact(**compact)), llm=llm) as hf:
+def opened(url: str, llm: FakeLlm | None = None, **compact: Any) -> Iterator[Limpet]:
+    with Limpet.open(url, config=Config(compact=Compact(**compact)), llm=llm) as hf:
         yield hf
 
 
-def test_by_hand_all_but_the_newest_are_summed_up_and_none_is_removed(hf: Holdfast) -> None:
+def test_by_hand_all_but_the_newest_are_summed_up_and_none_is_removed(hf: Limpet) -> None:
     session = talk(hf, 50)
     done = session.compact(keep=10)
     text, upper, count = summed_up(session)
@@ -64,7 +64,7 @@ def test_the_number_kept_is_a_setting(store_url: str) -> None:
         assert summed_up(session)[1] == 18
 
 
-def test_nothing_to_condense_changes_nothing(hf: Holdfast) -> None:
+def test_nothing_to_condense_changes_nothing(hf: Limpet) -> None:
     session = talk(hf, 4)
     done = session.compact()
     assert (done.done, done.messages, done.by, done.reason) == (False, 0, None, "nothing to condense")
@@ -76,7 +76,7 @@ def test_nothing_to_condense_changes_nothing(hf: Holdfast) -> None:
             session.compact(keep)
 
 
-def test_a_deleted_session_says_so(hf: Holdfast) -> None:
+def test_a_deleted_session_says_so(hf: Limpet) -> None:
     session = talk(hf, 30)
     session.delete()
     with pytest.raises(SessionNotFound):
@@ -97,7 +97,7 @@ def test_a_model_writes_the_summary_and_is_on_the_bill(store_url: str) -> None:
 
 
 def test_a_failing_model_loses_nothing(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    with opened(store_url, FakeLlm(failures=-1)) as hf, caplog.at_level(logging.WARNING, "holdfast.compact"):
+    with opened(store_url, FakeLlm(failures=-1)) as hf, caplog.at_level(logging.WARNING, "limpet.sessions"):
         session = talk(hf, 30)
         assert session.compact(keep=4).by == "digest"
         assert all(f"item{number}" in summed_up(session)[0] for number in range(26))
@@ -105,7 +105,7 @@ def test_a_failing_model_loses_nothing(store_url: str, caplog: pytest.LogCapture
         assert "told to fail" in caplog.text
 
 
-def test_an_unwritable_store_is_no_error(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_store_is_no_error(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     session = talk(hf, 30)
 
     def refuse(work: object) -> None:
@@ -118,7 +118,7 @@ def test_an_unwritable_store_is_no_error(hf: Holdfast, monkeypatch: pytest.Monke
 
 def test_the_model_is_asked_outside_every_transaction(store_url: str) -> None:
     """Another writer gets through while the model thinks; a store in memory has one connection for all."""
-    with Holdfast.open(store_url, llm=FakeLlm(lambda _: appended())) as hf:
+    with Limpet.open(store_url, llm=FakeLlm(lambda _: appended())) as hf:
         session = talk(hf, 30)
 
         def appended() -> str:
@@ -135,7 +135,7 @@ def test_the_model_is_asked_outside_every_transaction(store_url: str) -> None:
 
 def test_a_lost_race_is_settled_quietly(store_url: str) -> None:
     llm = FakeLlm(lambda _: overtaken())
-    with Holdfast.open(store_url, llm=llm) as hf:
+    with Limpet.open(store_url, llm=llm) as hf:
         session = talk(hf, 30)
 
         def overtaken() -> str:
@@ -151,7 +151,7 @@ def test_a_lost_race_is_settled_quietly(store_url: str) -> None:
 
 
 def test_a_race_lost_to_somebody_who_did_it_all_is_over(store_url: str) -> None:
-    with Holdfast.open(store_url, llm=FakeLlm(lambda _: overtaken())) as hf:
+    with Limpet.open(store_url, llm=FakeLlm(lambda _: overtaken())) as hf:
         session = talk(hf, 30)
 
         def overtaken() -> str:
@@ -164,7 +164,7 @@ def test_a_race_lost_to_somebody_who_did_it_all_is_over(store_url: str) -> None:
 
 
 def test_what_was_cleared_meanwhile_is_not_summed_up(store_url: str) -> None:
-    with Holdfast.open(store_url, llm=FakeLlm(lambda _: cleared())) as hf:
+    with Limpet.open(store_url, llm=FakeLlm(lambda _: cleared())) as hf:
         session = talk(hf, 30)
 
         def cleared() -> str:
@@ -175,7 +175,7 @@ def test_what_was_cleared_meanwhile_is_not_summed_up(store_url: str) -> None:
         assert session.summary() is None
 
 
-def test_many_threads_condense_each_message_once(hf: Holdfast) -> None:
+def test_many_threads_condense_each_message_once(hf: Limpet) -> None:
     session = talk(hf, 60)
     handles = [hf.load_session(session.id) for _ in range(8)]
     done = at_once(lambda at: handles[at].compact(keep=10))
@@ -185,16 +185,16 @@ def test_many_threads_condense_each_message_once(hf: Holdfast) -> None:
 
 
 def test_several_processes_condense_each_message_once(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         talk(hf, 60)
     code = """
-with Holdfast.open(given) as hf:
+with Limpet.open(given) as hf:
     session = hf.session("t", "1", user="alice")
     begin()
     answer([session.compact(keep=keep).messages for keep in (40, 20, 10)])
 """
     answers = run_together(code, durable_url, count=2)
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         text, upper, _ = summed_up(hf.session("t", "1", user="alice"))
         assert sum(number for own in answers for number in own) == 50
         assert upper == 50
@@ -210,14 +210,14 @@ def test_automatic_rules_fire_when_due_and_are_switched_off_by_a_setting(store_u
         done = session.compact_if_due()
         assert (done.done, done.reason) == (True, "too many tokens of history")
         assert not session.compact_if_due().done
-    with Holdfast.open(":memory:", config=Config(compact=Compact(enabled=False))) as hf:
+    with Limpet.open(":memory:", config=Config(compact=Compact(enabled=False))) as hf:
         session = talk(hf, 100, "word " * 100)
         assert session.compact_if_due(1000).reason == "switched off by compact.enabled"
         assert session.context("x", compact=True).text.count("## Summary") == 0
         assert session.compact().done
 
 
-def test_the_context_after_compaction_has_the_summary_and_what_it_does_not_tell(hf: Holdfast) -> None:
+def test_the_context_after_compaction_has_the_summary_and_what_it_does_not_tell(hf: Limpet) -> None:
     session = talk(hf, 40)
     session.compact(keep=6)
     context = session.context()
@@ -229,7 +229,7 @@ def test_the_context_after_compaction_has_the_summary_and_what_it_does_not_tell(
 
 
 def test_a_context_that_compacts_leaves_no_message_in_neither_place(store_url: str) -> None:
-    with Holdfast.open(store_url, config=Config(context=Limits(recent_messages=8))) as hf:
+    with Limpet.open(store_url, config=Config(context=Limits(recent_messages=8))) as hf:
         session = talk(hf, 30)
         assert len(session.context().messages) == 8
         assert session.summary() is None
@@ -242,7 +242,7 @@ def test_a_context_that_compacts_leaves_no_message_in_neither_place(store_url: s
         assert session.summary() == before, "room was left for the next messages"
 
 
-def test_summed_up_turns_leave_the_question_that_is_being_worked_on(hf: Holdfast) -> None:
+def test_summed_up_turns_leave_the_question_that_is_being_worked_on(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "What is the weather?")
     for number in range(40):
@@ -254,9 +254,9 @@ def test_summed_up_turns_leave_the_question_that_is_being_worked_on(hf: Holdfast
 
 
 def test_a_summary_survives_closing(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         talk(hf, 30).compact(keep=4)
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1", user="alice")
         assert summed_up(session)[1] == 26
         assert not session.compact(keep=4).done
@@ -265,19 +265,19 @@ def test_a_summary_survives_closing(durable_url: str) -> None:
 def test_the_settings_choose_a_language_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "secret")
     config = Config(llm=Llm(model="openai:qwen@http://localhost:1/v1", api_key_env="SOME_KEY"))
-    with Holdfast.open(":memory:", config=config) as hf:
+    with Limpet.open(":memory:", config=config) as hf:
         assert hf._runtime.llm is not None
         assert hf._runtime.llm.model == "qwen"
-    with Holdfast.open(":memory:", config=config, llm=FakeLlm("x", model="given")) as hf:
+    with Limpet.open(":memory:", config=config, llm=FakeLlm("x", model="given")) as hf:
         assert hf._runtime.llm is not None
         assert hf._runtime.llm.model == "given"
-    with Holdfast.open(":memory:") as hf:
+    with Limpet.open(":memory:") as hf:
         assert hf._runtime.llm is None
     with pytest.raises(ConfigError):
-        Holdfast.open(":memory:", config=Config(llm=Llm(model="magic:x")))
+        Limpet.open(":memory:", config=Config(llm=Llm(model="magic:x")))
     not_a_model: Any = object()
     with pytest.raises(InvalidInput, match="language model"):
-        Holdfast.open(":memory:", llm=not_a_model)
+        Limpet.open(":memory:", llm=not_a_model)
 
 
 # As a job
@@ -286,7 +286,7 @@ def test_the_settings_choose_a_language_model(monkeypatch: pytest.MonkeyPatch) -
 def test_after_a_turn_a_job_condenses_so_that_the_next_need_not_wait(store_url: str) -> None:
     llm = FakeLlm(["They counted to ten."])
     settings = {"learn.enabled": False, "jobs.worker": False, "compact.messages": 8, "compact.keep": 4}
-    with Holdfast.open(store_url, config=Config.load(overrides=settings), llm=llm) as hf:
+    with Limpet.open(store_url, config=Config.load(overrides=settings), llm=llm) as hf:
         session = hf.session("t", "1", user="alice")
         session.extend([Message.new("user", f"number {at}") for at in range(7)])
         with session.turn("number 8") as turn:
@@ -305,7 +305,7 @@ def test_after_a_turn_a_job_condenses_so_that_the_next_need_not_wait(store_url: 
 @pytest.mark.parametrize("settings", [{"compact.background": False}, {"compact.enabled": False}])
 def test_no_job_condenses_where_none_is_wanted(store_url: str, settings: dict[str, Any]) -> None:
     config = Config.load(overrides={"learn.enabled": False, **settings})
-    with Holdfast.open(store_url, config=config, llm=FakeLlm(["Never."])) as hf:
+    with Limpet.open(store_url, config=config, llm=FakeLlm(["Never."])) as hf:
         with hf.session("t", "1", user="alice").turn("hello") as turn:
             turn.reply("hi")
         assert hf.jobs(kind="compact") == []
@@ -313,7 +313,7 @@ def test_no_job_condenses_where_none_is_wanted(store_url: str, settings: dict[st
 
 def test_a_job_to_condense_goes_with_its_session(store_url: str) -> None:
     settings = {"learn.enabled": False, "jobs.worker": False}
-    with Holdfast.open(store_url, config=Config.load(overrides=settings), llm=FakeLlm(["Never."])) as hf:
+    with Limpet.open(store_url, config=Config.load(overrides=settings), llm=FakeLlm(["Never."])) as hf:
         session = hf.session("t", "1", user="alice")
         with session.turn("hello") as turn:
             turn.reply("hi")

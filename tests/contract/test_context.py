@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, Message, ToolCall
-from holdfast.config import Context as Limits
-from holdfast.domain.tokens import estimate
-from holdfast.errors import BudgetTooSmall, InvalidInput, SessionNotFound
-from holdfast.recall import search
+from limpet import Config, Limpet, Message, ToolCall
+from limpet.config import Context as Limits
+from limpet.errors import BudgetTooSmall, InvalidInput, SessionNotFound
+from limpet.model.tokens import estimate
+from limpet.search import search
 from tests.conftest import FakeClock
 
 DOG = "What is my dog called?"
 
 
-def test_memory_of_other_sessions_comes_with_its_source(timed: Holdfast, clock: FakeClock) -> None:
+def test_memory_of_other_sessions_comes_with_its_source(timed: Limpet, clock: FakeClock) -> None:
     before = timed.session("t", "1", user="alice")
     before.append("user", "My dog is called Biscuit", name="Alice")
     before.append("assistant", "What a lovely name for a dog")
@@ -33,7 +33,7 @@ def test_memory_of_other_sessions_comes_with_its_source(timed: Holdfast, clock: 
     assert context.tokens == estimate(context.text) + sum(message.tokens for message in context.messages)
 
 
-def test_the_current_message_is_not_recalled_as_its_own_best_match(hf: Holdfast) -> None:
+def test_the_current_message_is_not_recalled_as_its_own_best_match(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", DOG)
     context = session.context(DOG)
@@ -41,7 +41,7 @@ def test_the_current_message_is_not_recalled_as_its_own_best_match(hf: Holdfast)
     assert context.hits == ()
 
 
-def test_hits_do_not_repeat_messages_that_are_already_in_the_context(hf: Holdfast) -> None:
+def test_hits_do_not_repeat_messages_that_are_already_in_the_context(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "My dog is called Biscuit")
     session.append("assistant", "Noted")
@@ -52,7 +52,7 @@ def test_hits_do_not_repeat_messages_that_are_already_in_the_context(hf: Holdfas
     assert {dropped.reason for dropped in context.dropped} == {"already among the messages"}
 
 
-def test_the_system_prompt_does_not_come_back_as_a_memory(hf: Holdfast) -> None:
+def test_the_system_prompt_does_not_come_back_as_a_memory(hf: Limpet) -> None:
     old = hf.session("t", "1", user="alice")
     old.append("system", "You are a dog expert; never reveal the dog's name")
     old.append("user", "My dog is Biscuit")
@@ -61,7 +61,7 @@ def test_the_system_prompt_does_not_come_back_as_a_memory(hf: Holdfast) -> None:
     assert "Biscuit" in context.text
 
 
-def test_whose_memory_a_session_sees(hf: Holdfast) -> None:
+def test_whose_memory_a_session_sees(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice", agent="pip")
     other = hf.session("t", "2", user="alice", agent="pip")
     hf.remember("known to alice", user="alice")
@@ -80,7 +80,7 @@ def test_whose_memory_a_session_sees(hf: Holdfast) -> None:
             assert hidden not in text
 
 
-def test_sections_of_records(hf: Holdfast) -> None:
+def test_sections_of_records(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.set_working_memory("comparing two flats")
     hf.remember("Never call before nine", user="alice", pinned=True)
@@ -98,7 +98,7 @@ def test_sections_of_records(hf: Holdfast) -> None:
     ]
 
 
-def test_a_record_that_is_no_longer_true_is_left_out(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_record_that_is_no_longer_true_is_left_out(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("t", "1", user="alice")
     timed.remember("parking code 4711", user="alice", key="parking", ttl=60)
     assert "4711" in session.context("parking code").text
@@ -106,7 +106,7 @@ def test_a_record_that_is_no_longer_true_is_left_out(timed: Holdfast, clock: Fak
     assert session.context("parking code").text == ""
 
 
-def test_the_relevant_user_memories_come_however_many_there_are(timed: Holdfast, clock: FakeClock) -> None:
+def test_the_relevant_user_memories_come_however_many_there_are(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("t", "1", user="alice")
     timed.remember("Biscuit, a brown terrier", user="alice", key="dog_name")
     timed.remember("first pinned", user="alice", pinned=True)
@@ -119,7 +119,7 @@ def test_the_relevant_user_memories_come_however_many_there_are(timed: Holdfast,
     assert "first pinned" in context.sections["Long-term Memory"]
 
 
-def test_a_forgotten_record_is_gone_from_the_context(hf: Holdfast) -> None:
+def test_a_forgotten_record_is_gone_from_the_context(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     hf.remember("Biscuit", user="alice", key="dog_name")
     hf.forget(key="dog_name", user="alice")
@@ -127,7 +127,7 @@ def test_a_forgotten_record_is_gone_from_the_context(hf: Holdfast) -> None:
 
 
 @pytest.mark.parametrize("budget", [60, 150, 400, 1000, 4000])
-def test_a_context_stays_within_its_budget_whatever_memory_holds(hf: Holdfast, budget: int) -> None:
+def test_a_context_stays_within_its_budget_whatever_memory_holds(hf: Limpet, budget: int) -> None:
     old = hf.session("t", "old", user="alice")
     old.extend([Message.new("user", f"the dog chased cat {number} " + "far " * 20) for number in range(60)])
     for number in range(40):
@@ -142,7 +142,7 @@ def test_a_context_stays_within_its_budget_whatever_memory_holds(hf: Holdfast, b
     assert context.tokens == estimate(context.text) + sum(message.tokens for message in context.messages)
 
 
-def test_the_reply_has_room_in_the_models_window(hf: Holdfast) -> None:
+def test_the_reply_has_room_in_the_models_window(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.extend([Message.new("user", "word " * 50) for _ in range(20)])
     assert session.context("x", model_window=1524).tokens <= 500
@@ -153,7 +153,7 @@ def test_the_reply_has_room_in_the_models_window(hf: Holdfast) -> None:
 
 def test_budgets_are_settings(store_url: str) -> None:
     config = Config(context=Limits(hits=2, user_memories=1, show_semantic=False))
-    with Holdfast.open(store_url, config=config) as hf:
+    with Limpet.open(store_url, config=config) as hf:
         old = hf.session("t", "old", user="alice")
         old.extend([Message.new("user", f"dog story {number}") for number in range(9)])
         for number in range(3):
@@ -165,7 +165,7 @@ def test_budgets_are_settings(store_url: str) -> None:
         assert len(context.hits) <= 2
 
 
-def test_wrong_arguments_are_refused(hf: Holdfast) -> None:
+def test_wrong_arguments_are_refused(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     wrong: list[dict[str, Any]] = [
         {"query": 5},
@@ -185,7 +185,7 @@ def test_wrong_arguments_are_refused(hf: Holdfast) -> None:
 
 
 def test_memory_that_fails_is_logged_and_left_out(
-    hf: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    hf: Limpet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "hello")
@@ -195,7 +195,7 @@ def test_memory_that_fails_is_logged_and_left_out(
         raise RuntimeError("index on fire")
 
     monkeypatch.setattr(search, "search", fails)
-    with caplog.at_level(logging.WARNING, "holdfast.context"):
+    with caplog.at_level(logging.WARNING, "limpet.context"):
         context = session.context("dog")
     assert "Biscuit" in context.text
     assert [message.text for message in context.messages] == ["hello"]
@@ -205,7 +205,7 @@ def test_memory_that_fails_is_logged_and_left_out(
     assert "index on fire" in caplog.text
 
 
-def test_a_context_speaks_to_a_model(hf: Holdfast) -> None:
+def test_a_context_speaks_to_a_model(hf: Limpet) -> None:
     old = hf.session("t", "0", user="alice")
     old.append("user", "The weather station in Ghent is broken")
     session = hf.session("t", "1", user="alice")
@@ -220,7 +220,7 @@ def test_a_context_speaks_to_a_model(hf: Holdfast) -> None:
     assert messages[2]["content"][0]["is_error"] is True
 
 
-def test_reading_a_context_changes_nothing(hf: Holdfast) -> None:
+def test_reading_a_context_changes_nothing(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "My dog is Biscuit")
     hf.remember("Biscuit", user="alice", key="dog_name")

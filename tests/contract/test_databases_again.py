@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast import Holdfast
+from limpet import Limpet
 from tests.postgres_again import DatabasesAgain
 from tests.postgres_server import ServerAt
 
@@ -22,12 +22,12 @@ def databases(postgres_url: str) -> Iterator[DatabasesAgain]:
 
 def test_what_a_test_left_is_gone_and_numbers_begin_anew(databases: DatabasesAgain) -> None:
     url = databases.take()
-    with Holdfast.open(url) as hf:
+    with Limpet.open(url) as hf:
         first = _said(hf)
-    left_open = Holdfast.open(url)
+    left_open = Limpet.open(url)
     databases.give_back(url)
     assert databases.take() == url
-    with Holdfast.open(url) as hf:
+    with Limpet.open(url) as hf:
         assert hf.sessions() == []
         assert hf.recall("Porto", user="ann") == []
         assert _said(hf) == first
@@ -48,7 +48,7 @@ def test_one_with_another_schema_is_not_used_again(databases: DatabasesAgain) ->
     assert not server.run("SELECT 1 FROM pg_database WHERE datname = %(name)s", {"name": name})
 
 
-def _said(hf: Holdfast) -> int:
+def _said(hf: Limpet) -> int:
     """Number of the job that learns from it."""
     with hf.session("web", "1", user="ann").turn("I live in Porto") as turn:
         turn.reply("A fine town.")

@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast import Holdfast, Message
+from limpet import Limpet, Message
 from tests.conftest import _required_server
 from tests.contract.rows import faults, sql
 
-Damage = Callable[[Holdfast], Any]
+Damage = Callable[[Limpet], Any]
 
 
-def fill(hf: Holdfast) -> None:
+def fill(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.extend([Message.new("user", f"walrus number{number} speaking") for number in range(600)])
     hf.session("t", "2", user="bob").append("user", "a penguin")
@@ -21,7 +21,7 @@ def fill(hf: Holdfast) -> None:
     hf.remember("a gecko record", user="alice", tags=["a"], metadata={"m": "1"})
 
 
-def answers(hf: Holdfast) -> list[Any]:
+def answers(hf: Limpet) -> list[Any]:
     """What a user sees of the store."""
     session = hf.session("t", "1", user="alice")
     return [
@@ -67,7 +67,7 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-def test_a_store_as_it_should_be_has_no_fault(hf: Holdfast) -> None:
+def test_a_store_as_it_should_be_has_no_fault(hf: Limpet) -> None:
     assert faults(hf) == []
     fill(hf)
     findings = hf.doctor()
@@ -87,7 +87,7 @@ def test_damage_is_found_and_repaired_on_postgres(request: pytest.FixtureRequest
     server = _required_server(request.config)
     template = server.create_database()
     try:
-        with Holdfast.open(template) as hf:
+        with Limpet.open(template) as hf:
             fill(hf)
         for name in (
             "all postings lost",
@@ -107,7 +107,7 @@ def test_damage_is_found_and_repaired_on_postgres(request: pytest.FixtureRequest
 
 
 def _found_and_repaired(url: str, name: str) -> None:
-    with Holdfast.open(url) as hf:
+    with Limpet.open(url) as hf:
         if not hf.sessions():
             fill(hf)
         before = answers(hf)
@@ -120,14 +120,14 @@ def _found_and_repaired(url: str, name: str) -> None:
         assert answers(hf) == before, "the repair did not bring back what was there"
 
 
-def test_a_summary_that_covers_too_much_is_found(hf: Holdfast) -> None:
+def test_a_summary_that_covers_too_much_is_found(hf: Limpet) -> None:
     fill(hf)
     hf.session("t", "1", user="alice").set_summary("s", 600)
     sql(hf, "UPDATE summaries SET upper_sequence = 601")
     assert [fault.split(":")[0] for fault in faults(hf)] == ["summaries"]
 
 
-def test_words_cut_by_another_analysis_are_cut_again(hf: Holdfast) -> None:
+def test_words_cut_by_another_analysis_are_cut_again(hf: Limpet) -> None:
     fill(hf)
     before = answers(hf)
     sql(hf, "UPDATE properties SET value = 'an older one' WHERE name = 'analysis'")
@@ -140,29 +140,29 @@ def test_words_cut_by_another_analysis_are_cut_again(hf: Holdfast) -> None:
 def test_a_row_that_points_to_nothing_is_found(tmp_path: Any) -> None:
     import sqlite3
 
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         fill(hf)
-    connection = sqlite3.connect(tmp_path / "holdfast.db")
+    connection = sqlite3.connect(tmp_path / "limpet.db")
     connection.execute("DELETE FROM sessions WHERE user_id = 'bob'")
     connection.commit()
     connection.close()
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         assert any(fault.startswith("references") for fault in faults(hf))
 
 
 def test_a_damaged_page_is_found(tmp_path: Any) -> None:
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         fill(hf)
-    path = tmp_path / "holdfast.db"
+    path = tmp_path / "limpet.db"
     data = bytearray(path.read_bytes())
     middle = len(data) // 2 // 4096 * 4096
     data[middle : middle + 4096] = b"\xaa" * 4096
     path.write_bytes(data)
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         assert any(fault.startswith("file integrity") for fault in faults(hf))
 
 
-def test_stats_count_over_all_tenants(hf: Holdfast) -> None:
+def test_stats_count_over_all_tenants(hf: Limpet) -> None:
     kinds = ("sessions", "messages", "records", "chunks", "vectors", "documents", "users")
     assert [hf.stats()[kind] for kind in kinds] == [0] * len(kinds)
     for tenant in ("a", "b"):
@@ -179,5 +179,5 @@ def test_stats_count_over_all_tenants(hf: Holdfast) -> None:
 @pytest.mark.postgres
 def test_a_password_is_not_shown(postgres_url: str) -> None:
     with_password = postgres_url.replace("postgres@", "postgres:secret-word@")
-    with Holdfast.open(with_password) as hf:
+    with Limpet.open(with_password) as hf:
         assert "secret-word" not in repr(hf) + str(hf.stats())

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Document, Holdfast, Message
-from holdfast.config import Chunks, Documents
-from holdfast.domain.document import DocumentStatus
-from holdfast.errors import DocumentNotFound, InvalidInput, Unsupported
-from holdfast.files.reading import read
-from holdfast.storage.analysis import query_terms
-from holdfast.storage.catalogue import NONE
-from holdfast.storage.copy import copy_store
-from holdfast.write import document as verb
+from limpet import Config, Document, Limpet, Message
+from limpet.config import Chunks, Documents
+from limpet.documents import replace as verb
+from limpet.documents.files import read
+from limpet.errors import DocumentNotFound, InvalidInput, Unsupported
+from limpet.model.document import DocumentStatus
+from limpet.search.analysis import query_terms
+from limpet.search.catalogue import NONE
+from limpet.store.copy import copy_store
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once
@@ -46,7 +46,7 @@ def names(documents: list[Document]) -> list[str]:
     return [document.uri.rpartition("/")[2] for document in documents]
 
 
-def texts(hf: Holdfast, question: str, **owner: Any) -> list[str]:
+def texts(hf: Limpet, question: str, **owner: Any) -> list[str]:
     hits = hf.recall(question, kinds=["document"], recipe="words", k=100, **(owner or {"user": "alice"}))
     return [hit.text for hit in hits]
 
@@ -54,7 +54,7 @@ def texts(hf: Holdfast, question: str, **owner: Any) -> list[str]:
 # A text
 
 
-def test_a_text_is_kept_under_its_uri(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_text_is_kept_under_its_uri(timed: Limpet, clock: FakeClock) -> None:
     made = one(timed.add_document("note:1", "The walrus sleeps", user="alice", title="Sleep", metadata={"by": "bob"}))
     assert (made.uri, made.title, made.metadata, made.chunks) == ("note:1", "Sleep", {"by": "bob"}, 1)
     assert (made.created_at, made.updated_at, made.status) == (clock.now, clock.now, ADDED)
@@ -66,7 +66,7 @@ def test_a_text_is_kept_under_its_uri(timed: Holdfast, clock: FakeClock) -> None
     assert timed.stats()["documents"] == 1
 
 
-def test_a_hit_says_which_document_and_where_in_it(hf: Holdfast) -> None:
+def test_a_hit_says_which_document_and_where_in_it(hf: Limpet) -> None:
     text = " \n" + "The heron is back at the pond. " * 60 + "\n\nWalruses sleep. " + "Frogs sing all night. " * 60
     made = one(hf.add_document("note:1", text, user="alice", title="Pond", metadata={"by": "bob", "uri": "mine"}))
     [hit] = hf.recall("walruses", user="alice")
@@ -80,7 +80,7 @@ def test_a_hit_says_which_document_and_where_in_it(hf: Holdfast) -> None:
     assert hit.metadata == {"by": "bob", "title": "Pond", "uri": "note:1"}
 
 
-def test_every_chunk_stands_where_it_says(hf: Holdfast) -> None:
+def test_every_chunk_stands_where_it_says(hf: Limpet) -> None:
     text = "\n".join(f"{'  ' * (number % 3)}line {number} é 東京 🦊 of the walrus\n" for number in range(200))
     for uri in ("a.txt", "a.md", "a.py"):
         made = one(hf.add_document(uri, text, user=uri))
@@ -92,7 +92,7 @@ def test_every_chunk_stands_where_it_says(hf: Holdfast) -> None:
 
 
 def test_the_same_content_is_not_processed_again(
-    timed: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    timed: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = one(timed.add_document("note:1", "a walrus", user="alice"))
     before = every_row(timed)
@@ -110,7 +110,7 @@ def test_the_same_content_is_not_processed_again(
     assert every_row(timed) == before
 
 
-def test_changed_content_replaces_its_chunks(timed: Holdfast, clock: FakeClock) -> None:
+def test_changed_content_replaces_its_chunks(timed: Limpet, clock: FakeClock) -> None:
     first = one(timed.add_document("note:1", "a walrus\n\n" + "filler words " * 200, user="alice", title="Kept"))
     later = clock.advance(days=1)
     second = one(timed.add_document("note:1", "a gecko", user="alice"))
@@ -124,7 +124,7 @@ def test_changed_content_replaces_its_chunks(timed: Holdfast, clock: FakeClock) 
     assert one(timed.add_document("note:1", "a walrus", user="alice")).status is CHANGED
 
 
-def test_a_changed_title_alone_leaves_the_chunks(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_changed_title_alone_leaves_the_chunks(timed: Limpet, clock: FakeClock) -> None:
     first = one(timed.add_document("note:1", "a walrus", user="alice", metadata={"a": "1"}))
     chunks = every_row(timed)["chunks"]
     clock.advance(days=1)
@@ -137,7 +137,7 @@ def test_a_changed_title_alone_leaves_the_chunks(timed: Holdfast, clock: FakeClo
     assert hit.metadata == {"b": "2", "title": "New", "uri": "note:1"}
 
 
-def test_a_text_that_became_empty_has_no_chunks(hf: Holdfast) -> None:
+def test_a_text_that_became_empty_has_no_chunks(hf: Limpet) -> None:
     hf.add_document("note:1", "a walrus", user="alice")
     assert one(hf.add_document("note:1", " \n ", user="alice")).chunks == 0
     assert texts(hf, "walrus") == []
@@ -145,13 +145,13 @@ def test_a_text_that_became_empty_has_no_chunks(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_a_clock_that_was_set_back_does_not_make_a_document_older(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_clock_that_was_set_back_does_not_make_a_document_older(timed: Limpet, clock: FakeClock) -> None:
     first = one(timed.add_document("note:1", "a walrus", user="alice"))
     clock.advance(days=-3)
     assert one(timed.add_document("note:1", "a gecko", user="alice")).updated_at == first.updated_at
 
 
-def test_as_of_leaves_out_what_was_worded_later(timed: Holdfast, clock: FakeClock) -> None:
+def test_as_of_leaves_out_what_was_worded_later(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     clock.advance(days=1)
     timed.add_document("note:1", "a walrus", user="alice")
@@ -166,7 +166,7 @@ def test_as_of_leaves_out_what_was_worded_later(timed: Holdfast, clock: FakeCloc
 # Removing
 
 
-def left(hf: Holdfast, word: str) -> set[str]:
+def left(hf: Limpet, word: str) -> set[str]:
     """Tables in which the word still stands, in text or in the numbers of the word index."""
     [term] = query_terms(word)
     packed = term.to_bytes(8, "little", signed=True)
@@ -179,7 +179,7 @@ def left(hf: Holdfast, word: str) -> set[str]:
     return {name for name, rows in every_row(hf).items() if any(holds(value) for row in rows for value in row)}
 
 
-def test_removing_takes_the_document_its_chunks_and_its_words(hf: Holdfast) -> None:
+def test_removing_takes_the_document_its_chunks_and_its_words(hf: Limpet) -> None:
     kept = one(hf.add_document("note:2", "a gecko", user="alice"))
     made = one(hf.add_document("note:1", "xylophonist one\n\n" * 100, user="alice", title="xylophonist"))
     hf.session("t", "1", user="alice").extend([Message.new("user", f"filler number {at}") for at in range(600)])
@@ -193,14 +193,14 @@ def test_removing_takes_the_document_its_chunks_and_its_words(hf: Holdfast) -> N
         hf.remove_document("note:1", user="alice")
 
 
-def test_removing_what_was_never_there_makes_nothing(hf: Holdfast) -> None:
+def test_removing_what_was_never_there_makes_nothing(hf: Limpet) -> None:
     before = every_row(hf)
     with pytest.raises(DocumentNotFound):
         hf.remove_document("note:1", user="nobody")
     assert every_row(hf) == before
 
 
-def test_a_document_is_removed_by_its_path_too(hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_is_removed_by_its_path_too(hf: Limpet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = put(tmp_path / "files" / "a b#c?.txt")
     monkeypatch.chdir(file.parent)
     for name in (file.name, f"./x/../{file.name}", str(file), file, file.as_uri()):
@@ -213,7 +213,7 @@ def test_a_document_is_removed_by_its_path_too(hf: Holdfast, tmp_path: Path, mon
 
 
 def test_a_uri_that_looks_like_a_path_is_itself_first(
-    hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hf: Limpet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(put(tmp_path / "files" / "a.txt").parent)
     text, file = one(hf.add_document("a.txt", "text", user="alice")), one(hf.add_document("a.txt", user="alice"))
@@ -225,7 +225,7 @@ def test_a_uri_that_looks_like_a_path_is_itself_first(
 # Whose it is
 
 
-def test_the_same_uri_is_another_document_for_everybody(hf: Holdfast) -> None:
+def test_the_same_uri_is_another_document_for_everybody(hf: Limpet) -> None:
     owners: list[dict[str, Any]] = [{"user": "alice"}, {"user": "Alice"}, {"agent": "alice"}, {"scope": "global"}]
     views = [(hf.tenant(tenant), owner) for tenant in ("default", "acme") for owner in owners]
     made = [one(view.add_document("note:1", f"secret{at}", **owner)) for at, (view, owner) in enumerate(views)]
@@ -240,7 +240,7 @@ def test_the_same_uri_is_another_document_for_everybody(hf: Holdfast) -> None:
             view.remove_document("note:1", **owner)
 
 
-def test_an_owner_is_needed(hf: Holdfast) -> None:
+def test_an_owner_is_needed(hf: Limpet) -> None:
     calls: list[Callable[..., Any]] = [
         lambda **owner: hf.add_document("note:1", "x", **owner),
         hf.documents,
@@ -255,7 +255,7 @@ def test_an_owner_is_needed(hf: Holdfast) -> None:
                 call(**owner)
 
 
-def test_pages_the_latest_change_first(timed: Holdfast, clock: FakeClock) -> None:
+def test_pages_the_latest_change_first(timed: Limpet, clock: FakeClock) -> None:
     for number in range(5):
         clock.advance(seconds=1)
         timed.add_document(f"note:{number}", "x", user="alice")
@@ -270,7 +270,7 @@ def test_pages_the_latest_change_first(timed: Holdfast, clock: FakeClock) -> Non
 # Beside everything else
 
 
-def test_sessions_and_records_are_not_disturbed(hf: Holdfast) -> None:
+def test_sessions_and_records_are_not_disturbed(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "a walrus said")
     hf.remember("a walrus record", user="alice")
@@ -284,7 +284,7 @@ def test_sessions_and_records_are_not_disturbed(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_offsets_are_no_neighbours(hf: Holdfast) -> None:
+def test_offsets_are_no_neighbours(hf: Limpet) -> None:
     """Ranking takes messages with numbers in a row for neighbours; a document's chunks stand alone."""
     hf.add_document("a.txt", "x", user="alice")
     hf.add_document("b.txt", "y z", user="alice")
@@ -300,9 +300,9 @@ def test_offsets_are_no_neighbours(hf: Holdfast) -> None:
 @pytest.mark.postgres
 def test_documents_are_copied_between_backends(tmp_path: Path, postgres_url: str) -> None:
     with (
-        Holdfast.open(tmp_path / "first") as first,
-        Holdfast.open(postgres_url) as middle,
-        Holdfast.open(tmp_path / "last") as last,
+        Limpet.open(tmp_path / "first") as first,
+        Limpet.open(postgres_url) as middle,
+        Limpet.open(tmp_path / "last") as last,
     ):
         first.add_document("a.md", "# é\n\na walrus\n\n" * 300, user="alice", title="東京", metadata={"a.b": "c"})
         first.add_document("note:2", "a gecko", scope="global")
@@ -317,7 +317,7 @@ def test_documents_are_copied_between_backends(tmp_path: Path, postgres_url: str
             assert faults(hf) == []
 
 
-def test_lost_words_of_a_document_are_repaired(hf: Holdfast) -> None:
+def test_lost_words_of_a_document_are_repaired(hf: Limpet) -> None:
     hf.add_document("a.md", "# One\n\na walrus\n\n# Two\n\na gecko", user="alice")
     before = hf.recall("walrus", user="alice")
     sql(hf, "UPDATE chunks SET terms = :none WHERE text LIKE '%walrus%'", none=b"")
@@ -328,7 +328,7 @@ def test_lost_words_of_a_document_are_repaired(hf: Holdfast) -> None:
 
 
 def test_those_who_add_the_same_at_once_make_one(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as one_store, Holdfast.open(durable_url) as other:
+    with Limpet.open(durable_url) as one_store, Limpet.open(durable_url) as other:
         made: list[Document] = []
         lock = threading.Lock()
 
@@ -351,7 +351,7 @@ def test_those_who_add_the_same_at_once_make_one(durable_url: str) -> None:
         assert faults(other) == []
 
 
-def test_content_that_changed_since_the_first_look_is_seen(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_that_changed_since_the_first_look_is_seen(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else is quicker: the transaction looks again."""
     real = verb.prepare
 
@@ -369,7 +369,7 @@ def test_content_that_changed_since_the_first_look_is_seen(hf: Holdfast, monkeyp
     assert texts(hf, "walrus gecko") == ["a gecko"]
 
 
-def test_a_title_for_what_is_gone_meanwhile_adds_it_again(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_title_for_what_is_gone_meanwhile_adds_it_again(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     real = verb.relabel
     hf.add_document("note:1", "a walrus", user="alice")
 
@@ -387,7 +387,7 @@ def test_a_title_for_what_is_gone_meanwhile_adds_it_again(hf: Holdfast, monkeypa
 # Files
 
 
-def test_a_file_is_kept_under_its_file_uri(hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_kept_under_its_file_uri(hf: Limpet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = put(tmp_path / "files" / "ü b.md", "# The   walrus #\n\nsleeps\n")
     monkeypatch.chdir(file.parent)
     made = one(hf.add_document("ü b.md", user="alice"))
@@ -399,7 +399,7 @@ def test_a_file_is_kept_under_its_file_uri(hf: Holdfast, tmp_path: Path, monkeyp
     assert (again.status, again.title, again.id) == (CHANGED, "The gecko", made.id)
 
 
-def test_a_text_under_a_path_object_is_that_files(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_text_under_a_path_object_is_that_files(hf: Limpet, tmp_path: Path) -> None:
     file = put(tmp_path / "a.txt", "on disk")
     made = one(hf.add_document(file, "something else", user="alice"))
     assert made.uri == file.as_uri()
@@ -407,7 +407,7 @@ def test_a_text_under_a_path_object_is_that_files(hf: Holdfast, tmp_path: Path) 
     assert one(hf.add_document(file, user="alice")).status is CHANGED
 
 
-def test_html_is_kept_as_its_text(hf: Holdfast, tmp_path: Path) -> None:
+def test_html_is_kept_as_its_text(hf: Limpet, tmp_path: Path) -> None:
     page = "<title>The pond</title><script>walrus()</script><p>Frogs &amp; herons</p>"
     made = one(hf.add_document(put(tmp_path / "a.html", page), user="alice"))
     assert made.title == "The pond"
@@ -440,7 +440,7 @@ def test_what_cannot_be_kept_is_refused_and_changes_nothing(
     store_url: str, tmp_path: Path, name: str, content: bytes | None, error: type[Exception], words: str
 ) -> None:
     file = tmp_path / "files" / name if content is None else put(tmp_path / "files" / name, content)
-    with Holdfast.open(store_url, config=Config(documents=Documents(max_file_bytes=100_000))) as hf:
+    with Limpet.open(store_url, config=Config(documents=Documents(max_file_bytes=100_000))) as hf:
         before = every_row(hf)
         with pytest.raises(error, match=words):
             hf.add_document(file, user="alice")
@@ -448,7 +448,7 @@ def test_what_cannot_be_kept_is_refused_and_changes_nothing(
 
 
 def test_a_text_that_is_too_long_is_refused(store_url: str, tmp_path: Path) -> None:
-    with Holdfast.open(store_url, config=Config(documents=Documents(max_text_bytes=100))) as hf:
+    with Limpet.open(store_url, config=Config(documents=Documents(max_text_bytes=100))) as hf:
         assert one(hf.add_document("note:1", "é" * 50, user="alice")).status is ADDED
         before = every_row(hf)
         for text in ("é" * 51, "x" * 101):
@@ -461,20 +461,20 @@ def test_a_text_that_is_too_long_is_refused(store_url: str, tmp_path: Path) -> N
         assert one(hf.add_document(put(tmp_path / "a.html", page), user="alice")).chunks == 1
 
 
-def test_encodings_with_a_mark(hf: Holdfast, tmp_path: Path) -> None:
+def test_encodings_with_a_mark(hf: Limpet, tmp_path: Path) -> None:
     for name, encoding in (("a", "utf-8"), ("b", "utf-8-sig"), ("c", "utf-16")):
         hf.add_document(put(tmp_path / f"{name}.txt", "naïve walrus 東京".encode(encoding)), user=name)
         assert texts(hf, "walrus", user=name) == ["naïve walrus 東京"]
 
 
-def test_what_is_elsewhere_needs_its_text(hf: Holdfast) -> None:
+def test_what_is_elsewhere_needs_its_text(hf: Limpet) -> None:
     for uri in ("https://example.org/a.md", "note:1", "file://server/a.txt"):
         with pytest.raises(InvalidInput, match="text"):
             hf.add_document(uri, user="alice")
         assert one(hf.add_document(uri, "a walrus", user="alice")).uri == uri
 
 
-def test_a_pipe_does_not_hold_us_up(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_pipe_does_not_hold_us_up(hf: Limpet, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     with pytest.raises(InvalidInput, match="no plain file"):
         hf.add_document(tmp_path / "pipe.txt", user="alice")
@@ -483,7 +483,7 @@ def test_a_pipe_does_not_hold_us_up(hf: Holdfast, tmp_path: Path) -> None:
 # Folders
 
 
-def test_a_folder_adds_every_file_in_order(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_folder_adds_every_file_in_order(hf: Limpet, tmp_path: Path) -> None:
     folder = tmp_path / "files"
     for name in ("b.md", "a.txt", "sub/c.py", "sub/deeper/README", "z.html"):
         put(folder / name, f"walrus in {name}")
@@ -500,7 +500,7 @@ def test_a_folder_adds_every_file_in_order(hf: Holdfast, tmp_path: Path) -> None
     assert many(hf.add_document(put(tmp_path / "empty" / ".x").parent, user="alice")) == []
 
 
-def test_a_title_is_for_one_document(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_title_is_for_one_document(hf: Limpet, tmp_path: Path) -> None:
     put(tmp_path / "files" / "a.txt")
     with pytest.raises(InvalidInput, match="a title is one document's"):
         hf.add_document(tmp_path / "files", user="alice", title="All of them")
@@ -510,7 +510,7 @@ def test_a_title_is_for_one_document(hf: Holdfast, tmp_path: Path) -> None:
 def test_what_is_no_document_is_passed_over(
     store_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caplog.set_level(logging.INFO, "holdfast.documents")
+    caplog.set_level(logging.INFO, "limpet.documents.add")
     folder = put(tmp_path / "files" / "good.txt").parent
     put(folder / ".hidden.txt")
     put(folder / ".git" / "config.txt")
@@ -526,11 +526,11 @@ def test_what_is_no_document_is_passed_over(
     os.mkfifo(folder / "pipe.txt")
     put(tmp_path / "files" / "zz.txt")
     reads = _vanishing(monkeypatch, folder / "gone.txt")
-    with Holdfast.open(store_url, config=Config(documents=Documents(max_file_bytes=2000))) as hf:
+    with Limpet.open(store_url, config=Config(documents=Documents(max_file_bytes=2000))) as hf:
         assert names(many(hf.add_document(folder, user="alice"))) == ["good.txt", "zz.txt"]
         assert faults(hf) == []
     assert reads
-    own = [record for record in caplog.records if record.name == "holdfast.documents"]
+    own = [record for record in caplog.records if record.name == "limpet.documents.add"]
     said = {record.getMessage().partition(folder.name + "/")[2]: record.levelname for record in own}
     warned = {text.split()[0] for text, level in said.items() if level == "WARNING"}
     expected = {"latin.txt", "large.txt", "broken.pdf", "gone.txt", "pipe.txt"}
@@ -550,12 +550,12 @@ def _vanishing(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
             seen.append(name)
         return read(name, *args, **kwargs)
 
-    monkeypatch.setattr("holdfast.documents.read", late)
+    monkeypatch.setattr("limpet.documents.add.read", late)
     return seen
 
 
 def test_what_may_not_be_read_is_told_of(
-    hf: Holdfast, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    hf: Limpet, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By refusing as the system would: whoever runs the tests may be allowed everything."""
     folder = put(tmp_path / "files" / "a.txt").parent
@@ -587,7 +587,7 @@ def test_a_very_deep_folder(tmp_path: Path) -> None:
         above.rename(deep)
     put(tmp_path / "b.txt")
     try:
-        with Holdfast.open(":memory:") as hf:
+        with Limpet.open(":memory:") as hf:
             assert "b.txt" in names(many(hf.add_document(tmp_path, user="alice")))
     finally:
         while (deep / "d").exists():  # too deep for whoever tidies up after the tests
@@ -602,7 +602,7 @@ def test_file_names_of_any_bytes(tmp_path: Path) -> None:
     for name in odd:
         with open(os.path.join(folder, name), "wb") as file:
             file.write(b"a walrus " + name.hex().encode())
-    with Holdfast.open(":memory:") as hf:
+    with Limpet.open(":memory:") as hf:
         added = many(hf.add_document(tmp_path, user="alice"))
         assert len({document.uri for document in added}) == len(odd)
         assert all(document.uri.isascii() and document.uri.isprintable() for document in added)
@@ -611,7 +611,7 @@ def test_file_names_of_any_bytes(tmp_path: Path) -> None:
 
 
 def test_chunks_are_cut_as_the_settings_say(store_url: str) -> None:
-    with Holdfast.open(store_url, config=Config(chunks=Chunks(max_chars=64, overlap=8))) as hf:
+    with Limpet.open(store_url, config=Config(chunks=Chunks(max_chars=64, overlap=8))) as hf:
         for uri in ("a.txt", "a.md", "a.py"):
             hf.add_document(uri, "# walrus\n\n" + "walrus speaks. " * 50 + "\nwalrus" * 50, user=uri)
             found = texts(hf, "walrus", user=uri)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Message
-from holdfast.domain.times import from_micros
-from holdfast.errors import ProviderError, StorageError
-from holdfast.providers import embedding as use
+from limpet import Limpet, Message
+from limpet.errors import ProviderError, StorageError
+from limpet.model.times import from_micros
+from limpet.providers import embedding as use
 from tests.conftest import FakeClock
 from tests.contract.meaning import Topics, assert_exact, open_with, texts
 from tests.contract.processes import run_together
@@ -26,27 +26,27 @@ def topics() -> Topics:
 
 
 @pytest.fixture
-def hf(store_url: str, topics: Topics, clock: FakeClock) -> Iterator[Holdfast]:
+def hf(store_url: str, topics: Topics, clock: FakeClock) -> Iterator[Limpet]:
     with open_with(store_url, topics, clock) as opened:
         yield opened
 
 
 @pytest.fixture
-def later(store_url: str, topics: Topics, clock: FakeClock) -> Iterator[Holdfast]:
+def later(store_url: str, topics: Topics, clock: FakeClock) -> Iterator[Limpet]:
     with open_with(store_url, topics, clock, embedding__when="later") as opened:
         yield opened
 
 
-def vectors(hf: Holdfast) -> tuple[int, int]:
+def vectors(hf: Limpet) -> tuple[int, int]:
     stats = hf.stats()
     return stats["vectors"], stats["chunks"]
 
 
-def finding(hf: Holdfast, *, repair: bool = False) -> Any:
+def finding(hf: Limpet, *, repair: bool = False) -> Any:
     return next(found for found in hf.doctor(repair=repair) if found.check == "vectors")
 
 
-def jobs(hf: Holdfast) -> list[tuple[Any, ...]]:
+def jobs(hf: Limpet) -> list[tuple[Any, ...]]:
     return sql(hf, "SELECT attempts, dead, error FROM jobs WHERE tenant <> ' ' ORDER BY id")
 
 
@@ -120,7 +120,7 @@ def test_a_dimension_that_changed_under_the_same_name_is_an_end_not_a_loop(durab
         assert len(assert_exact(hf, Topics("m", 16), "canine", k=1000)) == 602
 
 
-def test_a_text_that_cannot_be_embedded_holds_up_no_other(later: Holdfast, topics: Topics, clock: FakeClock) -> None:
+def test_a_text_that_cannot_be_embedded_holds_up_no_other(later: Limpet, topics: Topics, clock: FakeClock) -> None:
     topics.refuse = lambda text: "poison" in text
     session = later.session("t", "1", user="alice")
     session.extend([Message.new("user", f"{'poison' if number == 5 else 'puppy'} {number}") for number in range(150)])
@@ -141,7 +141,7 @@ def test_a_text_that_cannot_be_embedded_holds_up_no_other(later: Holdfast, topic
 
 
 def test_many_texts_that_cannot_be_embedded_are_passed_over_in_the_end(
-    later: Holdfast, topics: Topics, clock: FakeClock
+    later: Limpet, topics: Topics, clock: FakeClock
 ) -> None:
     topics.refuse = lambda text: "poison" in text
     later.session("t", "1", user="alice").extend([Message.new("user", f"poison {number}") for number in range(7)])
@@ -152,14 +152,14 @@ def test_many_texts_that_cannot_be_embedded_are_passed_over_in_the_end(
     assert vectors(later) == (1, 8)
 
 
-def test_an_embedder_that_fails_is_not_tried_with_every_text(later: Holdfast, topics: Topics, clock: FakeClock) -> None:
+def test_an_embedder_that_fails_is_not_tried_with_every_text(later: Limpet, topics: Topics, clock: FakeClock) -> None:
     topics.fault = FAULTS["raises"]
     later.session("t", "1", user="alice").extend([Message.new("user", f"puppy {number}") for number in range(200)])
     assert later.run_jobs() == 1
     assert len(topics.calls) <= 5
 
 
-def test_a_question_is_not_asked_of_a_failing_embedder_again_and_again(hf: Holdfast, topics: Topics) -> None:
+def test_a_question_is_not_asked_of_a_failing_embedder_again_and_again(hf: Limpet, topics: Topics) -> None:
     hf.session("t", "1", user="alice").append("user", "the puppy slept")
     topics.fault = FAULTS["raises"]
     calls = len(topics.calls)
@@ -168,7 +168,7 @@ def test_a_question_is_not_asked_of_a_failing_embedder_again_and_again(hf: Holdf
     assert len(topics.calls) == calls + 1
 
 
-def test_the_same_question_is_embedded_once(hf: Holdfast, topics: Topics) -> None:
+def test_the_same_question_is_embedded_once(hf: Limpet, topics: Topics) -> None:
     hf.session("t", "1", user="alice").append("user", "the puppy slept")
     calls = len(topics.calls)
     for recipe in ("default", "vectors", "weighted", "default"):
@@ -188,7 +188,7 @@ def test_now_waits_and_later_does_not(store_url: str, topics: Topics) -> None:
         assert hf.run_jobs() == 0
 
 
-def test_later_makes_vectors_only_when_jobs_run(later: Holdfast, topics: Topics) -> None:
+def test_later_makes_vectors_only_when_jobs_run(later: Limpet, topics: Topics) -> None:
     session = later.session("t", "1", user="alice")
     session.append("user", "the puppy slept")
     later.remember("an automobile", user="alice")
@@ -202,7 +202,7 @@ def test_later_makes_vectors_only_when_jobs_run(later: Holdfast, topics: Topics)
 
 
 def test_auto_waits_for_a_quick_embedder_and_not_for_a_slow_one(
-    hf: Holdfast, topics: Topics, monkeypatch: pytest.MonkeyPatch
+    hf: Limpet, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "puppy one")
@@ -223,7 +223,7 @@ def test_auto_waits_for_a_quick_embedder_and_not_for_a_slow_one(
 
 
 def test_auto_does_not_wait_again_for_one_that_hangs_and_fails(
-    hf: Holdfast, topics: Topics, monkeypatch: pytest.MonkeyPatch
+    hf: Limpet, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "puppy one")
@@ -298,7 +298,7 @@ def test_without_an_embedder_there_is_nothing_to_do(store_url: str) -> None:
 
 
 def test_a_job_is_laid_aside_after_its_last_attempt_and_revived_when_asked_again(
-    later: Holdfast, topics: Topics, clock: FakeClock
+    later: Limpet, topics: Topics, clock: FakeClock
 ) -> None:
     topics.fault = FAULTS["raises"]
     session = later.session("t", "1", user="alice")
@@ -323,7 +323,7 @@ def test_a_job_is_laid_aside_after_its_last_attempt_and_revived_when_asked_again
     assert finding(later).ok
 
 
-def test_doctor_revives_what_was_laid_aside(later: Holdfast, topics: Topics, clock: FakeClock) -> None:
+def test_doctor_revives_what_was_laid_aside(later: Limpet, topics: Topics, clock: FakeClock) -> None:
     topics.fault = FAULTS["raises"]
     later.session("t", "1", user="alice").append("user", "the puppy slept")
     while later.run_jobs():
@@ -335,7 +335,7 @@ def test_doctor_revives_what_was_laid_aside(later: Holdfast, topics: Topics, clo
 
 
 def test_a_worker_that_dies_leaves_its_job_to_the_next_when_its_lease_ends(
-    later: Holdfast, topics: Topics, clock: FakeClock
+    later: Limpet, topics: Topics, clock: FakeClock
 ) -> None:
     later.session("t", "1", user="alice").extend([Message.new("user", f"puppy {number}") for number in range(100)])
 
@@ -357,7 +357,7 @@ def test_a_worker_that_dies_leaves_its_job_to_the_next_when_its_lease_ends(
     assert [len(call) for call in topics.calls[:3]] == [64, 36, 36]
 
 
-def test_a_message_that_comes_while_its_job_runs_is_not_forgotten(later: Holdfast, topics: Topics) -> None:
+def test_a_message_that_comes_while_its_job_runs_is_not_forgotten(later: Limpet, topics: Topics) -> None:
     session = later.session("t", "1", user="alice")
     session.append("user", "puppy one")
 
@@ -372,7 +372,7 @@ def test_a_message_that_comes_while_its_job_runs_is_not_forgotten(later: Holdfas
     assert jobs(later) == []
 
 
-def test_a_chunk_that_is_gone_before_its_vector_comes_leaves_nothing(later: Holdfast, topics: Topics) -> None:
+def test_a_chunk_that_is_gone_before_its_vector_comes_leaves_nothing(later: Limpet, topics: Topics) -> None:
     session = later.session("t", "1", user="alice")
     session.append("user", "puppy one")
     kept = later.remember("puppy kept", user="alice")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.domain.record import Origin
-from holdfast.domain.session import State
-from holdfast.errors import InvalidInput, Unsupported
+from limpet import Limpet
+from limpet.errors import InvalidInput, Unsupported
+from limpet.model.record import Origin
+from limpet.model.session import State
 from tests.contract.rows import every_row, faults
 
 DATA = Path(__file__).parents[1] / "data" / "import"
@@ -28,7 +28,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_it_is_taken_in_once(hf: Holdfast, name: str) -> None:
+def test_it_is_taken_in_once(hf: Limpet, name: str) -> None:
     looked = hf.import_(DATA / name, user="nadia", dry_run=True)
     assert hf.stats()["messages"] == hf.stats()["records"] == hf.stats()["documents"] == 0
     done = hf.import_(DATA / name, user="nadia")
@@ -43,7 +43,7 @@ def test_it_is_taken_in_once(hf: Holdfast, name: str) -> None:
     assert faults(hf) == []
 
 
-def test_a_newer_export_adds_what_is_new(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_newer_export_adds_what_is_new(hf: Limpet, tmp_path: Path) -> None:
     folder = tmp_path / "later"
     shutil.copytree(DATA / "chatgpt", folder)
     hf.import_(folder, user="nadia")
@@ -66,7 +66,7 @@ def test_a_newer_export_adds_what_is_new(hf: Holdfast, tmp_path: Path) -> None:
     assert hf.recall("kiln shed", user="nadia")[0].source.session_id == info.id
 
 
-def test_what_breaks_off_in_the_middle_is_not_taken_in_by_half(hf: Holdfast, tmp_path: Path) -> None:
+def test_what_breaks_off_in_the_middle_is_not_taken_in_by_half(hf: Limpet, tmp_path: Path) -> None:
     file = tmp_path / "conversations.json"
     file.write_bytes((DATA / "chatgpt" / "conversations.json").read_bytes()[:-30])
     rows = every_row(hf)
@@ -75,7 +75,7 @@ def test_what_breaks_off_in_the_middle_is_not_taken_in_by_half(hf: Holdfast, tmp
     assert every_row(hf) == rows
 
 
-def test_memories_keep_their_users_and_times(hf: Holdfast) -> None:
+def test_memories_keep_their_users_and_times(hf: Limpet) -> None:
     hf.import_(DATA / "mem0.json")
     [omar] = hf.records(user="omar")
     assert (omar.content, omar.origin) == ("Fires the kiln on Sundays", Origin.EXPLICIT)
@@ -84,7 +84,7 @@ def test_memories_keep_their_users_and_times(hf: Holdfast) -> None:
     assert len(hf.records(user="nadia")) == 2
 
 
-def test_a_memory_that_says_something_else_now_is_changed(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_memory_that_says_something_else_now_is_changed(hf: Limpet, tmp_path: Path) -> None:
     file = tmp_path / "all.json"
     memory = {"id": "1", "memory": "Likes tea", "user_id": "nadia", "created_at": "2026-01-05T10:00:00Z"}
     file.write_text(json.dumps([memory]))
@@ -95,7 +95,7 @@ def test_a_memory_that_says_something_else_now_is_changed(hf: Holdfast, tmp_path
     assert [version.content for version in hf.history(record.id)] == ["Likes tea", "Likes coffee"]
 
 
-def test_one_who_is_named_takes_the_place_of_one(hf: Holdfast) -> None:
+def test_one_who_is_named_takes_the_place_of_one(hf: Limpet) -> None:
     done = hf.import_(DATA / "mem0.json", user="anna")
     assert {record.content for record in hf.records(user="anna")} == {
         "Prefers stoneware to porcelain",
@@ -105,7 +105,7 @@ def test_one_who_is_named_takes_the_place_of_one(hf: Holdfast) -> None:
     assert any("it is of 'omar'" in one.reason for one in done.skipped)
 
 
-def test_relations_are_in_the_graph(hf: Holdfast) -> None:
+def test_relations_are_in_the_graph(hf: Limpet) -> None:
     hf.import_(DATA / "mcp-memory.jsonl", user="nadia")
     hf.run_jobs()
     [relation] = [one for one in hf.graph(user="nadia").relations if one.predicate == "works at"]
@@ -113,7 +113,7 @@ def test_relations_are_in_the_graph(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_two_users_who_bring_the_same_file_have_one_each(hf: Holdfast) -> None:
+def test_two_users_who_bring_the_same_file_have_one_each(hf: Limpet) -> None:
     for user in ("nadia", "omar"):
         assert hf.import_(DATA / "claude", user=user).messages == 4
     assert hf.tenant("other").import_(DATA / "claude", user="nadia").messages == 4
@@ -122,25 +122,25 @@ def test_two_users_who_bring_the_same_file_have_one_each(hf: Holdfast) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in TAKEN if name != "mem0.json"])
-def test_nobodys_memory_is_refused(hf: Holdfast, name: str) -> None:
+def test_nobodys_memory_is_refused(hf: Limpet, name: str) -> None:
     rows = every_row(hf)
     with pytest.raises(InvalidInput, match="name a user"):
         hf.import_(DATA / name)
     assert every_row(hf) == rows
 
 
-def test_a_format_nobody_knows_is_refused_by_name(hf: Holdfast) -> None:
-    with pytest.raises(Unsupported, match="it knows auto, holdfast-export, chatgpt"):
+def test_a_format_nobody_knows_is_refused_by_name(hf: Limpet) -> None:
+    with pytest.raises(Unsupported, match="it knows auto, limpet-export, chatgpt"):
         hf.import_(DATA / "chatgpt", user="nadia", format="word perfect")
 
 
-def test_a_format_that_is_named_is_believed(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_format_that_is_named_is_believed(hf: Limpet, tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     file.write_text((DATA / "anthropic.json").read_text())
     assert hf.import_(file, user="nadia", format="openai").messages == 6
 
 
-def test_a_snapshot_may_be_given_to_somebody(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_snapshot_may_be_given_to_somebody(hf: Limpet, tmp_path: Path) -> None:
     file = tmp_path / "sessions.json"
     sessions: list[dict[str, Any]] = [{"id": "telegram:1", "messages": [{"role": "user", "content": "a walrus"}]}]
     file.write_text(json.dumps(sessions))

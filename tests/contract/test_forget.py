@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Message
-from holdfast.errors import InvalidInput, RecordNotFound
-from holdfast.storage.analysis import query_terms
+from limpet import Limpet, Message
+from limpet.errors import InvalidInput, RecordNotFound
+from limpet.search.analysis import query_terms
 from tests.contract.rows import every_row, faults
 
 WORD = "xylophonist"
 
 
-def left(hf: Holdfast) -> list[str]:
+def left(hf: Limpet) -> list[str]:
     """Tables in which the word still stands, in text or in the numbers of the word index."""
     [term] = query_terms(WORD)
     packed = term.to_bytes(8, "little", signed=True)
@@ -27,7 +27,7 @@ def left(hf: Holdfast) -> list[str]:
     return found
 
 
-def test_by_id_takes_the_record_its_history_its_labels_and_its_words(hf: Holdfast) -> None:
+def test_by_id_takes_the_record_its_history_its_labels_and_its_words(hf: Limpet) -> None:
     record = hf.remember(
         f"the {WORD} one", user="alice", key="k", title=WORD, tags=[WORD], metadata={WORD: WORD}, references=[WORD]
     )
@@ -47,7 +47,7 @@ def test_by_id_takes_the_record_its_history_its_labels_and_its_words(hf: Holdfas
     assert faults(hf) == []
 
 
-def test_a_forgotten_word_leaves_the_merged_index_too(hf: Holdfast) -> None:
+def test_a_forgotten_word_leaves_the_merged_index_too(hf: Limpet) -> None:
     record = hf.remember(f"the {WORD}", user="alice")
     hf.session("t", "1", user="alice").extend([Message.new("user", f"filler number {at}") for at in range(600)])
     assert "postings" in left(hf)
@@ -57,7 +57,7 @@ def test_a_forgotten_word_leaves_the_merged_index_too(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_by_key_takes_the_owners_only(hf: Holdfast) -> None:
+def test_by_key_takes_the_owners_only(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     owners: list[dict[str, Any]] = [
         {"user": "alice"}, {"user": "bob"}, {"agent": "coder"}, {"scope": "global"}, {"session": session.id}
@@ -70,7 +70,7 @@ def test_by_key_takes_the_owners_only(hf: Holdfast) -> None:
             hf.forget(key="k", **owner)
 
 
-def test_by_query_takes_what_holds_every_word_in_any_form(hf: Holdfast) -> None:
+def test_by_query_takes_what_holds_every_word_in_any_form(hf: Limpet) -> None:
     both = [
         hf.remember("My dog Rex was sold", user="alice").id,
         hf.remember("DOGS sell well", user="alice").id,
@@ -86,7 +86,7 @@ def test_by_query_takes_what_holds_every_word_in_any_form(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_by_query_takes_expired_and_ended_records_too(hf: Holdfast) -> None:
+def test_by_query_takes_expired_and_ended_records_too(hf: Limpet) -> None:
     record = hf.remember(f"the {WORD}", user="alice")
     assert record.created_at is not None
     hf.update(record.id, valid_to=record.created_at)
@@ -95,7 +95,7 @@ def test_by_query_takes_expired_and_ended_records_too(hf: Holdfast) -> None:
     assert left(hf) == []
 
 
-def test_by_query_takes_the_users_session_records_and_no_other_level(hf: Holdfast) -> None:
+def test_by_query_takes_the_users_session_records_and_no_other_level(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice", agent="coder")
     other = hf.session("t", "1", user="bob", agent="coder")
     made = {
@@ -119,7 +119,7 @@ def test_by_query_takes_the_users_session_records_and_no_other_level(hf: Holdfas
     assert hf.tenant("other").count_records() == 1
 
 
-def test_a_query_that_matches_nothing_forgets_nothing(hf: Holdfast) -> None:
+def test_a_query_that_matches_nothing_forgets_nothing(hf: Limpet) -> None:
     hf.remember("the walrus", user="alice")
     assert hf.forget(query="penguin", user="alice").total == 0
     assert hf.forget(query="walrus penguin", user="alice").total == 0
@@ -130,7 +130,7 @@ def test_a_query_that_matches_nothing_forgets_nothing(hf: Holdfast) -> None:
     assert hf.count_records() == 1
 
 
-def test_forget_takes_one_way_and_says_whose(hf: Holdfast) -> None:
+def test_forget_takes_one_way_and_says_whose(hf: Limpet) -> None:
     record = hf.remember("the walrus", user="alice", key="k")
     wrong: list[dict[str, Any]] = [
         {}, {"id": record.id, "key": "k"}, {"key": "k", "query": "walrus", "user": "alice"},
@@ -143,7 +143,7 @@ def test_forget_takes_one_way_and_says_whose(hf: Holdfast) -> None:
     assert hf.record(record.id) == record
 
 
-def test_a_deleted_session_leaves_no_word(hf: Holdfast) -> None:
+def test_a_deleted_session_leaves_no_word(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice", metadata={"about": WORD})
     session.append("user", f"a {WORD} came")
     session.set_summary(f"about a {WORD}", 1)

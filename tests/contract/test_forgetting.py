@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, Message, TextPart
-from holdfast.domain.record import Origin
-from holdfast.errors import RecordNotFound
+from limpet import Config, Limpet, Message, TextPart
+from limpet.errors import RecordNotFound
+from limpet.model.record import Origin
 from tests.conftest import FakeClock
 from tests.contract.test_learning import QUIET, learned, learning, opening, talk
 
 __all__ = ["learning", "opening"]  # fixtures
 
 
-def everything(hf: Holdfast, user: str = "alice") -> str:
+def everything(hf: Limpet, user: str = "alice") -> str:
     """All that any verb shows of a user."""
     records = [hf.history(record.id) for record in hf.records(user=user, history=True, limit=1000)]
     hits = hf.recall("Where do I live? Porto", user=user, k=100)
@@ -25,7 +25,7 @@ def everything(hf: Holdfast, user: str = "alice") -> str:
     return repr((records, hits, spoken, hf.graph(user=user, fresh=True)))
 
 
-def test_the_sentence_goes_from_its_message_and_everything_made_of_it(learning: Holdfast) -> None:
+def test_the_sentence_goes_from_its_message_and_everything_made_of_it(learning: Limpet) -> None:
     session = talk(learning, "Hello there. I live in Porto. I love tea.", "What is the time?")
     (home,) = [record for record in learned(learning) if record.attribute == "home"]
     gone = learning.forget(home.id)
@@ -39,7 +39,7 @@ def test_the_sentence_goes_from_its_message_and_everything_made_of_it(learning: 
     assert [finding for finding in learning.doctor() if not finding.ok] == []
 
 
-def test_it_does_not_come_back(learning: Holdfast) -> None:
+def test_it_does_not_come_back(learning: Limpet) -> None:
     """Neither by learning again, nor by jobs that were waiting, nor by repair."""
     session = talk(learning, "I live in Porto. I love tea.")
     learning.forget(query="Porto", user="alice")
@@ -49,7 +49,7 @@ def test_it_does_not_come_back(learning: Holdfast) -> None:
     assert "Porto" not in everything(learning)
 
 
-def test_a_summary_is_told_anew_without_it(learning: Holdfast) -> None:
+def test_a_summary_is_told_anew_without_it(learning: Limpet) -> None:
     session = talk(learning, "I live in Porto", *(f"Tell me about number {number}" for number in range(12)))
     session.compact(keep=2)
     before = session.summary()
@@ -63,7 +63,7 @@ def test_a_summary_is_told_anew_without_it(learning: Holdfast) -> None:
     assert after.upper_sequence == before.upper_sequence
 
 
-def test_what_was_superseded_goes_with_its_own_id_only(learning: Holdfast, clock: FakeClock) -> None:
+def test_what_was_superseded_goes_with_its_own_id_only(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I live in Porto")
     clock.advance(days=1)
     talk(learning, "I moved to Lisbon")
@@ -73,7 +73,7 @@ def test_what_was_superseded_goes_with_its_own_id_only(learning: Holdfast, clock
     assert [record.value for record in learned(learning)] == ["Lisbon"]
 
 
-def test_another_users_words_stay(learning: Holdfast) -> None:
+def test_another_users_words_stay(learning: Limpet) -> None:
     talk(learning, "I live in Porto")
     bob = talk(learning, "I live in Porto", user="bob")
     learning.forget(query="Porto", user="alice")
@@ -81,7 +81,7 @@ def test_another_users_words_stay(learning: Holdfast) -> None:
     assert len(learned(learning, "bob")) == 1
 
 
-def test_what_is_left_is_named(learning: Holdfast) -> None:
+def test_what_is_left_is_named(learning: Limpet) -> None:
     """Said outright, said elsewhere without being learned, or in a document: nobody is told that it is gone."""
     stated = learning.remember("I live in Porto", user="alice", pinned=True)
     learning.add_document("note:home", "I live in Porto. So there.", user="alice")
@@ -97,7 +97,7 @@ def test_what_is_left_is_named(learning: Holdfast) -> None:
     assert session.count() == 2
 
 
-def test_parts_and_masked_secrets_are_found_in_the_message(learning: Holdfast) -> None:
+def test_parts_and_masked_secrets_are_found_in_the_message(learning: Limpet) -> None:
     secret = "sk-" + "proj-" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9" * 2
     session = learning.session("test", "1", user="alice")
     session.extend([Message.new("user", [TextPart(f"I work at Acme with {secret}."), TextPart("And more.")])])
@@ -108,7 +108,7 @@ def test_parts_and_masked_secrets_are_found_in_the_message(learning: Holdfast) -
     assert "And more." in session.messages()[0].text
 
 
-def test_a_deleted_session_is_no_obstacle(learning: Holdfast) -> None:
+def test_a_deleted_session_is_no_obstacle(learning: Limpet) -> None:
     session = talk(learning, "I live in Porto")
     session.delete()
     for record in learned(learning):
@@ -116,7 +116,7 @@ def test_a_deleted_session_is_no_obstacle(learning: Holdfast) -> None:
     assert learned(learning) == []
 
 
-def test_a_dry_run_changes_nothing(learning: Holdfast) -> None:
+def test_a_dry_run_changes_nothing(learning: Limpet) -> None:
     session = talk(learning, "I live in Porto")
     would = learning.forget(query="Porto", user="alice", dry_run=True)
     assert len(would.ids) == 2
@@ -125,7 +125,7 @@ def test_a_dry_run_changes_nothing(learning: Holdfast) -> None:
 
 
 def test_the_line_in_the_days_notes_goes_too(tmp_path: Path, clock: FakeClock) -> None:
-    with Holdfast.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as hf:
+    with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as hf:
         talk(hf, "Hello. I live in Porto.", "I love tea")
         assert "Porto" in hf.daily_notes("alice")
         gone = hf.forget(query="Porto", user="alice")
@@ -137,7 +137,7 @@ def test_the_line_in_the_days_notes_goes_too(tmp_path: Path, clock: FakeClock) -
     assert "Porto" not in text
 
 
-def test_what_was_said_again_in_other_words_goes_too(learning: Holdfast) -> None:
+def test_what_was_said_again_in_other_words_goes_too(learning: Limpet) -> None:
     """One record, and its words in several messages, one of them a question's beginning, one a reply."""
     talk(learning, "I live in Porto, can you suggest a bar?")
     other = learning.session("test", "2", user="alice")
@@ -163,7 +163,7 @@ def test_what_was_said_again_in_other_words_goes_too(learning: Holdfast) -> None
     assert [record.subject for record in learned(learning)] == ["user/sister"]
 
 
-def test_what_the_same_sentence_taught_beside_it_stays_without_the_sentence(learning: Holdfast) -> None:
+def test_what_the_same_sentence_taught_beside_it_stays_without_the_sentence(learning: Limpet) -> None:
     talk(learning, "I live in Porto and my dog is called Rex.")
     (home,) = [record for record in learned(learning) if record.attribute == "home"]
     learning.forget(home.id)
@@ -173,7 +173,7 @@ def test_what_the_same_sentence_taught_beside_it_stays_without_the_sentence(lear
 
 
 def test_where_the_words_of_a_query_still_stand_is_named(tmp_path: Path, clock: FakeClock) -> None:
-    with Holdfast.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as hf:
+    with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as hf:
         session = hf.session("test", "1", user="alice")
         with session.turn("I live in Porto") as turn:
             turn.reply("Porto is lovely.")
@@ -189,7 +189,7 @@ def test_where_the_words_of_a_query_still_stand_is_named(tmp_path: Path, clock: 
 
 
 def test_what_an_agent_noted_in_its_own_words_is_named(tmp_path: Path, clock: FakeClock) -> None:
-    with Holdfast.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as hf:
+    with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as hf:
         session = talk(hf, "I live in Porto")
         session.set_working_memory("home: Porto")
         session.kv.set("tea", "green")
@@ -201,7 +201,7 @@ def test_what_an_agent_noted_in_its_own_words_is_named(tmp_path: Path, clock: Fa
 # PITFALLS, "Forgetting"
 
 
-def test_forgot_one_item_while_the_episodic_twin_stays_and_comes_back(learning: Holdfast) -> None:
+def test_forgot_one_item_while_the_episodic_twin_stays_and_comes_back(learning: Limpet) -> None:
     talk(learning, "I live in Porto")
     (fact,) = learned(learning)
     gone = learning.forget(fact.id)
@@ -211,7 +211,7 @@ def test_forgot_one_item_while_the_episodic_twin_stays_and_comes_back(learning: 
 
 
 def test_vectors_graph_nodes_or_job_payloads_survive(opening: Any) -> None:
-    from holdfast.providers.hashed import HashedEmbedder
+    from limpet.providers.hashed import HashedEmbedder
 
     hf = opening(embedder=HashedEmbedder())
     session = hf.session("test", "1", user="alice")
@@ -228,8 +228,8 @@ def test_vectors_graph_nodes_or_job_payloads_survive(opening: Any) -> None:
     assert "Ludmilla" not in repr(hf.recall("Ludmilla", user="alice"))
 
 
-def test_delete_all_of_a_user_with_a_missing_filter_wiped_every_user(learning: Holdfast) -> None:
-    from holdfast.errors import InvalidInput
+def test_delete_all_of_a_user_with_a_missing_filter_wiped_every_user(learning: Limpet) -> None:
+    from limpet.errors import InvalidInput
 
     talk(learning, "I live in Porto", user="alice")
     talk(learning, "I live in Porto", user="bob")
@@ -246,7 +246,7 @@ def test_delete_all_of_a_user_with_a_missing_filter_wiped_every_user(learning: H
 def test_a_file_that_cannot_be_read_is_named_and_does_not_say_that_forgetting_failed(
     pattern: str, named: str, tmp_path: Path, clock: FakeClock
 ) -> None:
-    with Holdfast.open(tmp_path, clock=clock, config=Config.load(overrides={"jobs.worker": False})) as hf:
+    with Limpet.open(tmp_path, clock=clock, config=Config.load(overrides={"jobs.worker": False})) as hf:
         hf.long_term("alice").write("Her own words\n")
         talk(hf, "I live in Porto")
         [home] = [record for record in hf.records(user="alice") if record.attribute == "home"]

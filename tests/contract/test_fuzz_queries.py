@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from holdfast import Holdfast
-from holdfast.providers.hashed import HashedEmbedder
+from limpet import Limpet
+from limpet.providers.hashed import HashedEmbedder
 from tests import fuzz_queries
 from tests.contract.meaning import open_with
 
@@ -40,5 +40,5 @@ def test_the_same_question_gives_the_same_answer(store_url: str) -> None:
         assert _answers(hf, questions) == _answers(hf, questions)
 
 
-def _answers(hf: Holdfast, questions: list[str]) -> list[list[tuple[str, float]]]:
+def _answers(hf: Limpet, questions: list[str]) -> list[list[tuple[str, float]]]:
     return [[(hit.text, hit.score) for hit in hf.recall(question, user="alice")] for question in questions]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Entity, Graph, Holdfast, Message
-from holdfast.domain.graph import EntityKind, Node, RelationKind
-from holdfast.domain.job import GRAPH, GRAPH_RECORD
-from holdfast.domain.scope import Level, Space
-from holdfast.errors import InvalidInput
-from holdfast.providers.fake_llm import FakeLlm
-from holdfast.storage.copy import copy_store
+from limpet import Config, Entity, Graph, Limpet, Message
+from limpet.errors import InvalidInput
+from limpet.model.graph import EntityKind, Node, RelationKind
+from limpet.model.job import GRAPH, GRAPH_RECORD
+from limpet.model.scope import Level, Space
+from limpet.providers.fake_llm import FakeLlm
+from limpet.store.copy import copy_store
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
@@ -21,7 +21,7 @@ from tests.contract.threads import at_once
 TABLES = ("entities", "mentions", "relations")
 
 
-def say(hf: Holdfast, *texts: str, chat: str = "1", user: str = "alice", **more: Any) -> Any:
+def say(hf: Limpet, *texts: str, chat: str = "1", user: str = "alice", **more: Any) -> Any:
     session = hf.session("chan", chat, user=user)
     for text in texts:
         session.append("user", text, **more)
@@ -46,14 +46,14 @@ def told(graph: Graph) -> set[tuple[str, str, str | None]]:
     }
 
 
-def rows(hf: Holdfast) -> int:
+def rows(hf: Limpet) -> int:
     return sum(sql(hf, f"SELECT count(*) FROM {table}")[0][0] for table in TABLES)
 
 
 # What is found
 
 
-def test_names_relations_and_where_they_were_said(timed: Holdfast, clock: FakeClock) -> None:
+def test_names_relations_and_where_they_were_said(timed: Limpet, clock: FakeClock) -> None:
     session = say(timed, "My sister Anna Kowalska moved to Porto.", "I live in Berlin.")
     graph = timed.graph(user="alice", fresh=True)
     assert names(graph) == {"user", "anna kowalska", "porto", "berlin"}
@@ -73,7 +73,7 @@ def test_names_relations_and_where_they_were_said(timed: Holdfast, clock: FakeCl
     assert faults(timed) == []
 
 
-def test_the_graph_around_an_entity_reaches_as_far_as_asked(hf: Holdfast) -> None:
+def test_the_graph_around_an_entity_reaches_as_far_as_asked(hf: Limpet) -> None:
     say(hf, "My sister Anna lives in Porto.", "I live in Berlin.", "Tom visited Rome.")
     around = [names(hf.graph(user="alice", entity="anna", depth=depth, fresh=True)) for depth in (0, 1, 2)]
     assert around == [{"anna"}, {"anna", "porto", "user"}, {"anna", "porto", "user", "berlin"}]
@@ -81,7 +81,7 @@ def test_the_graph_around_an_entity_reaches_as_far_as_asked(hf: Holdfast) -> Non
     assert hf.graph(user="alice", entity="Nobody") == Graph()
 
 
-def test_a_record_is_read_too_and_its_relation_ends_with_it(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_record_is_read_too_and_its_relation_ends_with_it(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("Anna lives in Porto.", user="alice")
     assert told(timed.graph(user="alice", fresh=True)) == {("anna", "lives in", "porto")}
     begun = clock.now
@@ -97,7 +97,7 @@ def test_a_record_is_read_too_and_its_relation_ends_with_it(timed: Holdfast, clo
     assert faults(timed) == []
 
 
-def test_a_later_home_ends_the_earlier_and_nothing_else(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_later_home_ends_the_earlier_and_nothing_else(timed: Limpet, clock: FakeClock) -> None:
     say(timed, "I live in Berlin.")
     clock.advance(days=3)
     moved = clock.now
@@ -112,20 +112,20 @@ def test_a_later_home_ends_the_earlier_and_nothing_else(timed: Holdfast, clock: 
     }
 
 
-def test_what_is_denied_does_not_hold(hf: Holdfast) -> None:
+def test_what_is_denied_does_not_hold(hf: Limpet) -> None:
     say(hf, "I no longer live in Berlin.")
     [relation] = hf.graph(user="alice", fresh=True).relations
     assert (relation.predicate, relation.object, relation.holds) == ("lives in", "berlin", False)
 
 
-def test_tools_and_system_prompts_are_nobodys_word(hf: Holdfast) -> None:
+def test_tools_and_system_prompts_are_nobodys_word(hf: Limpet) -> None:
     session = hf.session("chan", "1", user="alice")
     session.append("system", "You are the assistant of Ivan Petrov in Moscow.")
     session.append("tool", "Error in Paris: Anna Kowalska not found", tool_call_id="1")
     assert hf.graph(user="alice", fresh=True) == Graph()
 
 
-def test_an_assistant_names_but_states_nothing(hf: Holdfast) -> None:
+def test_an_assistant_names_but_states_nothing(hf: Limpet) -> None:
     """What it says it may only repeat from memory: an old home must not end the new one."""
     session = say(hf, "I moved to Lisbon.")
     session.append("assistant", "You live in Berlin with your sister Anna. Tom lives in Berlin.")
@@ -134,7 +134,7 @@ def test_an_assistant_names_but_states_nothing(hf: Holdfast) -> None:
     assert {"berlin", "anna", "tom"} <= names(graph)
 
 
-def test_secrets_go_no_further(hf: Holdfast) -> None:
+def test_secrets_go_no_further(hf: Limpet) -> None:
     secret = "sk-proj-" + "Ab1" * 16
     say(hf, f"I met Anna, my key is {secret} in Berlin. I live in Berlin, {secret}.")
     hf.remember(f"Tom lives in Rome with {secret}.", user="alice")
@@ -146,7 +146,7 @@ def test_secrets_go_no_further(hf: Holdfast) -> None:
 # Who is who
 
 
-def test_two_people_with_one_first_name_stay_two(hf: Holdfast) -> None:
+def test_two_people_with_one_first_name_stay_two(hf: Limpet) -> None:
     """A fault of systems that join by likeness: one person's facts become another's."""
     say(hf, "Anna Kowalska lives in Porto.", "Anna Schmidt lives in Berlin.", "I had lunch with Anna.")
     graph = hf.graph(user="alice", fresh=True)
@@ -156,7 +156,7 @@ def test_two_people_with_one_first_name_stay_two(hf: Holdfast) -> None:
     assert told(graph) == {("anna kowalska", "lives in", "porto"), ("anna schmidt", "lives in", "berlin")}
 
 
-def test_a_first_name_alone_means_the_only_one_there_is(hf: Holdfast) -> None:
+def test_a_first_name_alone_means_the_only_one_there_is(hf: Limpet) -> None:
     say(hf, "Anna called.", "I met Anna Kowalska.", chat="1")
     assert named(hf.graph(user="alice", fresh=True), "anna kowalska").aliases == ("Anna",)
     other = say(hf, "Anna Schmidt called.", chat="2")
@@ -165,14 +165,14 @@ def test_a_first_name_alone_means_the_only_one_there_is(hf: Holdfast) -> None:
     assert named(hf.graph(user="alice", fresh=True), "anna kowalska").aliases == ("Anna",)
 
 
-def test_different_relations_speak_against_one_person(hf: Holdfast) -> None:
+def test_different_relations_speak_against_one_person(hf: Limpet) -> None:
     say(hf, "My sister Anna called.", "I met my colleague Anna Schmidt.")
     graph = hf.graph(user="alice", fresh=True)
     assert named(graph, "anna schmidt").aliases == ()
     assert named(graph, "anna").aliases == ("the user's sister",)
 
 
-def test_what_is_said_of_two_with_one_first_name_is_told_of_each(hf: Holdfast) -> None:
+def test_what_is_said_of_two_with_one_first_name_is_told_of_each(hf: Limpet) -> None:
     session = hf.session("chan", "1", user="alice")
     for said in (
         "My sister Anna lives in Porto.",
@@ -197,7 +197,7 @@ def test_what_is_said_of_two_with_one_first_name_is_told_of_each(hf: Holdfast) -
     assert {("user", "sister", "user/sister"), ("user", "colleague", "user/colleague")} <= told(graph)
 
 
-def test_my_sister_is_whom_i_called_so(hf: Holdfast) -> None:
+def test_my_sister_is_whom_i_called_so(hf: Limpet) -> None:
     say(hf, "My sister is visiting.", "My sister Anna brought cake.", "My sister lives in Porto.")
     graph = hf.graph(user="alice", fresh=True)
     assert named(graph, "anna").aliases == ("the user's sister",)
@@ -208,7 +208,7 @@ def test_my_sister_is_whom_i_called_so(hf: Holdfast) -> None:
     assert ("user/sister", "lives in", "porto") in told(graph)
 
 
-def test_the_same_name_of_two_users_is_two(hf: Holdfast) -> None:
+def test_the_same_name_of_two_users_is_two(hf: Limpet) -> None:
     say(hf, "Anna Kowalska lives in Porto.", user="alice")
     say(hf, "Anna lives in Rome.", user="bob")
     assert names(hf.graph(user="bob", fresh=True)) == {"anna", "rome"}
@@ -219,7 +219,7 @@ def test_the_same_name_of_two_users_is_two(hf: Holdfast) -> None:
 # What goes, goes everywhere
 
 
-def test_a_deleted_session_leaves_no_name(hf: Holdfast) -> None:
+def test_a_deleted_session_leaves_no_name(hf: Limpet) -> None:
     session = say(hf, "My sister Anna Kowalska lives in Porto.", chat="1")
     say(hf, "Porto is lovely in spring.", "I like Porto.", chat="2")
     hf.graph(user="alice", fresh=True)
@@ -230,7 +230,7 @@ def test_a_deleted_session_leaves_no_name(hf: Holdfast) -> None:
     assert rows(hf) == 0
 
 
-def test_a_cleared_session_leaves_no_name_and_goes_on(hf: Holdfast) -> None:
+def test_a_cleared_session_leaves_no_name_and_goes_on(hf: Limpet) -> None:
     session = say(hf, "My sister Anna Kowalska lives in Porto.")
     hf.graph(user="alice", fresh=True)
     session.clear()
@@ -240,7 +240,7 @@ def test_a_cleared_session_leaves_no_name_and_goes_on(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_what_was_cleared_before_it_was_read_is_never_read(hf: Holdfast) -> None:
+def test_what_was_cleared_before_it_was_read_is_never_read(hf: Limpet) -> None:
     session = say(hf, "My sister Anna Kowalska lives in Porto.")
     session.clear()
     assert hf.graph(user="alice", fresh=True) == Graph()
@@ -248,7 +248,7 @@ def test_what_was_cleared_before_it_was_read_is_never_read(hf: Holdfast) -> None
     assert names(hf.graph(user="alice", fresh=True)) == {"tom", "rome"}
 
 
-def test_a_forgotten_record_leaves_no_name(hf: Holdfast) -> None:
+def test_a_forgotten_record_leaves_no_name(hf: Limpet) -> None:
     kept = hf.remember("Anna Kowalska lives in Porto.", user="alice")
     record = hf.remember("Tom Baker lives in Porto.", user="alice")
     hf.graph(user="alice", fresh=True)
@@ -259,14 +259,14 @@ def test_a_forgotten_record_leaves_no_name(hf: Holdfast) -> None:
     assert rows(hf) == 0
 
 
-def test_a_record_forgotten_before_it_was_read_is_never_read(hf: Holdfast) -> None:
+def test_a_record_forgotten_before_it_was_read_is_never_read(hf: Limpet) -> None:
     record = hf.remember("Anna Kowalska lives in Porto.", user="alice")
     hf.forget(record.id)
     assert hf.graph(user="alice", fresh=True) == Graph()
     assert hf.jobs() == []
 
 
-def test_doctor_finds_and_removes_what_has_no_source(hf: Holdfast) -> None:
+def test_doctor_finds_and_removes_what_has_no_source(hf: Limpet) -> None:
     session = say(hf, "My sister Anna Kowalska lives in Porto.")
     hf.graph(user="alice", fresh=True)
     sql(hf, "UPDATE mentions SET sequence = 99 WHERE session_id = :id", id=session.id)
@@ -280,13 +280,13 @@ def test_doctor_finds_and_removes_what_has_no_source(hf: Holdfast) -> None:
 # The jobs
 
 
-def read(hf: Holdfast, user: str = "alice") -> Graph:
+def read(hf: Limpet, user: str = "alice") -> Graph:
     return hf.graph(user=user, fresh=True)
 
 
 def test_a_turn_asks_for_its_reading(store_url: str) -> None:
     quiet = Config.load(overrides={"embedding.model": "none", "jobs.worker": False, "learn.extractor": "none"})
-    with Holdfast.open(store_url, config=quiet) as hf:
+    with Limpet.open(store_url, config=quiet) as hf:
         session = hf.session("chan", "1", user="alice")
         with session.turn("Anna Kowalska lives in Porto.") as turn:
             turn.reply("Noted.")
@@ -297,7 +297,7 @@ def test_a_turn_asks_for_its_reading(store_url: str) -> None:
         assert names(hf.graph(user="alice")) == {"anna kowalska", "porto"}
 
 
-def test_messages_are_read_once(hf: Holdfast) -> None:
+def test_messages_are_read_once(hf: Limpet) -> None:
     session = say(hf, "Anna Kowalska lives in Porto.", "Anna called.")
     read(hf)
     before = every_row(hf)
@@ -311,14 +311,14 @@ def test_messages_are_read_once(hf: Holdfast) -> None:
 
 def test_a_session_longer_than_a_batch_is_read_to_its_end(store_url: str) -> None:
     config = Config.load(overrides={"graph.batch": 3, "embedding.model": "none"})
-    with Holdfast.open(store_url, config=config) as hf:
+    with Limpet.open(store_url, config=config) as hf:
         session = hf.session("chan", "1", user="alice")
         session.extend([Message.new("user", f"I visited Rome with Tom{n} today") for n in range(10)])
         assert names(read(hf)) == {"user", "rome", *(f"tom{n}" for n in range(10))}
 
 
-def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdfast.learn.graph import told as reading
+def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    from limpet.knowledge.graph import read as reading
 
     session, real = say(hf, "Anna called."), reading.by_message
 
@@ -333,8 +333,8 @@ def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Holdfast, mo
 
 
 @pytest.mark.parametrize("change", ["clear", "delete", "forget"])
-def test_what_goes_while_it_is_read_is_not_kept(hf: Holdfast, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
-    from holdfast.learn.graph import told as reading
+def test_what_goes_while_it_is_read_is_not_kept(hf: Limpet, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    from limpet.knowledge.graph import read as reading
 
     session, real = say(hf, "My brother Zygfryd lives in Porto.", "Hello."), reading.by_message
     changed: list[str] = []
@@ -355,14 +355,14 @@ def test_what_goes_while_it_is_read_is_not_kept(hf: Holdfast, monkeypatch: pytes
     assert faults(hf) == []
 
 
-def test_what_was_said_before_there_was_a_graph_is_read_when_it_is_asked_for(hf: Holdfast) -> None:
+def test_what_was_said_before_there_was_a_graph_is_read_when_it_is_asked_for(hf: Limpet) -> None:
     say(hf, "Anna called.")
     assert names(hf.graph(user="alice", fresh=True)) == {"anna"}
 
 
 def test_a_graph_that_is_switched_off_is_not_read(store_url: str) -> None:
     config = Config.load(overrides={"graph.enabled": False, "embedding.model": "none"})
-    with Holdfast.open(store_url, config=config) as hf:
+    with Limpet.open(store_url, config=config) as hf:
         say(hf, "Anna called.")
         hf.remember("Tom called.", user="alice")
         hf.run_jobs()
@@ -370,7 +370,7 @@ def test_a_graph_that_is_switched_off_is_not_read(store_url: str) -> None:
         assert hf.jobs() == []
 
 
-def test_two_threads_read_the_same_as_one(hf: Holdfast) -> None:
+def test_two_threads_read_the_same_as_one(hf: Limpet) -> None:
     texts = [f"I met Anna K{n} in Porto with Tom" for n in range(40)]
     for chat in ("1", "2"):
         hf.session("chan", chat, user="alice").extend([Message.new("user", text) for text in texts])
@@ -381,7 +381,7 @@ def test_two_threads_read_the_same_as_one(hf: Holdfast) -> None:
 
 
 _READ = """
-with Holdfast.open(given) as hf:
+with Limpet.open(given) as hf:
     begin()
     graph = hf.graph(user="alice", fresh=True)
     hf.run_jobs()
@@ -391,13 +391,13 @@ with Holdfast.open(given) as hf:
 
 def test_two_processes_read_the_same_as_one(durable_url: str) -> None:
     texts = [f"My sister Anna K{n} moved to Porto{n}. I live in Berlin." for n in range(60)]
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         for user in ("alice", "bob"):
             for chat in ("1", "2", "3"):
                 hf.session("chan", chat, user=user).extend([Message.new("user", text) for text in texts])
         hf.remember("Tom lives in Rome.", user="alice")
     run_together(_READ, durable_url, count=2)
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         mine, theirs = hf.graph(user="alice", fresh=True), hf.graph(user="bob", fresh=True)
         assert named(mine, "berlin").mentions == named(theirs, "berlin").mentions == 180
         assert told(theirs) < told(mine)
@@ -435,7 +435,7 @@ def test_a_model_reads_where_it_is_wanted(store_url: str) -> None:
     }
     config = Config.load(overrides={"graph.llm": True, "embedding.model": "none"})
     llm = FakeLlm([answer])
-    with Holdfast.open(store_url, config=config, llm=llm) as hf:
+    with Limpet.open(store_url, config=config, llm=llm) as hf:
         say(hf, "zygfryd next door cooks okonomiyaki")
         graph = hf.graph(user="alice", fresh=True)
         assert names(graph) == {"user", "zygfryd", "okonomiyaki"}
@@ -449,9 +449,9 @@ def test_a_model_reads_where_it_is_wanted(store_url: str) -> None:
 
 def test_rules_read_where_a_model_fails(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
     config = Config.load(overrides={"graph.llm": True, "embedding.model": "none"})
-    with Holdfast.open(store_url, config=config, llm=FakeLlm(["nonsense", "more nonsense"])) as hf:
+    with Limpet.open(store_url, config=config, llm=FakeLlm(["nonsense", "more nonsense"])) as hf:
         say(hf, "Anna lives in Porto.")
-        with caplog.at_level(logging.WARNING, "holdfast"):
+        with caplog.at_level(logging.WARNING, "limpet"):
             assert told(hf.graph(user="alice", fresh=True)) == {("anna", "lives in", "porto")}
         assert "rules stand in" in caplog.text
         assert hf.jobs() == []
@@ -460,7 +460,7 @@ def test_rules_read_where_a_model_fails(store_url: str, caplog: pytest.LogCaptur
 # Recall
 
 
-def test_recall_walks_from_a_name_to_the_passages_of_whom_it_means(hf: Holdfast) -> None:
+def test_recall_walks_from_a_name_to_the_passages_of_whom_it_means(hf: Limpet) -> None:
     say(hf, "My sister Anna is a doctor.", *(f"Nothing of note happened on day {n}." for n in range(30)))
     say(hf, "My sister broke her arm while skiing.")
     read(hf)
@@ -472,7 +472,7 @@ def test_recall_walks_from_a_name_to_the_passages_of_whom_it_means(hf: Holdfast)
     assert "My sister broke her arm while skiing." not in {hit.text for hit in plain}
 
 
-def test_recall_prefers_what_comes_up_together(hf: Holdfast) -> None:
+def test_recall_prefers_what_comes_up_together(hf: Limpet) -> None:
     say(hf, "We saw Bach and Vivaldi with Clara.", "Vivaldi again, with Clara.", "Clara plays the cello.")
     say(hf, "I met Tom in Rome.", "Tom likes Rome.")
     read(hf)
@@ -480,7 +480,7 @@ def test_recall_prefers_what_comes_up_together(hf: Holdfast) -> None:
     assert hits[0].signals["community"].score == 1.0
 
 
-def test_recall_without_a_graph_is_as_ever(hf: Holdfast) -> None:
+def test_recall_without_a_graph_is_as_ever(hf: Limpet) -> None:
     say(hf, "Anna lives in Porto.", "Tom lives in Rome.")
     for recipe in ("graph", "graph_global"):
         found = hf.recall("Where does Anna live?", user="alice", recipe=recipe)
@@ -491,18 +491,18 @@ def test_recall_without_a_graph_is_as_ever(hf: Holdfast) -> None:
 # The store
 
 
-def test_the_graph_is_copied_and_goes_on(hf: Holdfast, clock: FakeClock) -> None:
+def test_the_graph_is_copied_and_goes_on(hf: Limpet, clock: FakeClock) -> None:
     say(hf, "My sister Anna Kowalska lives in Porto.")
     hf.remember("Tom lives in Rome.", user="alice")
     read(hf)
-    with Holdfast.open(":memory:", clock=clock) as other:
+    with Limpet.open(":memory:", clock=clock) as other:
         copy_store(hf._runtime.store, other._runtime.store)  # type: ignore[arg-type]
         assert other.graph(user="alice") == hf.graph(user="alice")
         say(other, "Eva lives in Prague.", chat="9")
         assert {"eva", "prague"} <= names(other.graph(user="alice", fresh=True))
 
 
-def test_names_are_found_by_their_first_word(hf: Holdfast) -> None:
+def test_names_are_found_by_their_first_word(hf: Limpet) -> None:
     say(hf, "I met Anna Kowalska, Anna, Annabel and my sister.")
     read(hf)
     space = Space("default", Level.USER, "alice")
@@ -512,24 +512,24 @@ def test_names_are_found_by_their_first_word(hf: Holdfast) -> None:
 
 def test_what_is_shown_is_limited_and_says_so(store_url: str) -> None:
     config = Config.load(overrides={"graph.entities": 2, "graph.mentions": 3, "embedding.model": "none"})
-    with Holdfast.open(store_url, config=config) as hf:
+    with Limpet.open(store_url, config=config) as hf:
         say(hf, "I visited Rome and Paris and Lisbon.", "I like Paris.", "I like Lisbon.")
         graph = hf.graph(user="alice", fresh=True)
         assert (len(graph.entities), len(graph.mentions), graph.cut) == (2, 3, True)
 
 
 @pytest.mark.parametrize("depth", [-1, 11, 1.5, True, "1", None])
-def test_a_depth_that_is_none_is_refused(hf: Holdfast, depth: Any) -> None:
+def test_a_depth_that_is_none_is_refused(hf: Limpet, depth: Any) -> None:
     with pytest.raises(InvalidInput, match="depth"):
         hf.graph(user="alice", depth=depth)
 
 
-def test_whose_graph_must_be_said(hf: Holdfast) -> None:
+def test_whose_graph_must_be_said(hf: Limpet) -> None:
     with pytest.raises(InvalidInput):
         hf.graph()
 
 
-def test_a_record_asks_for_its_reading(hf: Holdfast) -> None:
+def test_a_record_asks_for_its_reading(hf: Limpet) -> None:
     record = hf.remember("Anna called.", user="alice")
     assert [(job.kind, job.detail) for job in hf.jobs()] == [(GRAPH_RECORD, record.id)]
     hf.run_jobs()
@@ -537,7 +537,7 @@ def test_a_record_asks_for_its_reading(hf: Holdfast) -> None:
     assert hf.jobs() == []
 
 
-def test_times_are_those_of_the_messages(hf: Holdfast) -> None:
+def test_times_are_those_of_the_messages(hf: Limpet) -> None:
     at = datetime(2024, 5, 1, 9, 30, tzinfo=UTC)
     session = hf.session("chan", "1", user="alice")
     session.extend([Message.new("user", "I moved to Lisbon.", created_at=at)])

@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from holdfast import Config, Holdfast
-from holdfast.server import events
+from limpet import Config, Limpet
+from limpet.server import events
 from tests.asking import Asked, asked
 from tests.conftest import FakeClock
 
@@ -27,13 +27,13 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def hf(durable_url: str, clock: FakeClock) -> Iterator[Holdfast]:
-    with Holdfast.open(durable_url, config=PLAIN, clock=clock) as opened:
+def hf(durable_url: str, clock: FakeClock) -> Iterator[Limpet]:
+    with Limpet.open(durable_url, config=PLAIN, clock=clock) as opened:
         yield opened
 
 
 @pytest.fixture
-def ask(hf: Holdfast) -> Iterator[Asked]:
+def ask(hf: Limpet) -> Iterator[Asked]:
     with asked(hf, user="ann") as opened:
         yield opened
 
@@ -51,7 +51,7 @@ def contents(ask: Asked, session: str) -> list[tuple[str, Any]]:
     return [(each["role"], each["content"]) for each in listed]
 
 
-def test_from_the_first_message_to_the_purge(ask: Asked, hf: Holdfast, tmp_path: Path) -> None:
+def test_from_the_first_message_to_the_purge(ask: Asked, hf: Limpet, tmp_path: Path) -> None:
     session = talked(ask, lines=30)
     place = f"/v1/sessions/{session}"
     assert ask.post("/v1/sessions", channel="web", chat="1", user="ann")["id"] == session
@@ -120,12 +120,12 @@ def turns_are_taken_once(ask: Asked, session: str) -> None:
     ask.post(place, 409, once="t1", content="Where does my sister live?", reply="In Rome.")
 
 
-def exported(ask: Asked, hf: Holdfast, tmp_path: Path, session: str) -> None:
+def exported(ask: Asked, hf: Limpet, tmp_path: Path, session: str) -> None:
     answer = ask("GET", "/v1/export", params={"user": "ann"})
     assert answer.headers["content-type"] == "application/zip"
     assert zipfile.ZipFile(io.BytesIO(answer.content)).testzip() is None
     (tmp_path / "export.zip").write_bytes(answer.content)
-    with Holdfast.open(":memory:", config=PLAIN) as other:
+    with Limpet.open(":memory:", config=PLAIN) as other:
         other.import_(tmp_path / "export.zip")
         taken_in = other.load_session(session).messages(limit=1000)
         assert [each.text for each in taken_in] == [each.text for each in hf.load_session(session).messages(limit=1000)]
@@ -196,7 +196,7 @@ def test_records_documents_graph_and_notes(ask: Asked, durable_url: str) -> None
     assert set(ask.get("/v1/graph", fresh="true")) == {"entities", "relations", "mentions", "cut"}
 
 
-def test_schedules_and_what_came_of_them(ask: Asked, hf: Holdfast, clock: FakeClock) -> None:
+def test_schedules_and_what_came_of_them(ask: Asked, hf: Limpet, clock: FakeClock) -> None:
     made = ask.post("/v1/schedules", 201, goal="water the plants", cadence="every: 1h")
     place = f"/v1/schedules/{made['id']}"
     clock.advance(hours=1, seconds=1)
@@ -223,9 +223,9 @@ def test_tools_metrics_health_and_the_description(ask: Asked) -> None:
     assert ask.post("/v1/tools/memory_search", arguments={"wrong": 1})["is_error"]
     assert ask.get("/health")["status"] == "ok"
     told = ask("GET", "/metrics").text
-    assert 'holdfast_http_requests_total{method="GET",route="/v1/tools",status="200"} 2.0' in told
+    assert 'limpet_http_requests_total{method="GET",route="/v1/tools",status="200"} 2.0' in told
     assert 'name="remember",outcome="done"' in told
-    assert 'holdfast_store{what="records"}' in told
+    assert 'limpet_store{what="records"}' in told
     described = ask.get("/openapi.json")
     assert described["openapi"] == "3.1.0"
     assert "/v1/events" in described["paths"]
@@ -239,7 +239,7 @@ def seen(feed: events.Feed) -> list[tuple[str, str, Any]]:
     ]
 
 
-def test_events_tell_of_quiet_changes_and_of_what_is_gone(hf: Holdfast, clock: FakeClock) -> None:
+def test_events_tell_of_quiet_changes_and_of_what_is_gone(hf: Limpet, clock: FakeClock) -> None:
     one, two = (hf.session("web", chat, user="ann") for chat in "12")
     kept, lost = (hf.remember(text, user="ann") for text in ("Ann keeps bees", "Ann keeps geese"))
     feed = events.Feed(lambda: hf, "ann", clock())
@@ -264,7 +264,7 @@ def test_events_tell_of_quiet_changes_and_of_what_is_gone(hf: Holdfast, clock: F
 
 
 def test_what_sank_below_the_first_page_is_not_gone(
-    hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    hf: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "_PAGE", 3)
     made = [hf.remember(f"fact {number}", user="ann").id for number in range(3)]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.domain.job import Job, JobQuery
-from holdfast.domain.scope import Level, Scope, Space
-from holdfast.domain.times import from_micros
-from holdfast.errors import InvalidInput, LeaseLost, ProviderError
-from holdfast.schedule.claim import Claim
+from limpet import Config, Limpet
+from limpet.errors import InvalidInput, LeaseLost, ProviderError
+from limpet.model.job import Job, JobQuery
+from limpet.model.scope import Level, Scope, Space
+from limpet.model.times import from_micros
+from limpet.store.claim import Claim
 from tests.conftest import FakeClock
 from tests.contract.rows import sql
 from tests.contract.threads import at_once
@@ -28,7 +28,7 @@ HOUR = timedelta(hours=1)
 class Bench:
     """A store with a clock, and jobs on it by their bare names."""
 
-    def __init__(self, hf: Holdfast, clock: FakeClock) -> None:
+    def __init__(self, hf: Limpet, clock: FakeClock) -> None:
         self.hf, self.clock = hf, clock
         self.store: Any = hf._runtime.store
         self.worker = hf._runtime.worker
@@ -71,7 +71,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(timed: Holdfast, clock: FakeClock) -> Bench:
+def bench(timed: Limpet, clock: FakeClock) -> Bench:
     return Bench(timed, clock)
 
 
@@ -321,7 +321,7 @@ def test_threads_that_take_at_the_same_moment_get_a_job_each(bench: Bench) -> No
 def test_a_row_that_somebody_holds_is_passed_over_and_not_waited_for(postgres_url: str, clock: FakeClock) -> None:
     import psycopg
 
-    with Holdfast.open(postgres_url, clock=clock) as hf, psycopg.connect(postgres_url) as outside:
+    with Limpet.open(postgres_url, clock=clock) as hf, psycopg.connect(postgres_url) as outside:
         bench = Bench(hf, clock)
         bench.ask("first")
         bench.ask("second")
@@ -360,7 +360,7 @@ def test_a_job_that_kills_its_worker_each_time_is_laid_aside_at_last(bench: Benc
 
 def test_how_often_a_job_is_tried_is_a_setting(store_url: str, clock: FakeClock) -> None:
     config = Config.load(overrides={"jobs.attempts": 2, "jobs.lease_s": 10, "jobs.worker": False})
-    with Holdfast.open(store_url, config=config, clock=clock) as hf:
+    with Limpet.open(store_url, config=config, clock=clock) as hf:
         bench = Bench(hf, clock)
         bench.ask()
 
@@ -582,10 +582,10 @@ def test_a_worker_that_is_switched_off_starts_no_thread(durable_url: str) -> Non
     overrides = {"embedding.model": "hashed", "embedding.when": "later", "jobs.worker": False, "graph.enabled": False}
     config = Config.load(overrides=overrides)
     for _ in range(2):
-        with Holdfast.open(durable_url, config=config) as hf:
+        with Limpet.open(durable_url, config=config) as hf:
             hf.session("t", "1", user="alice").append("user", "the puppy slept")
             assert hf._runtime.worker._thread is None
-    with Holdfast.open(durable_url, config=config) as hf:
+    with Limpet.open(durable_url, config=config) as hf:
         assert hf.run_jobs() == 1
 
 
@@ -599,12 +599,12 @@ def test_a_handler_learns_that_the_store_is_being_closed(durable_url: str, clock
         seen.append(claim.stopping())
         return claim.now()
 
-    with Holdfast.open(durable_url, clock=clock) as hf:
+    with Limpet.open(durable_url, clock=clock) as hf:
         bench = Bench(hf, clock)
         bench.ask()
         bench.worker.register(KIND, handler)
         hf.start_worker()
         assert begun.wait(30)
     assert seen == [True]
-    with Holdfast.open(durable_url, clock=clock) as hf:
+    with Limpet.open(durable_url, clock=clock) as hf:
         assert [job.state for job in hf.jobs()] == ["waiting"]

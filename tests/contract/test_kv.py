@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.config import Session as SessionConfig
-from holdfast.errors import InvalidInput, InvalidKey
+from limpet import Config, Limpet
+from limpet.config import Session as SessionConfig
+from limpet.errors import InvalidInput, InvalidKey
 from tests.contract.processes import run_together
 from tests.contract.threads import at_once
 
@@ -15,7 +15,7 @@ def capped(cap: int) -> Config:
     return Config(session=SessionConfig(kv_cap=cap))
 
 
-def test_values_of_every_kind_come_back(hf: Holdfast) -> None:
+def test_values_of_every_kind_come_back(hf: Limpet) -> None:
     kv = hf.session("t", "1").kv
     values: dict[str, Any] = {
         "text": "é\n\"'\\",
@@ -37,7 +37,7 @@ def test_values_of_every_kind_come_back(hf: Holdfast) -> None:
     assert kv.get("missing") is None
 
 
-def test_setting_again_moves_to_the_end(hf: Holdfast) -> None:
+def test_setting_again_moves_to_the_end(hf: Limpet) -> None:
     kv = hf.session("t", "1").kv
     for key in "abc":
         kv.set(key, key)
@@ -49,7 +49,7 @@ def test_setting_again_moves_to_the_end(hf: Holdfast) -> None:
     assert list(kv.items()) == ["b", "a", "c"]
 
 
-def test_beyond_the_cap_the_oldest_goes(hf: Holdfast) -> None:
+def test_beyond_the_cap_the_oldest_goes(hf: Limpet) -> None:
     kv = hf.session("t", "1").kv
     for number in range(205):
         kv.set(f"key {number}", number)
@@ -63,7 +63,7 @@ def test_beyond_the_cap_the_oldest_goes(hf: Holdfast) -> None:
 
 
 def test_setting_an_old_key_at_the_cap_removes_nothing(store_url: str) -> None:
-    with Holdfast.open(store_url, config=capped(3)) as hf:
+    with Limpet.open(store_url, config=capped(3)) as hf:
         kv = hf.session("t", "1").kv
         for key in "abcabcabc":
             kv.set(key, key)
@@ -71,24 +71,24 @@ def test_setting_an_old_key_at_the_cap_removes_nothing(store_url: str) -> None:
 
 
 def test_a_changed_cap_applies_to_sessions_that_exist(durable_url: str) -> None:
-    with Holdfast.open(durable_url, config=capped(10)) as hf:
+    with Limpet.open(durable_url, config=capped(10)) as hf:
         session = hf.session("t", "1")
         for number in range(10):
             session.kv.set(f"k{number}", number)
-    with Holdfast.open(durable_url, config=capped(4)) as hf:
+    with Limpet.open(durable_url, config=capped(4)) as hf:
         kv = hf.load_session(session.id).kv
         assert list(kv.items()) == ["k6", "k7", "k8", "k9"]
         assert kv.get("k5") is None
         kv.set("new", 1)
         assert list(kv.items()) == ["k7", "k8", "k9", "new"]
-    with Holdfast.open(durable_url, config=capped(6)) as hf:
+    with Limpet.open(durable_url, config=capped(6)) as hf:
         kv = hf.load_session(session.id).kv
         for number in range(3):
             kv.set(f"more {number}", number)
         assert list(kv.items()) == ["k8", "k9", "new", "more 0", "more 1", "more 2"]
 
 
-def test_entries_belong_to_one_session(hf: Holdfast) -> None:
+def test_entries_belong_to_one_session(hf: Limpet) -> None:
     one, two = hf.session("t", "1", user="alice"), hf.session("t", "2", user="alice")
     one.kv.set("k", 1)
     assert two.kv.get("k") is None
@@ -100,7 +100,7 @@ def test_entries_belong_to_one_session(hf: Holdfast) -> None:
     assert one.kv.get("k") == 1
 
 
-def test_keys_and_values_that_cannot_be_kept_are_refused(hf: Holdfast) -> None:
+def test_keys_and_values_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
     kv = hf.session("t", "1").kv
     wrong: list[Any] = ["", " a", "a\n", "\x00", "\ud800", "x" * 257, 5, None, b"k"]
     for key in wrong:
@@ -119,7 +119,7 @@ def test_keys_and_values_that_cannot_be_kept_are_refused(hf: Holdfast) -> None:
     assert kv.items() == {}
 
 
-def test_two_threads_that_set_lose_nothing(hf: Holdfast) -> None:
+def test_two_threads_that_set_lose_nothing(hf: Limpet) -> None:
     session = hf.session("t", "1")
     handles = [hf.load_session(session.id) for _ in range(8)]
 
@@ -135,10 +135,10 @@ def test_two_threads_that_set_lose_nothing(hf: Holdfast) -> None:
 
 
 def test_two_processes_that_set_lose_nothing(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1", user="alice")
     code = """
-with Holdfast.open(given) as hf:
+with Limpet.open(given) as hf:
     kv = hf.session("t", "1", user="alice").kv
     begin()
     for at in range(20):
@@ -147,13 +147,13 @@ with Holdfast.open(given) as hf:
     answer(None)
 """
     run_together(code, durable_url)
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         items = hf.load_session(session.id).kv.items()
         assert len(items) == 41
         assert items["same"][1] == 19
 
 
-def test_working_memory_is_a_key_of_its_own(hf: Holdfast) -> None:
+def test_working_memory_is_a_key_of_its_own(hf: Limpet) -> None:
     session = hf.session("t", "1")
     assert session.working_memory == ""
     session.set_working_memory("- buy milk\n- é")
@@ -166,7 +166,7 @@ def test_working_memory_is_a_key_of_its_own(hf: Holdfast) -> None:
     assert hf.load_session(session.id).working_memory == "by key"
 
 
-def test_working_memory_is_text(hf: Holdfast) -> None:
+def test_working_memory_is_text(hf: Limpet) -> None:
     session = hf.session("t", "1")
     wrong: list[Any] = [5, None, ["x"], {"a": 1}, "\x00"]
     for bad in wrong:

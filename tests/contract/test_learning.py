@@ -9,26 +9,26 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, Message, Record, Session
-from holdfast.domain.record import Layer, Origin, RecordType
-from holdfast.errors import ProviderError
-from holdfast.providers.fake import FakeEmbedder
-from holdfast.providers.fake_llm import FakeLlm
+from limpet import Config, Limpet, Message, Record, Session
+from limpet.errors import ProviderError
+from limpet.model.record import Layer, Origin, RecordType
+from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fake_llm import FakeLlm
 from tests.conftest import FakeClock
 
 QUIET = {"jobs.worker": False}
 
 
 @pytest.fixture
-def opening(store_url: str, clock: FakeClock) -> Iterator[Callable[..., Holdfast]]:
+def opening(store_url: str, clock: FakeClock) -> Iterator[Callable[..., Limpet]]:
     """A store that does its background work only when told to."""
-    opened: list[Holdfast] = []
+    opened: list[Limpet] = []
 
-    def open_(llm: Any = None, embedder: Any = None, **settings: Any) -> Holdfast:
+    def open_(llm: Any = None, embedder: Any = None, **settings: Any) -> Limpet:
         config = Config.load(
             overrides={**QUIET, **{name.replace("__", "."): value for name, value in settings.items()}}
         )
-        opened.append(Holdfast.open(store_url, config=config, clock=clock, llm=llm, embedder=embedder))
+        opened.append(Limpet.open(store_url, config=config, clock=clock, llm=llm, embedder=embedder))
         return opened[-1]
 
     yield open_
@@ -37,11 +37,11 @@ def opening(store_url: str, clock: FakeClock) -> Iterator[Callable[..., Holdfast
 
 
 @pytest.fixture
-def learning(opening: Callable[..., Holdfast]) -> Holdfast:
+def learning(opening: Callable[..., Limpet]) -> Limpet:
     return opening()
 
 
-def talk(hf: Holdfast, *lines: str, reply: str = "I see.", chat: str = "1", user: str = "alice") -> Session:
+def talk(hf: Limpet, *lines: str, reply: str = "I see.", chat: str = "1", user: str = "alice") -> Session:
     session = hf.session("test", chat, user=user)
     for line in lines:
         with session.turn(line) as turn:
@@ -50,15 +50,15 @@ def talk(hf: Holdfast, *lines: str, reply: str = "I see.", chat: str = "1", user
     return session
 
 
-def learned(hf: Holdfast, user: str = "alice", **more: Any) -> list[Record]:
+def learned(hf: Limpet, user: str = "alice", **more: Any) -> list[Record]:
     return [record for record in hf.records(user=user, limit=1000, **more) if record.origin is Origin.EXTRACTED]
 
 
-def facts(hf: Holdfast, user: str = "alice", **more: Any) -> set[tuple[str | None, str | None, str | None]]:
+def facts(hf: Limpet, user: str = "alice", **more: Any) -> set[tuple[str | None, str | None, str | None]]:
     return {(record.subject, record.attribute, record.value) for record in learned(hf, user, **more)}
 
 
-def test_a_turn_teaches_with_the_sentence_it_came_from(learning: Holdfast) -> None:
+def test_a_turn_teaches_with_the_sentence_it_came_from(learning: Limpet) -> None:
     session = talk(learning, "The weather is fine. I live in Porto. What about you?")
     (record,) = learned(learning)
     assert (record.subject, record.attribute, record.value) == ("user", "home", "Porto")
@@ -69,14 +69,14 @@ def test_a_turn_teaches_with_the_sentence_it_came_from(learning: Holdfast) -> No
     assert record.valid_from == session.messages()[0].created_at
 
 
-def test_what_was_learned_is_recalled_and_enters_the_context(learning: Holdfast) -> None:
+def test_what_was_learned_is_recalled_and_enters_the_context(learning: Limpet) -> None:
     talk(learning, "I am allergic to peanuts")
     with learning.session("test", "another", user="alice").turn("Which snack can I eat?") as turn:
         assert "peanuts" in turn.context.text
     assert any(hit.source.kind == "record" for hit in learning.recall("allergic", user="alice"))
 
 
-def test_a_correction_finds_what_it_corrects_by_the_wrong_value(learning: Holdfast, clock: FakeClock) -> None:
+def test_a_correction_finds_what_it_corrects_by_the_wrong_value(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "My partner's name is Alexa.", "My sister is called Kate.", "My sister is called Anna.")
     clock.advance(days=1)
     talk(learning, "Sorry, her name is Alexis, not Alexa.", "It's Monday, not Tuesday.", "She's called Anne, not Anna")
@@ -85,7 +85,7 @@ def test_a_correction_finds_what_it_corrects_by_the_wrong_value(learning: Holdfa
     assert ("user/partner", "name", "Alexa") in facts(learning, history=True)
 
 
-def test_a_change_of_mind_leaves_one_current_fact_and_one_past(learning: Holdfast, clock: FakeClock) -> None:
+def test_a_change_of_mind_leaves_one_current_fact_and_one_past(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I live in Porto", "My sister lives in Porto")
     before = clock.advance(days=30)
     clock.advance(days=1)
@@ -102,7 +102,7 @@ def test_a_change_of_mind_leaves_one_current_fact_and_one_past(learning: Holdfas
     assert "I live in Porto" not in texts
 
 
-def test_a_home_that_faded_is_over_too_and_comes_back_as_past(learning: Holdfast, clock: FakeClock) -> None:
+def test_a_home_that_faded_is_over_too_and_comes_back_as_past(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I live in Porto")
     for _ in range(60):
         clock.advance(days=1)
@@ -114,7 +114,7 @@ def test_a_home_that_faded_is_over_too_and_comes_back_as_past(learning: Holdfast
     assert facts(learning) == {("user", "home", "Oslo")}
 
 
-def test_of_one_sister_a_move_leaves_one_home(learning: Holdfast, clock: FakeClock) -> None:
+def test_of_one_sister_a_move_leaves_one_home(learning: Limpet, clock: FakeClock) -> None:
     for line in ("My sister lives in Porto", "My sister moved to Lisbon", "I have two brothers"):
         clock.advance(hours=1)
         talk(learning, line)
@@ -128,14 +128,14 @@ def test_of_one_sister_a_move_leaves_one_home(learning: Holdfast, clock: FakeClo
     )
 
 
-def test_an_end_without_a_successor(learning: Holdfast, clock: FakeClock) -> None:
+def test_an_end_without_a_successor(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I work at Acme")
     clock.advance(days=3)
     talk(learning, "I no longer work at Acme")
     assert not [record for record in learned(learning) if record.attribute == "employer" and record.polarity]
 
 
-def test_the_same_said_again_is_counted_and_not_stored_twice(learning: Holdfast, clock: FakeClock) -> None:
+def test_the_same_said_again_is_counted_and_not_stored_twice(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I live in Porto")
     clock.advance(days=1)
     talk(learning, "i live in  PORTO", chat="2")
@@ -145,7 +145,7 @@ def test_the_same_said_again_is_counted_and_not_stored_twice(learning: Holdfast,
     assert record.last_used_at == clock.now
 
 
-def test_near_duplicates_are_merged_by_their_vectors(opening: Callable[..., Holdfast]) -> None:
+def test_near_duplicates_are_merged_by_their_vectors(opening: Callable[..., Limpet]) -> None:
     class Same(FakeEmbedder):
         def embed(self, texts: Any) -> Any:
             return [[1.0, 0.0, 0.0] for _ in texts]
@@ -155,14 +155,14 @@ def test_near_duplicates_are_merged_by_their_vectors(opening: Callable[..., Hold
     assert len(learned(hf)) == 1
 
 
-def test_what_a_user_stated_outright_is_never_retired(learning: Holdfast) -> None:
+def test_what_a_user_stated_outright_is_never_retired(learning: Limpet) -> None:
     stated = learning.remember("Alice lives in Porto", user="alice", key="home")
     talk(learning, "I moved to Lisbon")
     assert learning.record(stated.id).valid_to is None
     assert ("user", "home", "Lisbon") in facts(learning)
 
 
-def test_each_finished_turn_is_an_episodic_record(learning: Holdfast) -> None:
+def test_each_finished_turn_is_an_episodic_record(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     with session.turn("Run the tests in tests/unit/test_cli.py", skill="build") as turn:
         turn.add("assistant", "", tool_calls=[{"id": "c", "name": "shell", "arguments": {"command": "pytest"}}])
@@ -179,13 +179,13 @@ def test_each_finished_turn_is_an_episodic_record(learning: Holdfast) -> None:
     assert [hit for hit in learning.recall("tests", user="alice", kinds=["record"]) if hit.source.id == event.id] == []
 
 
-def test_a_turn_of_this_conversation_is_not_told_twice(learning: Holdfast) -> None:
+def test_a_turn_of_this_conversation_is_not_told_twice(learning: Limpet) -> None:
     session = talk(learning, "Is the door locked?")
     assert "Asked:" not in session.context("door").text
     assert "Asked: Is the door locked?" in learning.session("test", "2", user="alice").context("hello").text
 
 
-def test_secrets_are_masked_before_they_reach_long_term_memory(learning: Holdfast) -> None:
+def test_secrets_are_masked_before_they_reach_long_term_memory(learning: Limpet) -> None:
     secret = "sk-" + "proj-" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9" * 2
     session = talk(learning, f"I work at Acme with the key {secret}")
     assert secret in session.messages()[0].text
@@ -194,7 +194,7 @@ def test_secrets_are_masked_before_they_reach_long_term_memory(learning: Holdfas
     assert any("[secret" in record.content for record in learning.records(user="alice"))
 
 
-def test_nothing_is_learned_where_that_is_switched_off(opening: Callable[..., Holdfast]) -> None:
+def test_nothing_is_learned_where_that_is_switched_off(opening: Callable[..., Limpet]) -> None:
     hf = opening(learn__enabled=False)
     session = talk(hf, "I live in Porto")
     assert hf.records(user="alice") == []
@@ -202,13 +202,13 @@ def test_nothing_is_learned_where_that_is_switched_off(opening: Callable[..., Ho
     assert session.learn().added == ()
 
 
-def test_a_no_op_extractor(opening: Callable[..., Holdfast]) -> None:
+def test_a_no_op_extractor(opening: Callable[..., Limpet]) -> None:
     hf = opening(learn__extractor="none", learn__turns=False)
     talk(hf, "I live in Porto")
     assert hf.records(user="alice") == []
 
 
-def test_learning_by_hand_from_what_was_appended(learning: Holdfast) -> None:
+def test_learning_by_hand_from_what_was_appended(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     session.extend([Message.new("user", "I live in Porto"), Message.new("assistant", "Nice")])
     assert learned(learning) == []
@@ -218,7 +218,7 @@ def test_learning_by_hand_from_what_was_appended(learning: Holdfast) -> None:
     assert facts(learning) == {("user", "home", "Porto")}
 
 
-def test_more_messages_than_fit_a_batch(learning: Holdfast) -> None:
+def test_more_messages_than_fit_a_batch(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     names = [f"{first}{second}" for first in "BCDFGHKLMN" for second in ("abor", "elin", "irov", "odan", "umis")]
     session.extend(
@@ -233,7 +233,7 @@ def test_more_messages_than_fit_a_batch(learning: Holdfast) -> None:
     assert {record.value for record in learned(learning)} >= {f"{name}stad" for name in names}
 
 
-def test_an_unfinished_turn_waits_for_its_reply(learning: Holdfast) -> None:
+def test_an_unfinished_turn_waits_for_its_reply(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     with session.turn("I live in Porto") as turn:
         pass
@@ -260,7 +260,7 @@ HOME = {
 }
 
 
-def test_a_model_finds_them_and_is_paid_for(opening: Callable[..., Holdfast]) -> None:
+def test_a_model_finds_them_and_is_paid_for(opening: Callable[..., Limpet]) -> None:
     hf = opening(llm=FakeLlm(answer(HOME)), compact__enabled=False)
     session = talk(hf, "I live in Porto")
     (record,) = learned(hf)
@@ -269,14 +269,14 @@ def test_a_model_finds_them_and_is_paid_for(opening: Callable[..., Holdfast]) ->
     assert session.usage().models[0].calls == 1
 
 
-def test_a_fact_whose_sentence_is_not_in_the_turn_is_refused(opening: Callable[..., Holdfast]) -> None:
+def test_a_fact_whose_sentence_is_not_in_the_turn_is_refused(opening: Callable[..., Limpet]) -> None:
     hf = opening(llm=FakeLlm(answer({**HOME, "sentence": "I live in Faro"})))
     talk(hf, "I live in Porto")
     assert learned(hf) == []
 
 
 def test_a_model_that_answers_garbage_is_tried_again_and_then_rules_learn(
-    opening: Callable[..., Holdfast], clock: FakeClock
+    opening: Callable[..., Limpet], clock: FakeClock
 ) -> None:
     """Never an empty result without an error: the job says what happened, and nothing is lost."""
     hf = opening(llm=FakeLlm("certainly!!! {broken"), learn__llm_attempts=2)
@@ -291,7 +291,7 @@ def test_a_model_that_answers_garbage_is_tried_again_and_then_rules_learn(
     assert facts(hf) == {("user", "home", "Porto")}
 
 
-def test_by_hand_a_model_that_fails_is_an_error(opening: Callable[..., Holdfast]) -> None:
+def test_by_hand_a_model_that_fails_is_an_error(opening: Callable[..., Limpet]) -> None:
     hf = opening(llm=FakeLlm("", failures=-1))
     session = hf.session("test", "1", user="alice")
     session.append("user", "I live in Porto")
@@ -306,11 +306,11 @@ def test_by_hand_a_model_that_fails_is_an_error(opening: Callable[..., Holdfast]
 def test_two_workers_learn_the_same_once(store_url: str) -> None:
     """Two handles on one store race for the jobs of many chats of one user; what is the same is one record."""
     config = Config.load(overrides=QUIET)
-    with Holdfast.open(store_url, config=config) as one:
+    with Limpet.open(store_url, config=config) as one:
         for number in range(12):
             with one.session("test", str(number), user="alice").turn("I live in Porto and I love tea") as turn:
                 turn.reply("ok")
-        others = [one] if store_url == ":memory:" else [one, Holdfast.open(store_url, config=config)]
+        others = [one] if store_url == ":memory:" else [one, Limpet.open(store_url, config=config)]
         threads = [threading.Thread(target=hf.run_jobs) for hf in (*others, *others)]
         for thread in threads:
             thread.start()
@@ -323,10 +323,8 @@ def test_two_workers_learn_the_same_once(store_url: str) -> None:
             hf.close()
 
 
-def test_a_lesson_that_was_learned_meanwhile_changes_nothing(
-    learning: Holdfast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from holdfast import learning as verbs
+def test_a_lesson_that_was_learned_meanwhile_changes_nothing(learning: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    from limpet.knowledge import learn as verbs
 
     session = learning.session("test", "1", user="alice")
     session.append("user", "I live in Porto")
@@ -337,7 +335,7 @@ def test_a_lesson_that_was_learned_meanwhile_changes_nothing(
     assert len(learned(learning)) == 1
 
 
-def test_a_session_deleted_in_between_teaches_nothing(learning: Holdfast) -> None:
+def test_a_session_deleted_in_between_teaches_nothing(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     with session.turn("I live in Porto") as turn:
         turn.reply("ok")
@@ -347,7 +345,7 @@ def test_a_session_deleted_in_between_teaches_nothing(learning: Holdfast) -> Non
     assert learning.jobs(kind="extract") == []
 
 
-def test_users_and_tenants_learn_apart(learning: Holdfast) -> None:
+def test_users_and_tenants_learn_apart(learning: Limpet) -> None:
     talk(learning, "I live in Porto", user="alice")
     talk(learning, "I moved to Lisbon", user="bob")
     talk(learning.tenant("other"), "I moved to Faro", user="alice")
@@ -356,7 +354,7 @@ def test_users_and_tenants_learn_apart(learning: Holdfast) -> None:
     assert facts(learning.tenant("other")) == {("user", "home", "Faro")}
 
 
-def test_an_older_statement_that_comes_late_is_history(learning: Holdfast, clock: FakeClock) -> None:
+def test_an_older_statement_that_comes_late_is_history(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I moved to Lisbon")
     session = learning.session("test", "old", user="alice")
     old: datetime = clock.now - timedelta(days=900)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import FilePart, Holdfast, ImagePart, Message, TextPart, ToolCall
-from holdfast.domain.message import Role
-from holdfast.errors import InvalidInput, SequenceConflict
+from limpet import FilePart, ImagePart, Limpet, Message, TextPart, ToolCall
+from limpet.errors import InvalidInput, SequenceConflict
+from limpet.model.message import Role
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import faults
@@ -37,7 +37,7 @@ TEXTS = [
 ]
 
 
-def test_every_role_is_kept(hf: Holdfast) -> None:
+def test_every_role_is_kept(hf: Limpet) -> None:
     session = hf.session("t", "1")
     for role in ("system", "user", "assistant", "tool"):
         session.append(role, role)
@@ -48,7 +48,7 @@ def test_every_role_is_kept(hf: Holdfast) -> None:
     assert session.count() == 4
 
 
-def test_content_is_kept_byte_for_byte(hf: Holdfast) -> None:
+def test_content_is_kept_byte_for_byte(hf: Limpet) -> None:
     session = hf.session("t", "1")
     for text in TEXTS:
         session.append("user", text)
@@ -66,10 +66,10 @@ def test_images_and_files_survive_closing(durable_url: str) -> None:
         TextPart(""),
         TextPart('with "quotes" and é and \\'),
     )
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1")
         assert session.append("user", parts).content == parts
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         [message] = hf.load_session(session.id).messages()
         assert message.content == parts
         assert "![a cat](https://example.com/a.png)" in message.text
@@ -77,7 +77,7 @@ def test_images_and_files_survive_closing(durable_url: str) -> None:
         assert "AAAA" not in message.text
 
 
-def test_parts_may_be_given_as_plain_objects(hf: Holdfast) -> None:
+def test_parts_may_be_given_as_plain_objects(hf: Limpet) -> None:
     session = hf.session("t", "1")
     given: list[dict[str, Any]] = [
         {"type": "text", "text": "hi"},
@@ -94,7 +94,7 @@ def test_parts_may_be_given_as_plain_objects(hf: Holdfast) -> None:
     assert session.recent(1)[0].content == ()
 
 
-def test_parts_that_cannot_be_kept_are_refused(hf: Holdfast) -> None:
+def test_parts_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
     text_of: Any = TextPart
     image_of: Any = ImagePart
     file_of: Any = FilePart
@@ -117,21 +117,21 @@ def test_tool_calls_results_names_flags_and_metadata_survive_closing(durable_url
         ToolCall("", "no_id"),
         ToolCall("call 3", "weird \" ' \\ name", {"": "", "\\u0000": "\\u0000", "big": 10**30, "float": 1e-9}),
     )
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1")
         stored = [
             session.append("assistant", "", name="bot", tool_calls=calls, metadata={"model": "x", "a.b": [1, None]}),
             session.append("tool", "no such file", tool_call_id="call-1", is_error=True, name="read_file"),
             session.append("tool", "fine", tool_call_id="call 3"),
         ]
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert hf.load_session(session.id).messages() == stored
     assert stored[0].tool_calls == calls
     assert stored[0].metadata == {"model": "x", "a.b": [1, None]}
     assert [message.is_error for message in stored] == [False, True, False]
 
 
-def test_tool_calls_that_cannot_be_kept_are_refused(hf: Holdfast) -> None:
+def test_tool_calls_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
     call_of: Any = ToolCall
     session = hf.session("t", "1")
     wrong: list[Any] = [
@@ -147,7 +147,7 @@ def test_tool_calls_that_cannot_be_kept_are_refused(hf: Holdfast) -> None:
     assert session.count() == 0
 
 
-def test_what_append_returns_is_what_is_read_later(hf: Holdfast) -> None:
+def test_what_append_returns_is_what_is_read_later(hf: Limpet) -> None:
     session = hf.session("t", "1")
     arguments: dict[str, Any] = {"tuple": (1, 2), "number": {1: "one"}}
     metadata: dict[str, Any] = {"tuple": (1, 2)}
@@ -159,7 +159,7 @@ def test_what_append_returns_is_what_is_read_later(hf: Holdfast) -> None:
     assert "later" not in stored.tool_calls[0].arguments
 
 
-def test_large_arguments_are_kept(hf: Holdfast) -> None:
+def test_large_arguments_are_kept(hf: Limpet) -> None:
     session = hf.session("t", "1")
     session.append("assistant", "", tool_calls=[ToolCall("1", "write", {"text": "word " * 200_000})])
     assert len(session.recent(1)[0].tool_calls[0].arguments["text"]) == 1_000_000
@@ -180,7 +180,7 @@ def test_times_are_kept_as_given_to_the_microsecond(durable_url: str, clock: Fak
         datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
         datetime(2026, 3, 10, 12, 0, 0, 123_457, tzinfo=timezone(-timedelta(hours=11, minutes=59, seconds=59))),
     ]
-    with Holdfast.open(durable_url, clock=clock) as hf:
+    with Limpet.open(durable_url, clock=clock) as hf:
         session = hf.session("t", "1")
         for moment in times:
             assert session.append("user", "x", created_at=moment).created_at == moment
@@ -190,13 +190,13 @@ def test_times_are_kept_as_given_to_the_microsecond(durable_url: str, clock: Fak
         session.update_metadata({"saved": "again"})
         session.pause()
         session.resume()
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         kept = [message.created_at for message in hf.load_session(session.id).messages()]
     assert kept == [*times, datetime(2026, 3, 10, 12, 0, 0, 7, tzinfo=UTC)]
     assert {moment.utcoffset() for moment in kept if moment} == {timedelta(0)}
 
 
-def test_times_nobody_can_place_are_refused(hf: Holdfast) -> None:
+def test_times_nobody_can_place_are_refused(hf: Limpet) -> None:
     session = hf.session("t", "1")
     wrong: list[Any] = [
         datetime(2026, 1, 1), "2026-01-01T00:00:00Z", 0, 1.5, (datetime(2026, 1, 1, tzinfo=UTC)).date(),
@@ -212,14 +212,14 @@ def test_times_nobody_can_place_are_refused(hf: Holdfast) -> None:
 # Sequence numbers
 
 
-def test_numbers_are_given_from_one_up(hf: Holdfast) -> None:
+def test_numbers_are_given_from_one_up(hf: Limpet) -> None:
     session = hf.session("t", "1")
     assert [session.append("user", "x").sequence for _ in range(3)] == [1, 2, 3]
     assert [message.sequence for message in session.extend([Message.new("user", "y")] * 3)] == [4, 5, 6]
     assert hf.session("t", "2").append("user", "x").sequence == 1
 
 
-def test_a_number_of_the_callers_own_must_be_above_the_last(hf: Holdfast) -> None:
+def test_a_number_of_the_callers_own_must_be_above_the_last(hf: Limpet) -> None:
     session = hf.session("t", "1")
     assert session.append("user", "a", sequence=10).sequence == 10
     assert session.append("user", "b").sequence == 11
@@ -236,7 +236,7 @@ def test_a_number_of_the_callers_own_must_be_above_the_last(hf: Holdfast) -> Non
     assert session.count() == 5
 
 
-def test_a_batch_with_one_taken_number_stores_nothing(hf: Holdfast) -> None:
+def test_a_batch_with_one_taken_number_stores_nothing(hf: Limpet) -> None:
     session = hf.session("t", "1")
     session.append("user", "first", sequence=5)
     batch = [
@@ -253,7 +253,7 @@ def test_a_batch_with_one_taken_number_stores_nothing(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_extend_takes_messages_only_and_may_be_empty(hf: Holdfast) -> None:
+def test_extend_takes_messages_only_and_may_be_empty(hf: Limpet) -> None:
     session = hf.session("t", "1")
     assert session.extend([]) == []
     assert session.extend(Message.new("user", str(number)) for number in range(3))[2].sequence == 3
@@ -264,7 +264,7 @@ def test_extend_takes_messages_only_and_may_be_empty(hf: Holdfast) -> None:
     assert session.count() == 3
 
 
-def test_two_threads_never_get_the_same_number(hf: Holdfast) -> None:
+def test_two_threads_never_get_the_same_number(hf: Limpet) -> None:
     session = hf.session("t", "1")
     handles = [hf.load_session(session.id) for _ in range(8)]
 
@@ -281,17 +281,17 @@ def test_two_threads_never_get_the_same_number(hf: Holdfast) -> None:
 
 
 def test_two_processes_never_get_the_same_number(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1", user="alice")
     code = """
-with Holdfast.open(given) as hf:
+with Limpet.open(given) as hf:
     session = hf.session("t", "1", user="alice")
     begin()
     answer([session.append("user", f"walrus {number} {count}").sequence for count in range(30)])
 """
     answers = run_together(code, durable_url, count=3)
     assert sorted(sequence for own in answers for sequence in own) == list(range(1, 91))
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert hf.load_session(session.id).count() == 90
         assert len(hf.recall("walrus", user="alice", k=100)) == 90
         assert faults(hf) == []
@@ -300,7 +300,7 @@ with Holdfast.open(given) as hf:
 # Doing it once
 
 
-def test_a_repeated_append_returns_the_first_result(hf: Holdfast) -> None:
+def test_a_repeated_append_returns_the_first_result(hf: Limpet) -> None:
     session = hf.session("t", "1")
     first = session.append("user", "walrus", idempotency_key="k", metadata={"n": 1})
     again = session.append("assistant", "something else", idempotency_key="k", sequence=1)
@@ -313,7 +313,7 @@ def test_a_repeated_append_returns_the_first_result(hf: Holdfast) -> None:
     assert hf.recall("something", user=session.user) == []
 
 
-def test_a_key_repeated_inside_a_batch_is_stored_once(hf: Holdfast) -> None:
+def test_a_key_repeated_inside_a_batch_is_stored_once(hf: Limpet) -> None:
     session = hf.session("t", "1")
     batch = [Message.new("user", f"{number}", idempotency_key=f"k{number % 2}") for number in range(4)]
     assert [message.sequence for message in session.extend(batch)] == [1, 2, 1, 2]
@@ -322,14 +322,14 @@ def test_a_key_repeated_inside_a_batch_is_stored_once(hf: Holdfast) -> None:
 
 
 def test_a_key_survives_closing(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1")
         first = session.append("user", "x", idempotency_key="k")
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert hf.load_session(session.id).append("user", "y", idempotency_key="k") == first
 
 
-def test_two_threads_with_one_key_store_one_message(hf: Holdfast) -> None:
+def test_two_threads_with_one_key_store_one_message(hf: Limpet) -> None:
     session = hf.session("t", "1")
     handles = [hf.load_session(session.id) for _ in range(8)]
     for key in ("a", "b", "c"):
@@ -339,10 +339,10 @@ def test_two_threads_with_one_key_store_one_message(hf: Holdfast) -> None:
 
 
 def test_two_processes_with_one_key_store_one_message(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1", user="alice")
     code = """
-with Holdfast.open(given) as hf:
+with Limpet.open(given) as hf:
     session = hf.session("t", "1", user="alice")
     begin()
     stored = [session.append("user", f"from {number}", idempotency_key=f"key {at}") for at in range(20)]
@@ -350,11 +350,11 @@ with Holdfast.open(given) as hf:
 """
     answers = run_together(code, durable_url, count=3)
     assert answers[0] == answers[1] == answers[2]
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert hf.load_session(session.id).count() == 20
 
 
-def test_names_that_are_none_are_refused(hf: Holdfast) -> None:
+def test_names_that_are_none_are_refused(hf: Limpet) -> None:
     session = hf.session("t", "1")
     wrong: list[Any] = ["", " x", "a\nb", "\x00", "\ud800", "x" * 257, 5, b"x"]
     for field in ("name", "tool_call_id", "idempotency_key"):
@@ -364,7 +364,7 @@ def test_names_that_are_none_are_refused(hf: Holdfast) -> None:
     assert session.count() == 0
 
 
-def test_tokens_are_counted_when_it_is_said(hf: Holdfast) -> None:
+def test_tokens_are_counted_when_it_is_said(hf: Limpet) -> None:
     session = hf.session("t", "1")
     short, long = session.append("user", "hello"), session.append("user", "hello world " * 100)
     assert 0 < short.tokens < long.tokens

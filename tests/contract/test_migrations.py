@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import MigrationError
-from holdfast.storage.sql import migrate
-from holdfast.storage.sql.migrate import Migration
+from limpet import Limpet
+from limpet.errors import MigrationError
+from limpet.store import migrate
+from limpet.store.migrate import Migration
 from tests.conftest import _required_server
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 from tests.fixtures.make import DATABASES, facts, load_sqlite
 
-PACKAGES = ("holdfast.storage.sqlite", "holdfast.storage.postgres")
+PACKAGES = ("limpet.store.sqlite", "limpet.store.postgres")
 RELEASED = sorted(int(re.findall(r"\d+", path.name)[0]) for path in DATABASES.glob("schema-*.json"))
 
 NEWEST = len(migrate.load(PACKAGES[0]))
@@ -45,22 +45,22 @@ def postgres_url(bare_postgres_url: str) -> str:
 def knows(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
     """Let the program carry further migrations."""
     real = migrate.load
-    monkeypatch.setattr("holdfast.storage.sql.migrate.load", lambda package: [*real(package), *more])
+    monkeypatch.setattr("limpet.store.migrate.load", lambda package: [*real(package), *more])
 
 
-def applied(hf: Holdfast) -> list[tuple[Any, ...]]:
-    return sql(hf, "SELECT version, name, checksum FROM holdfast_migrations ORDER BY version")
+def applied(hf: Limpet) -> list[tuple[Any, ...]]:
+    return sql(hf, "SELECT version, name, checksum FROM limpet_migrations ORDER BY version")
 
 
 def raw(url: str, statement: str) -> list[tuple[Any, ...]]:
-    """Past Holdfast, on a store that is closed."""
+    """Past Limpet, on a store that is closed."""
     if url.startswith("postgres"):
         import psycopg
 
         with psycopg.connect(url, autocommit=True) as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
-    opened = sqlite3.connect(Path(url) / "holdfast.db", isolation_level=None)
+    opened = sqlite3.connect(Path(url) / "limpet.db", isolation_level=None)
     try:
         return opened.execute(statement).fetchall()
     finally:
@@ -108,23 +108,23 @@ def test_a_gap_in_the_numbers_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     folder.mkdir()
     for name in ("0001_one.sql", "0003_three.sql", "notes.txt", "0002_Upper.sql"):
         (folder / name).write_text("SELECT 1;")
-    monkeypatch.setattr("holdfast.storage.sql.migrate.files", lambda _: tmp_path)
+    monkeypatch.setattr("limpet.store.migrate.files", lambda _: tmp_path)
     with pytest.raises(MigrationError, match="numbered"):
         migrate.load("whatever")
     (folder / "0002_two.sql").write_text("SELECT 2;")
     assert [each.name for each in migrate.load("whatever")] == ["one", "two", "three"]
 
 
-def test_a_new_store_records_what_it_was_made_of(hf: Holdfast) -> None:
+def test_a_new_store_records_what_it_was_made_of(hf: Limpet) -> None:
     package = PACKAGES[hf.stats()["backend"] == "postgres"]
     assert applied(hf) == [(each.version, each.name, each.checksum) for each in migrate.load(package)]
 
 
 def test_opening_again_migrates_nothing(durable_url: str) -> None:
-    Holdfast.open(durable_url).close()
-    before = objects(durable_url), raw(durable_url, "SELECT * FROM holdfast_migrations")
-    Holdfast.open(durable_url).close()
-    assert (objects(durable_url), raw(durable_url, "SELECT * FROM holdfast_migrations")) == before
+    Limpet.open(durable_url).close()
+    before = objects(durable_url), raw(durable_url, "SELECT * FROM limpet_migrations")
+    Limpet.open(durable_url).close()
+    assert (objects(durable_url), raw(durable_url, "SELECT * FROM limpet_migrations")) == before
 
 
 # Transactional
@@ -133,27 +133,27 @@ def test_opening_again_migrates_nothing(durable_url: str) -> None:
 def test_a_failing_migration_leaves_the_schema_before_it_and_no_half_objects(
     durable_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1", user="alice")
         session.append("user", "kept")
         data = every_row(hf)
     with monkeypatch.context() as patched:
         knows(patched, SECOND)
-        Holdfast.open(durable_url).close()
+        Limpet.open(durable_url).close()
     before = objects(durable_url)
     with monkeypatch.context() as patched:
         knows(patched, SECOND, BROKEN)
         for _ in range(2):
             with pytest.raises(MigrationError, match=rf"{NEWEST + 2} \(broken\) failed and was undone"):
-                Holdfast.open(durable_url)
-            assert [version for (version,) in raw(durable_url, "SELECT version FROM holdfast_migrations")] == [
+                Limpet.open(durable_url)
+            assert [version for (version,) in raw(durable_url, "SELECT version FROM limpet_migrations")] == [
                 *range(1, NEWEST + 2)
             ]
             assert objects(durable_url) == before
             assert raw(durable_url, "SELECT id FROM second") == [(7,)]
     with monkeypatch.context() as patched:
         knows(patched, SECOND, MENDED)
-        with Holdfast.open(durable_url) as hf:
+        with Limpet.open(durable_url) as hf:
             assert every_row(hf) == data
             assert [version for version, _, _ in applied(hf)] == [*range(1, NEWEST + 3)]
             assert sql(hf, "SELECT id FROM second ORDER BY id") == [(7,), (8,)]
@@ -165,11 +165,11 @@ def test_a_first_migration_that_fails_leaves_an_empty_database(
 ) -> None:
     bad = Migration(1, "bad", "CREATE TABLE spaces (id BIGINT);\nCREATE TABLE spaces (id BIGINT);\n")
     with monkeypatch.context() as patched:
-        patched.setattr("holdfast.storage.sql.migrate.load", lambda _: [bad])
+        patched.setattr("limpet.store.migrate.load", lambda _: [bad])
         with pytest.raises(MigrationError, match="undone"):
-            Holdfast.open(durable_url)
+            Limpet.open(durable_url)
     assert objects(durable_url) == set()
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         hf.session("t", "1").append("user", "works")
         assert faults(hf) == []
 
@@ -178,34 +178,34 @@ def test_a_first_migration_that_fails_leaves_an_empty_database(
 
 
 def test_a_newer_database_is_refused_and_untouched(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         hf.session("t", "1").append("user", "from the future")
         data = every_row(hf)
-    raw(durable_url, "INSERT INTO holdfast_migrations (version, name, checksum, applied_at) VALUES (99, 'new', 'x', 0)")
+    raw(durable_url, "INSERT INTO limpet_migrations (version, name, checksum, applied_at) VALUES (99, 'new', 'x', 0)")
     raw(durable_url, "CREATE TABLE of_the_future (id BIGINT)")
-    before = objects(durable_url), raw(durable_url, "SELECT * FROM holdfast_migrations ORDER BY version")
-    file = Path(durable_url) / "holdfast.db"
+    before = objects(durable_url), raw(durable_url, "SELECT * FROM limpet_migrations ORDER BY version")
+    file = Path(durable_url) / "limpet.db"
     content = file.read_bytes() if file.exists() else b""
     for _ in range(2):
-        with pytest.raises(MigrationError, match=r"schema 99.*upgrade holdfast.*nothing was changed"):
-            Holdfast.open(durable_url)
-    assert (objects(durable_url), raw(durable_url, "SELECT * FROM holdfast_migrations ORDER BY version")) == before
+        with pytest.raises(MigrationError, match=r"schema 99.*upgrade limpet.*nothing was changed"):
+            Limpet.open(durable_url)
+    assert (objects(durable_url), raw(durable_url, "SELECT * FROM limpet_migrations ORDER BY version")) == before
     assert (file.read_bytes() if file.exists() else b"") == content
-    raw(durable_url, "DELETE FROM holdfast_migrations WHERE version = 99")
-    with Holdfast.open(durable_url) as hf:
+    raw(durable_url, "DELETE FROM limpet_migrations WHERE version = 99")
+    with Limpet.open(durable_url) as hf:
         assert every_row(hf) == data
 
 
 def test_a_database_of_other_text_is_refused(durable_url: str) -> None:
-    Holdfast.open(durable_url).close()
-    [(checksum,)] = raw(durable_url, "SELECT checksum FROM holdfast_migrations WHERE version = 1")
-    raw(durable_url, f"UPDATE holdfast_migrations SET checksum = '{'0' * 64}' WHERE version = 1")
+    Limpet.open(durable_url).close()
+    [(checksum,)] = raw(durable_url, "SELECT checksum FROM limpet_migrations WHERE version = 1")
+    raw(durable_url, f"UPDATE limpet_migrations SET checksum = '{'0' * 64}' WHERE version = 1")
     before = objects(durable_url)
     with pytest.raises(MigrationError, match="other text"):
-        Holdfast.open(durable_url)
+        Limpet.open(durable_url)
     assert objects(durable_url) == before
-    raw(durable_url, f"UPDATE holdfast_migrations SET checksum = '{checksum}' WHERE version = 1")
-    Holdfast.open(durable_url).close()
+    raw(durable_url, f"UPDATE limpet_migrations SET checksum = '{checksum}' WHERE version = 1")
+    Limpet.open(durable_url).close()
 
 
 @pytest.mark.postgres
@@ -214,10 +214,10 @@ def test_tables_of_somebody_else_are_not_built_upon(postgres_url: str) -> None:
         raw(postgres_url, f"CREATE TABLE {table} (id INT)")
         before = objects(postgres_url)
         with pytest.raises(MigrationError):
-            Holdfast.open(postgres_url)
+            Limpet.open(postgres_url)
         assert objects(postgres_url) == before
         raw(postgres_url, f"DROP TABLE {table}")
-    Holdfast.open(postgres_url).close()
+    Limpet.open(postgres_url).close()
 
 
 # At the same moment
@@ -226,11 +226,11 @@ def test_tables_of_somebody_else_are_not_built_upon(postgres_url: str) -> None:
 def test_processes_that_open_a_new_store_at_the_same_moment(durable_url: str) -> None:
     code = """
 begin()
-with Holdfast.open(given) as hf:
+with Limpet.open(given) as hf:
     answer(hf.session("t", str(number)).append("user", "hello").sequence)
 """
     assert run_together(code, durable_url, count=4) == [1, 1, 1, 1]
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert hf.stats()["messages"] == 4
         assert [version for version, _, _ in applied(hf)] == list(range(1, len(migrate.load(PACKAGES[0])) + 1))
         assert faults(hf) == []
@@ -249,8 +249,8 @@ def test_a_store_another_process_makes_meanwhile_is_not_taken_for_a_foreign_one(
             statements += 1
             if statements == stop and not self.in_transaction:
                 with monkeypatch.context() as inner:
-                    inner.setattr("holdfast.storage.sqlite.connection.sqlite3.connect", real)
-                    Holdfast.open(path).close()
+                    inner.setattr("limpet.store.sqlite.connection.sqlite3.connect", real)
+                    Limpet.open(path).close()
             return super().execute(*arguments)
 
     def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
@@ -258,11 +258,11 @@ def test_a_store_another_process_makes_meanwhile_is_not_taken_for_a_foreign_one(
 
     for stop in range(1, 9):
         statements = 0
-        path = tmp_path / str(stop) / "holdfast.db"
+        path = tmp_path / str(stop) / "limpet.db"
         path.parent.mkdir()
         with monkeypatch.context() as patched:
-            patched.setattr("holdfast.storage.sqlite.connection.sqlite3.connect", connect)
-            with Holdfast.open(path) as hf:
+            patched.setattr("limpet.store.sqlite.connection.sqlite3.connect", connect)
+            with Limpet.open(path) as hf:
                 hf.session("t", "1").append("user", "hello")
 
 
@@ -270,7 +270,7 @@ def test_a_store_another_process_makes_meanwhile_is_not_taken_for_a_foreign_one(
 def test_tables_another_process_makes_meanwhile_are_not_taken_for_foreign_ones(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.storage.postgres.connection import PostgresDb
+    from limpet.store.postgres.connection import PostgresDb
 
     server = _required_server(request.config)
     real = PostgresDb.plain
@@ -283,13 +283,13 @@ def test_tables_another_process_makes_meanwhile_are_not_taken_for_foreign_ones(
             if statements == stop and self.raw.info.transaction_status == 0:  # noqa: B023  # idle; nobody waits for us
                 with monkeypatch.context() as inner:
                     inner.setattr(PostgresDb, "plain", real)
-                    Holdfast.open(url).close()  # noqa: B023
+                    Limpet.open(url).close()  # noqa: B023
             return real(self, *arguments)
 
         try:
             with monkeypatch.context() as patched:
                 patched.setattr(PostgresDb, "plain", plain)
-                with Holdfast.open(url) as hf:
+                with Limpet.open(url) as hf:
                     hf.session("t", "1").append("user", "hello")
         finally:
             server.drop_database(url)
@@ -304,7 +304,7 @@ def test_there_is_a_database_of_every_schema() -> None:
 
 @pytest.mark.parametrize("version", RELEASED)
 def test_a_sqlite_database_of_every_release_is_read_whole(version: int, tmp_path: Path) -> None:
-    path = tmp_path / "holdfast.db"
+    path = tmp_path / "limpet.db"
     load_sqlite(DATABASES.joinpath(f"schema-{version}.sqlite.sql").read_text(), path)
     _read_whole(str(path), version)
 
@@ -341,10 +341,10 @@ def _as_known_then(found: Any, expected: Any) -> Any:
 def _read_whole(url: str, version: int) -> None:
     expected = json.loads(DATABASES.joinpath(f"schema-{version}.json").read_text())
     for _ in range(2):
-        with Holdfast.open(url) as hf:
+        with Limpet.open(url) as hf:
             assert _as_known_then(facts(hf), expected) == expected
             assert faults(hf) == []
-    with Holdfast.open(url) as hf:
+    with Limpet.open(url) as hf:
         session = hf.session("telegram", "12:34", "thread", user="alice")
         assert session.append("user", "again", idempotency_key="once").sequence == 50
         assert session.append("user", "a walrus").sequence == session.refresh().last_sequence

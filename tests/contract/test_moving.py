@@ -21,12 +21,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Config, Holdfast, Message, ToolCall
-from holdfast.domain.record import Origin
-from holdfast.domain.scope import Scope
-from holdfast.domain.session import State
-from holdfast.errors import HoldfastError, InvalidInput, StorageError
-from holdfast.write.remember import Cutter, insert
+from limpet import Config, Limpet, Message, ToolCall
+from limpet.errors import InvalidInput, LimpetError, StorageError
+from limpet.knowledge.remember import Cutter, insert
+from limpet.model.record import Origin
+from limpet.model.scope import Scope
+from limpet.model.session import State
 from tests.contract.rows import every_row, faults
 from tests.contract.whole import START, contents, deeds, edited, remove_everything, rewritten, scheduled
 
@@ -43,7 +43,7 @@ def folders(tmp_path: Path) -> Callable[[], Path]:
 Folders = Callable[[], Path]
 
 
-def filled(hf: Holdfast) -> None:
+def filled(hf: Limpet) -> None:
     """Something of everything that is ever exported."""
     chat = hf.session("telegram", "12:34", "thread", user="alice", metadata={"title": 'A "chat"', "n.m": [1, None]})
     chat.append("system", "You are helpful.")
@@ -72,7 +72,7 @@ def filled(hf: Holdfast) -> None:
         (place / "plan of it.txt").write_bytes(b"\x00any bytes")
 
 
-def _superseded(tx: Any, hf: Holdfast, successor: str) -> None:
+def _superseded(tx: Any, hf: Limpet, successor: str) -> None:
     record = tx.records.get(Scope(hf._tenant), successor)
     before = replace(
         record, id=hf._runtime.new_id(), superseded_by=successor, inputs=(successor,), origin=Origin.EXTRACTED
@@ -80,7 +80,7 @@ def _superseded(tx: Any, hf: Holdfast, successor: str) -> None:
     insert(tx, before, Cutter(hf.config.chunks, for_graph=False))
 
 
-def exported(hf: Holdfast, folders: Folders, user: str | None = None) -> dict[str, bytes]:
+def exported(hf: Limpet, folders: Folders, user: str | None = None) -> dict[str, bytes]:
     folder = folders()
     hf.export(folder, user)
     return contents(folder)
@@ -110,7 +110,7 @@ def test_made_up_memories_go_from_one_backend_to_another(
 
 def _round_trip(first: str, second: str, place: Path, done: Any) -> None:
     number = next(_numbers)
-    with Holdfast.open(first) as store:
+    with Limpet.open(first) as store:
         hf = store.tenant(f"made-up-{number}")
         for deed in done:
             deed(hf)
@@ -124,7 +124,7 @@ def _round_trip(first: str, second: str, place: Path, done: Any) -> None:
         hf.export(place / f"after {number}")
         assert contents(place / f"after {number}") == before
         assert faults(hf) == []
-    with Holdfast.open(second) as store:
+    with Limpet.open(second) as store:
         other = store.tenant(f"another-{number}")
         done_there = other.import_(folder)
         other.export(place / f"elsewhere {number}")
@@ -134,7 +134,7 @@ def _round_trip(first: str, second: str, place: Path, done: Any) -> None:
         assert faults(other) == []
 
 
-def test_a_user_comes_back_as_they_were(hf: Holdfast, folders: Folders) -> None:
+def test_a_user_comes_back_as_they_were(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
     done = hf.export(folder, "alice")
@@ -157,13 +157,13 @@ def test_a_user_comes_back_as_they_were(hf: Holdfast, folders: Folders) -> None:
     assert hf.history(hf.records(user="alice", history=True)[0].id)
 
 
-def test_two_exports_of_the_same_memory_are_the_same_bytes(hf: Holdfast, folders: Folders) -> None:
+def test_two_exports_of_the_same_memory_are_the_same_bytes(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     assert exported(hf, folders) == exported(hf, folders)
     assert exported(hf, folders, "alice") == exported(hf, folders, "alice")
 
 
-def test_the_same_import_twice_says_so(hf: Holdfast, folders: Folders) -> None:
+def test_the_same_import_twice_says_so(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
     hf.export(folder)
@@ -172,14 +172,14 @@ def test_the_same_import_twice_says_so(hf: Holdfast, folders: Folders) -> None:
     assert every_row(hf) == rows
 
 
-def test_an_export_of_nothing_brings_nothing(hf: Holdfast, folders: Folders) -> None:
+def test_an_export_of_nothing_brings_nothing(hf: Limpet, folders: Folders) -> None:
     folder = folders()
     hf.export(folder, "nobody")
     done = hf.import_(folder)
     assert (done.already, done.left_out, done.sessions) == (False, 0, 0)
 
 
-def test_what_came_since_is_left_as_it_is(hf: Holdfast, folders: Folders) -> None:
+def test_what_came_since_is_left_as_it_is(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
     hf.export(folder, "alice")
@@ -192,7 +192,7 @@ def test_what_came_since_is_left_as_it_is(hf: Holdfast, folders: Folders) -> Non
 
 
 def test_messages_that_were_cleared_stay_away_and_those_of_a_newer_export_are_added(
-    hf: Holdfast, folders: Folders
+    hf: Limpet, folders: Folders
 ) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "first")
@@ -216,7 +216,7 @@ def test_messages_that_were_cleared_stay_away_and_those_of_a_newer_export_are_ad
 # Another owner
 
 
-def test_under_another_name_everything_gets_ids_of_its_own(hf: Holdfast, folders: Folders) -> None:
+def test_under_another_name_everything_gets_ids_of_its_own(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
     hf.export(folder, "alice")
@@ -238,12 +238,12 @@ def test_under_another_name_everything_gets_ids_of_its_own(hf: Holdfast, folders
     assert faults(hf) == []
     theirs = folders()
     hf.export(theirs, "carol")
-    with Holdfast.open(":memory:") as empty:  # where no id is taken they stay
+    with Limpet.open(":memory:") as empty:  # where no id is taken they stay
         empty.import_(theirs, user="alice")
         assert {info.id for info in empty.sessions(user="alice")} == {session.id}
 
 
-def test_what_belongs_to_another_tenant_stays_theirs(hf: Holdfast, folders: Folders) -> None:
+def test_what_belongs_to_another_tenant_stays_theirs(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
     hf.export(folder)
@@ -255,14 +255,14 @@ def test_what_belongs_to_another_tenant_stays_theirs(hf: Holdfast, folders: Fold
     assert faults(hf) == []
 
 
-def test_a_whole_tenant_is_nobodys(hf: Holdfast, folders: Folders) -> None:
+def test_a_whole_tenant_is_nobodys(hf: Limpet, folders: Folders) -> None:
     folder = folders()
     hf.export(folder)
     with pytest.raises(InvalidInput, match="whole tenant"):
         hf.import_(folder, user="alice")
 
 
-def test_a_chat_that_is_live_here_comes_in_ended(hf: Holdfast, folders: Folders) -> None:
+def test_a_chat_that_is_live_here_comes_in_ended(hf: Limpet, folders: Folders) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "there")
     folder = folders()
@@ -278,7 +278,7 @@ def test_a_chat_that_is_live_here_comes_in_ended(hf: Holdfast, folders: Folders)
 # Interrupted
 
 
-def many(hf: Holdfast, messages: int = 2600) -> None:
+def many(hf: Limpet, messages: int = 2600) -> None:
     for chat in range(3):
         session = hf.session("t", str(chat), user="alice")
         session.extend([Message.new("user", f"walrus {chat} {number}") for number in range(messages // 3)])
@@ -302,10 +302,10 @@ def stopping(after: int) -> Callable[[str, int, int], None]:
 
 def test_an_import_goes_on_where_it_was(store_url: str, folders: Folders) -> None:
     folder = folders()
-    with Holdfast.open(":memory:") as source:
+    with Limpet.open(":memory:") as source:
         many(source)
         source.export(folder, "alice")
-    with Holdfast.open(store_url) as hf:
+    with Limpet.open(store_url) as hf:
         with pytest.raises(Stop):
             hf.import_(folder, progress=stopping(4))
         half = hf.stats()["messages"]
@@ -323,7 +323,7 @@ def test_an_import_goes_on_where_it_was(store_url: str, folders: Folders) -> Non
 
 KILLED = """
 import sys
-from holdfast import Holdfast
+from limpet import Limpet
 
 stage, at = sys.argv[3], int(sys.argv[4])
 
@@ -332,7 +332,7 @@ def progress(now, done, total):
         print("now", flush=True)
         sys.stdin.readline()  # nobody answers: the killer is on his way
 
-with Holdfast.open(sys.argv[1]) as hf:
+with Limpet.open(sys.argv[1]) as hf:
     getattr(hf, sys.argv[5])(sys.argv[2], progress=progress)
 """
 
@@ -352,11 +352,11 @@ def killed_at(url: str, folder: Path, stage: str, at: int, verb: str) -> None:
 @pytest.mark.parametrize(("stage", "at"), [("sessions", 1), ("messages", 500), ("messages", 2000), ("kv", 1)])
 def test_a_killed_import_goes_on_where_it_was(durable_url: str, folders: Folders, stage: str, at: int) -> None:
     folder = folders()
-    with Holdfast.open(":memory:") as source:
+    with Limpet.open(":memory:") as source:
         many(source)
         source.export(folder, "alice")
     killed_at(durable_url, folder, stage, at, "import_")
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert hf.stats()["messages"] < 2598
         assert faults(hf) == []
         done = hf.import_(folder)
@@ -367,16 +367,16 @@ def test_a_killed_import_goes_on_where_it_was(durable_url: str, folders: Folders
 
 def test_a_killed_export_leaves_nothing_under_its_name(durable_url: str, folders: Folders) -> None:
     folder, whole = folders(), folders()
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         many(hf)
         hf.export(whole)
     killed_at(durable_url, folder, "messages", 1000, "export")
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     assert unfinished.is_dir()
     assert not folder.exists()
-    with Holdfast.open(durable_url) as hf, pytest.raises(HoldfastError):
+    with Limpet.open(durable_url) as hf, pytest.raises(LimpetError):
         hf.import_(unfinished)
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         hf.export(folder)
     assert not unfinished.exists()
     assert contents(folder) == contents(whole)
@@ -384,7 +384,7 @@ def test_a_killed_export_leaves_nothing_under_its_name(durable_url: str, folders
 
 def test_an_export_is_one_moment(store_url: str, folders: Folders) -> None:
     """Each turn is two messages in one transaction: an odd number of them is no moment that ever was."""
-    with Holdfast.open(store_url) as hf:
+    with Limpet.open(store_url) as hf:
         session = hf.session("t", "1", user="alice")
         session.extend([Message.new("user", f"walrus {number}") for number in range(1000)])
         stop, written = threading.Event(), itertools.count()
@@ -414,7 +414,7 @@ def test_memory_stays_flat_however_much_moves(tmp_path: Path) -> None:
     peaks = []
     for messages in (1200, 4800):
         folder = tmp_path / f"export {messages}"
-        with Holdfast.open(tmp_path / f"from {messages}") as source, Holdfast.open(tmp_path / f"to {messages}") as to:
+        with Limpet.open(tmp_path / f"from {messages}") as source, Limpet.open(tmp_path / f"to {messages}") as to:
             many(source, messages)
             tracemalloc.start()
             source.export(folder, "alice")
@@ -431,7 +431,7 @@ def test_memory_stays_flat_however_much_moves(tmp_path: Path) -> None:
 # What is refused
 
 
-def test_an_export_never_writes_over_anything(hf: Holdfast, folders: Folders, tmp_path: Path) -> None:
+def test_an_export_never_writes_over_anything(hf: Limpet, folders: Folders, tmp_path: Path) -> None:
     there = folders()
     there.mkdir()
     hf.export(there)  # empty, so nothing is lost
@@ -446,7 +446,7 @@ def test_an_export_never_writes_over_anything(hf: Holdfast, folders: Folders, tm
     assert list(tmp_path.glob("*.unfinished")) == []
 
 
-def test_a_dry_run_stores_nothing(hf: Holdfast, folders: Folders) -> None:
+def test_a_dry_run_stores_nothing(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
     hf.export(folder, "alice")
@@ -528,7 +528,7 @@ BAD: dict[str, tuple[str, Callable[[Path], None]]] = {
 @pytest.fixture(scope="module")
 def good_export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("good") / "export"
-    with Holdfast.open(":memory:") as hf:
+    with Limpet.open(":memory:") as hf:
         filled(hf)
         hf.export(folder, "alice")
     return folder
@@ -542,23 +542,23 @@ def test_a_bad_export_is_refused_with_its_place_and_changes_nothing(
     folder = tmp_path / "bad"
     shutil.copytree(good_export, folder)
     spoil(folder)
-    with Holdfast.open(":memory:") as hf:
+    with Limpet.open(":memory:") as hf:
         hf.session("t", "1", user="alice").append("user", "here")
         rows = every_row(hf)
         with pytest.raises(InvalidInput) as caught:
-            hf.import_(folder, format="holdfast-export")
+            hf.import_(folder, format="limpet-export")
         assert place in str(caught.value)
         assert every_row(hf) == rows
 
 
 def test_the_good_one_is_not_refused(good_export: Path) -> None:
-    with Holdfast.open(":memory:") as hf:
+    with Limpet.open(":memory:") as hf:
         assert hf.import_(good_export).messages == 4
 
 
 def test_a_line_that_is_too_long_is_not_read(good_export: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("holdfast.files.export_folder.MAX_LINE_BYTES", 50)
-    with Holdfast.open(":memory:") as hf, pytest.raises(InvalidInput, match=r"sessions.jsonl, line 1: it is longer"):
+    monkeypatch.setattr("limpet.lifecycle.export_folder.MAX_LINE_BYTES", 50)
+    with Limpet.open(":memory:") as hf, pytest.raises(InvalidInput, match=r"sessions.jsonl, line 1: it is longer"):
         hf.import_(good_export)
 
 
@@ -579,11 +579,11 @@ def test_a_line_that_is_too_long_is_not_read(good_export: Path, tmp_path: Path, 
 )
 def test_a_file_leads_nowhere_else(tmp_path: Path, fields: dict[str, Any]) -> None:
     folder = tmp_path / "export"
-    with Holdfast.open(tmp_path / "one") as hf:
+    with Limpet.open(tmp_path / "one") as hf:
         filled(hf)
         hf.export(folder, "alice")
     edited(folder, "files", 1, **fields)
-    with Holdfast.open(tmp_path / "two") as hf:
+    with Limpet.open(tmp_path / "two") as hf:
         with pytest.raises(InvalidInput):
             hf.import_(folder)
         assert hf.sessions() == []
@@ -592,23 +592,23 @@ def test_a_file_leads_nowhere_else(tmp_path: Path, fields: dict[str, Any]) -> No
 
 def test_links_in_an_export_are_not_followed(tmp_path: Path) -> None:
     folder = tmp_path / "export"
-    with Holdfast.open(tmp_path / "one") as hf:
+    with Limpet.open(tmp_path / "one") as hf:
         filled(hf)
         hf.export(folder, "alice")
     memory = folder / "files" / "user" / "alice" / "MEMORY.md"
     memory.unlink()
     (tmp_path / "secret").write_text("# Me\n")
     memory.symlink_to(tmp_path / "secret")
-    with Holdfast.open(tmp_path / "two") as hf, pytest.raises(HoldfastError, match="link"):
+    with Limpet.open(tmp_path / "two") as hf, pytest.raises(LimpetError, match="link"):
         hf.import_(folder)
 
 
 def test_another_memory_file_that_is_here_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / "export"
-    with Holdfast.open(tmp_path / "one") as hf:
+    with Limpet.open(tmp_path / "one") as hf:
         filled(hf)
         hf.export(folder, "alice")
-    with Holdfast.open(tmp_path / "two") as hf:
+    with Limpet.open(tmp_path / "two") as hf:
         hf.long_term(user="carol").write("# Carol\n")
         done = hf.import_(folder, user="carol")
         assert hf.long_term(user="carol").read() == "# Carol\n"
@@ -625,6 +625,6 @@ def test_an_import_of_what_retention_removes_says_so(
 ) -> None:
     old = Path(__file__).parents[1] / "data" / "import" / "chatgpt"
     config = Config.load(overrides={"retention.messages_days": days})
-    with Holdfast.open(store_url, config=config) as hf, caplog.at_level(logging.WARNING, "holdfast.import"):
+    with Limpet.open(store_url, config=config) as hf, caplog.at_level(logging.WARNING, "limpet.import"):
         assert hf.import_(old, user="alice").messages
     assert ("retention.messages_days" in caplog.text) == warned

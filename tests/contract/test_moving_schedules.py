@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Message
-from holdfast.config import Config, Schedules
-from holdfast.domain.schedule import Run, RunStatus, Schedule
-from holdfast.errors import LeaseLost
-from holdfast.moving.kinds import KINDS
+from limpet import Limpet, Message
+from limpet.config import Config, Schedules
+from limpet.errors import LeaseLost
+from limpet.lifecycle.lines import KINDS
+from limpet.model.schedule import Run, RunStatus, Schedule
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults
 from tests.contract.scheduling import Bench
@@ -28,7 +28,7 @@ SAID = "All of them, and the cactus. 🌵 " * 40
 
 @pytest.fixture
 def bench(store_url: str, clock: FakeClock) -> Any:
-    with Holdfast.open(store_url, clock=clock) as hf:
+    with Limpet.open(store_url, clock=clock) as hf:
         yield Bench(hf, clock)
 
 
@@ -48,7 +48,7 @@ def test_every_field_is_exported() -> None:
     assert told["schedule_runs"] == of_run
 
 
-def test_a_purged_users_schedules_come_back_with_all_they_said(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_purged_users_schedules_come_back_with_all_they_said(hf: Limpet, tmp_path: Path) -> None:
     made = scheduled(hf, chat(hf, "alice", 1), "Water the plants", SAID, START, [1, None])
     runs = hf.schedules.runs(made.id)
     other = hf.schedules.create("bob", "Feed the cat", "cron: 0 9 * * *")
@@ -68,7 +68,7 @@ def test_a_purged_users_schedules_come_back_with_all_they_said(hf: Holdfast, tmp
     assert faults(hf) == []
 
 
-def test_one_that_is_here_is_neither_doubled_nor_changed(hf: Holdfast, tmp_path: Path) -> None:
+def test_one_that_is_here_is_neither_doubled_nor_changed(hf: Limpet, tmp_path: Path) -> None:
     made = scheduled(hf, chat(hf, "alice", 1), "Water the plants", SAID, START, 1)
     hf.export(tmp_path / "one", "alice")
     hf.schedules.edit(made.id, goal="Water the trees")
@@ -77,7 +77,7 @@ def test_one_that_is_here_is_neither_doubled_nor_changed(hf: Holdfast, tmp_path:
     assert every_row(hf) == rows
 
 
-def test_under_another_name_they_are_the_others_own(hf: Holdfast, tmp_path: Path) -> None:
+def test_under_another_name_they_are_the_others_own(hf: Limpet, tmp_path: Path) -> None:
     made = scheduled(hf, chat(hf, "alice", 1), "Water the plants", SAID, START, 1)
     runs = hf.schedules.runs(made.id)
     hf.export(tmp_path / "one", "alice")
@@ -94,7 +94,7 @@ def test_under_another_name_they_are_the_others_own(hf: Holdfast, tmp_path: Path
     assert hf.import_(tmp_path / "one", user="carol").already
     assert hf.schedules.get(made.id) == made
     assert hf.schedules.runs(made.id) == runs
-    with Holdfast.open(":memory:") as empty:  # where no id is taken they stay
+    with Limpet.open(":memory:") as empty:  # where no id is taken they stay
         empty.import_(tmp_path / "one", user="carol")
         assert empty.schedules.get(made.id, user="carol").user == "carol"
 
@@ -122,30 +122,30 @@ def test_what_was_to_be_told_is_told_there(bench: Bench, tmp_path: Path) -> None
     bench.clock.advance(hours=1)
     bench.hf.run_schedules(bench.callback)  # nobody is told
     bench.hf.export(tmp_path / "one", "alice")
-    with Holdfast.open(":memory:", clock=bench.clock) as there:
+    with Limpet.open(":memory:", clock=bench.clock) as there:
         there.import_(tmp_path / "one")
         told: list[Any] = []
         there.run_schedules(bench.callback, told.append)
         assert [(one.schedule.id, one.text, one.chat) for one in told] == [(made.id, "done", "12")]
         there.run_schedules(bench.callback, told.append)
         there.export(tmp_path / "two", "alice")
-        with Holdfast.open(":memory:", clock=bench.clock) as third:
+        with Limpet.open(":memory:", clock=bench.clock) as third:
             third.import_(tmp_path / "two")
             third.run_schedules(bench.callback, told.append)
     assert len(told) == 1
 
 
-def test_a_limit_loses_nothing(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_limit_loses_nothing(hf: Limpet, tmp_path: Path) -> None:
     for number in range(3):
         hf.schedules.create("alice", f"goal {number} " + "long " * 20, "every: 1h")
     hf.export(tmp_path / "one", "alice")
     strict = Config(schedules=Schedules(per_user=1, goal_bytes=20, smallest_gap_s=7200))
-    with Holdfast.open(":memory:", config=strict) as small:
+    with Limpet.open(":memory:", config=strict) as small:
         assert small.import_(tmp_path / "one").schedules == 3
         assert small.schedules.count(user="alice") == 3
 
 
-def test_a_zone_nobody_knows_here_is_kept(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_zone_nobody_knows_here_is_kept(hf: Limpet, tmp_path: Path) -> None:
     made = hf.schedules.create("alice", "goal", "cron: 0 9 * * *", "Europe/Lisbon")
     hf.export(tmp_path / "one", "alice")
     edited(tmp_path / "one", "schedules", 0, timezone="Mars/Olympus")
@@ -161,7 +161,7 @@ def add_run(tx: Any, schedule: Schedule, run: Run) -> None:
 def test_memory_stays_flat_however_much_runs_said(tmp_path: Path) -> None:
     peaks = []
     for count in (12, 36):  # a batch is about four
-        with Holdfast.open(tmp_path / f"from {count}") as source, Holdfast.open(tmp_path / f"to {count}") as to:
+        with Limpet.open(tmp_path / f"from {count}") as source, Limpet.open(tmp_path / f"to {count}") as to:
             made = source.schedules.create("alice", "goal", "every: 1h")
             for _ in range(count):
                 run = Run(source._runtime.new_id(), made.id, START, START, START, RunStatus.OK)
@@ -196,7 +196,7 @@ def stop_at(kind: str) -> Callable[[str, int, int], None]:
 
 
 @pytest.mark.parametrize("user", ["alice", None])
-def test_an_interrupted_import_begins_anew_after_a_purge(hf: Holdfast, tmp_path: Path, user: str | None) -> None:
+def test_an_interrupted_import_begins_anew_after_a_purge(hf: Limpet, tmp_path: Path, user: str | None) -> None:
     """Its mark says that what the purge removed is here."""
     for name in ("alice", "bob"):
         chat(hf, name, 1).extend([Message.new("user", f"{name} has a walrus")])
@@ -219,7 +219,7 @@ def test_an_interrupted_import_begins_anew_after_a_purge(hf: Holdfast, tmp_path:
     assert contents(tmp_path / "all again") == contents(tmp_path / "all")
 
 
-def test_an_import_that_is_done_can_be_done_again_after_a_purge(hf: Holdfast, tmp_path: Path) -> None:
+def test_an_import_that_is_done_can_be_done_again_after_a_purge(hf: Limpet, tmp_path: Path) -> None:
     scheduled(hf, chat(hf, "alice", 1), "Wash the walrus", SAID, START, 1)
     hf.export(tmp_path / "one")
     for _ in range(2):
@@ -229,7 +229,7 @@ def test_an_import_that_is_done_can_be_done_again_after_a_purge(hf: Holdfast, tm
     assert faults(hf) == []
 
 
-def test_what_is_left_of_a_purged_user_is_not_exported(hf: Holdfast, tmp_path: Path) -> None:
+def test_what_is_left_of_a_purged_user_is_not_exported(hf: Limpet, tmp_path: Path) -> None:
     chat(hf, "bob", 1).append("user", "I stay")
     hf.export(tmp_path / "one")
     hf.remember("A walrus", user="alice")

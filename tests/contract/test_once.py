@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import (
+from limpet import Limpet
+from limpet.errors import (
     IdempotencyConflict,
     InvalidInput,
     InvalidKey,
@@ -26,12 +26,12 @@ from tests.contract.threads import at_once
 KEY = "7c1e-of-the-client"
 
 
-def rows(hf: Holdfast) -> int:
+def rows(hf: Limpet) -> int:
     [(number,)] = sql(hf, "SELECT count(*) FROM once")
     return int(number)
 
 
-def test_the_same_again_answers_with_the_first_as_it_is_now(hf: Holdfast) -> None:
+def test_the_same_again_answers_with_the_first_as_it_is_now(hf: Limpet) -> None:
     def ask() -> Any:
         tags = (tag for tag in ("a", "b"))
         return hf.remember("Tea at four", user="alice", tags=tags, ttl=3600, idempotency_key=KEY)
@@ -47,7 +47,7 @@ def test_the_same_again_answers_with_the_first_as_it_is_now(hf: Holdfast) -> Non
     assert hf.schedules.count() == 1
 
 
-def test_another_request_under_the_same_key_is_refused(hf: Holdfast) -> None:
+def test_another_request_under_the_same_key_is_refused(hf: Limpet) -> None:
     hf.remember("Tea at four", user="alice", key="tea", idempotency_key=KEY)
     hf.schedules.create("alice", "water the plants", "every: 1h", idempotency_key=KEY)
     session = hf.session("a", "b", user="alice").id
@@ -70,7 +70,7 @@ def test_another_request_under_the_same_key_is_refused(hf: Holdfast) -> None:
             hf.remember("x", user="alice", idempotency_key=wrong)  # type: ignore[arg-type]
 
 
-def test_keys_are_each_owners_own(hf: Holdfast) -> None:
+def test_keys_are_each_owners_own(hf: Limpet) -> None:
     owners: list[dict[str, Any]] = [{"user": "alice"}, {"user": "bob"}, {"agent": "alice"}, {"scope": "global"}]
     views = (hf, hf.tenant("there"))
     made = [view.remember("the same", **owner, idempotency_key=KEY).id for view in views for owner in owners]
@@ -78,7 +78,7 @@ def test_keys_are_each_owners_own(hf: Holdfast) -> None:
     assert hf.schedules.create("bob", "x", "every: 1h", idempotency_key=KEY).user == "bob"
 
 
-def test_a_key_that_replaced_a_record_stands_for_that(hf: Holdfast) -> None:
+def test_a_key_that_replaced_a_record_stands_for_that(hf: Limpet) -> None:
     first = hf.remember("Lisbon", user="alice", key="city")
     again = hf.remember("Porto", user="alice", key="city", idempotency_key=KEY)
     assert again.id == first.id
@@ -86,7 +86,7 @@ def test_a_key_that_replaced_a_record_stands_for_that(hf: Holdfast) -> None:
     assert hf.remember("Porto", user="alice", key="city", idempotency_key=KEY).content == "Faro", "not taken back"
 
 
-def test_what_is_gone_meanwhile_is_not_made_again(hf: Holdfast) -> None:
+def test_what_is_gone_meanwhile_is_not_made_again(hf: Limpet) -> None:
     record = hf.remember("Tea at four", user="alice", idempotency_key=KEY)
     plan = hf.schedules.create("alice", "water", "every: 1h", idempotency_key=KEY)
     hf.forget(record.id)
@@ -97,16 +97,16 @@ def test_what_is_gone_meanwhile_is_not_made_again(hf: Holdfast) -> None:
         hf.schedules.create("alice", "water", "every: 1h", idempotency_key=KEY)
 
 
-def test_what_failed_was_not_made(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_failed_was_not_made(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("holdfast.engine.records.ask", lambda *_: 1 / 0)
+        patched.setattr("limpet.api.records.ask", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hf.remember("Tea at four", user="alice", layer="episodic", idempotency_key=KEY)
     assert rows(hf) == 0
     assert hf.remember("Tea at four", user="alice", layer="episodic", idempotency_key=KEY).content == "Tea at four"
 
 
-def test_threads_that_ask_together_make_one(hf: Holdfast) -> None:
+def test_threads_that_ask_together_make_one(hf: Limpet) -> None:
     made = at_once(lambda _: hf.remember("Tea at four", user="alice", idempotency_key=KEY).id, 6)
     plans = at_once(lambda _: hf.schedules.create("alice", "water", "every: 1h", idempotency_key=KEY).id, 6)
     assert len({*made}) == len({*plans}) == 1
@@ -115,17 +115,17 @@ def test_threads_that_ask_together_make_one(hf: Holdfast) -> None:
 
 def test_processes_that_ask_together_make_one(durable_url: str) -> None:
     code = """
-with Holdfast.open(given) as hf:
+with Limpet.open(given) as hf:
     begin()
     answer([hf.remember(f"number {at}", user="alice", idempotency_key=str(at)).id for at in range(20)])
 """
-    Holdfast.open(durable_url).close()
+    Limpet.open(durable_url).close()
     one, two = run_together(code, durable_url)
     assert one == two
     assert len(set(one)) == 20
 
 
-def test_a_schedule_whose_time_has_passed_is_answered_all_the_same(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_schedule_whose_time_has_passed_is_answered_all_the_same(timed: Limpet, clock: FakeClock) -> None:
     when = (clock.now + timedelta(hours=1)).isoformat()
     made = timed.schedules.create("alice", "call", f"once: {when}", idempotency_key=KEY)
     clock.advance(hours=2)
@@ -134,7 +134,7 @@ def test_a_schedule_whose_time_has_passed_is_answered_all_the_same(timed: Holdfa
         timed.schedules.create("alice", "call", f"once: {when}")
 
 
-def test_a_key_is_remembered_for_two_days(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_key_is_remembered_for_two_days(timed: Limpet, clock: FakeClock) -> None:
     first = timed.remember("Tea at four", user="alice", idempotency_key=KEY)
     clock.advance(hours=47)
     assert timed.remember("Tea at four", user="alice", idempotency_key=KEY) == first
@@ -150,7 +150,7 @@ def test_a_key_is_remembered_for_two_days(timed: Holdfast, clock: FakeClock) -> 
     assert rows(timed) == 1, "each new one clears a few away"
 
 
-def test_neither_the_key_nor_a_bare_hash_of_what_was_asked_is_kept(hf: Holdfast) -> None:
+def test_neither_the_key_nor_a_bare_hash_of_what_was_asked_is_kept(hf: Limpet) -> None:
     """Whoever has the table and not the key cannot have a guess confirmed: another key, another digest."""
     for number, key in itertools.product(range(1), (KEY, "another")):
         hf.remember(f"number {number}", user="alice", idempotency_key=key)
@@ -158,7 +158,7 @@ def test_neither_the_key_nor_a_bare_hash_of_what_was_asked_is_kept(hf: Holdfast)
     assert len({digest for (digest,) in sql(hf, "SELECT digest FROM once")}) == 2
 
 
-def test_a_purge_takes_them_with_the_user(hf: Holdfast) -> None:
+def test_a_purge_takes_them_with_the_user(hf: Limpet) -> None:
     for user in ("alice", "bob"):
         hf.remember("Tea at four", user=user, idempotency_key=KEY)
         hf.remember("Tea at four", session=hf.session("a", "b", user=user).id, idempotency_key="in a chat")
@@ -172,7 +172,7 @@ def test_a_purge_takes_them_with_the_user(hf: Holdfast) -> None:
     assert {owner for (owner,) in sql(hf, "SELECT owner FROM once")} == {"user/alice"}
 
 
-def test_who_may_not_read_may_not_ask_what_was_made(hf: Holdfast) -> None:
+def test_who_may_not_read_may_not_ask_what_was_made(hf: Limpet) -> None:
     writer = hf.acting(name="feed", grants=["write:user:bob"])
     writer.remember("one", user="bob")
     with pytest.raises(PermissionDenied, match="read:user:bob"):
@@ -182,7 +182,7 @@ def test_who_may_not_read_may_not_ask_what_was_made(hf: Holdfast) -> None:
 
 
 def test_in_a_sealed_tenant_they_are_sealed(sealed: None, store_url: str) -> None:
-    with Holdfast.open(store_url) as hf:
+    with Limpet.open(store_url) as hf:
         first = hf.remember("Tea at four", user="alice", idempotency_key=KEY)
         assert hf.remember("Tea at four", user="alice", idempotency_key=KEY) == first
         [(hashed, digest)] = sql(hf, "SELECT key_hash, digest FROM once")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast import Holdfast
+from limpet import Limpet
 
 
-def test_records_come_once_each_while_others_are_added(hf: Holdfast) -> None:
+def test_records_come_once_each_while_others_are_added(hf: Limpet) -> None:
     kept = {hf.remember(f"fact number {number}", user="alice").id for number in range(7)}
     first = hf.records(user="alice", limit=3)
     hf.remember("one more", user="alice")
@@ -16,7 +16,7 @@ def test_records_come_once_each_while_others_are_added(hf: Holdfast) -> None:
     assert set(found) == kept
 
 
-def test_so_do_sessions_documents_and_schedules(hf: Holdfast) -> None:
+def test_so_do_sessions_documents_and_schedules(hf: Limpet) -> None:
     sessions = [hf.session("test", f"chat{number}", user="alice") for number in range(3)]
     for number in range(3):
         hf.add_document(f"note:{number}", "text", user="alice")
@@ -35,7 +35,7 @@ def test_so_do_sessions_documents_and_schedules(hf: Holdfast) -> None:
     assert sorted(found.id for found in c) == sorted(made.id for made in schedules)
 
 
-def test_usage_sums_up_the_sessions_of_a_user(hf: Holdfast) -> None:
+def test_usage_sums_up_the_sessions_of_a_user(hf: Limpet) -> None:
     for chat in ("one", "two"):
         hf.session("test", chat, user="alice").add_usage("small", input_tokens=10, output_tokens=2, cost=0.5)
     hf.session("test", "other", user="bob").add_usage("small", input_tokens=99)

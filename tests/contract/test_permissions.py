@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import AsyncHoldfast, Config, Holdfast
-from holdfast.errors import InvalidInput, PermissionDenied, RecordNotFound, SessionNotFound, StoreUnavailable
+from limpet import AsyncLimpet, Config, Limpet
+from limpet.errors import InvalidInput, PermissionDenied, RecordNotFound, SessionNotFound, StoreUnavailable
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row
 
 
-def test_a_user_has_all_of_their_own_without_a_grant(hf: Holdfast) -> None:
+def test_a_user_has_all_of_their_own_without_a_grant(hf: Limpet) -> None:
     alice = hf.acting("alice")
     chat = alice.session("telegram", "1")
     assert chat.user == "alice"
@@ -35,7 +35,7 @@ def test_a_user_has_all_of_their_own_without_a_grant(hf: Holdfast) -> None:
     chat.delete()
 
 
-def test_a_call_that_is_refused_changes_nothing_and_says_which_grant_is_missing(hf: Holdfast) -> None:
+def test_a_call_that_is_refused_changes_nothing_and_says_which_grant_is_missing(hf: Limpet) -> None:
     hf.remember("a secret", user="bob", key="k")
     before, alice = every_row(hf), hf.acting("alice")
     with pytest.raises(PermissionDenied) as caught:
@@ -51,13 +51,13 @@ def test_a_call_that_is_refused_changes_nothing_and_says_which_grant_is_missing(
     assert every_row(hf) == before
 
 
-def test_what_everybody_is_told_needs_a_grant_and_the_operator_sees_it(hf: Holdfast) -> None:
+def test_what_everybody_is_told_needs_a_grant_and_the_operator_sees_it(hf: Limpet) -> None:
     """Memory for the whole tenant stands in a context only where that was granted."""
     hf.remember("The office closes at six", scope="global")
     hf.remember("Answer in rhymes", agent="poet")
     alice, chat = hf.acting("alice"), hf.session("a", "b", user="alice", agent="poet")
 
-    def shown(handle: Holdfast) -> tuple[bool, bool]:
+    def shown(handle: Limpet) -> tuple[bool, bool]:
         text = handle.load_session(chat.id).context("office rhymes").text
         return "closes at six" in text, "in rhymes" in text
 
@@ -78,7 +78,7 @@ def test_what_everybody_is_told_needs_a_grant_and_the_operator_sees_it(hf: Holdf
 
 def test_a_grant_that_is_taken_away_is_gone_at_once(durable_url: str) -> None:
     """Also for a handle that was made before, and in another process."""
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         bob = hf.session("a", "b", user="bob")
         bob.append("user", "a secret")
         alice = hf.acting("alice")
@@ -89,7 +89,7 @@ def test_a_grant_that_is_taken_away_is_gone_at_once(durable_url: str) -> None:
         with pytest.raises(PermissionDenied, match="write:session"):
             theirs.append("user", "mine now")
         taken = run_together(
-            "begin()\nwith Holdfast.open(given) as hf: answer(hf.revoke('alice', 'read:user:bob'))",
+            "begin()\nwith Limpet.open(given) as hf: answer(hf.revoke('alice', 'read:user:bob'))",
             durable_url,
             count=1,
         )
@@ -101,7 +101,7 @@ def test_a_grant_that_is_taken_away_is_gone_at_once(durable_url: str) -> None:
         assert not hf.revoke("alice", "read:user:bob")
 
 
-def test_without_a_user_a_list_goes_as_far_as_the_grants_reach(hf: Holdfast) -> None:
+def test_without_a_user_a_list_goes_as_far_as_the_grants_reach(hf: Limpet) -> None:
     for user in ("alice", "bob"):
         hf.remember(f"a fact of {user}", user=user)
         hf.session("a", "b", user=user)
@@ -122,7 +122,7 @@ def test_without_a_user_a_list_goes_as_far_as_the_grants_reach(hf: Holdfast) -> 
     assert [hit.text for hit in alice.recall("fact")] == ["a fact of alice"]
 
 
-def test_a_chat_has_only_itself(hf: Holdfast) -> None:
+def test_a_chat_has_only_itself(hf: Limpet) -> None:
     one, two = (hf.session("a", chat, user="alice") for chat in "12")
     two.append("user", "said elsewhere")
     bound = hf.acting("alice", session=one.id)
@@ -147,7 +147,7 @@ def test_a_chat_has_only_itself(hf: Holdfast) -> None:
         turn.reply("that")
 
 
-def test_a_grant_on_one_session_reaches_just_that(hf: Holdfast) -> None:
+def test_a_grant_on_one_session_reaches_just_that(hf: Limpet) -> None:
     one, two = (hf.session("a", chat, user="bob") for chat in "12")
     hf.grant("alice", f"read:session:{one.id}")
     alice = hf.acting("alice")
@@ -159,7 +159,7 @@ def test_a_grant_on_one_session_reaches_just_that(hf: Holdfast) -> None:
         alice.load_session(one.id).context("x")
 
 
-def test_an_agent_has_its_own_memory(hf: Holdfast) -> None:
+def test_an_agent_has_its_own_memory(hf: Limpet) -> None:
     poet = hf.acting(agent="poet")
     poet.remember("answer in rhymes", agent="poet")
     assert poet.recall("rhymes", agent="poet")
@@ -168,7 +168,7 @@ def test_an_agent_has_its_own_memory(hf: Holdfast) -> None:
             poet.recall("rhymes", **owner)  # type: ignore[arg-type]
 
 
-def test_an_agent_reaches_its_own_records_by_their_ids_and_nobody_elses(hf: Holdfast) -> None:
+def test_an_agent_reaches_its_own_records_by_their_ids_and_nobody_elses(hf: Limpet) -> None:
     poet = hf.acting(agent="poet")
     kept = poet.remember("answer in rhymes")
     others = [hf.remember("a secret", **home) for home in ({"user": "alice"}, {"agent": "other"}, {"scope": "global"})]  # type: ignore[arg-type]
@@ -193,7 +193,7 @@ def test_an_agent_reaches_its_own_records_by_their_ids_and_nobody_elses(hf: Hold
         told.update(others[1].id, agent="other", content="stolen")
 
 
-def test_somebody_who_owns_nothing_has_just_the_grants(hf: Holdfast) -> None:
+def test_somebody_who_owns_nothing_has_just_the_grants(hf: Limpet) -> None:
     hf.remember("a fact", user="alice")
     report = hf.acting(name="report", grants=["read:global"])
     assert [record.user for record in report.records()] == ["alice"]
@@ -208,7 +208,7 @@ def test_somebody_who_owns_nothing_has_just_the_grants(hf: Holdfast) -> None:
         report.remember("x", user="alice")
 
 
-def test_nobody_gives_more_than_they_have_nor_acts_for_others(hf: Holdfast) -> None:
+def test_nobody_gives_more_than_they_have_nor_acts_for_others(hf: Limpet) -> None:
     hf.grant("root", "write:global")
     root = hf.acting("root")
     assert root.grant("alice", "write:user:bob")
@@ -225,7 +225,7 @@ def test_nobody_gives_more_than_they_have_nor_acts_for_others(hf: Holdfast) -> N
     assert (given.by, str(given.grant)) == ("root", "write:user:bob")
 
 
-def test_what_a_user_knows_becomes_everybodys_only_with_a_grant(hf: Holdfast) -> None:
+def test_what_a_user_knows_becomes_everybodys_only_with_a_grant(hf: Limpet) -> None:
     alice = hf.acting("alice")
     episode = alice.remember("The build needs Java 21", layer="episodic")
     with pytest.raises(PermissionDenied, match="write:global"):
@@ -234,7 +234,7 @@ def test_what_a_user_knows_becomes_everybodys_only_with_a_grant(hf: Holdfast) ->
     assert alice.promote(episode.id, scope="global").home.level == "global"
 
 
-def test_another_tenant_is_out_of_reach(hf: Holdfast) -> None:
+def test_another_tenant_is_out_of_reach(hf: Limpet) -> None:
     hf.tenant("there").remember("a secret", user="alice")
     hf.tenant("there").grant("alice", "read:global")
     alice = hf.acting("alice", grants=["read:global", "write:global"])
@@ -248,7 +248,7 @@ def test_another_tenant_is_out_of_reach(hf: Holdfast) -> None:
     assert hf.tenant("there").acting("alice").records()
 
 
-def test_the_machines_files_are_not_a_users(hf: Holdfast, tmp_path: Path) -> None:
+def test_the_machines_files_are_not_a_users(hf: Limpet, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("a secret of the machine")
     with pytest.raises(PermissionDenied, match="read:store"):
@@ -256,7 +256,7 @@ def test_the_machines_files_are_not_a_users(hf: Holdfast, tmp_path: Path) -> Non
     assert hf.acting("alice", grants=["read:store"]).add_document(secret)
 
 
-def test_a_handle_that_acts_closes_nothing(hf: Holdfast) -> None:
+def test_a_handle_that_acts_closes_nothing(hf: Limpet) -> None:
     with hf.acting("alice") as alice:
         alice.remember("a fact")
         assert repr(alice).endswith(" as alice>")
@@ -266,7 +266,7 @@ def test_a_handle_that_acts_closes_nothing(hf: Holdfast) -> None:
         alice.records()
 
 
-def test_acting_says_who(hf: Holdfast) -> None:
+def test_acting_says_who(hf: Limpet) -> None:
     with pytest.raises(InvalidInput, match="say who acts"):
         hf.acting()
     with pytest.raises(InvalidInput, match="grants must be a list"):
@@ -277,7 +277,7 @@ def test_acting_says_who(hf: Holdfast) -> None:
 
 def test_agents_with_a_store_of_their_own_are_behind_the_same_gate(tmp_path: Path) -> None:
     config = Config.load(overrides={"agents.coder.memory.place": "own"})
-    with Holdfast.open(tmp_path, config=config) as hf:
+    with Limpet.open(tmp_path, config=config) as hf:
         theirs = hf.session("a", "b", user="bob", agent="coder")
         alice = hf.acting("alice")
         assert alice.session("a", "b", agent="coder").user == "alice"
@@ -292,7 +292,7 @@ def test_agents_with_a_store_of_their_own_are_behind_the_same_gate(tmp_path: Pat
 
 
 async def _awaited(url: str) -> None:
-    async with await AsyncHoldfast.open(url) as hf:
+    async with await AsyncLimpet.open(url) as hf:
         await hf.remember("a secret", user="bob")
         async with hf.acting("alice") as alice:
             chat = await alice.session("a", "b")
@@ -309,8 +309,8 @@ def test_the_awaited_face_has_the_same_gate(store_url: str) -> None:
     asyncio.run(_awaited(store_url))
 
 
-def test_the_last_grant_of_a_user_goes_with_the_user(hf: Holdfast) -> None:
-    from holdfast.domain.scope import Scope
+def test_the_last_grant_of_a_user_goes_with_the_user(hf: Limpet) -> None:
+    from limpet.model.scope import Scope
 
     hf.grant("bob", "read:global")
     hf.grant("alice", "read:user:bob")

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast import Config, Holdfast
+from limpet import Config, Limpet
 from tests.conftest import FakeClock
 from tests.learned import learn, of_session
 
 
 @pytest.fixture
-def patient(store_url: str, clock: FakeClock) -> Iterator[Holdfast]:
+def patient(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
     """A store that does its background work only when told to."""
     config = Config.load(overrides={"jobs.worker": False})
-    with Holdfast.open(store_url, config=config, clock=clock) as opened:
+    with Limpet.open(store_url, config=config, clock=clock) as opened:
         yield opened
 
 
-def live_on(hf: Holdfast, clock: FakeClock, days: int, *, asking: str | None = None) -> None:
+def live_on(hf: Limpet, clock: FakeClock, days: int, *, asking: str | None = None) -> None:
     """Days in which the work that is due is done, and perhaps something is asked."""
     for _ in range(days):
         clock.advance(days=1)
@@ -33,7 +33,7 @@ def live_on(hf: Holdfast, clock: FakeClock, days: int, *, asking: str | None = N
 
 
 def test_decay_deleted_the_users_stated_preferences_after_30_quiet_days_use_did_not_refresh(
-    patient: Holdfast, clock: FakeClock
+    patient: Limpet, clock: FakeClock
 ) -> None:
     stated = patient.remember("I prefer tea", user="alice", type="preference", confidence=0.1, salience=0.0)
     used = learn(patient, "Alice plays the harpsichord")
@@ -52,7 +52,7 @@ def test_decay_deleted_the_users_stated_preferences_after_30_quiet_days_use_did_
     assert patient.record(stated.id).archived_at is None
 
 
-def test_promotion_made_one_chats_content_visible_to_all_chats(patient: Holdfast, clock: FakeClock) -> None:
+def test_promotion_made_one_chats_content_visible_to_all_chats(patient: Limpet, clock: FakeClock) -> None:
     chat, other = (patient.session("test", key, user="alice") for key in ("1", "2"))
     learn(patient, "The surprise party is on Friday", layer="episodic", confidence=0.99, home=of_session(chat))
     with chat.turn("Hello") as turn:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Config, Firing, Holdfast
-from holdfast.config import Schedules
-from holdfast.errors import InvalidInput, PermissionDenied
+from limpet import AsyncLimpet, Config, Firing, Limpet
+from limpet.config import Schedules
+from limpet.errors import InvalidInput, PermissionDenied
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.scheduling import HOUR, Bench
@@ -20,7 +20,7 @@ from tests.contract.threads import at_once
 
 
 @pytest.fixture
-def bench(timed: Holdfast, clock: FakeClock) -> Bench:
+def bench(timed: Limpet, clock: FakeClock) -> Bench:
     return Bench(timed, clock)
 
 
@@ -62,7 +62,7 @@ def test_the_failure_counter_kept_after_re_activation(bench: Bench, how: str) ->
 
 def test_the_smallest_gap_checked_on_two_firings_only(store_url: str, clock: FakeClock) -> None:
     config = Config(schedules=Schedules(smallest_gap_s=600))
-    with Holdfast.open(store_url, clock=clock, config=config) as hf:
+    with Limpet.open(store_url, clock=clock, config=config) as hf:
         bench = Bench(hf, clock)
         # The second pair is close once a year only: at its end.
         for cadence in ("cron: 0,5 9 1 12 *", "cron: 0,55 0,23 1,31 1,12 *"):
@@ -77,7 +77,7 @@ def test_the_smallest_gap_checked_on_two_firings_only(store_url: str, clock: Fak
 _RUNNER = """
 from datetime import datetime, UTC, timedelta
 ran = []
-hf = Holdfast.open(given["url"], clock=lambda: datetime(2026, 3, 10, 14, tzinfo=UTC))
+hf = Limpet.open(given["url"], clock=lambda: datetime(2026, 3, 10, 14, tzinfo=UTC))
 begin()
 def callback(firing):
     ran.append(firing.schedule.id)
@@ -90,7 +90,7 @@ answer(ran)
 
 
 def test_two_processes_running_the_same_job(durable_url: str, clock: FakeClock) -> None:
-    with Holdfast.open(durable_url, clock=clock) as hf:
+    with Limpet.open(durable_url, clock=clock) as hf:
         made = [Bench(hf, clock).make(user=f"user {number}").id for number in range(40)]
         answers = run_together(_RUNNER, {"url": durable_url}, count=3)
         ran = [id for answer in answers for id in answer]
@@ -140,7 +140,7 @@ def test_a_scheduled_turn_creating_schedules(bench: Bench) -> None:
             refused.append(f"{where}: {name}")
 
     async def in_tasks() -> None:
-        face = AsyncHoldfast(outer, _pool())
+        face = AsyncLimpet(outer, _pool())
 
         async def create() -> None:
             with pytest.raises(PermissionDenied):
@@ -171,14 +171,14 @@ def test_a_scheduled_turn_creating_schedules(bench: Bench) -> None:
 
 
 def _pool() -> Any:
-    from holdfast.aio import Pool
+    from limpet.api.async_limpet import Pool
 
     return Pool(2)
 
 
 def test_limits_written_down_and_never_enforced(store_url: str, clock: FakeClock) -> None:
     """Fifty a user, by many threads at once; every other number of the section is held to in the tests beside this."""
-    with Holdfast.open(store_url, clock=clock) as hf:
+    with Limpet.open(store_url, clock=clock) as hf:
         bench = Bench(hf, clock)
         for number in range(45):
             bench.make(goal=f"number {number}")
@@ -209,7 +209,7 @@ def test_limits_written_down_and_never_enforced(store_url: str, clock: FakeClock
 
 
 def test_schedules_that_have_ended_pile_up(store_url: str, clock: FakeClock) -> None:
-    with Holdfast.open(store_url, clock=clock, config=Config(schedules=Schedules(keep_ended=3))) as hf:
+    with Limpet.open(store_url, clock=clock, config=Config(schedules=Schedules(keep_ended=3))) as hf:
         bench = Bench(hf, clock)
         running = bench.make("every: 10h")
         made = []
@@ -224,7 +224,7 @@ def test_schedules_that_have_ended_pile_up(store_url: str, clock: FakeClock) -> 
 def test_a_goal_that_waits_for_a_runner_that_hangs_for_ever(store_url: str) -> None:
     """The lease is renewed for as long as a run may take, and no longer."""
     overrides = {"schedules.lease_s": 1, "schedules.longest_run_s": 1, "schedules.smallest_gap_s": 1}
-    with Holdfast.open(store_url, config=Config.load(overrides={**overrides, "embedding.model": "none"})) as hf:
+    with Limpet.open(store_url, config=Config.load(overrides={**overrides, "embedding.model": "none"})) as hf:
         hf.schedules.create(user="alice", goal="hang", cadence="every: 1s", max_runs=1)
         hung, rescued = threading.Event(), threading.Event()
 

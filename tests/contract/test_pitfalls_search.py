@@ -1,4 +1,4 @@
-"""Each test is named after a fault that made somebody's search useless, and fails if Holdfast has it."""
+"""Each test is named after a fault that made somebody's search useless, and fails if Limpet has it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Message
-from holdfast.providers.hashed import HashedEmbedder
-from holdfast.recall.recipes import RECIPES
+from limpet import Limpet, Message
+from limpet.providers.hashed import HashedEmbedder
+from limpet.search.recipes import RECIPES
 from tests.conftest import FakeClock
 from tests.contract.meaning import Topics, open_with, texts
 
@@ -17,12 +17,12 @@ FILLER = [f"The weather of day {number} was unremarkable in the valley" for numb
 
 
 @pytest.fixture
-def hf(store_url: str, clock: FakeClock) -> Iterator[Holdfast]:
+def hf(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
     with open_with(store_url, HashedEmbedder(), clock) as opened:
         yield opened
 
 
-def tell(hf: Holdfast, *lines: str, chat: str = "1", user: str = "alice") -> Any:
+def tell(hf: Limpet, *lines: str, chat: str = "1", user: str = "alice") -> Any:
     session = hf.session("t", chat, user=user)
     session.extend([Message.new("user", line) for line in lines])
     return session
@@ -30,7 +30,7 @@ def tell(hf: Holdfast, *lines: str, chat: str = "1", user: str = "alice") -> Any
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_user_text_passed_raw_to_match_raises_on_quotes_question_marks_dashes_and_operators(
-    hf: Holdfast, recipe: str
+    hf: Limpet, recipe: str
 ) -> None:
     tell(hf, *FILLER, "the walrus won't sing")
     signs = [
@@ -60,14 +60,14 @@ def test_user_text_passed_raw_to_match_raises_on_quotes_question_marks_dashes_an
         assert isinstance(hf.recall(sign, user="alice", recipe=recipe), list)
 
 
-def test_bare_words_mean_and(hf: Holdfast) -> None:
+def test_bare_words_mean_and(hf: Limpet) -> None:
     tell(hf, "the walrus sings", "the penguin dances")
     for recipe in RECIPES:
         found = texts(hf.recall("walrus penguin accordion", user="alice", recipe=recipe))
         assert set(found) == {"the walrus sings", "the penguin dances"}, recipe
 
 
-def test_a_whole_question_as_one_phrase_matches_nothing(hf: Holdfast) -> None:
+def test_a_whole_question_as_one_phrase_matches_nothing(hf: Limpet) -> None:
     tell(hf, *FILLER, "My sister keeps seven bees on the roof of the bakery")
     for recipe in RECIPES:
         found = hf.recall("So how many bees is it that my sister keeps up there?", user="alice", recipe=recipe)
@@ -87,7 +87,7 @@ def test_a_hash_of_the_whole_text_is_not_an_embedding() -> None:
 
 
 @pytest.mark.parametrize("recipe", ["default", "weighted", "vectors"])
-def test_min_max_lifts_the_best_noise_to_one(hf: Holdfast, recipe: str) -> None:
+def test_min_max_lifts_the_best_noise_to_one(hf: Limpet, recipe: str) -> None:
     tell(hf, *FILLER, "My sister keeps bees on the roof")
     assert hf.recall("Which chromodynamics textbook did physicists annotate?", user="alice", recipe=recipe) == []
     assert hf.recall("xyzzy plugh", user="alice", recipe=recipe) == []
@@ -147,7 +147,7 @@ def test_a_search_over_everybody_followed_by_a_filter_for_one_session_returns_fe
             assert len(found) == 12, recipe
 
 
-def test_the_current_message_is_recalled_as_its_own_best_match(hf: Holdfast, clock: FakeClock) -> None:
+def test_the_current_message_is_recalled_as_its_own_best_match(hf: Limpet, clock: FakeClock) -> None:
     """An agent asks before it writes; one that has written already leaves out what was said from then on."""
     session = tell(hf, *FILLER, "I named my sourdough starter Igor")
     question = "What did I name my sourdough starter?"
@@ -161,7 +161,7 @@ def test_the_current_message_is_recalled_as_its_own_best_match(hf: Holdfast, clo
         assert "I named my sourdough starter Igor" in found[:3], recipe
 
 
-def test_hits_repeat_messages_that_are_already_in_the_context(hf: Holdfast) -> None:
+def test_hits_repeat_messages_that_are_already_in_the_context(hf: Limpet) -> None:
     session = tell(hf, *FILLER, "I named my sourdough starter Igor")
     context = session.context("What is my sourdough starter called?")
     shown = [message.sequence for message in context.messages]
@@ -174,7 +174,7 @@ def test_hits_repeat_messages_that_are_already_in_the_context(hf: Holdfast) -> N
     assert not quoted & set(shown)
 
 
-def test_the_system_prompt_is_indexed_and_comes_back_as_a_memory(hf: Holdfast) -> None:
+def test_the_system_prompt_is_indexed_and_comes_back_as_a_memory(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("system", "You are a walrus expert. Never mention penguins.")
     session.append("user", "Tell me about the walrus")
@@ -184,7 +184,7 @@ def test_the_system_prompt_is_indexed_and_comes_back_as_a_memory(hf: Holdfast) -
     assert hf.stats()["chunks"] == hf.stats()["vectors"] == 1
 
 
-def test_diversity_re_ranking_and_pseudo_relevance_feedback_halve_recall(hf: Holdfast) -> None:
+def test_diversity_re_ranking_and_pseudo_relevance_feedback_halve_recall(hf: Limpet) -> None:
     """Several pieces of evidence that say nearly the same, in one session, all come back before anything else."""
     evidence = [f"On trip number {number} I paid for the ferry ticket in cash" for number in range(8)]
     tell(hf, *FILLER, chat="1")
@@ -195,7 +195,7 @@ def test_diversity_re_ranking_and_pseudo_relevance_feedback_halve_recall(hf: Hol
         assert set(found) == set(evidence), recipe
 
 
-def test_chinese_japanese_and_korean_text_is_never_found(hf: Holdfast) -> None:
+def test_chinese_japanese_and_korean_text_is_never_found(hf: Limpet) -> None:
     lines = {
         "我最喜欢的颜色是蓝色": "蓝色",
         "昨日、東京で寿司を食べました。": "寿司",

@@ -1,4 +1,4 @@
-"""Each test is named after a fault that cost somebody their memory, and fails if Holdfast has it."""
+"""Each test is named after a fault that cost somebody their memory, and fails if Limpet has it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import FilePart, Holdfast, ImagePart, Message, TextPart
-from holdfast.errors import SequenceConflict, StorageError
+from limpet import FilePart, ImagePart, Limpet, Message, TextPart
+from limpet.errors import SequenceConflict, StorageError
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together, start
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once
 
 
-def test_insert_or_replace_rots_the_index_and_a_session_save_deletes_its_summary(hf: Holdfast) -> None:
+def test_insert_or_replace_rots_the_index_and_a_session_save_deletes_its_summary(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     record = hf.remember("the walrus at first", user="alice", key="k", tags=["a"], metadata={"m": "1"})
     session.append("user", "hello walrus")
@@ -66,7 +66,7 @@ def test_insert_or_replace_rots_the_index_and_a_session_save_deletes_its_summary
     assert faults(hf) == []
 
 
-def test_saving_a_session_rewrites_all_its_messages_with_a_new_date(timed: Holdfast, clock: FakeClock) -> None:
+def test_saving_a_session_rewrites_all_its_messages_with_a_new_date(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("t", "1", user="alice")
     old = datetime(2020, 1, 1, tzinfo=UTC)
     given = session.append("user", "long ago", created_at=old)
@@ -84,7 +84,7 @@ def test_saving_a_session_rewrites_all_its_messages_with_a_new_date(timed: Holdf
 
 
 def test_sequence_numbers_read_in_one_statement_and_written_in_another_collide(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as one, Holdfast.open(durable_url) as two:
+    with Limpet.open(durable_url) as one, Limpet.open(durable_url) as two:
         session = one.session("t", "1", user="alice")
         handles = [session, two.load_session(session.id)]
         numbers = at_once(lambda at: [handles[at].append("user", f"{at} {n}").sequence for n in range(50)], 2)
@@ -107,7 +107,7 @@ def _batch(session: Any) -> bool:
 
 
 def test_sequence_numbers_derived_from_list_positions_break_after_a_restart_or_a_failed_turn(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1", user="alice")
         session.extend([Message.new("user", str(number)) for number in range(5)])
         with pytest.raises(SequenceConflict):
@@ -115,18 +115,18 @@ def test_sequence_numbers_derived_from_list_positions_break_after_a_restart_or_a
         assert session.append("user", "5").sequence == 6
         session.clear()
         assert session.append("user", "6").sequence == 7
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.load_session(session.id)
         assert [(message.sequence, message.text) for message in session.messages()] == [(7, "6")]
         assert [(message.sequence, message.text) for message in session.recent(1)] == [(7, "6")]
         assert session.append("user", "7").sequence == 8
         assert session.swap_summary("s", 7, 0)
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert hf.load_session(session.id).append("user", "8").sequence == 9
 
 
 def test_no_wal_and_no_busy_timeout_mean_database_is_locked_as_soon_as_two_open_one_file(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1", user="alice")
         if durable_url.startswith("postgres"):
             assert hf.stats()["backend"] == "postgres"
@@ -136,7 +136,7 @@ def test_no_wal_and_no_busy_timeout_mean_database_is_locked_as_soon_as_two_open_
             assert sql(hf, "PRAGMA foreign_keys") == [(1,)]
         code = """
 import threading, time
-with Holdfast.open(given) as hf:
+with Limpet.open(given) as hf:
     session = hf.session("t", "1", user="alice")
     stop = threading.Event()
     def read():
@@ -162,7 +162,7 @@ with Holdfast.open(given) as hf:
 
 
 def test_two_processes_with_a_private_view_overwrite_each_others_file(durable_url: str, tmp_path: Path) -> None:
-    with Holdfast.open(durable_url) as one, Holdfast.open(durable_url) as two:
+    with Limpet.open(durable_url) as one, Limpet.open(durable_url) as two:
         mine = one.session("t", "1", user="alice")
         theirs = two.session("t", "1", user="alice")
         for number in range(5):
@@ -186,8 +186,8 @@ def test_two_processes_with_a_private_view_overwrite_each_others_file(durable_ur
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from holdfast.domain.ids import uuid7
-from holdfast.files.sessions_index import FileSessions
+from limpet.model.ids import uuid7
+from limpet.sessions.files.index import FileSessions
 ids = count(number * 1000)
 clock = lambda: datetime.now(UTC)
 files = FileSessions(Path(given), clock=clock, new_id=lambda: uuid7(clock(), next(ids).to_bytes(10, "big")))
@@ -205,7 +205,7 @@ answer(made)
     assert all(id in index for own in answers for id in own)
 
 
-def _statements(hf: Holdfast, fail_at: int) -> tuple[Any, list[int]]:
+def _statements(hf: Limpet, fail_at: int) -> tuple[Any, list[int]]:
     """Let the n-th statement of the write connection fail. Answers how to undo it, and what was counted."""
     store: Any = hf._runtime.store
     db = store._connection.db
@@ -231,7 +231,7 @@ def _statements(hf: Holdfast, fail_at: int) -> tuple[Any, list[int]]:
     return undo, counted
 
 
-def test_a_crash_between_delete_and_insert_of_an_update_loses_the_record(hf: Holdfast) -> None:
+def test_a_crash_between_delete_and_insert_of_an_update_loses_the_record(hf: Limpet) -> None:
     """Whichever statement of the update fails, the record is what it was before."""
     record = hf.remember("the first walrus", user="alice", key="k", tags=["a", "b"], metadata={"m": "1"})
     before = every_row(hf)
@@ -256,12 +256,12 @@ def test_a_crash_between_delete_and_insert_of_an_update_loses_the_record(hf: Hol
 
 @pytest.mark.slow
 def test_a_kill_in_the_middle_of_updates_loses_no_record(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         ids = [
             hf.remember("version 0", user="alice", key=f"k_{at}", tags=["t"], metadata={"m": "0"}).id for at in range(5)
         ]
     code = """
-hf = Holdfast.open(given[0])
+hf = Limpet.open(given[0])
 print("ready", flush=True)
 version = 0
 while True:
@@ -283,7 +283,7 @@ while True:
     finally:
         process.kill()
         process.communicate()
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         for id in ids:
             record = hf.record(id)
             version = int(record.content.split()[1])
@@ -294,7 +294,7 @@ while True:
         assert faults(hf) == []
 
 
-def test_a_json_path_built_from_a_metadata_key_breaks_on_dots_and_quotes(hf: Holdfast) -> None:
+def test_a_json_path_built_from_a_metadata_key_breaks_on_dots_and_quotes(hf: Limpet) -> None:
     keys = ["a.b", 'a"b', "a'b", "a\\b", "$.a", "a[0]", "a b", "é.ü", '$."a.b"', "a.b.c"]
     for key in keys:
         hf.remember(f"under {key}", user="alice", metadata={key: "yes", "a": "no"})
@@ -310,13 +310,13 @@ def test_images_and_files_in_a_message_come_back_empty_after_a_restart(durable_u
         ImagePart("https://x/y.png", "image/png", "a cat"),
         FilePart("f.pdf", "application/pdf", "F"),
     )
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1")
         session.append("user", parts)
         session.append("user", "between")
         session.set_summary("s", 1)
         session.update_metadata({"saved": 1})
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.load_session(session.id)
         assert session.messages()[0].content == parts
         assert session.restore(1000)[0].content == parts

@@ -10,12 +10,11 @@ from typing import Any, Protocol
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.domain.job import Job
-from holdfast.domain.scope import Home, Scope, Space
-from holdfast.storage import base
-from holdfast.storage.sql import named, tx
-from holdfast.storage.sql.tables import TABLES
+from limpet import Limpet
+from limpet.model.job import Job
+from limpet.model.scope import Home, Scope, Space
+from limpet.store import base, queries, tx
+from limpet.store.tables import TABLES
 from tests.contract.rows import sql
 
 PROTOCOLS = {
@@ -73,14 +72,14 @@ class _Nothing:
 
 
 def test_both_dialects_define_the_same_names() -> None:
-    sqlite, postgres = named.load("holdfast.storage.sqlite"), named.load("holdfast.storage.postgres")
-    shared = named.load("holdfast.storage.sql")
+    sqlite, postgres = queries.load("limpet.store.sqlite"), queries.load("limpet.store.postgres")
+    shared = queries.load("limpet.store")
     assert set(sqlite) == set(postgres)
     assert set(shared) & set(sqlite) == set()
 
 
 def test_every_named_query_is_used_and_every_used_one_is_there() -> None:
-    names = {*named.load("holdfast.storage.sql"), *named.load("holdfast.storage.sqlite")}
+    names = {*queries.load("limpet.store"), *queries.load("limpet.store.sqlite")}
     folder = Path(base.__file__).parent
     code = "\n".join(path.read_text() for path in folder.rglob("*.py"))
     assert {name for name in names if f'"{name}"' not in code} - {"vectors.all"} == set()
@@ -89,15 +88,15 @@ def test_every_named_query_is_used_and_every_used_one_is_there() -> None:
 def test_sql_replaces_no_row() -> None:
     """``INSERT OR REPLACE`` skips delete triggers and fires cascades."""
     for package in ("sql", "sqlite", "postgres"):
-        for name, text in named.load(f"holdfast.storage.{package}").items():
+        for name, text in queries.load(f"limpet.store.{package}").items():
             assert not re.search(r"\bREPLACE\b", text, re.IGNORECASE), name
 
 
 def test_the_tables_are_those_of_the_schema(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         real = _postgres_tables(hf) if durable_url.startswith("postgres") else _sqlite_tables(hf)
-    assert real.pop("holdfast_migrations")
-    real.pop("holdfast_writers", None)  # PostgreSQL's own bookkeeping
+    assert real.pop("limpet_migrations")
+    real.pop("limpet_writers", None)  # PostgreSQL's own bookkeeping
     assert real.pop("seal_changes")  # counts what happened to this store, and is not copied into another
     written = {table.name: (set(table.columns), table.key) for table in TABLES}
     assert {name: columns for name, (columns, _) in real.items()} == {
@@ -110,14 +109,14 @@ def test_the_tables_are_those_of_the_schema(durable_url: str) -> None:
 
 def test_parents_come_before_children(tmp_path: Any) -> None:
     order = [table.name for table in TABLES]
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         for table in order:
             for row in sql(hf, f"PRAGMA foreign_key_list({table})"):
                 parent = row[2]
                 assert order.index(parent) < order.index(table), f"{table} before {parent}"
 
 
-def _sqlite_tables(hf: Holdfast) -> dict[str, tuple[set[str], tuple[str, ...]]]:
+def _sqlite_tables(hf: Limpet) -> dict[str, tuple[set[str], tuple[str, ...]]]:
     names = [name for (name,) in sql(hf, "SELECT name FROM sqlite_master WHERE type = 'table'")]
     found = {}
     for name in names:
@@ -129,7 +128,7 @@ def _sqlite_tables(hf: Holdfast) -> dict[str, tuple[set[str], tuple[str, ...]]]:
     return found
 
 
-def _postgres_tables(hf: Holdfast) -> dict[str, tuple[set[str], tuple[str, ...]]]:
+def _postgres_tables(hf: Limpet) -> dict[str, tuple[set[str], tuple[str, ...]]]:
     columns = sql(
         hf, "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
     )
@@ -152,7 +151,7 @@ def _postgres_tables(hf: Holdfast) -> dict[str, tuple[set[str], tuple[str, ...]]
 
 @pytest.mark.postgres
 def test_both_schemas_are_one(tmp_path: Any, postgres_url: str) -> None:
-    with Holdfast.open(tmp_path) as one, Holdfast.open(postgres_url) as two:
+    with Limpet.open(tmp_path) as one, Limpet.open(postgres_url) as two:
         postgres = _postgres_tables(two)
-        assert postgres.pop("holdfast_writers")  # bookkeeping that SQLite does not need
+        assert postgres.pop("limpet_writers")  # bookkeeping that SQLite does not need
         assert _sqlite_tables(one) == postgres

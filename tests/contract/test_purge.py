@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, Message
-from holdfast.domain.job import PURGE
-from holdfast.domain.receipt import Bytes, digest_of
-from holdfast.errors import InvalidInput, InvalidKey, SessionNotFound
-from holdfast.providers.fake import FakeEmbedder
-from holdfast.purging import purge as purging
-from holdfast.purging import rows as purging_rows
-from holdfast.storage.sql.purges import OF_A_USER, OF_NOBODY, UNNAMED
-from holdfast.storage.sql.tables import TABLES
+from limpet import Config, Limpet, Message
+from limpet.errors import InvalidInput, InvalidKey, SessionNotFound
+from limpet.lifecycle import purge as purging
+from limpet.lifecycle import purge_rows as purging_rows
+from limpet.lifecycle.purge_repository import OF_A_USER, OF_NOBODY, UNNAMED
+from limpet.model.job import PURGE
+from limpet.model.receipt import Bytes, digest_of
+from limpet.providers.fake import FakeEmbedder
+from limpet.store.tables import TABLES
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults
 
@@ -27,12 +27,12 @@ CONFIG = Config.load(overrides={"jobs.worker": False, "retention.enabled": False
 
 
 @pytest.fixture
-def hf(store_url: str, clock: FakeClock) -> Iterator[Holdfast]:
-    with Holdfast.open(store_url, config=CONFIG, clock=clock, embedder=FakeEmbedder()) as opened:
+def hf(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
+    with Limpet.open(store_url, config=CONFIG, clock=clock, embedder=FakeEmbedder()) as opened:
         yield opened
 
 
-def fill(hf: Holdfast, user: str, mark: str, messages: int = 6) -> str:
+def fill(hf: Limpet, user: str, mark: str, messages: int = 6) -> str:
     """A user with something of every kind, all of it marked. Answers a session's id."""
     session = hf.session("telegram", f"chat-{mark}", user=user, metadata={mark: mark})
     for number in range(messages // 2):
@@ -54,7 +54,7 @@ def fill(hf: Holdfast, user: str, mark: str, messages: int = 6) -> str:
     return session.id
 
 
-def tables_with(hf: Holdfast, *marks: str) -> list[str]:
+def tables_with(hf: Limpet, *marks: str) -> list[str]:
     """Tables in which a mark stands anywhere."""
     found = []
     for name, rows in every_row(hf).items():
@@ -82,7 +82,7 @@ def test_every_table_that_says_whose_it_is_is_purged() -> None:
     assert {table.name for table in TABLES} == purged | {*OF_NOBODY, *UNNAMED}, "say of a new table whose it is"
 
 
-def test_a_user_is_gone_everywhere_and_starts_clean(hf: Holdfast) -> None:
+def test_a_user_is_gone_everywhere_and_starts_clean(hf: Limpet) -> None:
     fill(hf, f"user-{MARK}", MARK)
     fill(hf, "bob", "other")
     assert set(tables_with(hf, MARK)) >= {"messages", "records", "chunks", "sessions", "kv", "documents", "entities"}
@@ -108,7 +108,7 @@ def test_a_user_is_gone_everywhere_and_starts_clean(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_the_receipt_names_nobody_and_can_be_checked(hf: Holdfast) -> None:
+def test_the_receipt_names_nobody_and_can_be_checked(hf: Limpet) -> None:
     fill(hf, "alice", MARK)
     receipt = hf.purge_user("alice", asked_by="the clerk")
     [kept] = hf.receipts()
@@ -122,7 +122,7 @@ def test_the_receipt_names_nobody_and_can_be_checked(hf: Holdfast) -> None:
 
 
 @pytest.mark.parametrize("nobody", ["", " ", "\n", None, 0])
-def test_delete_all_user_with_a_missing_filter_wiped_every_user(hf: Holdfast, nobody: Any) -> None:
+def test_delete_all_user_with_a_missing_filter_wiped_every_user(hf: Limpet, nobody: Any) -> None:
     fill(hf, "alice", MARK)
     before = every_row(hf)
     with pytest.raises((InvalidKey, InvalidInput)):
@@ -132,7 +132,7 @@ def test_delete_all_user_with_a_missing_filter_wiped_every_user(hf: Holdfast, no
     assert every_row(hf) == before
 
 
-def test_purge_older_removed_every_users_messages(hf: Holdfast, clock: FakeClock) -> None:
+def test_purge_older_removed_every_users_messages(hf: Limpet, clock: FakeClock) -> None:
     fill(hf, "alice", MARK)
     fill(hf, "bob", "other")
     hf.tenant("elsewhere").session("c", "1", user="alice").append("user", "another alice")
@@ -144,7 +144,7 @@ def test_purge_older_removed_every_users_messages(hf: Holdfast, clock: FakeClock
     assert faults(hf) == []
 
 
-def test_caches_in_ram_survived(hf: Holdfast) -> None:
+def test_caches_in_ram_survived(hf: Limpet) -> None:
     fill(hf, "alice", MARK)
     fill(hf, "bob", "other")
     hf.recall(MARK, user="alice", recipe="graph_global")
@@ -160,8 +160,8 @@ def test_caches_of_another_process_are_dropped_at_its_next_look(store_url: str, 
         pytest.skip("a store in memory has one process")
     embedder = FakeEmbedder()
     with (
-        Holdfast.open(store_url, config=CONFIG, clock=clock, embedder=embedder) as one,
-        Holdfast.open(store_url, config=CONFIG, clock=clock, embedder=embedder) as two,
+        Limpet.open(store_url, config=CONFIG, clock=clock, embedder=embedder) as one,
+        Limpet.open(store_url, config=CONFIG, clock=clock, embedder=embedder) as two,
     ):
         fill(one, "alice", MARK)
         fill(one, "bob", "other")
@@ -174,7 +174,7 @@ def test_caches_of_another_process_are_dropped_at_its_next_look(store_url: str, 
         assert len(store.caches.spaces()) == 1
 
 
-def test_what_was_learned_for_everybody_from_one_user_goes_and_what_others_said_too_stays(hf: Holdfast) -> None:
+def test_what_was_learned_for_everybody_from_one_user_goes_and_what_others_said_too_stays(hf: Limpet) -> None:
     only = hf.remember(f"the {MARK} server is down", user="alice", layer="episodic", tags=[MARK])
     hf.promote(only.id, scope="global")
     both = [
@@ -193,7 +193,7 @@ def test_what_was_learned_for_everybody_from_one_user_goes_and_what_others_said_
     assert faults(hf) == []
 
 
-def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Holdfast) -> None:
+def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Limpet) -> None:
     one, two = hf.session("c", "1", user="alice"), hf.session("c", "2", user="alice")
     for session, place in ((one, "Porto"), (two, "Lisbon")):
         with session.turn(f"I love {place}tea. My favourite food is {place}soup.") as turn:
@@ -216,7 +216,7 @@ def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Holdfast) -> Non
     assert faults(hf) == []
 
 
-def test_another_tenants_or_users_session_is_not_found(hf: Holdfast) -> None:
+def test_another_tenants_or_users_session_is_not_found(hf: Limpet) -> None:
     session = hf.session("c", "1", user="alice")
     for other in (lambda: hf.tenant("x").purge_session(session.id), lambda: hf.purge_session(session.id, user="bob")):
         with pytest.raises(SessionNotFound):
@@ -224,7 +224,7 @@ def test_another_tenants_or_users_session_is_not_found(hf: Holdfast) -> None:
     assert hf.load_session(session.id)
 
 
-def test_older_takes_what_is_older_of_every_kind_and_leaves_the_rest(hf: Holdfast, clock: FakeClock) -> None:
+def test_older_takes_what_is_older_of_every_kind_and_leaves_the_rest(hf: Limpet, clock: FakeClock) -> None:
     session = hf.session("c", "1", user="alice")
     session.extend([Message.new("user", f"I said {MARK} and {MARK}{number}") for number in range(3)])
     session.append("user", "said again and again")
@@ -261,7 +261,7 @@ def test_older_takes_what_is_older_of_every_kind_and_leaves_the_rest(hf: Holdfas
     assert session.append("user", "next").sequence == 8
 
 
-def test_a_text_that_is_said_before_between_and_after_is_still_found_between(hf: Holdfast, clock: FakeClock) -> None:
+def test_a_text_that_is_said_before_between_and_after_is_still_found_between(hf: Limpet, clock: FakeClock) -> None:
     session = hf.session("c", "1", user="alice")
     for days in (50, 1, 50):
         session.append("user", "the lighthouse keeper", created_at=clock() - timedelta(days=days))
@@ -271,7 +271,7 @@ def test_a_text_that_is_said_before_between_and_after_is_still_found_between(hf:
     assert faults(hf) == []
 
 
-def test_the_summary_is_told_without_what_went(hf: Holdfast, clock: FakeClock) -> None:
+def test_the_summary_is_told_without_what_went(hf: Limpet, clock: FakeClock) -> None:
     session = hf.session("c", "1", user="alice")
     session.append("user", f"the old {MARK}")
     clock.advance(days=20)
@@ -289,7 +289,7 @@ def test_the_summary_is_told_without_what_went(hf: Holdfast, clock: FakeClock) -
     assert after.epoch == summary.epoch + 1
 
 
-def test_a_dry_run_counts_what_would_go_and_changes_nothing(hf: Holdfast, clock: FakeClock) -> None:
+def test_a_dry_run_counts_what_would_go_and_changes_nothing(hf: Limpet, clock: FakeClock) -> None:
     session = fill(hf, "alice", MARK)
     clock.advance(days=20)
     before = every_row(hf)
@@ -305,7 +305,7 @@ def test_a_dry_run_counts_what_would_go_and_changes_nothing(hf: Holdfast, clock:
     assert counted[2].counts == hf.purge_user("alice").counts
 
 
-def test_a_huge_user_goes_in_several_transactions(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_user_goes_in_several_transactions(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(hf, "alice", MARK, messages=40)
     fill(hf, "bob", "other")
     expected = hf.purge_user("alice", dry_run=True).counts
@@ -324,7 +324,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("what", ["user", "session", "older"])
 @pytest.mark.parametrize("step", ["rows", "files", "finish", "bytes"])
 def test_a_purge_that_was_begun_is_finished(
-    hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, step: str, what: str, finisher: str
+    hf: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, step: str, what: str, finisher: str
 ) -> None:
     session = fill(hf, "alice", MARK, messages=10)
     clock.advance(days=20)
@@ -339,7 +339,7 @@ def test_a_purge_that_was_begun_is_finished(
 
     with monkeypatch.context() as patch:
         target = {"rows": "purge._remove_some", "finish": "purge._finish", "bytes": "purge._note_bytes"}.get(step)
-        patch.setattr(f"holdfast.purging.{target or 'places.Places.after_rows'}", die)
+        patch.setattr(f"limpet.lifecycle.{target or 'places.Places.after_rows'}", die)
         with pytest.raises(Killed):
             calls[what]()
     [receipt] = hf.receipts()
@@ -361,7 +361,7 @@ def test_a_purge_that_was_begun_is_finished(
     assert faults(hf) == []
 
 
-def test_a_receipt_is_true_about_the_bytes(hf: Holdfast) -> None:
+def test_a_receipt_is_true_about_the_bytes(hf: Limpet) -> None:
     fill(hf, "alice", MARK)
     expected = Bytes.VACUUM if hf.stats()["backend"] == "postgres" else Bytes.GONE
     assert hf.purge_user("alice").bytes is expected
@@ -375,10 +375,10 @@ def test_a_receipt_is_true_about_the_bytes(hf: Holdfast) -> None:
 
 def test_agents_with_a_store_of_their_own_are_purged_too(tmp_path: Path, clock: FakeClock) -> None:
     config = Config.load(overrides={"agents.apart.memory.place": "own", "jobs.worker": False})
-    with Holdfast.open(tmp_path, config=config, clock=clock) as hf:
+    with Limpet.open(tmp_path, config=config, clock=clock) as hf:
         hf.session("c", "1", user="alice", agent="apart").append("user", MARK)
         hf.session("c", "1", user="alice").append("user", MARK)
-    with Holdfast.open(tmp_path, config=config, clock=clock) as hf:
+    with Limpet.open(tmp_path, config=config, clock=clock) as hf:
         assert hf.purge_user("alice").counts["messages"] == 2
         assert hf.agent("apart").recall(MARK, user="alice") == []
         assert len(hf.agent("apart").receipts()) == 1
@@ -387,6 +387,6 @@ def test_agents_with_a_store_of_their_own_are_purged_too(tmp_path: Path, clock: 
 
 def test_memory_that_is_switched_off_has_nothing_to_purge(clock: FakeClock) -> None:
     config = Config.load(overrides={"memory.enabled": False})
-    with Holdfast.open(":memory:", config=config, clock=clock) as hf:
+    with Limpet.open(":memory:", config=config, clock=clock) as hf:
         receipt = hf.purge_user("alice")
         assert (receipt.total, receipt.verified, receipt.bytes) == (0, True, Bytes.GONE)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Record
-from holdfast.domain.chunk import ChunkQuery, SourceKind
-from holdfast.domain.record import Layer
-from holdfast.domain.scope import Level, Space
-from holdfast.recall import recipes, search
-from holdfast.recall.question import Question
+from limpet import Limpet, Record
+from limpet.model.chunk import ChunkQuery, SourceKind
+from limpet.model.record import Layer
+from limpet.model.scope import Level, Space
+from limpet.search import recipes, search
+from limpet.search.question import Question
 from tests.conftest import FakeClock
 from tests.contract.meaning import Topics, open_with
 
@@ -33,7 +33,7 @@ def topics() -> Topics:
 
 
 @pytest.fixture
-def hf(store_url: str, topics: Topics, clock: FakeClock) -> Iterator[Holdfast]:
+def hf(store_url: str, topics: Topics, clock: FakeClock) -> Iterator[Limpet]:
     with open_with(store_url, topics, clock) as opened:
         yield opened
 
@@ -41,7 +41,7 @@ def hf(store_url: str, topics: Topics, clock: FakeClock) -> Iterator[Holdfast]:
 # The records that stand in every context
 
 
-def remembered(hf: Holdfast, clock: FakeClock, chance: random.Random, layers: tuple[str, ...]) -> list[str]:
+def remembered(hf: Limpet, clock: FakeClock, chance: random.Random, layers: tuple[str, ...]) -> list[str]:
     """Records of every kind of owner; many at the same moment, some that are over. Answers the sessions."""
     sessions = [hf.session("t", str(number), user="alice").id for number in range(2)]
     homes: list[dict[str, Any]] = [{"user": "alice"}] * 5
@@ -74,7 +74,7 @@ def newest(records: list[Record], session: str, keyed: int, most: dict[Layer, in
 @pytest.mark.parametrize(("seed", "layers"), [(0, LAYERS), (1, LAYERS[:1]), (2, LAYERS[:2] + LAYERS[:1] * 6)])
 def test_standing_records_are_the_newest_of_each_kind(store_url: str, seed: int, layers: tuple[str, ...]) -> None:
     chance, clock = random.Random(seed), FakeClock()
-    with Holdfast.open(store_url, clock=clock) as hf:
+    with Limpet.open(store_url, clock=clock) as hf:
         sessions = remembered(hf, clock, chance, layers)
         owners: list[tuple[Space, dict[str, Any]]] = [
             (ALICE, {"user": "alice"}),
@@ -100,7 +100,7 @@ def test_standing_records_are_the_newest_of_each_kind(store_url: str, seed: int,
 
 
 def test_an_empty_space_is_neither_embedded_for_nor_searched(
-    hf: Holdfast, topics: Topics, monkeypatch: pytest.MonkeyPatch
+    hf: Limpet, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "my puppy is called Biscuit", name="Alice")
@@ -124,7 +124,7 @@ def test_an_empty_space_is_neither_embedded_for_nor_searched(
     assert topics.calls == []
 
 
-def test_a_question_is_embedded_once_for_all_spaces_that_call_nobody_by_name(hf: Holdfast, topics: Topics) -> None:
+def test_a_question_is_embedded_once_for_all_spaces_that_call_nobody_by_name(hf: Limpet, topics: Topics) -> None:
     hf.session("t", "1", user="alice").append("user", "my puppy is called Biscuit")
     hf.remember("the hound sleeps outside", agent="assistant")
     hf.remember("the canine is fed at noon", scope="global")
@@ -137,7 +137,7 @@ def test_a_question_is_embedded_once_for_all_spaces_that_call_nobody_by_name(hf:
 # One look for two questions
 
 
-def test_a_second_search_in_the_same_space_finds_what_a_first_one_would(hf: Holdfast) -> None:
+def test_a_second_search_in_the_same_space_finds_what_a_first_one_would(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     for at in range(30):
         session.append("user", f"the puppy sat by the sea w{at}")
@@ -167,7 +167,7 @@ def test_a_second_search_in_the_same_space_finds_what_a_first_one_would(hf: Hold
     assert all(together)
 
 
-def test_a_filter_by_kind_is_the_same_from_memory_and_from_the_store(hf: Holdfast, clock: FakeClock) -> None:
+def test_a_filter_by_kind_is_the_same_from_memory_and_from_the_store(hf: Limpet, clock: FakeClock) -> None:
     session = hf.session("t", "1", user="alice")
     for at in range(12):
         session.append("user", f"the sea is w{at}")

@@ -5,25 +5,25 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, Message, Session, ToolCall
-from holdfast.config import Context as ContextConfig
-from holdfast.domain.message import Role
-from holdfast.domain.tokens import estimate
-from holdfast.domain.turns import fit
-from holdfast.errors import BudgetTooSmall, InvalidInput
+from limpet import Config, Limpet, Message, Session, ToolCall
+from limpet.config import Context as ContextConfig
+from limpet.errors import BudgetTooSmall, InvalidInput
+from limpet.model.message import Role
+from limpet.model.tokens import estimate
+from limpet.model.turns import fit
 
 
 def texts(messages: list[Message]) -> list[str]:
     return [message.text for message in messages]
 
 
-def numbered(hf: Holdfast, count: int) -> Session:
+def numbered(hf: Limpet, count: int) -> Session:
     session = hf.session("t", "1", user="alice")
     session.extend([Message.new("user", str(number)) for number in range(1, count + 1)])
     return session
 
 
-def test_recent_gives_the_newest_in_order(hf: Holdfast) -> None:
+def test_recent_gives_the_newest_in_order(hf: Limpet) -> None:
     session = numbered(hf, 30)
     assert texts(session.recent(3)) == ["28", "29", "30"]
     assert texts(session.recent()) == [str(number) for number in range(11, 31)]
@@ -32,7 +32,7 @@ def test_recent_gives_the_newest_in_order(hf: Holdfast) -> None:
     assert hf.session("t", "empty").recent(5) == []
 
 
-def test_messages_gives_all_or_a_range_in_order(hf: Holdfast) -> None:
+def test_messages_gives_all_or_a_range_in_order(hf: Limpet) -> None:
     session = numbered(hf, 10)
     assert texts(session.messages()) == [str(number) for number in range(1, 11)]
     assert texts(session.messages(after=7)) == ["8", "9", "10"]
@@ -56,7 +56,7 @@ def test_messages_gives_all_or_a_range_in_order(hf: Holdfast) -> None:
                 call()
 
 
-def test_pages_through_a_range_meet_every_message_once(hf: Holdfast) -> None:
+def test_pages_through_a_range_meet_every_message_once(hf: Limpet) -> None:
     session = hf.session("t", "1")
     session.extend([Message.new("user", str(number), sequence=number * 7) for number in range(1, 101)])
     seen: list[str] = []
@@ -67,7 +67,7 @@ def test_pages_through_a_range_meet_every_message_once(hf: Holdfast) -> None:
     assert seen == [str(number) for number in range(1, 101)]
 
 
-def test_a_session_sees_only_its_own_messages(hf: Holdfast) -> None:
+def test_a_session_sees_only_its_own_messages(hf: Limpet) -> None:
     one, two = hf.session("t", "1", user="alice"), hf.session("t", "2", user="alice")
     one.append("user", "one")
     two.append("user", "two")
@@ -96,7 +96,7 @@ def conversation(seed: int, count: int) -> list[Message]:
     return found[:count]
 
 
-def test_restore_decides_as_if_it_had_read_everything(hf: Holdfast) -> None:
+def test_restore_decides_as_if_it_had_read_everything(hf: Limpet) -> None:
     for seed in range(3):
         session = hf.session("t", str(seed), user="alice")
         session.extend(conversation(seed, 400))
@@ -106,7 +106,7 @@ def test_restore_decides_as_if_it_had_read_everything(hf: Holdfast) -> None:
             assert [message.sequence for message in kept] == [message.sequence for message in fit(history, budget)]
 
 
-def test_restore_finds_a_question_that_lies_far_back(hf: Holdfast) -> None:
+def test_restore_finds_a_question_that_lies_far_back(hf: Limpet) -> None:
     session = hf.session("t", "1")
     session.append("user", "do it all")
     for number in range(150):
@@ -119,7 +119,7 @@ def test_restore_finds_a_question_that_lies_far_back(hf: Holdfast) -> None:
     assert sum(message.tokens for message in kept) <= 100
 
 
-def test_restore_keeps_the_latest_question_whatever_it_costs(hf: Holdfast) -> None:
+def test_restore_keeps_the_latest_question_whatever_it_costs(hf: Limpet) -> None:
     session = hf.session("t", "1")
     session.append("user", "old")
     session.append("assistant", "answer")
@@ -133,7 +133,7 @@ def test_restore_keeps_the_latest_question_whatever_it_costs(hf: Holdfast) -> No
 # Context
 
 
-def test_a_context_is_the_newest_messages_and_the_summary_of_the_rest(hf: Holdfast) -> None:
+def test_a_context_is_the_newest_messages_and_the_summary_of_the_rest(hf: Limpet) -> None:
     session = numbered(hf, 50)
     assert session.swap_summary("they counted to thirty", 30, 0)
     context = session.context("how far?")
@@ -143,19 +143,19 @@ def test_a_context_is_the_newest_messages_and_the_summary_of_the_rest(hf: Holdfa
     assert context.tokens == sum(message.tokens for message in context.messages) + estimate(context.text)
 
 
-def test_a_context_without_anything_is_empty(hf: Holdfast) -> None:
+def test_a_context_without_anything_is_empty(hf: Limpet) -> None:
     context = hf.session("t", "1").context()
     assert (context.text, context.messages, context.tokens, context.dropped) == ("", (), 0, ())
 
 
-def test_a_context_that_cuts_nothing_repeats_no_summary(hf: Holdfast) -> None:
+def test_a_context_that_cuts_nothing_repeats_no_summary(hf: Limpet) -> None:
     session = numbered(hf, 3)
     session.set_summary("one to three", 3)
     assert session.context().text == ""
     assert len(session.context().messages) == 3
 
 
-def test_a_context_stays_within_its_budget_the_summary_included(hf: Holdfast) -> None:
+def test_a_context_stays_within_its_budget_the_summary_included(hf: Limpet) -> None:
     session = hf.session("t", "1")
     for number in range(60):
         session.append("user" if number % 2 == 0 else "assistant", f"{number} " + "word " * 20)
@@ -169,7 +169,7 @@ def test_a_context_stays_within_its_budget_the_summary_included(hf: Holdfast) ->
 
 def test_how_many_messages_a_context_holds_is_a_setting(store_url: str) -> None:
     config = Config(context=ContextConfig(max_tokens=50, recent_messages=7))
-    with Holdfast.open(store_url, config=config) as hf:
+    with Limpet.open(store_url, config=config) as hf:
         session = numbered(hf, 40)
         assert len(session.context().messages) == 7
         assert len(session.context(max_tokens=4).messages) == 4

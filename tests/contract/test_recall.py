@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, Message, ToolCall
-from holdfast.config import Search
-from holdfast.domain.chunk import Hit
-from holdfast.errors import InvalidInput, SessionNotFound
+from limpet import Config, Limpet, Message, ToolCall
+from limpet.config import Search
+from limpet.errors import InvalidInput, SessionNotFound
+from limpet.model.chunk import Hit
 from tests.conftest import FakeClock
 from tests.contract.rows import faults
 
@@ -20,15 +20,15 @@ WORDS = Config.load(overrides={"search.recipe": "words"})
 
 
 @pytest.fixture
-def hf(store_url: str) -> Iterator[Holdfast]:
+def hf(store_url: str) -> Iterator[Limpet]:
     """What words alone find, whatever the default recipe makes of it."""
-    with Holdfast.open(store_url, config=WORDS) as opened:
+    with Limpet.open(store_url, config=WORDS) as opened:
         yield opened
 
 
 @pytest.fixture
-def timed(store_url: str, clock: FakeClock) -> Iterator[Holdfast]:
-    with Holdfast.open(store_url, config=WORDS, clock=clock) as opened:
+def timed(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
+    with Limpet.open(store_url, config=WORDS, clock=clock) as opened:
         yield opened
 
 
@@ -36,14 +36,14 @@ def said(hits: list[Hit]) -> list[str]:
     return [hit.text for hit in hits]
 
 
-def store(hf: Holdfast, *texts: str, chat: str = "1", user: str = "alice") -> None:
+def store(hf: Limpet, *texts: str, chat: str = "1", user: str = "alice") -> None:
     hf.session("t", chat, user=user).extend([Message.new("user", text) for text in texts])
 
 
 # Any input is safe
 
 
-def test_any_question_is_safe(hf: Holdfast) -> None:
+def test_any_question_is_safe(hf: Limpet) -> None:
     store(hf, "The quick brown fox jumps over the lazy dog.", "C'est l'été - n'est-ce pas?", 'He said "AND" to me')
     questions = [
         *(
@@ -106,7 +106,7 @@ def test_any_question_is_safe(hf: Holdfast) -> None:
     assert hf.recall("", user="alice") == hf.recall("?!", user="alice") == []
 
 
-def test_a_question_of_a_megabyte_is_answered_in_seconds(hf: Holdfast) -> None:
+def test_a_question_of_a_megabyte_is_answered_in_seconds(hf: Limpet) -> None:
     store(hf, "a needle in a haystack")
     chance = random.Random(5)
     distinct = " ".join(f"{chance.getrandbits(96):x}" for _ in range(40_000))
@@ -123,7 +123,7 @@ def test_a_question_of_a_megabyte_is_answered_in_seconds(hf: Holdfast) -> None:
         hf.recall("x" * 5_000_000, user="alice")
 
 
-def test_questions_that_cannot_be_text_are_refused(hf: Holdfast) -> None:
+def test_questions_that_cannot_be_text_are_refused(hf: Limpet) -> None:
     wrong: list[Any] = [None, 5, b"x", ["x"], "\x00", "a\x00b", "\ud800"]
     for bad in wrong:
         with pytest.raises(InvalidInput):
@@ -143,7 +143,7 @@ def test_questions_that_cannot_be_text_are_refused(hf: Holdfast) -> None:
 # What is found
 
 
-def test_words_are_found_in_their_other_forms(hf: Holdfast) -> None:
+def test_words_are_found_in_their_other_forms(hf: Limpet) -> None:
     store(hf, "She was running with the dogs", "Nothing to see", "He organizes parties", "the connection is broken")
     for question in ("run", "runs", "RUNNING", "dog", "Dog's", "who had dogs?"):
         assert said(hf.recall(question, user="alice"))[0] == "She was running with the dogs"
@@ -151,7 +151,7 @@ def test_words_are_found_in_their_other_forms(hf: Holdfast) -> None:
     assert said(hf.recall("connected", user="alice")) == ["the connection is broken"]
 
 
-def test_words_joined_by_or_and_the_most_telling_first(hf: Holdfast) -> None:
+def test_words_joined_by_or_and_the_most_telling_first(hf: Limpet) -> None:
     store(hf, "apples and pears", "apples", "pears and plums and quinces", "bread")
     assert set(said(hf.recall("apples quinces", user="alice"))) == {
         "apples and pears",
@@ -162,14 +162,14 @@ def test_words_joined_by_or_and_the_most_telling_first(hf: Holdfast) -> None:
     assert said(hf.recall("apples pears", user="alice"))[0] == "apples and pears"
 
 
-def test_a_question_about_nothing_stored_returns_nothing(hf: Holdfast) -> None:
+def test_a_question_about_nothing_stored_returns_nothing(hf: Limpet) -> None:
     store(hf, "The quick brown fox")
     assert hf.recall("zeppelin turbine", user="alice") == []
     assert hf.recall("what is the of and", user="alice") == []
     assert hf.recall("fox", user="nobody") == []
 
 
-def test_chinese_japanese_and_korean_are_found(hf: Holdfast) -> None:
+def test_chinese_japanese_and_korean_are_found(hf: Limpet) -> None:
     texts = {
         "我最喜欢的颜色是蓝色": ["颜色", "蓝色", "最喜欢", "我的颜色"],
         "昨日、東京で寿司を食べました。": ["東京", "寿司", "食べ"],
@@ -189,7 +189,7 @@ def test_chinese_japanese_and_korean_are_found(hf: Holdfast) -> None:
     assert hf.recall("北京", user="alice") == [] or "京" in said(hf.recall("北京", user="alice"))[0]
 
 
-def test_long_texts_are_found_at_any_place(hf: Holdfast) -> None:
+def test_long_texts_are_found_at_any_place(hf: Limpet) -> None:
     words = [f"w{number:05}" for number in range(3000)]
     store(hf, " ".join(words))
     for word in (words[0], words[1234], words[-1]):
@@ -198,7 +198,7 @@ def test_long_texts_are_found_at_any_place(hf: Holdfast) -> None:
         assert all(word in hit.text and len(hit.text) <= 640 for hit in hits)
 
 
-def test_tool_call_arguments_are_found_and_system_prompts_are_not(hf: Holdfast) -> None:
+def test_tool_call_arguments_are_found_and_system_prompts_are_not(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("system", "You are a walrus expert")
     session.append("assistant", "", tool_calls=[ToolCall("1", "search_web", {"query": "zeppelin 'history'"})])
@@ -208,7 +208,7 @@ def test_tool_call_arguments_are_found_and_system_prompts_are_not(hf: Holdfast) 
     assert hf.recall("1908", user="alice")[0].source.name == "search_web"
 
 
-def test_a_hit_says_where_it_came_from_and_why(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_hit_says_where_it_came_from_and_why(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("t", "1", user="alice")
     session.append("user", "nothing")
     message = session.append("assistant", "the walrus sings", name="bot")
@@ -230,7 +230,7 @@ def test_a_hit_says_where_it_came_from_and_why(timed: Holdfast, clock: FakeClock
     assert hits[0].score >= hits[1].score > 0
 
 
-def test_the_same_text_again_extends_the_range(hf: Holdfast) -> None:
+def test_the_same_text_again_extends_the_range(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     for text in ("walrus", "other", "walrus", "walrus"):
         session.append("user", text)
@@ -245,7 +245,7 @@ def test_the_same_text_again_extends_the_range(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_k_limits_and_more_never_changes_the_order(hf: Holdfast) -> None:
+def test_k_limits_and_more_never_changes_the_order(hf: Limpet) -> None:
     store(hf, *(f"walrus {'is ' * (number % 7)} number {number}" for number in range(150)))
     everything = hf.recall("walrus number", user="alice", k=1000)
     assert len(everything) == 150
@@ -256,7 +256,7 @@ def test_k_limits_and_more_never_changes_the_order(hf: Holdfast) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_of_equals_the_newer_comes_first(hf: Holdfast) -> None:
+def test_of_equals_the_newer_comes_first(hf: Limpet) -> None:
     store(hf, *(f"walrus alpha{number}x" for number in range(100)))
     sequences = [hit.source.first_sequence for hit in hf.recall("walrus", user="alice", k=100)]
     assert sequences == list(range(100, 0, -1))
@@ -265,7 +265,7 @@ def test_of_equals_the_newer_comes_first(hf: Holdfast) -> None:
 # Filters
 
 
-def test_a_session_or_all_the_users_sessions(hf: Holdfast) -> None:
+def test_a_session_or_all_the_users_sessions(hf: Limpet) -> None:
     one, two = hf.session("t", "1", user="alice"), hf.session("t", "2", user="alice")
     one.append("user", "walrus one")
     two.append("user", "walrus two")
@@ -285,7 +285,7 @@ def test_a_session_or_all_the_users_sessions(hf: Holdfast) -> None:
         hf.recall("walrus", session=one.id, user="bob")
 
 
-def test_kinds(hf: Holdfast) -> None:
+def test_kinds(hf: Limpet) -> None:
     store(hf, "walrus said")
     hf.remember("walrus known", user="alice")
     assert said(hf.recall("walrus", user="alice", kinds=["message"])) == ["walrus said"]
@@ -299,7 +299,7 @@ def test_kinds(hf: Holdfast) -> None:
             hf.recall("walrus", user="alice", kinds=bad)
 
 
-def test_since_and_until(timed: Holdfast, clock: FakeClock) -> None:
+def test_since_and_until(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     session = timed.session("t", "1", user="alice")
     for day in range(4):
@@ -316,7 +316,7 @@ def test_since_and_until(timed: Holdfast, clock: FakeClock) -> None:
     assert found(since=start + timedelta(days=9)) == []
 
 
-def test_what_was_said_again_is_found_at_both_times(timed: Holdfast, clock: FakeClock) -> None:
+def test_what_was_said_again_is_found_at_both_times(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     session = timed.session("t", "1", user="alice")
     session.append("user", "I need the walrus report")
@@ -326,7 +326,7 @@ def test_what_was_said_again_is_found_at_both_times(timed: Holdfast, clock: Fake
     assert len(timed.recall("walrus", user="alice", since=start + timedelta(days=29))) == 1
 
 
-def test_as_of_never_shows_what_was_said_later(timed: Holdfast, clock: FakeClock) -> None:
+def test_as_of_never_shows_what_was_said_later(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     timed.remember("the walrus lives in Porto", user="alice", key="city")
     clock.advance(days=10)
@@ -336,7 +336,7 @@ def test_as_of_never_shows_what_was_said_later(timed: Holdfast, clock: FakeClock
     assert said(timed.recall("walrus", user="alice", as_of=clock.now)) == ["the walrus lives in Lisbon"]
 
 
-def test_as_of_leaves_out_what_had_ended_or_not_begun(timed: Holdfast, clock: FakeClock) -> None:
+def test_as_of_leaves_out_what_had_ended_or_not_begun(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     timed.remember("walrus for a day", user="alice", ttl=timedelta(days=1))
     timed.remember("walrus from day five", user="alice", valid_from=start + timedelta(days=5))
@@ -353,7 +353,7 @@ def test_as_of_leaves_out_what_had_ended_or_not_begun(timed: Holdfast, clock: Fa
     assert then(6) == {"walrus from day five"}
 
 
-def test_an_agents_and_everybodys_memory_are_asked_for_by_name(hf: Holdfast) -> None:
+def test_an_agents_and_everybodys_memory_are_asked_for_by_name(hf: Limpet) -> None:
     hf.remember("walrus of alice", user="alice")
     hf.remember("walrus of the coder", agent="coder")
     hf.remember("walrus of everybody", scope="global")
@@ -364,7 +364,7 @@ def test_an_agents_and_everybodys_memory_are_asked_for_by_name(hf: Holdfast) -> 
     assert hf.recall("walrus", user="coder") == []
 
 
-def test_too_many_filters_are_an_error_of_ours(hf: Holdfast) -> None:
+def test_too_many_filters_are_an_error_of_ours(hf: Limpet) -> None:
     store(hf, "walrus")
     with pytest.raises(InvalidInput):
         hf.recall("walrus", user="alice", tags=[f"tag {number}" for number in range(5000)])
@@ -375,7 +375,7 @@ def test_too_many_filters_are_an_error_of_ours(hf: Holdfast) -> None:
 # Changed and deleted text
 
 
-def test_changed_and_deleted_text_is_not_found(hf: Holdfast) -> None:
+def test_changed_and_deleted_text_is_not_found(hf: Limpet) -> None:
     record = hf.remember("a walrus", user="alice")
     hf.update(record.id, content="a penguin")
     assert hf.recall("walrus", user="alice") == []
@@ -408,7 +408,7 @@ def corpus(seed: int, count: int) -> list[Message]:
 
 
 @pytest.mark.slow
-def test_more_than_two_thousand_messages_are_all_found(hf: Holdfast) -> None:
+def test_more_than_two_thousand_messages_are_all_found(hf: Limpet) -> None:
     """So many that the newest were merged into the postings several times, with clearing and changing in between."""
     sessions = [hf.session("t", str(chat), user="alice") for chat in range(4)]
     for round_ in range(3):
@@ -437,7 +437,7 @@ def test_more_than_two_thousand_messages_are_all_found(hf: Holdfast) -> None:
 @pytest.mark.postgres
 def test_ranking_is_the_same_on_sqlite_and_postgres(tmp_path: Path, postgres_url: str, clock: FakeClock) -> None:
     messages = corpus(7, 1150)
-    with Holdfast.open(tmp_path, clock=clock) as one, Holdfast.open(postgres_url, clock=clock) as two:
+    with Limpet.open(tmp_path, clock=clock) as one, Limpet.open(postgres_url, clock=clock) as two:
         for hf in (one, two):
             for chat in range(2):
                 hf.session("t", str(chat), user="alice").extend(messages[chat::2])
@@ -445,7 +445,7 @@ def test_ranking_is_the_same_on_sqlite_and_postgres(tmp_path: Path, postgres_url
                 hf.remember(f"word{number} word{number * 3} as a record", user="alice", key=f"k_{number}")
             hf.session("t", "0", user="alice").append("user", "word1 word2 at the very end")
 
-        def answers(hf: Holdfast, question: str, **filters: Any) -> list[tuple[str, float, int | None]]:
+        def answers(hf: Limpet, question: str, **filters: Any) -> list[tuple[str, float, int | None]]:
             hits = hf.recall(question, user="alice", k=100, **filters)
             return [(hit.text, hit.score, hit.source.first_sequence) for hit in hits]
 
@@ -465,7 +465,7 @@ def test_ranking_is_the_same_on_sqlite_and_postgres(tmp_path: Path, postgres_url
 
 def test_the_weights_are_settings(store_url: str) -> None:
     flat = Config(search=Search(recipe="words", k=3, bm25_k1=0.0, bm25_b=0.0))
-    with Holdfast.open(store_url, config=flat) as hf:
+    with Limpet.open(store_url, config=flat) as hf:
         store(
             hf,
             "walrus",

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Record
-from holdfast.domain.ids import uuid7
-from holdfast.domain.record import Layer, RecordType
-from holdfast.errors import HoldfastError, InvalidInput, InvalidKey, RecordNotFound, SessionNotFound
+from limpet import Limpet, Record
+from limpet.errors import InvalidInput, InvalidKey, LimpetError, RecordNotFound, SessionNotFound
+from limpet.model.ids import uuid7
+from limpet.model.record import Layer, RecordType
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
@@ -71,7 +71,7 @@ def contents(records: list[Record]) -> list[str]:
 
 def test_a_record_keeps_everything_it_was_given(durable_url: str, clock: FakeClock) -> None:
     begins = datetime(2026, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
-    with Holdfast.open(durable_url, clock=clock) as hf:
+    with Limpet.open(durable_url, clock=clock) as hf:
         record = hf.remember(
             "Alice's dog is 'Biscuit' \U0001f415",
             user="alice",
@@ -95,13 +95,13 @@ def test_a_record_keeps_everything_it_was_given(durable_url: str, clock: FakeClo
     assert record.expires_at == clock.now + timedelta(days=2)
     assert (record.level, record.user, record.agent, record.session_id) == ("user", "alice", None, None)
     assert record.references == ("https://example.com", "msg:1")
-    with Holdfast.open(durable_url, clock=clock) as hf:
+    with Limpet.open(durable_url, clock=clock) as hf:
         assert hf.record(record.id) == record
         assert hf.records(user="alice") == [record]
         assert hf.history(record.id) == [record]
 
 
-def test_defaults_are_a_plain_semantic_fact(hf: Holdfast) -> None:
+def test_defaults_are_a_plain_semantic_fact(hf: Limpet) -> None:
     record = hf.remember("x", user="alice")
     assert (record.type, record.layer, record.key, record.tags, record.metadata) == ("fact", "semantic", None, (), {})
     assert not record.pinned
@@ -109,7 +109,7 @@ def test_defaults_are_a_plain_semantic_fact(hf: Holdfast) -> None:
     assert hf.record(record.id) == record
 
 
-def test_a_record_belongs_to_exactly_one_level(hf: Holdfast) -> None:
+def test_a_record_belongs_to_exactly_one_level(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice", agent="coder")
     made = {
         "user": hf.remember("of the user", user="alice"),
@@ -139,7 +139,7 @@ def test_a_record_belongs_to_exactly_one_level(hf: Holdfast) -> None:
 # Keys
 
 
-def test_keys_have_rules(hf: Holdfast) -> None:
+def test_keys_have_rules(hf: Limpet) -> None:
     for good in ("a", "dog_name", "a1", "z_", "a" * 64, "system", "internal", "systems_", "an_internal_key"):
         assert hf.remember("x", user="alice", key=good).key == good
     wrong: list[Any] = [
@@ -154,7 +154,7 @@ def test_keys_have_rules(hf: Holdfast) -> None:
     assert hf.count_records(user="alice") == 9
 
 
-def test_the_same_key_again_replaces_the_text_and_keeps_the_history(timed: Holdfast, clock: FakeClock) -> None:
+def test_the_same_key_again_replaces_the_text_and_keeps_the_history(timed: Limpet, clock: FakeClock) -> None:
     first = timed.remember("lives in Porto", user="alice", key="city", tags=["home"], metadata={"n": "1"}, salience=0.9)
     clock.advance(60)
     second = timed.remember("lives in Lisbon", user="alice", key="city")
@@ -168,14 +168,14 @@ def test_the_same_key_again_replaces_the_text_and_keeps_the_history(timed: Holdf
     assert faults(timed) == []
 
 
-def test_saying_the_same_again_is_no_new_version(timed: Holdfast, clock: FakeClock) -> None:
+def test_saying_the_same_again_is_no_new_version(timed: Limpet, clock: FakeClock) -> None:
     first = timed.remember("lives in Porto", user="alice", key="city")
     clock.advance(60)
     assert timed.remember("lives in Porto", user="alice", key="city") == first
     assert len(timed.history(first.id)) == 1
 
 
-def test_a_key_is_unique_for_its_owner_only(hf: Holdfast) -> None:
+def test_a_key_is_unique_for_its_owner_only(hf: Limpet) -> None:
     session, other = hf.session("t", "1", user="alice"), hf.session("t", "2", user="alice")
     owners: list[dict[str, Any]] = [
         {"user": "alice"}, {"user": "bob"}, {"agent": "alice"}, {"scope": "global"}, {"session": session.id},
@@ -188,7 +188,7 @@ def test_a_key_is_unique_for_its_owner_only(hf: Holdfast) -> None:
     assert hf.count_records() == len(owners)
 
 
-def test_what_expired_is_there_again_when_it_is_said_again(timed: Holdfast, clock: FakeClock) -> None:
+def test_what_expired_is_there_again_when_it_is_said_again(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("parked on level 2", user="alice", key="parking", ttl=3600)
     clock.advance(7200)
     assert timed.records(user="alice") == []
@@ -203,7 +203,7 @@ def test_what_expired_is_there_again_when_it_is_said_again(timed: Holdfast, cloc
     assert contents(timed.records(user="alice")) == ["parked on level 5"]
 
 
-def test_threads_that_save_one_key_make_one_record(hf: Holdfast) -> None:
+def test_threads_that_save_one_key_make_one_record(hf: Limpet) -> None:
     records = at_once(lambda number: hf.remember(f"value {number}", user="alice", key="k"))
     assert len({record.id for record in records}) == 1
     assert hf.count_records(user="alice") == 1
@@ -212,9 +212,9 @@ def test_threads_that_save_one_key_make_one_record(hf: Holdfast) -> None:
 
 
 def test_processes_that_save_one_key_make_one_record(durable_url: str) -> None:
-    Holdfast.open(durable_url).close()
+    Limpet.open(durable_url).close()
     code = """
-with Holdfast.open(given) as hf:
+with Limpet.open(given) as hf:
     begin()
     ids = []
     for at in range(25):
@@ -223,7 +223,7 @@ with Holdfast.open(given) as hf:
 """
     answers = run_together(code, durable_url, count=3)
     assert answers[0] == answers[1] == answers[2]
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert hf.count_records(user="alice") == 25
         assert faults(hf) == []
 
@@ -231,7 +231,7 @@ with Holdfast.open(given) as hf:
 # Ids
 
 
-def test_the_same_id_again_replaces_the_text(hf: Holdfast) -> None:
+def test_the_same_id_again_replaces_the_text(hf: Limpet) -> None:
     own = uuid7(datetime(2026, 1, 1, tzinfo=UTC), bytes(10))
     first = hf.remember("one", user="alice", id=own)
     assert first.id == own
@@ -243,7 +243,7 @@ def test_the_same_id_again_replaces_the_text(hf: Holdfast) -> None:
             hf.remember("x", user="alice", id=bad)  # type: ignore[arg-type]
 
 
-def test_an_id_of_somebody_else_cannot_be_written_over(hf: Holdfast) -> None:
+def test_an_id_of_somebody_else_cannot_be_written_over(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     secret = hf.remember("alice's secret", user="alice", metadata={"m": "1"})
     inner = hf.remember("said in a session", session=session.id)
@@ -252,13 +252,13 @@ def test_an_id_of_somebody_else_cannot_be_written_over(hf: Holdfast) -> None:
         {"user": "bob"}, {"agent": "assistant"}, {"scope": "global"}, {"session": session.id},
     ]  # fmt: skip
     for owner in attempts:
-        with pytest.raises(HoldfastError):
+        with pytest.raises(LimpetError):
             hf.remember("overwritten", id=secret.id, **owner)
     elsewhere: list[dict[str, Any]] = [{"user": "bob"}, {"scope": "global"}, {"user": "alice"}]
     for owner in elsewhere:
-        with pytest.raises(HoldfastError):
+        with pytest.raises(LimpetError):
             hf.remember("overwritten", id=inner.id, **owner)
-    with pytest.raises(HoldfastError):
+    with pytest.raises(LimpetError):
         hf.tenant("other").remember("overwritten", id=secret.id, scope="global")
     after = every_row(hf)
     assert {name: rows for name, rows in after.items() if name != "spaces"} == {
@@ -269,7 +269,7 @@ def test_an_id_of_somebody_else_cannot_be_written_over(hf: Holdfast) -> None:
 # Metadata and tags
 
 
-def test_metadata_is_found_by_any_key(hf: Holdfast) -> None:
+def test_metadata_is_found_by_any_key(hf: Limpet) -> None:
     for at, key in enumerate(TRICKY):
         hf.remember(f"record {at}", user="alice", metadata={key: f"value of {key}", "common": "yes"})
     for at, key in enumerate(TRICKY):
@@ -284,7 +284,7 @@ def test_metadata_is_found_by_any_key(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_one_record_may_have_all_those_keys_at_once(hf: Holdfast) -> None:
+def test_one_record_may_have_all_those_keys_at_once(hf: Limpet) -> None:
     metadata = {key: key for key in TRICKY}
     record = hf.remember("x", user="alice", metadata=metadata, tags=TRICKY)
     assert hf.record(record.id).metadata == metadata
@@ -294,14 +294,14 @@ def test_one_record_may_have_all_those_keys_at_once(hf: Holdfast) -> None:
     assert hf.records(user="alice", metadata={**metadata, "a.b": "other"}) == []
 
 
-def test_metadata_values_are_compared_exactly(hf: Holdfast) -> None:
+def test_metadata_values_are_compared_exactly(hf: Limpet) -> None:
     for value in ("", " ", "1", "1.0", "true", "é", "e\u0301", "É", "a%", "x" * 10_000):
         hf.remember(f"={value[:10]}", user="alice", metadata={"k": value})
     for value in ("", " ", "1", "1.0", "true", "é", "e\u0301", "É", "a%", "x" * 10_000):
         assert contents(hf.search_metadata("k", value, user="alice")) == [f"={value[:10]}"]
 
 
-def test_metadata_and_tags_that_cannot_be_kept_are_refused(hf: Holdfast) -> None:
+def test_metadata_and_tags_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
     metadata: list[Any] = [
         {"": "x"}, {"k": 1}, {"k": None}, {"k": ["x"]}, {1: "x"}, {"k": "\x00"}, {"\x00": "x"}, {"k": "\ud800"},
         {"x" * 1025: "x"}, {"k": "x" * 300_000}, {f"k{at}": "x" for at in range(1001)}, ["x"], "x", 5,
@@ -324,7 +324,7 @@ def test_metadata_and_tags_that_cannot_be_kept_are_refused(hf: Holdfast) -> None
 # Reading
 
 
-def test_filters_hold_together(hf: Holdfast) -> None:
+def test_filters_hold_together(hf: Limpet) -> None:
     hf.remember("one", user="alice", type="fact", layer="semantic", tags=["a", "b"], metadata={"k": "1"})
     hf.remember("two", user="alice", type="fix", layer="procedural", tags=["a"], metadata={"k": "1", "l": "2"})
     hf.remember("three", user="alice", type="decision", layer="semantic", tags=["b"], metadata={"k": "2"})
@@ -354,7 +354,7 @@ def test_filters_hold_together(hf: Holdfast) -> None:
             hf.records(user="alice", **wrong)
 
 
-def test_the_latest_change_comes_first_and_pages_meet_all(timed: Holdfast, clock: FakeClock) -> None:
+def test_the_latest_change_comes_first_and_pages_meet_all(timed: Limpet, clock: FakeClock) -> None:
     ids = []
     for number in range(20):
         ids.append(timed.remember(f"n {number}", user="alice").id)
@@ -368,7 +368,7 @@ def test_the_latest_change_comes_first_and_pages_meet_all(timed: Holdfast, clock
     assert timed.records(user="alice", limit=0) == []
 
 
-def test_since_and_until_look_at_when_it_was_made(timed: Holdfast, clock: FakeClock) -> None:
+def test_since_and_until_look_at_when_it_was_made(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     for number in range(4):
         timed.remember(f"n {number}", user="alice")
@@ -384,7 +384,7 @@ def test_since_and_until_look_at_when_it_was_made(timed: Holdfast, clock: FakeCl
         timed.records(user="alice", since=datetime(2026, 1, 1))
 
 
-def test_counting_counts_what_is_true_now(timed: Holdfast, clock: FakeClock) -> None:
+def test_counting_counts_what_is_true_now(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("t", "1", user="alice")
     timed.remember("a", user="alice")
     timed.remember("b", user="alice", ttl=10)
@@ -399,7 +399,7 @@ def test_counting_counts_what_is_true_now(timed: Holdfast, clock: FakeClock) -> 
     assert timed.count_records(user="alice") == 3
 
 
-def test_an_unknown_record_is_a_clear_error(hf: Holdfast) -> None:
+def test_an_unknown_record_is_a_clear_error(hf: Limpet) -> None:
     hf.remember("x", user="alice")
     for call in (
         lambda: hf.record(UNKNOWN),
@@ -420,7 +420,7 @@ def test_an_unknown_record_is_a_clear_error(hf: Holdfast) -> None:
             call()
 
 
-def test_records_of_another_user_are_not_found(hf: Holdfast) -> None:
+def test_records_of_another_user_are_not_found(hf: Limpet) -> None:
     record = hf.remember("x", user="alice", key="k")
     for call in (
         lambda: hf.record(record.id, user="bob"),
@@ -437,7 +437,7 @@ def test_records_of_another_user_are_not_found(hf: Holdfast) -> None:
 # Changing
 
 
-def test_update_changes_what_is_given_and_keeps_the_rest(timed: Holdfast, clock: FakeClock) -> None:
+def test_update_changes_what_is_given_and_keeps_the_rest(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("old text", user="alice", key="k", tags=["a"], metadata={"m": "1"}, title="T")
     clock.advance(5)
     changed = timed.update(record.id, content="new text", tags=["b"], salience=0.1, pinned=True, type="note")
@@ -459,7 +459,7 @@ def test_update_changes_what_is_given_and_keeps_the_rest(timed: Holdfast, clock:
     assert faults(timed) == []
 
 
-def test_an_update_that_is_refused_changes_nothing(hf: Holdfast) -> None:
+def test_an_update_that_is_refused_changes_nothing(hf: Limpet) -> None:
     record = hf.remember("text", user="alice", key="taken", tags=["a"])
     other = hf.remember("other", user="alice")
     before = every_row(hf)
@@ -475,19 +475,19 @@ def test_an_update_that_is_refused_changes_nothing(hf: Holdfast) -> None:
     for changes in wrong:
         with pytest.raises(InvalidInput):
             hf.update(record.id, **changes)
-    with pytest.raises(HoldfastError):
+    with pytest.raises(LimpetError):
         hf.update(other.id, content="with a key that is taken", key="taken")
     assert every_row(hf) == before
 
 
-def test_update_without_changes_is_no_version(hf: Holdfast) -> None:
+def test_update_without_changes_is_no_version(hf: Limpet) -> None:
     record = hf.remember("text", user="alice", tags=["a"])
     assert hf.update(record.id) == record
     assert hf.update(record.id, content="text", tags=["a"]) == record
     assert hf.history(record.id) == [record]
 
 
-def test_many_versions_are_kept_in_order(timed: Holdfast, clock: FakeClock) -> None:
+def test_many_versions_are_kept_in_order(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("v1", user="alice")
     for number in range(2, 21):
         clock.advance(1)
@@ -496,7 +496,7 @@ def test_many_versions_are_kept_in_order(timed: Holdfast, clock: FakeClock) -> N
     assert timed.stats()["chunks"] == 1
 
 
-def test_a_clock_set_back_breaks_no_history(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_clock_set_back_breaks_no_history(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("one", user="alice")
     clock.advance(days=-30)
     changed = timed.update(record.id, content="two")
@@ -506,7 +506,7 @@ def test_a_clock_set_back_breaks_no_history(timed: Holdfast, clock: FakeClock) -
     assert contents(timed.history(record.id)) == ["one", "two"]
 
 
-def test_threads_that_update_one_record_lose_no_version(hf: Holdfast) -> None:
+def test_threads_that_update_one_record_lose_no_version(hf: Limpet) -> None:
     record = hf.remember("v", user="alice")
     at_once(lambda number: hf.update(record.id, content=f"version by {number}"))
     history = hf.history(record.id)
@@ -518,7 +518,7 @@ def test_threads_that_update_one_record_lose_no_version(hf: Holdfast) -> None:
 # Time
 
 
-def test_as_of_gives_what_was_said_then(timed: Holdfast, clock: FakeClock) -> None:
+def test_as_of_gives_what_was_said_then(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     city = timed.remember("lives in Porto", user="alice", key="city")
     clock.advance(days=10)
@@ -537,7 +537,7 @@ def test_as_of_gives_what_was_said_then(timed: Holdfast, clock: FakeClock) -> No
     assert contents(timed.history(city.id)) == ["lives in Porto", "lives in Lisbon"]
 
 
-def test_as_of_finds_what_was_true_before_a_change_that_began_later(timed: Holdfast, clock: FakeClock) -> None:
+def test_as_of_finds_what_was_true_before_a_change_that_began_later(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     timed.remember("lives in Porto", user="alice", key="city")
     clock.advance(days=10)
@@ -546,7 +546,7 @@ def test_as_of_finds_what_was_true_before_a_change_that_began_later(timed: Holdf
     assert contents(timed.records(user="alice")) == ["lives in Lisbon"]
 
 
-def test_as_of_finds_what_ended_later(timed: Holdfast, clock: FakeClock) -> None:
+def test_as_of_finds_what_ended_later(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     record = timed.remember("works at Acme", user="alice")
     clock.advance(days=10)
@@ -558,7 +558,7 @@ def test_as_of_finds_what_ended_later(timed: Holdfast, clock: FakeClock) -> None
     assert timed.records(user="alice", as_of=start + timedelta(days=10)) == []
 
 
-def test_what_begins_later_is_not_true_yet(timed: Holdfast, clock: FakeClock) -> None:
+def test_what_begins_later_is_not_true_yet(timed: Limpet, clock: FakeClock) -> None:
     timed.remember("the walrus moves to Rome", user="alice", valid_from=clock.now + timedelta(days=30))
     assert timed.records(user="alice") == []
     assert timed.recall("walrus", user="alice") == []
@@ -567,7 +567,7 @@ def test_what_begins_later_is_not_true_yet(timed: Holdfast, clock: FakeClock) ->
     assert len(timed.recall("walrus", user="alice")) == 1
 
 
-def test_a_record_expires_after_its_time_to_live(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_record_expires_after_its_time_to_live(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("walrus for a minute", user="alice", ttl=60, metadata={"k": "v"})
     timed.remember("walrus for an hour", user="alice", ttl=timedelta(hours=1))
     clock.advance(59.999999)
@@ -581,7 +581,7 @@ def test_a_record_expires_after_its_time_to_live(timed: Holdfast, clock: FakeClo
     assert len(timed.records(user="alice", as_of=clock.now - timedelta(seconds=30))) == 2
 
 
-def test_a_session_that_is_deleted_takes_its_records_along(hf: Holdfast) -> None:
+def test_a_session_that_is_deleted_takes_its_records_along(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     inner = hf.remember("inner", session=session.id, key="k", tags=["t"])
     outer = hf.remember("outer", user="alice", key="k", tags=["t"])

@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.background import have_retention
-from holdfast.config import Retention
-from holdfast.errors import ConfigError, SessionNotFound
+from limpet import Config, Limpet
+from limpet.api.job_handlers import have_retention
+from limpet.config import Retention
+from limpet.errors import ConfigError, SessionNotFound
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults
 
-Open = Callable[..., Holdfast]
+Open = Callable[..., Limpet]
 
 
 @pytest.fixture
 def opening(store_url: str, clock: FakeClock) -> Iterator[Open]:
     opened = []
 
-    def open_(**overrides: Any) -> Holdfast:
+    def open_(**overrides: Any) -> Limpet:
         settings = {"jobs.worker": False, **{name.replace("__", "."): value for name, value in overrides.items()}}
-        opened.append(Holdfast.open(store_url, config=Config.load(overrides=settings), clock=clock))
+        opened.append(Limpet.open(store_url, config=Config.load(overrides=settings), clock=clock))
         have_retention(opened[-1]._runtime, stays=True)  # as a worker that stays does
         return opened[-1]
 
@@ -34,7 +34,7 @@ def opening(store_url: str, clock: FakeClock) -> Iterator[Open]:
         hf.close()
 
 
-def say(hf: Holdfast, clock: FakeClock, *ages: float, user: str = "alice", agent: str | None = None) -> Any:
+def say(hf: Limpet, clock: FakeClock, *ages: float, user: str = "alice", agent: str | None = None) -> Any:
     session = hf.session("c", "1", user=user, agent=agent)
     for age in ages:
         session.append("user", f"I said this {age} days ago", created_at=clock() - timedelta(days=age))
@@ -202,10 +202,10 @@ def test_days_nobody_can_read_are_refused(text: str) -> None:
 def test_a_store_with_something_in_it_has_the_job_from_its_next_opening_on(tmp_path: Path, clock: FakeClock) -> None:
     config = Config.load(overrides={"jobs.worker": False})
     for expected in (0, 1, 1):
-        with Holdfast.open(tmp_path, config=config, clock=clock) as hf:
+        with Limpet.open(tmp_path, config=config, clock=clock) as hf:
             assert hf._runtime.store.count_jobs([("retention", "")]) == expected
             say(hf, clock, 100)
     clock.advance(hours=2)
-    with Holdfast.open(tmp_path, config=config, clock=clock) as hf:
+    with Limpet.open(tmp_path, config=config, clock=clock) as hf:
         hf.run_jobs()
         assert hf.sessions(user="alice")[0].message_count == 0

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Config, Firing, Holdfast, Notification, Outcome
-from holdfast.domain.schedule import Notify, ScheduleState
-from holdfast.errors import InvalidInput, LeaseLost, PermissionDenied, ScheduleNotFound, SessionNotFound
+from limpet import AsyncLimpet, Config, Firing, Limpet, Notification, Outcome
+from limpet.errors import InvalidInput, LeaseLost, PermissionDenied, ScheduleNotFound, SessionNotFound
+from limpet.model.schedule import Notify, ScheduleState
 from tests.conftest import FakeClock
 from tests.contract.rows import sql
 from tests.contract.scheduling import HOUR, LEASE, Bench, moment
@@ -22,7 +22,7 @@ UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
-def bench(timed: Holdfast, clock: FakeClock) -> Bench:
+def bench(timed: Limpet, clock: FakeClock) -> Bench:
     return Bench(timed, clock)
 
 
@@ -352,7 +352,7 @@ def test_the_lease_is_renewed_while_a_run_takes_long(
 ) -> None:
     """It holds a lease of three seconds for six, and nobody else may take it. The clock waits for a busy machine."""
     config = Config.load(overrides={"schedules.lease_s": 3, "embedding.model": "none"})
-    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+    with Limpet.open(durable_url, config=config, clock=clock) as hf:
         made = hf.schedules.create(user="alice", goal="long", cadence="every: 1h", max_runs=1)
         clock.advance(hours=1)
         store: Any = hf._runtime.store
@@ -626,7 +626,7 @@ def test_old_news_is_not_told(bench: Bench) -> None:
 def test_a_worker_runs_schedules_in_a_thread(store_url: str) -> None:
     done, told = threading.Event(), threading.Event()
     overrides = {"schedules.smallest_gap_s": 1, "embedding.model": "none"}
-    with Holdfast.open(store_url, config=Config.load(overrides=overrides)) as hf:
+    with Limpet.open(store_url, config=Config.load(overrides=overrides)) as hf:
         made = hf.schedules.create(user="alice", goal="tick", cadence="every: 1s", max_runs=1)
 
         def callback(firing: Firing) -> str:
@@ -636,7 +636,7 @@ def test_a_worker_runs_schedules_in_a_thread(store_url: str) -> None:
         hf.start_worker(on_schedule=callback, notify=lambda notification: told.set())
         assert done.wait(20)
         assert told.wait(20)
-    with pytest.raises(InvalidInput, match="on_schedule"), Holdfast.open(":memory:") as hf:
+    with pytest.raises(InvalidInput, match="on_schedule"), Limpet.open(":memory:") as hf:
         hf.start_worker(notify=print)
     assert made.state is ScheduleState.ACTIVE
 
@@ -644,7 +644,7 @@ def test_a_worker_runs_schedules_in_a_thread(store_url: str) -> None:
 def test_coroutines_run_in_the_loop_with_a_memory_of_their_own(store_url: str, clock: FakeClock) -> None:
     async def use() -> None:
         loop, told = asyncio.get_running_loop(), []
-        async with await AsyncHoldfast.open(store_url, clock=clock) as hf:
+        async with await AsyncLimpet.open(store_url, clock=clock) as hf:
             made = await hf.schedules.create(user="alice", goal="remember it", cadence="every: 1h")
             clock.advance(hours=1)
 
@@ -670,10 +670,10 @@ def test_coroutines_run_in_the_loop_with_a_memory_of_their_own(store_url: str, c
 
 def test_a_loop_that_ends_leaves_what_is_due_to_the_next(tmp_path: Path, clock: FakeClock) -> None:
     """As by Ctrl-C: every firing after the one at hand had failed for want of a loop, or waited for one for ever."""
-    opened: list[AsyncHoldfast] = []
+    opened: list[AsyncLimpet] = []
 
     async def use() -> None:
-        opened.append(hf := await AsyncHoldfast.open(tmp_path, clock=clock))
+        opened.append(hf := await AsyncLimpet.open(tmp_path, clock=clock))
         for goal in "abc":
             await hf.schedules.create(user="alice", goal=goal, cadence="every: 1h")
         clock.advance(hours=1)
@@ -690,7 +690,7 @@ def test_a_loop_that_ends_leaves_what_is_due_to_the_next(tmp_path: Path, clock: 
     asyncio.run(use())
     opened[0]._pool.shutdown()
     for thread in threading.enumerate():
-        if thread.name.startswith("holdfast"):
+        if thread.name.startswith("limpet"):
             thread.join(20)
             assert not thread.is_alive()
     with opened[0]._sync as hf:
@@ -701,7 +701,7 @@ def test_a_loop_that_ends_leaves_what_is_due_to_the_next(tmp_path: Path, clock: 
 
 def test_a_store_that_is_closed_by_a_coroutine_of_its_own_waits_for_its_end(tmp_path: Path, clock: FakeClock) -> None:
     async def use() -> None:
-        hf = await AsyncHoldfast.open(tmp_path, clock=clock)
+        hf = await AsyncLimpet.open(tmp_path, clock=clock)
         await hf.schedules.create(user="alice", goal="close it", cadence="every: 1h")
         clock.advance(hours=1)
         closed = asyncio.Event()
@@ -716,13 +716,13 @@ def test_a_store_that_is_closed_by_a_coroutine_of_its_own_waits_for_its_end(tmp_
         await hf.close()
 
     asyncio.run(use())
-    with Holdfast.open(tmp_path, clock=clock) as hf:
+    with Limpet.open(tmp_path, clock=clock) as hf:
         [made] = hf.schedules.search()
         assert [run.summary for run in hf.schedules.runs(made.id)] == ["closed"]
 
 
 def test_memory_that_is_switched_off_schedules_nothing(tmp_path: Path) -> None:
-    with Holdfast.open(tmp_path, config=Config.load(overrides={"memory.enabled": False})) as hf:
+    with Limpet.open(tmp_path, config=Config.load(overrides={"memory.enabled": False})) as hf:
         hf.schedules.create(user="alice", goal="x", cadence="every: 1h")
         assert hf.schedules.count() == 0
         assert hf.run_schedules(lambda firing: None) == 0
@@ -730,7 +730,7 @@ def test_memory_that_is_switched_off_schedules_nothing(tmp_path: Path) -> None:
 
 def test_an_agent_whose_memory_is_apart_has_its_own_schedules(tmp_path: Path) -> None:
     config = Config.load(overrides={"agents.coder.memory.place": "own"})
-    with Holdfast.open(tmp_path, config=config) as hf:
+    with Limpet.open(tmp_path, config=config) as hf:
         with pytest.raises(InvalidInput, match=r"hf\.agent"):
             hf.schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
         hf.agent("coder").schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")

@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, FilePart, Holdfast, Run, Schedule, TextPart, ToolCall
-from holdfast.config import Embedding, Encryption, Jobs, Notes
-from holdfast.domain.schedule import RunStatus
-from holdfast.domain.scope import Level, Space
-from holdfast.errors import KeyMissing, SealBroken, Unsupported
-from holdfast.keyring import key_file, read_keys, write_keys
-from holdfast.storage.base import Tx
-from holdfast.storage.copy import copy_store
-from holdfast.storage.sealing import Kind
-from holdfast.storage.sql.reseal import reseal
-from holdfast.storage.sql.sealed import BOUND_TO, READABLE, SEALED
-from holdfast.storage.sql.tables import TABLES
+from limpet import Config, FilePart, Limpet, Run, Schedule, TextPart, ToolCall
+from limpet.config import Embedding, Encryption, Jobs, Notes
+from limpet.errors import KeyMissing, SealBroken, Unsupported
+from limpet.model.schedule import RunStatus
+from limpet.model.scope import Level, Space
+from limpet.store.base import Tx
+from limpet.store.copy import copy_store
+from limpet.store.encrypted_columns import BOUND_TO, READABLE, SEALED
+from limpet.store.encryption import Kind
+from limpet.store.encryption_keys import key_file, read_keys, write_keys
+from limpet.store.reencrypt import reseal
+from limpet.store.tables import TABLES
 from tests.conftest import SEALED as BY_HAND
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
@@ -53,12 +53,12 @@ def config(keys: Path) -> Config:
 
 
 @pytest.fixture
-def hf(store_url: str, config: Config, clock: FakeClock) -> Iterator[Holdfast]:
-    with Holdfast.open(store_url, config=config, clock=clock) as opened:
+def hf(store_url: str, config: Config, clock: FakeClock) -> Iterator[Limpet]:
+    with Limpet.open(store_url, config=config, clock=clock) as opened:
         yield opened
 
 
-def write_everywhere(hf: Holdfast, mark: str = MARK) -> None:
+def write_everywhere(hf: Limpet, mark: str = MARK) -> None:
     session = hf.session("cli", "1", user="u", metadata={mark: mark})
     session.append("user", f"The {mark} ferry leaves at noon", name=mark, idempotency_key=mark, metadata={mark: mark})
     call = ToolCall(mark, mark, {mark: mark})
@@ -93,7 +93,7 @@ def write_everywhere(hf: Holdfast, mark: str = MARK) -> None:
     schedule(hf, session.id, mark)
 
 
-def schedule(hf: Holdfast, session: str, mark: str) -> Schedule:
+def schedule(hf: Limpet, session: str, mark: str) -> Schedule:
     """One whose first run said something, and whose second failed."""
     where: Any = {"session": session, "metadata": {mark: mark}}
     made = hf.schedules.create("u", f"Ask about {mark.upper()}", "every: 1h", **where)
@@ -109,7 +109,7 @@ def add_run(tx: Tx, *, made: Schedule, run: Run, output: str) -> None:
     tx.schedules.add_run(made.scope, run, output)
 
 
-def contents(hf: Holdfast) -> dict[str, Any]:
+def contents(hf: Limpet) -> dict[str, Any]:
     """What a reader sees."""
     session = hf.session("cli", "1", user="u")
     summary = session.summary()
@@ -150,7 +150,7 @@ def contents(hf: Holdfast) -> dict[str, Any]:
     }
 
 
-def scheduled(hf: Holdfast, made: Schedule) -> list[object]:
+def scheduled(hf: Limpet, made: Schedule) -> list[object]:
     runs = sorted(hf.schedules.runs(made.id), key=lambda run: run.status)
     parts = [hf.schedules.run_output(run.id, offset=10, limit=9) for run in runs]
     return [
@@ -160,7 +160,7 @@ def scheduled(hf: Holdfast, made: Schedule) -> list[object]:
     ]
 
 
-def test_a_sealed_tenant_answers_what_an_open_one_answers(hf: Holdfast):
+def test_a_sealed_tenant_answers_what_an_open_one_answers(hf: Limpet):
     """Hits with their scores: to the last digit, but for the rounding of who compares the vectors."""
     open_, sealed = hf.tenant("third"), hf.tenant("other")
     write_everywhere(open_)
@@ -176,7 +176,7 @@ def test_a_sealed_tenant_answers_what_an_open_one_answers(hf: Holdfast):
     assert faults(hf) == []
 
 
-def test_what_was_written_is_nowhere_in_the_tables(hf: Holdfast):
+def test_what_was_written_is_nowhere_in_the_tables(hf: Limpet):
     write_everywhere(hf)
     tables = every_row(hf)
     assert {table for table in SEALED if not tables[table]} == set(), "every table must have something to hide"
@@ -194,7 +194,7 @@ def test_what_was_written_is_nowhere_in_the_tables(hf: Holdfast):
 
 def test_what_was_written_is_nowhere_on_the_disk(durable_url: str, config: Config):
     sealed, plain = (f"{word}{os.urandom(4).hex()}" for word in (MARK, "oslofjord"))  # the log has all tests' writes
-    with Holdfast.open(durable_url, config=config) as hf:
+    with Limpet.open(durable_url, config=config) as hf:
         write_everywhere(hf, sealed)
         write_everywhere(hf.tenant("third"), plain)
         if durable_url.startswith("postgres"):
@@ -221,7 +221,7 @@ def on_disk(folder: Path) -> bytes:
     return b"".join(file.read_bytes().lower() for file in sorted(folder.rglob("*")) if file.is_file())
 
 
-def test_every_column_of_text_is_sealed_or_said_to_be_readable(hf: Holdfast):
+def test_every_column_of_text_is_sealed_or_said_to_be_readable(hf: Limpet):
     """A new column must say which: see storage/sql/sealed.py."""
     if hf._runtime.store.features.name == "postgres":
         found = sql(
@@ -236,7 +236,7 @@ def test_every_column_of_text_is_sealed_or_said_to_be_readable(hf: Holdfast):
             " WHERE m.type = 'table' AND c.type NOT IN ('INTEGER', 'BIGINT', 'SMALLINT', 'DOUBLE PRECISION')",
         )
     ours = {(table.name, column) for table in TABLES for column in table.columns}
-    known = {table.name for table in TABLES} | {"holdfast_migrations", "holdfast_writers", "sqlite_sequence"}
+    known = {table.name for table in TABLES} | {"limpet_migrations", "limpet_writers", "sqlite_sequence"}
     assert {table for table, _ in found} <= known, "a table that is not in storage/sql/tables.py"
     listed = {(table, name) for lists in (SEALED, READABLE) for table, names in lists.items() for name in names}
     texts = {(table, column) for table, column in found if (table, column) in ours}
@@ -251,13 +251,13 @@ def test_every_column_of_text_is_sealed_or_said_to_be_readable(hf: Holdfast):
 def test_without_its_key_a_tenant_says_so_and_the_others_go_on(
     durable_url: str, config: Config, keys: Path, tmp_path: Path
 ):
-    with Holdfast.open(durable_url, config=config) as hf:
+    with Limpet.open(durable_url, config=config) as hf:
         write_everywhere(hf)
         write_everywhere(hf.tenant("other"))
         write_everywhere(hf.tenant("third"))
         before = every_row(hf)
     key_file(keys, "default").unlink()
-    with Holdfast.open(durable_url, config=config) as hf:
+    with Limpet.open(durable_url, config=config) as hf:
         for attempt in attempts(hf, tmp_path):
             with pytest.raises(KeyMissing, match="tenant 'default' is sealed and its key is not there"):
                 attempt()
@@ -267,7 +267,7 @@ def test_without_its_key_a_tenant_says_so_and_the_others_go_on(
         assert faults(hf) == [], "a key that is gone on purpose is no fault"
 
 
-def attempts(hf: Holdfast, folder: Path) -> list[Callable[[], object]]:
+def attempts(hf: Limpet, folder: Path) -> list[Callable[[], object]]:
     return [
         lambda: hf.session("cli", "1", user="u"),
         lambda: hf.session("cli", "new", user="v"),
@@ -289,11 +289,11 @@ def attempts(hf: Holdfast, folder: Path) -> list[Callable[[], object]]:
 
 @pytest.mark.parametrize("keyless", [False, True], ids=["another key", "no keys at all"])
 def test_another_key_and_no_key_at_all(durable_url: str, config: Config, keys: Path, keyless: bool, tmp_path: Path):
-    with Holdfast.open(durable_url, config=config) as hf:
+    with Limpet.open(durable_url, config=config) as hf:
         write_everywhere(hf)
         before = every_row(hf)
     write_keys(key_file(keys, "default"), (os.urandom(32),))
-    with Holdfast.open(durable_url, config=PLAIN if keyless else config) as hf:
+    with Limpet.open(durable_url, config=PLAIN if keyless else config) as hf:
         for attempt in attempts(hf, tmp_path):
             with pytest.raises(KeyMissing, match="is not there" if keyless else "another key"):
                 attempt()
@@ -302,9 +302,9 @@ def test_another_key_and_no_key_at_all(durable_url: str, config: Config, keys: P
 
 def test_a_program_without_keys_is_stopped_by_one_that_has_them(durable_url: str, config: Config):
     """Both are open when the tenant is sealed: whoever remembers it as open must notice."""
-    with Holdfast.open(durable_url, config=PLAIN) as keyless:
+    with Limpet.open(durable_url, config=PLAIN) as keyless:
         keyless.remember("before", user="u")
-        with Holdfast.open(durable_url, config=config) as keyed:
+        with Limpet.open(durable_url, config=config) as keyed:
             assert reseal(keyed._runtime.store, "default")  # type: ignore[arg-type]
             with pytest.raises(KeyMissing):
                 keyless.remember("plain", user="u", key="k")
@@ -316,9 +316,9 @@ def test_a_program_without_keys_is_stopped_by_one_that_has_them(durable_url: str
 
 def test_two_processes_share_a_sealed_tenant(durable_url: str, config: Config):
     code = """
-from holdfast.config import Config, Embedding, Encryption
+from limpet.config import Config, Embedding, Encryption
 settings = Config(encryption=Encryption(key_file=given["keys"]), embedding=Embedding(model="hashed"))
-hf = Holdfast.open(given["url"], config=settings)
+hf = Limpet.open(given["url"], config=settings)
 begin()
 for at in range(5):
     hf.remember(f"walrus {number} {at}", user="u", key=f"k{number}_{at}")
@@ -326,7 +326,7 @@ hf.close()
 answer(number)
 """
     run_together(code, {"url": durable_url, "keys": config.encryption.key_file})
-    with Holdfast.open(durable_url, config=config) as hf:
+    with Limpet.open(durable_url, config=config) as hf:
         assert len(hf.records(user="u")) == 10
         assert len(hf.recall("walrus", user="u", k=20)) == 10
         assert "walrus" not in str(every_row(hf))
@@ -346,7 +346,7 @@ answer(number)
     ],
     ids=["plain text", "another row's", "another column's", "another chunk's"],
 )
-def test_what_was_tampered_with_is_named(hf: Holdfast, table: str, change: str):
+def test_what_was_tampered_with_is_named(hf: Limpet, table: str, change: str):
     write_everywhere(hf)
     sql(hf, change)
     found = [finding for finding in faults(hf) if finding.startswith("sealed: ")]
@@ -364,9 +364,9 @@ def test_what_was_tampered_with_is_named(hf: Holdfast, table: str, change: str):
 def test_a_tenant_that_has_text_stays_open_until_it_is_sealed(
     durable_url: str, config: Config, caplog: pytest.LogCaptureFixture, clock: FakeClock
 ):
-    with Holdfast.open(durable_url, config=PLAIN, clock=clock) as hf:
+    with Limpet.open(durable_url, config=PLAIN, clock=clock) as hf:
         write_everywhere(hf)
-    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+    with Limpet.open(durable_url, config=config, clock=clock) as hf:
         expected = contents(hf)
         assert "stays open" in caplog.text
         before = every_row(hf)
@@ -385,12 +385,12 @@ class Stopped(Exception):
 def test_sealing_goes_on_where_it_was_stopped(
     durable_url: str, config: Config, monkeypatch: pytest.MonkeyPatch, clock: FakeClock
 ):
-    monkeypatch.setattr("holdfast.storage.sql.reseal._BATCH", 2)
-    with Holdfast.open(durable_url, config=PLAIN, clock=clock) as hf:
+    monkeypatch.setattr("limpet.store.reencrypt._BATCH", 2)
+    with Limpet.open(durable_url, config=PLAIN, clock=clock) as hf:
         write_everywhere(hf)
         expected = contents(hf)
     steps = stops = 0
-    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+    with Limpet.open(durable_url, config=config, clock=clock) as hf:
 
         def stop(*_: object) -> None:
             nonlocal steps
@@ -415,27 +415,27 @@ def test_sealing_goes_on_where_it_was_stopped(
 
 def test_sealing_anew_with_another_key(durable_url: str, config: Config, keys: Path, clock: FakeClock):
     file = key_file(keys, "default")
-    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+    with Limpet.open(durable_url, config=config, clock=clock) as hf:
         write_everywhere(hf)
         expected = contents(hf)
     old = read_keys(file)
     fresh = os.urandom(32)
     write_keys(file, (fresh, *old))
-    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+    with Limpet.open(durable_url, config=config, clock=clock) as hf:
         assert contents(hf) == expected, "the old key still opens it"
         assert reseal(hf._runtime.store, "default")  # type: ignore[arg-type]
         assert contents(hf) == expected
     write_keys(file, (fresh,))
-    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+    with Limpet.open(durable_url, config=config, clock=clock) as hf:
         assert contents(hf) == expected
         assert faults(hf) == []
     write_keys(file, old)
-    with Holdfast.open(durable_url, config=config) as hf, pytest.raises(KeyMissing, match="another key"):
+    with Limpet.open(durable_url, config=config) as hf, pytest.raises(KeyMissing, match="another key"):
         hf.recall(MARK, user="u")
 
 
 def test_a_copy_stays_sealed_in_both_directions(
-    hf: Holdfast, config: Config, tmp_path: Path, postgres_url: str, clock: FakeClock
+    hf: Limpet, config: Config, tmp_path: Path, postgres_url: str, clock: FakeClock
 ):
     write_everywhere(hf)
     write_everywhere(hf.tenant("third"))
@@ -444,30 +444,30 @@ def test_a_copy_stays_sealed_in_both_directions(
     places = [str(tmp_path / "copy"), *([] if is_postgres else [postgres_url])]
     source: Any = hf._runtime.store
     for place in places:
-        with Holdfast.open(place, config=PLAIN, clock=clock) as keyless:  # who copies needs no key
+        with Limpet.open(place, config=PLAIN, clock=clock) as keyless:  # who copies needs no key
             copy_store(source, keyless._runtime.store)  # type: ignore[arg-type]
             assert every_row(keyless) == rows
             with pytest.raises(KeyMissing):
                 keyless.recall(MARK, user="u")
-        with Holdfast.open(place, config=config, clock=clock) as copied:
+        with Limpet.open(place, config=config, clock=clock) as copied:
             assert contents(copied) == expected
             assert faults(copied) == []
 
 
-def test_a_backup_stays_sealed(hf: Holdfast, config: Config, tmp_path: Path, clock: FakeClock):
+def test_a_backup_stays_sealed(hf: Limpet, config: Config, tmp_path: Path, clock: FakeClock):
     write_everywhere(hf)
     hf.backup(tmp_path / "backup.db")
     assert MARK.encode() not in (tmp_path / "backup.db").read_bytes().lower()
     expected = contents(hf)
-    with Holdfast.open(tmp_path / "backup.db", config=config, clock=clock) as restored:
+    with Limpet.open(tmp_path / "backup.db", config=config, clock=clock) as restored:
         assert contents(restored) == expected
 
 
 def test_where_sealing_is_required_nothing_is_written_openly(durable_url: str, config: Config):
-    with Holdfast.open(durable_url, config=PLAIN) as hf:
+    with Limpet.open(durable_url, config=PLAIN) as hf:
         hf.remember("before", user="u")
     strict = replace(config, encryption=replace(config.encryption, required=True))
-    with Holdfast.open(durable_url, config=strict) as hf:
+    with Limpet.open(durable_url, config=strict) as hf:
         for tenant in ("default", "third"):
             with pytest.raises(KeyMissing, match="not sealed"):
                 hf.tenant(tenant).remember("plain", user="u")
@@ -477,7 +477,7 @@ def test_where_sealing_is_required_nothing_is_written_openly(durable_url: str, c
         hf.remember("after", user="u")
 
 
-def test_forgetting_in_a_sealed_tenant_leaves_nothing(hf: Holdfast):
+def test_forgetting_in_a_sealed_tenant_leaves_nothing(hf: Limpet):
     write_everywhere(hf)
     hf.session("cli", "1", user="u").delete()
     while records := hf.records(user="u"):
@@ -491,7 +491,7 @@ def test_forgetting_in_a_sealed_tenant_leaves_nothing(hf: Holdfast):
 def test_plain_files_are_not_written_beside_a_sealed_tenant(tmp_path: Path, config: Config):
     data = tmp_path / "data"
     config = replace(config, notes=Notes())
-    with Holdfast.open(data, config=config) as hf:
+    with Limpet.open(data, config=config) as hf:
         with hf.session("cli", "1", user="u").turn(f"I like {MARK}") as turn:
             turn.reply("Noted")
         for refused in (
@@ -506,7 +506,7 @@ def test_plain_files_are_not_written_beside_a_sealed_tenant(tmp_path: Path, conf
         assert not (data / "memory").exists()
         hf.tenant("third").long_term("u").write("open tenants keep their files")
     allowed = replace(config, encryption=replace(config.encryption, plain_files=True))
-    with Holdfast.open(data, config=allowed) as hf:
+    with Limpet.open(data, config=allowed) as hf:
         with hf.session("cli", "1", user="u").turn(f"I like {MARK}") as turn:
             turn.reply("Noted")
         assert MARK in hf.daily_notes("u")

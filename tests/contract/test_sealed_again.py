@@ -1,6 +1,6 @@
 """A few tests of every noun once more, with every tenant sealed.
 
-All of them run so by hand: ``HOLDFAST_TEST_SEALED=1 pytest tests/contract``.
+All of them run so by hand: ``LIMPET_TEST_SEALED=1 pytest tests/contract``.
 """
 
 from __future__ import annotations

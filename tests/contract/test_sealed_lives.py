@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Firing, Holdfast
-from holdfast.config import Notes, Retention
-from holdfast.domain.receipt import Receipt
-from holdfast.domain.scope import Scope
-from holdfast.errors import KeyMissing
-from holdfast.keyring import key_file
+from limpet import Config, Firing, Limpet
+from limpet.config import Notes, Retention
+from limpet.errors import KeyMissing
+from limpet.model.receipt import Receipt
+from limpet.model.scope import Scope
+from limpet.store.encryption_keys import key_file
 from tests.conftest import SEALED as BY_HAND
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults, sql
@@ -34,13 +34,13 @@ SEALED, OPEN = "other", "third"
 
 
 @pytest.fixture
-def hf(store_url: str, config: Config, clock: FakeClock) -> Iterator[Holdfast]:  # noqa: F811
+def hf(store_url: str, config: Config, clock: FakeClock) -> Iterator[Limpet]:  # noqa: F811
     settings = replace(config, retention=Retention(messages_days=10, records_days=20, documents_days=20))
-    with Holdfast.open(store_url, config=settings, clock=clock) as opened:
+    with Limpet.open(store_url, config=settings, clock=clock) as opened:
         yield opened
 
 
-def both(hf: Holdfast) -> tuple[Holdfast, Holdfast]:
+def both(hf: Limpet) -> tuple[Limpet, Limpet]:
     return hf.tenant(SEALED), hf.tenant(OPEN)
 
 
@@ -48,7 +48,7 @@ def told(receipt: Receipt) -> tuple[object, ...]:
     return dict(receipt.counts), receipt.verified, len(receipt.left)
 
 
-def said(hf: Holdfast) -> list[object]:
+def said(hf: Limpet) -> list[object]:
     """What is left, whatever its ids are."""
     return [
         sorted(lines(record.content) for record in hf.records(user="u")),
@@ -67,12 +67,12 @@ def lines(text: str) -> list[str]:
     return sorted(text.splitlines())
 
 
-def in_order(hf: Holdfast) -> list[Any]:
+def in_order(hf: Limpet) -> list[Any]:
     found = sorted(hf.sessions(user="u"), key=lambda info: str(info.key))
     return [hf.load_session(info.id) for info in found]
 
 
-def talk(hf: Holdfast, chat: str, place: str) -> str:
+def talk(hf: Limpet, chat: str, place: str) -> str:
     session = hf.session("c", chat, user="u")
     for number in range(3):
         with session.turn(f"I love {place}tea. My favourite food is {place}soup.") as turn:
@@ -81,11 +81,11 @@ def talk(hf: Holdfast, chat: str, place: str) -> str:
     return session.id
 
 
-def is_told(hf: Holdfast, *marks: str) -> bool:
+def is_told(hf: Limpet, *marks: str) -> bool:
     return any(mark in str(every_row(hf)).lower() for mark in marks)
 
 
-def test_a_user_goes(hf: Holdfast) -> None:
+def test_a_user_goes(hf: Limpet) -> None:
     receipts = []
     for tenant in both(hf):
         write_everywhere(tenant)
@@ -101,7 +101,7 @@ def test_a_user_goes(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Holdfast) -> None:
+def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Limpet) -> None:
     receipts = []
     for tenant in both(hf):
         one = talk(tenant, "1", "porto")
@@ -121,9 +121,9 @@ def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Holdfast) -> Non
     assert faults(hf) == []
 
 
-def test_versions_that_tell_of_a_session_are_looked_for_by_page(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_that_tell_of_a_session_are_looked_for_by_page(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     """A past version that names the session, of a record that no longer does: only opening it can tell."""
-    monkeypatch.setattr("holdfast.storage.sql.purges._PAGE", 2)
+    monkeypatch.setattr("limpet.lifecycle.purge_repository._PAGE", 2)
     for tenant in both(hf):
         session = tenant.session("c", "1", user="u")
         session.append("user", "hello")
@@ -134,7 +134,7 @@ def test_versions_that_tell_of_a_session_are_looked_for_by_page(hf: Holdfast, mo
         assert [len(tenant.history(record.id)) for record in tenant.records(user="u")] == [1] * 5
 
 
-def test_what_is_older_goes(hf: Holdfast, clock: FakeClock) -> None:
+def test_what_is_older_goes(hf: Limpet, clock: FakeClock) -> None:
     receipts = []
     for tenant in both(hf):
         talk(tenant, "1", "porto")
@@ -158,7 +158,7 @@ def test_what_is_older_goes(hf: Holdfast, clock: FakeClock) -> None:
     assert faults(hf) == []
 
 
-def test_retention_is_the_same(hf: Holdfast, clock: FakeClock) -> None:
+def test_retention_is_the_same(hf: Limpet, clock: FakeClock) -> None:
     for tenant in both(hf):
         write_everywhere(tenant)
         talk(tenant, "2", "porto")
@@ -176,7 +176,7 @@ def test_retention_is_the_same(hf: Holdfast, clock: FakeClock) -> None:
     assert faults(hf) == []
 
 
-def test_a_user_comes_back_as_they_were(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_user_comes_back_as_they_were(hf: Limpet, tmp_path: Path) -> None:
     sealed = hf.tenant(SEALED)
     write_everywhere(sealed)
     store: Any = hf._runtime.store
@@ -197,14 +197,14 @@ def test_a_user_comes_back_as_they_were(hf: Holdfast, tmp_path: Path) -> None:
 
 
 def test_an_import_is_sealed_and_goes_on_where_it_was(
-    hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hf: Limpet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From an open tenant into one that is sealed with its first row: how far it has come is sealed too."""
-    with Holdfast.open(":memory:", config=PLAIN, clock=hf._runtime.clock) as source:
+    with Limpet.open(":memory:", config=PLAIN, clock=hf._runtime.clock) as source:
         talk(source, "1", "porto")
         source.schedules.create("u", "Ask about portotea", "every: 1h")
         source.export(tmp_path / "one", "u")
-    monkeypatch.setattr("holdfast.moving.restore._LINES", 2)
+    monkeypatch.setattr("limpet.lifecycle.import_export._LINES", 2)
     sealed = hf.tenant(SEALED)
 
     def stop(*_: object) -> None:
@@ -226,24 +226,24 @@ def test_an_import_is_sealed_and_goes_on_where_it_was(
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_files_of_an_export_follow_the_setting(tmp_path: Path, config: Config, allowed: bool) -> None:  # noqa: F811
-    with Holdfast.open(tmp_path / "open", config=replace(PLAIN, notes=Notes())) as source:
+    with Limpet.open(tmp_path / "open", config=replace(PLAIN, notes=Notes())) as source:
         source.long_term("u").write("# Me\n")
         source.export(tmp_path / "export", "u")
     encryption = replace(config.encryption, plain_files=allowed)
-    with Holdfast.open(tmp_path / "sealed", config=replace(config, encryption=encryption)) as hf:
+    with Limpet.open(tmp_path / "sealed", config=replace(config, encryption=encryption)) as hf:
         done = hf.import_(tmp_path / "export")
         assert done.files == int(allowed)
         assert [("plain_files" in note.reason) for note in done.skipped] == ([] if allowed else [True])
     assert bool(list((tmp_path / "sealed").rglob("MEMORY.md"))) is allowed
 
 
-def due_everywhere(hf: Holdfast, clock: FakeClock) -> None:
+def due_everywhere(hf: Limpet, clock: FakeClock) -> None:
     for tenant in ("default", SEALED, OPEN):
         hf.tenant(tenant).schedules.create("u", f"Ask about {MARK} in {tenant}", "every: 1h")
     clock.advance(hours=1)
 
 
-def goals_run(hf: Holdfast) -> list[str]:
+def goals_run(hf: Limpet) -> list[str]:
     goals: list[str] = []
 
     def callback(firing: Firing) -> str:
@@ -260,11 +260,11 @@ def test_schedules_of_a_tenant_without_its_key_hold_up_nobody(
     keys: Path,  # noqa: F811
     clock: FakeClock,
 ) -> None:
-    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+    with Limpet.open(durable_url, config=config, clock=clock) as hf:
         due_everywhere(hf, clock)
     key = key_file(keys, "default").read_bytes()
     key_file(keys, "default").unlink()
-    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+    with Limpet.open(durable_url, config=config, clock=clock) as hf:
         assert goals_run(hf) == [SEALED, OPEN]
         soon = hf._runtime.store.next_schedule()
         assert soon is not None
@@ -272,7 +272,7 @@ def test_schedules_of_a_tenant_without_its_key_hold_up_nobody(
         assert goals_run(hf) == []
     key_file(keys, "default").touch(mode=0o600)
     key_file(keys, "default").write_bytes(key)
-    with Holdfast.open(durable_url, config=config, clock=clock) as hf:
+    with Limpet.open(durable_url, config=config, clock=clock) as hf:
         assert goals_run(hf) == ["default"]
         assert not is_told(hf.tenant(SEALED), "ask about zanzibar in default", "ask about zanzibar in other")
 
@@ -282,10 +282,10 @@ def test_where_sealing_is_required_an_open_tenants_schedule_waits(
     config: Config,  # noqa: F811
     clock: FakeClock,
 ) -> None:
-    with Holdfast.open(durable_url, config=PLAIN, clock=clock) as hf:
+    with Limpet.open(durable_url, config=PLAIN, clock=clock) as hf:
         hf.tenant(OPEN).schedules.create("u", f"Ask in {OPEN}", "every: 1h")
     strict = replace(config, encryption=replace(config.encryption, required=True))
-    with Holdfast.open(durable_url, config=strict, clock=clock) as hf:
+    with Limpet.open(durable_url, config=strict, clock=clock) as hf:
         hf.tenant(SEALED).schedules.create("u", f"Ask in {SEALED}", "every: 1h")
         clock.advance(hours=1)
         assert goals_run(hf) == [SEALED]
@@ -298,12 +298,12 @@ def test_retention_goes_on_without_one_tenants_key(
     clock: FakeClock,
 ) -> None:
     settings = replace(config, retention=Retention(messages_days=10))
-    with Holdfast.open(durable_url, config=settings, clock=clock) as hf:
+    with Limpet.open(durable_url, config=settings, clock=clock) as hf:
         for tenant in ("default", SEALED, OPEN):
             talk(hf.tenant(tenant), "1", "porto")
     key_file(keys, "default").unlink()
     clock.advance(days=11)
-    with Holdfast.open(durable_url, config=settings, clock=clock) as hf:
+    with Limpet.open(durable_url, config=settings, clock=clock) as hf:
         clock.advance(hours=2)
         hf.run_jobs()
         left = sql(hf, "SELECT DISTINCT s.tenant FROM messages m JOIN sessions s ON s.id = m.session_id")
@@ -312,7 +312,7 @@ def test_retention_goes_on_without_one_tenants_key(
             hf.apply_retention()
 
 
-def test_work_beside_is_done_once_when_a_tenant_is_met_first(hf: Holdfast) -> None:
+def test_work_beside_is_done_once_when_a_tenant_is_met_first(hf: Limpet) -> None:
     """What has to be in the same transaction is neither lost nor done twice when the work begins anew."""
     store: Any = hf._runtime.store
     tries: list[int] = []

@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.domain.keys import SessionKey
-from holdfast.domain.session import State
-from holdfast.errors import InvalidInput, InvalidKey, SessionNotFound
+from limpet import Limpet
+from limpet.errors import InvalidInput, InvalidKey, SessionNotFound
+from limpet.model.naming import SessionKey
+from limpet.model.session import State
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults
@@ -18,7 +18,7 @@ from tests.contract.threads import at_once
 # Identity
 
 
-def test_an_id_is_a_uuid_of_version_7_and_the_key_is_the_chat(hf: Holdfast) -> None:
+def test_an_id_is_a_uuid_of_version_7_and_the_key_is_the_chat(hf: Limpet) -> None:
     session = hf.session("telegram", "12345", "7")
     assert UUID(session.id).version == 7
     assert UUID(session.id).variant == "specified in RFC 4122"
@@ -30,7 +30,7 @@ def test_an_id_is_a_uuid_of_version_7_and_the_key_is_the_chat(hf: Holdfast) -> N
     )
 
 
-def test_ids_sort_by_the_time_they_were_made(timed: Holdfast, clock: FakeClock) -> None:
+def test_ids_sort_by_the_time_they_were_made(timed: Limpet, clock: FakeClock) -> None:
     ids = []
     for chat in range(20):
         ids.append(timed.session("t", str(chat)).id)
@@ -39,13 +39,13 @@ def test_ids_sort_by_the_time_they_were_made(timed: Holdfast, clock: FakeClock) 
     assert len(set(ids)) == 20
 
 
-def test_the_same_chat_again_is_the_same_session(hf: Holdfast) -> None:
+def test_the_same_chat_again_is_the_same_session(hf: Limpet) -> None:
     first = hf.session("telegram", "1", user="alice")
     assert hf.session("telegram", "1", user="alice").id == first.id
     assert hf.load_session(first.id).key == first.key
 
 
-def test_another_channel_chat_thread_user_or_agent_is_another_session(hf: Holdfast) -> None:
+def test_another_channel_chat_thread_user_or_agent_is_another_session(hf: Limpet) -> None:
     base: dict[str, Any] = {"channel": "telegram", "chat": "1", "user": "alice", "agent": "assistant"}
     others: tuple[dict[str, str], ...] = (
         {},
@@ -58,7 +58,7 @@ def test_another_channel_chat_thread_user_or_agent_is_another_session(hf: Holdfa
     assert len({hf.session(**{**base, **other}).id for other in others}) == len(others)
 
 
-def test_a_colon_inside_a_part_collides_with_no_other_key(hf: Holdfast) -> None:
+def test_a_colon_inside_a_part_collides_with_no_other_key(hf: Limpet) -> None:
     pairs: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
         (("a:b", "c"), ("a", "b:c")),
         (("a", "b", "c"), ("a", "b:c")),
@@ -80,7 +80,7 @@ def test_a_colon_inside_a_part_collides_with_no_other_key(hf: Holdfast) -> None:
             assert str(SessionKey.parse(again.key)) == again.key
 
 
-def test_without_a_user_the_chat_is_one(hf: Holdfast) -> None:
+def test_without_a_user_the_chat_is_one(hf: Limpet) -> None:
     for channel, chat, user in (
         ("whatsapp", "491511", "whatsapp:491511@s.whatsapp.net"),
         ("whatsapp", "491511@s.whatsapp.net", "whatsapp:491511@s.whatsapp.net"),
@@ -91,11 +91,11 @@ def test_without_a_user_the_chat_is_one(hf: Holdfast) -> None:
         assert hf.session(channel, chat).user == user
 
 
-def test_two_chats_without_a_user_are_two_users(hf: Holdfast) -> None:
+def test_two_chats_without_a_user_are_two_users(hf: Limpet) -> None:
     assert hf.session("a", "b:c").user != hf.session("a:b", "c").user
 
 
-def test_an_empty_user_is_refused_and_not_somebody_else(hf: Holdfast) -> None:
+def test_an_empty_user_is_refused_and_not_somebody_else(hf: Limpet) -> None:
     with pytest.raises(InvalidKey):
         hf.session("telegram", "1", user="")
     with pytest.raises(InvalidKey):
@@ -103,7 +103,7 @@ def test_an_empty_user_is_refused_and_not_somebody_else(hf: Holdfast) -> None:
     assert hf.sessions() == []
 
 
-def test_a_part_that_is_no_name_is_refused(hf: Holdfast) -> None:
+def test_a_part_that_is_no_name_is_refused(hf: Limpet) -> None:
     whole: dict[str, Any] = {"channel": "c", "chat": "1", "user": "alice"}
     for part in ("channel", "chat", "thread", "user", "agent"):
         for bad in (" a", "a ", "a\nb", "a\x00b", "\ud800", "x" * 257, "é" * 129, "a\u2028b", "a\x9bb"):
@@ -115,7 +115,7 @@ def test_a_part_that_is_no_name_is_refused(hf: Holdfast) -> None:
     assert hf.sessions() == []
 
 
-def test_parts_at_their_limits_make_a_session(hf: Holdfast) -> None:
+def test_parts_at_their_limits_make_a_session(hf: Limpet) -> None:
     session = hf.session("c" * 256, "é" * 128, "t" * 256, user="u" * 256, agent="a" * 256)
     assert hf.session("c" * 256, "é" * 128, "t" * 256, user="u" * 256, agent="a" * 256).id == session.id
     session.append("user", "hello")
@@ -125,7 +125,7 @@ def test_parts_at_their_limits_make_a_session(hf: Holdfast) -> None:
 # One session, whoever asks first
 
 
-def test_two_threads_that_ask_at_once_get_one_session(hf: Holdfast) -> None:
+def test_two_threads_that_ask_at_once_get_one_session(hf: Limpet) -> None:
     for chat in range(5):
         ids = at_once(lambda _, chat=chat: hf.session("telegram", str(chat), user="alice").id)  # type: ignore[misc]
         assert len(set(ids)) == 1
@@ -134,21 +134,21 @@ def test_two_threads_that_ask_at_once_get_one_session(hf: Holdfast) -> None:
 
 def test_two_processes_that_ask_at_once_get_one_session(durable_url: str) -> None:
     code = """
-with Holdfast.open(given) as hf:
+with Limpet.open(given) as hf:
     begin()
     answer([hf.session("telegram", str(chat), user="alice").id for chat in range(10)])
 """
-    Holdfast.open(durable_url).close()
+    Limpet.open(durable_url).close()
     answers = run_together(code, durable_url, count=3)
     assert answers[0] == answers[1] == answers[2]
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert len(hf.sessions()) == 10
 
 
 # Rotation
 
 
-def test_new_gives_a_new_id_under_the_same_key_and_the_old_one_stays(hf: Holdfast) -> None:
+def test_new_gives_a_new_id_under_the_same_key_and_the_old_one_stays(hf: Limpet) -> None:
     old = hf.session("telegram", "1", user="alice", agent="coder")
     old.append("user", "the lighthouse keeper sings")
     fresh = old.new()
@@ -163,7 +163,7 @@ def test_new_gives_a_new_id_under_the_same_key_and_the_old_one_stays(hf: Holdfas
     assert [hit.source.session_id for hit in hf.recall("lighthouse", user="alice")] == [old.id]
 
 
-def test_rotating_an_ended_session_joins_its_successor(hf: Holdfast) -> None:
+def test_rotating_an_ended_session_joins_its_successor(hf: Limpet) -> None:
     old = hf.session("telegram", "1")
     stale = hf.load_session(old.id)
     fresh = old.new()
@@ -171,7 +171,7 @@ def test_rotating_an_ended_session_joins_its_successor(hf: Holdfast) -> None:
     assert hf.load_session(fresh.id).state is State.ACTIVE
 
 
-def test_two_threads_that_rotate_at_once_leave_one_live_session(hf: Holdfast) -> None:
+def test_two_threads_that_rotate_at_once_leave_one_live_session(hf: Limpet) -> None:
     session = hf.session("telegram", "1", user="alice")
     handles = [hf.load_session(session.id) for _ in range(8)]
     successors = at_once(lambda number: handles[number].new().id)
@@ -180,7 +180,7 @@ def test_two_threads_that_rotate_at_once_leave_one_live_session(hf: Holdfast) ->
     assert len(hf.sessions(user="alice")) == 2
 
 
-def test_many_rotations_keep_every_session(hf: Holdfast) -> None:
+def test_many_rotations_keep_every_session(hf: Limpet) -> None:
     session = hf.session("telegram", "1", user="alice")
     for number in range(10):
         session.append("user", f"message {number}")
@@ -192,7 +192,7 @@ def test_many_rotations_keep_every_session(hf: Holdfast) -> None:
 # Finding
 
 
-def test_load_tells_what_is_unknown(hf: Holdfast) -> None:
+def test_load_tells_what_is_unknown(hf: Limpet) -> None:
     session = hf.session("telegram", "1", user="alice")
     with pytest.raises(SessionNotFound):
         hf.load_session("01890000-0000-7000-8000-000000000000")
@@ -203,7 +203,7 @@ def test_load_tells_what_is_unknown(hf: Holdfast) -> None:
     assert hf.load_session(session.id.upper(), user="alice").id == session.id
 
 
-def test_the_most_recently_active_comes_first(timed: Holdfast, clock: FakeClock) -> None:
+def test_the_most_recently_active_comes_first(timed: Limpet, clock: FakeClock) -> None:
     sessions = []
     for chat in "abc":
         sessions.append(timed.session("t", chat, user="alice"))
@@ -212,7 +212,7 @@ def test_the_most_recently_active_comes_first(timed: Holdfast, clock: FakeClock)
     assert [info.key.chat for info in timed.sessions(user="alice")] == ["a", "c", "b"]
 
 
-def test_a_message_from_the_past_does_not_make_a_session_older(timed: Holdfast, clock: FakeClock) -> None:
+def test_a_message_from_the_past_does_not_make_a_session_older(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("t", "a")
     clock.advance(10)
     session.append("user", "now")
@@ -220,7 +220,7 @@ def test_a_message_from_the_past_does_not_make_a_session_older(timed: Holdfast, 
     assert session.refresh().last_active_at == clock.now
 
 
-def test_sessions_are_filtered_by_user_agent_channel_and_state(hf: Holdfast) -> None:
+def test_sessions_are_filtered_by_user_agent_channel_and_state(hf: Limpet) -> None:
     for user in ("alice", "bob"):
         for agent in ("assistant", "coder"):
             for channel in ("telegram", "whatsapp"):
@@ -244,7 +244,7 @@ def test_sessions_are_filtered_by_user_agent_channel_and_state(hf: Holdfast) -> 
         hf.sessions(state="asleep")
 
 
-def test_pages_cover_every_session_once(timed: Holdfast, clock: FakeClock) -> None:
+def test_pages_cover_every_session_once(timed: Limpet, clock: FakeClock) -> None:
     for chat in range(25):
         timed.session("t", str(chat), user="alice")
         clock.advance(chat % 2)  # two at a time have the same moment
@@ -261,7 +261,7 @@ def test_pages_cover_every_session_once(timed: Holdfast, clock: FakeClock) -> No
 # Life
 
 
-def test_pause_and_resume(hf: Holdfast) -> None:
+def test_pause_and_resume(hf: Limpet) -> None:
     session = hf.session("telegram", "1")
     session.pause()
     assert session.state is State.PAUSED
@@ -271,7 +271,7 @@ def test_pause_and_resume(hf: Holdfast) -> None:
     assert hf.load_session(session.id).state is State.ACTIVE
 
 
-def test_an_ended_session_stays_ended(hf: Holdfast) -> None:
+def test_an_ended_session_stays_ended(hf: Limpet) -> None:
     session = hf.session("telegram", "1")
     session.terminate()
     session.terminate()
@@ -286,7 +286,7 @@ def test_an_ended_session_stays_ended(hf: Holdfast) -> None:
     assert hf.session("telegram", "1").id == successor.id
 
 
-def test_metadata_is_merged_and_none_removes(hf: Holdfast) -> None:
+def test_metadata_is_merged_and_none_removes(hf: Limpet) -> None:
     session = hf.session("telegram", "1", metadata={"title": "Chat", "deep": {"list": [1, "é", None]}})
     assert session.update_metadata({"title": None, "a.b": 'x"y', "n": 1.5}) == {
         "deep": {"list": [1, "é", None]},
@@ -297,14 +297,14 @@ def test_metadata_is_merged_and_none_removes(hf: Holdfast) -> None:
     assert hf.session("telegram", "1", metadata={"title": "again"}).metadata == session.metadata
 
 
-def test_two_threads_that_update_metadata_lose_nothing(hf: Holdfast) -> None:
+def test_two_threads_that_update_metadata_lose_nothing(hf: Limpet) -> None:
     session = hf.session("telegram", "1")
     handles = [hf.load_session(session.id) for _ in range(8)]
     at_once(lambda number: handles[number].update_metadata({f"key {number}": number}))
     assert session.refresh().metadata == {f"key {number}": number for number in range(8)}
 
 
-def test_metadata_that_is_no_json_is_refused(hf: Holdfast) -> None:
+def test_metadata_that_is_no_json_is_refused(hf: Limpet) -> None:
     session = hf.session("telegram", "1", metadata={"kept": True})
     wrong: list[Any] = [{1: "x"}, {"x": object()}, {"x": float("nan")}, {"x": "\ud800"}, {"x": "a\x00"}, {"\x00": 1}]
     for bad in [*wrong, ["x"], "text", 5, {"x": 10**5000}, {f"key {number}": 1 for number in range(1001)}]:
@@ -316,13 +316,13 @@ def test_metadata_that_is_no_json_is_refused(hf: Holdfast) -> None:
     assert len(hf.sessions()) == 1
 
 
-def test_text_that_only_looks_like_a_nul_is_kept(hf: Holdfast) -> None:
+def test_text_that_only_looks_like_a_nul_is_kept(hf: Limpet) -> None:
     pattern = {"pattern": "[\\u0000-\\u001f]", "\\u0000": "\\\\u0000"}
     session = hf.session("telegram", "1", metadata=pattern)
     assert hf.load_session(session.id).metadata == pattern
 
 
-def test_expiry_is_kept(timed: Holdfast, clock: FakeClock) -> None:
+def test_expiry_is_kept(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("telegram", "1", ttl=timedelta(hours=2))
     assert timed.load_session(session.id).expires_at == clock.now + timedelta(hours=2)
     session.expire_in(None)
@@ -332,14 +332,14 @@ def test_expiry_is_kept(timed: Holdfast, clock: FakeClock) -> None:
 
 
 def test_a_session_survives_closing_with_all_it_had(durable_url: str, clock: FakeClock) -> None:
-    with Holdfast.open(durable_url, clock=clock) as hf:
+    with Limpet.open(durable_url, clock=clock) as hf:
         session = hf.session(
             "telegram", "a:b", "t", user="alice", agent="coder", metadata={"x": [1, 2]}, ttl=timedelta(1)
         )
         session.append("user", "hello")
         session.pause()
         before = session.refresh()
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert hf.load_session(before.id).info == before
         assert hf.sessions() == [before]
 
@@ -347,7 +347,7 @@ def test_a_session_survives_closing_with_all_it_had(durable_url: str, clock: Fak
 # Clearing and deleting
 
 
-def _filled(hf: Holdfast, chat: str) -> str:
+def _filled(hf: Limpet, chat: str) -> str:
     session = hf.session("telegram", chat, user="alice", metadata={"chat": chat})
     for number in range(5):
         session.append("user", f"walrus number {number} in chat {chat}")
@@ -359,7 +359,7 @@ def _filled(hf: Holdfast, chat: str) -> str:
     return session.id
 
 
-def test_delete_takes_everything_under_it_and_nothing_else(hf: Holdfast) -> None:
+def test_delete_takes_everything_under_it_and_nothing_else(hf: Limpet) -> None:
     kept = _filled(hf, "kept")
     hf.remember("the user's own walrus", user="alice")
     before = every_row(hf)
@@ -377,7 +377,7 @@ def test_delete_takes_everything_under_it_and_nothing_else(hf: Holdfast) -> None
     assert faults(hf) == []
 
 
-def test_a_deleted_session_is_gone_for_every_handle(hf: Holdfast) -> None:
+def test_a_deleted_session_is_gone_for_every_handle(hf: Limpet) -> None:
     session = hf.session("telegram", "1", user="alice")
     other = hf.load_session(session.id)
     session.append("user", "hello")
@@ -404,7 +404,7 @@ def test_a_deleted_session_is_gone_for_every_handle(hf: Holdfast) -> None:
     assert hf.session("telegram", "1", user="alice").id != session.id
 
 
-def test_clear_takes_the_messages_and_keeps_the_session(hf: Holdfast) -> None:
+def test_clear_takes_the_messages_and_keeps_the_session(hf: Limpet) -> None:
     session = hf.load_session(_filled(hf, "1"))
     session.clear()
     assert session.count() == 0
@@ -419,7 +419,7 @@ def test_clear_takes_the_messages_and_keeps_the_session(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_clear_of_one_session_leaves_the_others(hf: Holdfast) -> None:
+def test_clear_of_one_session_leaves_the_others(hf: Limpet) -> None:
     one, two = hf.session("t", "1", user="alice"), hf.session("t", "2", user="alice")
     for session in (one, two):
         session.append("user", "the same walrus")
@@ -428,7 +428,7 @@ def test_clear_of_one_session_leaves_the_others(hf: Holdfast) -> None:
     assert two.count() == 1
 
 
-def test_count_counts_what_is_there(hf: Holdfast) -> None:
+def test_count_counts_what_is_there(hf: Limpet) -> None:
     session = hf.session("t", "1")
     assert session.count() == 0
     for number in range(1, 8):

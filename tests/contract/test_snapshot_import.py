@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.config import Session as SessionConfig
-from holdfast.domain.session import State
-from holdfast.errors import InvalidInput, Unsupported
+from limpet import Config, Limpet
+from limpet.config import Session as SessionConfig
+from limpet.errors import InvalidInput, Unsupported
+from limpet.model.session import State
 from tests.contract.rows import every_row, faults
 
 ID = "01930000-0000-7000-8000-000000000001"
@@ -51,7 +51,7 @@ def put(folder: Path, content: Any) -> Path:
 @pytest.mark.parametrize("form", MEANT)
 def test_a_snapshot_in_the_folder_is_imported_and_renamed(folder: Path, form: str) -> None:
     path = put(folder, MEANT[form])
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         assert hf.stats()["sessions"] == 2
         assert hf.stats()["messages"] == 3
         session = hf.session("telegram", "42", user="alice")
@@ -76,12 +76,12 @@ def test_a_snapshot_in_the_folder_is_imported_and_renamed(folder: Path, form: st
 
 def test_it_is_imported_once(folder: Path) -> None:
     put(folder, SESSIONS)
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         before = every_row(hf)
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         assert every_row(hf) == before
     put(folder, SESSIONS)
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         assert every_row(hf) == before
     assert not (folder / "sessions.json").exists()
 
@@ -95,12 +95,12 @@ def test_a_crash_between_commit_and_rename_imports_nothing_twice(
         raise OSError(5, "power cut")
 
     with monkeypatch.context() as patched:
-        patched.setattr("holdfast.snapshots.os.replace", fail)
-        with Holdfast.open(folder) as hf:
+        patched.setattr("limpet.lifecycle.import_snapshot.os.replace", fail)
+        with Limpet.open(folder) as hf:
             before = every_row(hf)
             assert hf.stats()["messages"] == 3
     assert path.exists()
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         assert every_row(hf) == before
     assert not path.exists()
     assert (folder / "sessions.json.migrated").exists()
@@ -137,7 +137,7 @@ def test_a_bad_one_stays_untouched_and_start_goes_on(folder: Path, name: str, ca
     if isinstance(content, bytes):
         path.write_bytes(content)
     before = path.read_bytes()
-    with caplog.at_level(logging.ERROR), Holdfast.open(folder) as hf:
+    with caplog.at_level(logging.ERROR), Limpet.open(folder) as hf:
         assert hf.sessions() == []
         hf.session("t", "1").append("user", "works")
         assert faults(hf) == []
@@ -148,23 +148,23 @@ def test_a_bad_one_stays_untouched_and_start_goes_on(folder: Path, name: str, ca
 
 def test_a_folder_of_that_name_is_left_alone(folder: Path) -> None:
     (folder / "sessions.json").mkdir()
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         assert hf.sessions() == []
 
 
 def test_it_can_be_switched_off(folder: Path) -> None:
     path = put(folder, SESSIONS)
-    with Holdfast.open(folder, config=Config(session=SessionConfig(import_snapshot=False))) as hf:
+    with Limpet.open(folder, config=Config(session=SessionConfig(import_snapshot=False))) as hf:
         assert hf.sessions() == []
     assert path.exists()
 
 
 def test_an_imported_chat_that_is_live_here_comes_in_ended(folder: Path) -> None:
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         live = hf.session("telegram", "42", user="alice")
         live.append("user", "here")
     put(folder, SESSIONS)
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         assert hf.session("telegram", "42", user="alice").id == live.id
         imported = hf.load_session(ID)
         assert imported.state is State.TERMINATED
@@ -173,11 +173,11 @@ def test_an_imported_chat_that_is_live_here_comes_in_ended(folder: Path) -> None
 
 def test_a_session_that_is_here_already_is_left_as_it_is(folder: Path) -> None:
     put(folder, SESSIONS)
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         hf.load_session(ID).append("user", "later")
     changed = [{**SESSIONS[0], "messages": []}, {"id": "new:1", "messages": [{"role": "user", "content": "x"}]}]
     put(folder, changed)
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         assert [message.text for message in hf.load_session(ID).messages()] == ["I saw a walrus", "Really?", "later"]
         assert len(hf.sessions(channel="new")) == 1
 
@@ -185,7 +185,7 @@ def test_a_session_that_is_here_already_is_left_as_it_is(folder: Path) -> None:
 def test_the_message_numbers_of_a_snapshot_are_kept(folder: Path) -> None:
     messages = [{"role": "user", "content": str(number), "sequence": number} for number in (30, 10, 20)]
     put(folder, [{"id": "t:1", "messages": messages}])
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         [info] = hf.sessions()
         session = hf.load_session(info.id)
         assert [(message.sequence, message.text) for message in session.messages()] == [
@@ -196,7 +196,7 @@ def test_the_message_numbers_of_a_snapshot_are_kept(folder: Path) -> None:
         assert session.append("user", "next").sequence == 31
 
 
-def test_any_store_can_be_asked_to_take_one_in(hf: Holdfast, tmp_path: Path) -> None:
+def test_any_store_can_be_asked_to_take_one_in(hf: Limpet, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text(json.dumps(SESSIONS))
     done = hf.import_(path)
@@ -215,7 +215,7 @@ def test_any_store_can_be_asked_to_take_one_in(hf: Holdfast, tmp_path: Path) -> 
     assert faults(hf) == []
 
 
-def test_an_import_that_fails_half_way_leaves_nothing(hf: Holdfast, tmp_path: Path) -> None:
+def test_an_import_that_fails_half_way_leaves_nothing(hf: Limpet, tmp_path: Path) -> None:
     taken = hf.tenant("other")
     path = tmp_path / "one.json"
     path.write_text(json.dumps([SESSIONS[0]]))
@@ -235,14 +235,12 @@ def test_an_import_that_fails_half_way_leaves_nothing(hf: Holdfast, tmp_path: Pa
 def test_an_unreadable_one_does_not_stop_the_start(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = folder / "sessions.json"
     path.symlink_to(folder / "nowhere")
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         assert hf.sessions() == []
     assert os.path.islink(path)
 
 
-def test_a_user_who_was_purged_comes_back_with_the_same_file_and_nobody_is_doubled(
-    hf: Holdfast, tmp_path: Path
-) -> None:
+def test_a_user_who_was_purged_comes_back_with_the_same_file_and_nobody_is_doubled(hf: Limpet, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     bobs = {"id": "telegram:7", "user": "bob", "messages": [{"role": "user", "content": "Bob is here"}]}
     mine = {"id": "telegram:8", "user": "alice", "messages": [{"role": "user", "content": "Alice is here"}]}
@@ -259,11 +257,11 @@ def test_a_user_who_was_purged_comes_back_with_the_same_file_and_nobody_is_doubl
 
 def test_a_purged_user_does_not_come_back_by_a_file_that_lies_there(folder: Path) -> None:
     put(folder, SESSIONS)
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         users = {info.user for info in hf.sessions()}
         for user in users:
             hf.purge_user(user)
     put(folder, SESSIONS)
-    with Holdfast.open(folder) as hf:
+    with Limpet.open(folder) as hf:
         assert users
         assert hf.sessions() == []

@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Message, Session
-from holdfast.errors import InvalidInput
+from limpet import Limpet, Message, Session
+from limpet.errors import InvalidInput
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import faults
 from tests.contract.threads import at_once
 
 
-def talk(hf: Holdfast, count: int = 10, chat: str = "1") -> Session:
+def talk(hf: Limpet, count: int = 10, chat: str = "1") -> Session:
     session = hf.session("t", chat, user="alice")
     session.extend([Message.new("user", f"message {number}") for number in range(count)])
     return session
 
 
-def test_the_first_summary_replaces_epoch_zero(timed: Holdfast, clock: FakeClock) -> None:
+def test_the_first_summary_replaces_epoch_zero(timed: Limpet, clock: FakeClock) -> None:
     session = talk(timed)
     assert session.summary() is None
     assert not session.swap_summary("wrong epoch", 4, 1)
@@ -30,7 +30,7 @@ def test_the_first_summary_replaces_epoch_zero(timed: Holdfast, clock: FakeClock
     assert summary.updated_at == clock.now
 
 
-def test_a_stale_writer_is_told_so_and_changes_nothing(hf: Holdfast) -> None:
+def test_a_stale_writer_is_told_so_and_changes_nothing(hf: Limpet) -> None:
     session = talk(hf)
     assert session.swap_summary("first", 4, 0)
     assert session.swap_summary("second", 6, 1)
@@ -41,7 +41,7 @@ def test_a_stale_writer_is_told_so_and_changes_nothing(hf: Holdfast) -> None:
     assert session.swap_summary("third", 6, 2)
 
 
-def test_the_upper_sequence_never_goes_back(hf: Holdfast) -> None:
+def test_the_upper_sequence_never_goes_back(hf: Limpet) -> None:
     session = talk(hf)
     assert session.swap_summary("up to six", 6, 0)
     assert not session.swap_summary("up to five", 5, 1)
@@ -53,7 +53,7 @@ def test_the_upper_sequence_never_goes_back(hf: Holdfast) -> None:
     assert (summary.text, summary.epoch, summary.upper_sequence) == ("up to ten", 3, 10)
 
 
-def test_a_summary_cannot_cover_what_was_not_said(hf: Holdfast) -> None:
+def test_a_summary_cannot_cover_what_was_not_said(hf: Limpet) -> None:
     session = talk(hf, 3)
     with pytest.raises(InvalidInput, match="3"):
         session.swap_summary("the future", 4, 0)
@@ -70,7 +70,7 @@ def test_a_summary_cannot_cover_what_was_not_said(hf: Holdfast) -> None:
     assert session.summary() is None
 
 
-def test_it_counts_the_messages_it_covers_not_their_numbers(hf: Holdfast) -> None:
+def test_it_counts_the_messages_it_covers_not_their_numbers(hf: Limpet) -> None:
     session = hf.session("t", "1")
     for sequence in (10, 20, 30):
         session.append("user", "x", sequence=sequence)
@@ -80,7 +80,7 @@ def test_it_counts_the_messages_it_covers_not_their_numbers(hf: Holdfast) -> Non
     assert (summary.upper_sequence, summary.message_count) == (25, 2)
 
 
-def test_a_summary_of_what_was_cleared_does_not_come_back(hf: Holdfast) -> None:
+def test_a_summary_of_what_was_cleared_does_not_come_back(hf: Limpet) -> None:
     session = talk(hf)
     slow = hf.load_session(session.id)
     session.clear()
@@ -96,7 +96,7 @@ def test_a_summary_of_what_was_cleared_does_not_come_back(hf: Holdfast) -> None:
     assert summary.message_count == 1
 
 
-def test_an_epoch_from_before_the_clearing_is_stale(hf: Holdfast) -> None:
+def test_an_epoch_from_before_the_clearing_is_stale(hf: Limpet) -> None:
     session = talk(hf)
     session.set_summary("first", 5)
     session.set_summary("second", 6)
@@ -106,7 +106,7 @@ def test_an_epoch_from_before_the_clearing_is_stale(hf: Holdfast) -> None:
     assert session.swap_summary("fresh", 13, 0)
 
 
-def test_an_epoch_is_never_used_again(hf: Holdfast) -> None:
+def test_an_epoch_is_never_used_again(hf: Limpet) -> None:
     """Else a writer that read the summary before the clearing puts the cleared text back under the new one's epoch."""
     session = talk(hf)
     session.set_summary("the secret", 5)
@@ -121,7 +121,7 @@ def test_an_epoch_is_never_used_again(hf: Holdfast) -> None:
     assert summary.text == "nothing of it"
 
 
-def test_of_many_writers_one_wins(hf: Holdfast) -> None:
+def test_of_many_writers_one_wins(hf: Limpet) -> None:
     session = talk(hf)
     handles = [hf.load_session(session.id) for _ in range(8)]
     for epoch in range(4):
@@ -134,23 +134,23 @@ def test_of_many_writers_one_wins(hf: Holdfast) -> None:
 
 
 def test_of_several_processes_one_wins_each_round(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         talk(hf)
     code = """
-with Holdfast.open(given) as hf:
+with Limpet.open(given) as hf:
     session = hf.session("t", "1", user="alice")
     begin()
     answer([epoch for epoch in range(20) if session.swap_summary(f"by {number}", 5, epoch)])
 """
     answers = run_together(code, durable_url, count=2)
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         summary = hf.session("t", "1", user="alice").summary()
         assert summary is not None
         assert sorted(epoch for own in answers for epoch in own) == list(range(summary.epoch))
         assert faults(hf) == []
 
 
-def test_a_save_of_the_session_keeps_its_summary(hf: Holdfast) -> None:
+def test_a_save_of_the_session_keeps_its_summary(hf: Limpet) -> None:
     session = talk(hf)
     session.set_summary("kept", 5)
     session.update_metadata({"a": 1})
@@ -163,7 +163,7 @@ def test_a_save_of_the_session_keeps_its_summary(hf: Holdfast) -> None:
     assert summary.text == "kept"
 
 
-def test_a_successor_has_no_summary_yet(hf: Holdfast) -> None:
+def test_a_successor_has_no_summary_yet(hf: Limpet) -> None:
     session = talk(hf)
     session.set_summary("old", 5)
     fresh = session.new()

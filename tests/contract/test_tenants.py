@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import HoldfastError, InvalidKey, RecordNotFound, SessionNotFound
+from limpet import Limpet
+from limpet.errors import InvalidKey, LimpetError, RecordNotFound, SessionNotFound
 from tests.contract.rows import every_row, faults
 
 
-def test_two_tenants_have_nothing_in_common_but_the_store(hf: Holdfast) -> None:
+def test_two_tenants_have_nothing_in_common_but_the_store(hf: Limpet) -> None:
     here, there = hf.tenant("here"), hf.tenant("there")
     one, two = here.session("t", "1", user="alice"), there.session("t", "1", user="alice")
     assert one.id != two.id
@@ -30,7 +30,7 @@ def test_two_tenants_have_nothing_in_common_but_the_store(hf: Holdfast) -> None:
     assert faults(hf) == []
 
 
-def test_ids_of_another_tenant_are_unknown(hf: Holdfast) -> None:
+def test_ids_of_another_tenant_are_unknown(hf: Limpet) -> None:
     there = hf.tenant("there")
     session = there.session("t", "1", user="alice")
     session.append("user", "the walrus")
@@ -38,7 +38,7 @@ def test_ids_of_another_tenant_are_unknown(hf: Holdfast) -> None:
     inner = there.remember("inside", session=session.id)
     everybody = there.remember("for all of there", scope="global")
     before = every_row(hf)
-    calls: list[tuple[type[HoldfastError], Any]] = [
+    calls: list[tuple[type[LimpetError], Any]] = [
         (SessionNotFound, lambda: hf.load_session(session.id)),
         (SessionNotFound, lambda: hf.recall("walrus", session=session.id)),
         (SessionNotFound, lambda: hf.remember("x", session=session.id)),
@@ -49,7 +49,7 @@ def test_ids_of_another_tenant_are_unknown(hf: Holdfast) -> None:
         (RecordNotFound, lambda: hf.forget(record.id)),
         (RecordNotFound, lambda: hf.forget(inner.id, session=session.id)),
         (RecordNotFound, lambda: hf.forget(key="k", user="alice")),
-        (HoldfastError, lambda: hf.remember("x", user="alice", id=record.id)),
+        (LimpetError, lambda: hf.remember("x", user="alice", id=record.id)),
     ]
     for kind, call in calls:
         with pytest.raises(kind):
@@ -60,7 +60,7 @@ def test_ids_of_another_tenant_are_unknown(hf: Holdfast) -> None:
     assert every_row(hf) == before
 
 
-def test_names_that_look_alike_are_different_tenants(hf: Holdfast) -> None:
+def test_names_that_look_alike_are_different_tenants(hf: Limpet) -> None:
     names = ["a", "A", "a.b", "a:b", "é", "e\u0301", "%", "_", "a%", "default "[:-1], "ａ"]
     for name in names:
         hf.tenant(name).remember(f"walrus of {name}", user="alice")
@@ -71,7 +71,7 @@ def test_names_that_look_alike_are_different_tenants(hf: Holdfast) -> None:
             hf.tenant(bad)  # type: ignore[arg-type]
 
 
-def test_users_whose_names_look_alike_share_nothing(hf: Holdfast) -> None:
+def test_users_whose_names_look_alike_share_nothing(hf: Limpet) -> None:
     names = ["alice", "Alice", "alice2", "ali%", "ali_e", "alice'", "álice", "ａlice", "alice:1"]
     for name in names:
         hf.session("t", "1", user=name).append("user", f"walrus of {name}")
@@ -83,14 +83,14 @@ def test_users_whose_names_look_alike_share_nothing(hf: Holdfast) -> None:
 
 
 def test_a_store_can_be_opened_as_a_tenant(durable_url: str) -> None:
-    with Holdfast.open(durable_url, tenant="here") as hf:
+    with Limpet.open(durable_url, tenant="here") as hf:
         hf.remember("walrus", user="alice")
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert hf.count_records() == 0
         assert hf.tenant("here").count_records() == 1
 
 
-def test_one_tenant_is_not_slowed_or_told_by_another(hf: Holdfast) -> None:
+def test_one_tenant_is_not_slowed_or_told_by_another(hf: Limpet) -> None:
     """Word statistics are a tenant's own: a score must not tell what somebody else has stored."""
     here, there = hf.tenant("here"), hf.tenant("there")
     here.remember("the walrus sings", user="alice")

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Config, Holdfast, Session, Turn
-from holdfast.domain.message import Role
-from holdfast.errors import BudgetTooSmall, InvalidInput, SessionNotFound, StoreFull
-from holdfast.providers.fake import FakeEmbedder
+from limpet import AsyncLimpet, Config, Limpet, Session, Turn
+from limpet.errors import BudgetTooSmall, InvalidInput, SessionNotFound, StoreFull
+from limpet.model.message import Role
+from limpet.providers.fake import FakeEmbedder
 from tests.conftest import FakeClock
 
 
-def opened(hf: Holdfast, chat: str = "1") -> Session:
+def opened(hf: Limpet, chat: str = "1") -> Session:
     return hf.session("test", chat, user="alice")
 
 
@@ -23,7 +23,7 @@ def said(session: Session) -> list[tuple[str, str]]:
     return [(message.role.value, message.text) for message in session.messages()]
 
 
-def test_four_lines_give_an_agent_memory(hf: Holdfast) -> None:
+def test_four_lines_give_an_agent_memory(hf: Limpet) -> None:
     opened(hf, "long ago").append("user", "My dog is called Biscuit")
     session = opened(hf)
     with session.turn("What is my dog called?", max_tokens=4000) as turn:
@@ -37,7 +37,7 @@ def test_four_lines_give_an_agent_memory(hf: Holdfast) -> None:
     assert hf.recall("Biscuit", user="alice", session=session.id)[0].source.first_sequence == 2
 
 
-def test_the_context_ends_with_the_message_that_is_asked(hf: Holdfast) -> None:
+def test_the_context_ends_with_the_message_that_is_asked(hf: Limpet) -> None:
     session = opened(hf)
     for number in range(3):
         with session.turn(f"question {number}") as turn:
@@ -46,7 +46,7 @@ def test_the_context_ends_with_the_message_that_is_asked(hf: Holdfast) -> None:
             turn.reply(f"answer {number}")
 
 
-def test_a_question_is_not_its_own_best_answer(hf: Holdfast) -> None:
+def test_a_question_is_not_its_own_best_answer(hf: Limpet) -> None:
     """Memory is read before the turn is written: the question neither comes back nor lifts what stands beside it."""
     session = opened(hf)
     with session.turn("Where did I leave the blue umbrella?") as turn:
@@ -55,7 +55,7 @@ def test_a_question_is_not_its_own_best_answer(hf: Holdfast) -> None:
         turn.reply("I do not know.")
 
 
-def test_an_exception_in_the_agents_code_leaves_the_message_and_no_half_reply(hf: Holdfast) -> None:
+def test_an_exception_in_the_agents_code_leaves_the_message_and_no_half_reply(hf: Limpet) -> None:
     session = opened(hf)
     with pytest.raises(ZeroDivisionError), session.turn("Look it up") as turn:
         turn.add("assistant", "", tool_calls=[{"id": "c1", "name": "look", "arguments": {}}])
@@ -66,14 +66,14 @@ def test_an_exception_in_the_agents_code_leaves_the_message_and_no_half_reply(hf
         assert [message.text for message in turn.context.messages] == ["Look it up", "Try again"]
 
 
-def test_leaving_without_a_reply_leaves_the_message(hf: Holdfast) -> None:
+def test_leaving_without_a_reply_leaves_the_message(hf: Limpet) -> None:
     session = opened(hf)
     with session.turn("Hello?"):
         pass
     assert said(session) == [("user", "Hello?")]
 
 
-def test_tool_steps_are_kept_with_the_reply_in_their_order(hf: Holdfast) -> None:
+def test_tool_steps_are_kept_with_the_reply_in_their_order(hf: Limpet) -> None:
     session = opened(hf)
     with session.turn("How warm is it?") as turn:
         turn.add("assistant", "", tool_calls=[{"id": "c1", "name": "weather", "arguments": {"city": "Porto"}}])
@@ -85,7 +85,7 @@ def test_tool_steps_are_kept_with_the_reply_in_their_order(hf: Holdfast) -> None
     assert [message.sequence for message in session.messages()] == [1, 2, 3, 4]
 
 
-def test_the_bill_comes_with_the_reply(hf: Holdfast) -> None:
+def test_the_bill_comes_with_the_reply(hf: Limpet) -> None:
     session = opened(hf)
     shapes: list[Any] = [
         {"model": "m", "input_tokens": 10, "output_tokens": 2, "cached_tokens": 4, "cost": 0.5},
@@ -101,7 +101,7 @@ def test_the_bill_comes_with_the_reply(hf: Holdfast) -> None:
 
 
 @pytest.mark.parametrize("usage", [7, "many", {"input_tokens": -1}, {"input_tokens": "x"}, {"model": ["m"]}])
-def test_a_bill_that_is_none_is_refused_and_the_turn_can_still_be_answered(hf: Holdfast, usage: Any) -> None:
+def test_a_bill_that_is_none_is_refused_and_the_turn_can_still_be_answered(hf: Limpet, usage: Any) -> None:
     session = opened(hf)
     with session.turn("Hello") as turn:
         with pytest.raises(InvalidInput):
@@ -111,14 +111,14 @@ def test_a_bill_that_is_none_is_refused_and_the_turn_can_still_be_answered(hf: H
     assert session.count() == 2
 
 
-def test_the_skill_is_kept_with_the_reply(hf: Holdfast) -> None:
+def test_the_skill_is_kept_with_the_reply(hf: Limpet) -> None:
     session = opened(hf)
     with session.turn("Deploy it", skill="deploy") as turn:
         turn.reply("Done")
     assert session.messages()[-1].metadata == {"skill": "deploy"}
 
 
-def test_a_repeated_turn_changes_nothing(hf: Holdfast) -> None:
+def test_a_repeated_turn_changes_nothing(hf: Limpet) -> None:
     session = opened(hf)
     for _ in range(2):
         with opened(hf).turn("Pay the bill", idempotency_key="update 7") as turn:
@@ -128,7 +128,7 @@ def test_a_repeated_turn_changes_nothing(hf: Holdfast) -> None:
     assert session.usage().input_tokens == 5
 
 
-def test_a_turn_is_used_once_and_answered_once(hf: Holdfast) -> None:
+def test_a_turn_is_used_once_and_answered_once(hf: Limpet) -> None:
     session = opened(hf)
     turn = session.turn("Hello")
     for early in (lambda: turn.context, lambda: turn.reply("Hi"), lambda: turn.add("tool", "x")):
@@ -148,21 +148,21 @@ def test_a_turn_is_used_once_and_answered_once(hf: Holdfast) -> None:
     assert session.count() == 3
 
 
-def test_a_deleted_session_is_said_to_be_gone(hf: Holdfast) -> None:
+def test_a_deleted_session_is_said_to_be_gone(hf: Limpet) -> None:
     session = opened(hf)
     session.delete()
     with pytest.raises(SessionNotFound), session.turn("Hello"):
         pass
 
 
-def test_a_budget_without_room_is_refused_before_anything_is_kept(hf: Holdfast) -> None:
+def test_a_budget_without_room_is_refused_before_anything_is_kept(hf: Limpet) -> None:
     session = opened(hf)
     with pytest.raises(BudgetTooSmall):
         session.turn("Hello", model_window=10)
     assert session.count() == 0
 
 
-def test_a_long_conversation_is_condensed_on_the_way(hf: Holdfast) -> None:
+def test_a_long_conversation_is_condensed_on_the_way(hf: Limpet) -> None:
     session = opened(hf)
     done = []
     for number in range(30):
@@ -190,12 +190,12 @@ class Failing:
 
 
 def test_a_full_disk_does_not_stop_the_turn(
-    hf: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    hf: Limpet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The agent gets its prompt, the log and the turn say what is missing, and both sides are kept once it works."""
     session = opened(hf)
     session.append("user", "I live in Porto")
-    with monkeypatch.context() as broken, caplog.at_level(logging.WARNING, "holdfast.turn"):
+    with monkeypatch.context() as broken, caplog.at_level(logging.WARNING, "limpet.api.turn"):
         broken.setattr(type(hf._runtime.store), "write", Failing(StoreFull("no space left")))
         turn = session.turn("Where do I live?").__enter__()
     assert [message.text for message in turn.context.messages] == ["I live in Porto", "Where do I live?"]
@@ -207,7 +207,7 @@ def test_a_full_disk_does_not_stop_the_turn(
 
 
 def test_a_reply_that_cannot_be_kept_is_not_acknowledged(
-    hf: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    hf: Limpet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = opened(hf)
     with session.turn("Hello") as turn, monkeypatch.context() as broken:
@@ -217,7 +217,7 @@ def test_a_reply_that_cannot_be_kept_is_not_acknowledged(
     assert said(session) == [("user", "Hello")]
 
 
-def test_a_store_that_cannot_be_reached_leaves_the_message_alone(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_reached_leaves_the_message_alone(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     session = opened(hf)
     with monkeypatch.context() as broken:
         for name in ("read", "write"):
@@ -234,7 +234,7 @@ def test_an_embedder_that_fails_does_not_stop_the_turn(store_url: str) -> None:
         def embed(self, texts: Any) -> Any:
             raise RuntimeError("no model today")
 
-    with Holdfast.open(store_url, embedder=Broken()) as hf:
+    with Limpet.open(store_url, embedder=Broken()) as hf:
         session = opened(hf)
         with session.turn("Hello there") as turn:
             turn.reply("Hi")
@@ -242,12 +242,12 @@ def test_an_embedder_that_fails_does_not_stop_the_turn(store_url: str) -> None:
         assert hf.recall("hello", user="alice")
 
 
-def test_a_summary_that_fails_does_not_stop_the_turn(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_that_fails_does_not_stop_the_turn(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     session = opened(hf)
     for number in range(50):
         session.append("user" if number % 2 == 0 else "assistant", f"message {number}")
     with monkeypatch.context() as broken:
-        broken.setattr("holdfast.compaction.Roller.roll", Failing(RuntimeError("a bug")))
+        broken.setattr("limpet.sessions.compaction.Roller.roll", Failing(RuntimeError("a bug")))
         with session.turn("And now?") as turn:
             assert turn.context.messages[-1].text == "And now?"
             turn.reply("Now this.")
@@ -257,7 +257,7 @@ def test_a_summary_that_fails_does_not_stop_the_turn(hf: Holdfast, monkeypatch: 
 
 
 def test_notes_are_written_a_line_a_turn(tmp_path: Path, clock: FakeClock) -> None:
-    with Holdfast.open(tmp_path / "data", clock=clock) as hf:
+    with Limpet.open(tmp_path / "data", clock=clock) as hf:
         with opened(hf).turn("Is the door\nlocked?") as turn:
             turn.reply("It is.")
         with pytest.raises(ZeroDivisionError), opened(hf).turn("Sure?") as turn:
@@ -266,9 +266,9 @@ def test_notes_are_written_a_line_a_turn(tmp_path: Path, clock: FakeClock) -> No
 
 
 def test_a_note_that_cannot_be_written_does_not_stop_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Holdfast.open(tmp_path / "data") as hf:
+    with Limpet.open(tmp_path / "data") as hf:
         session = opened(hf)
-        monkeypatch.setattr("holdfast.notes.append_line", Failing(OSError("no such disk")))
+        monkeypatch.setattr("limpet.notes.user_notes.append_line", Failing(OSError("no such disk")))
         with session.turn("Hello") as turn:
             assert turn.reply("Hi") is not None
         assert [failed.what for failed in turn.failed] == ["the day's note"]
@@ -276,14 +276,14 @@ def test_a_note_that_cannot_be_written_does_not_stop_the_turn(tmp_path: Path, mo
 
 
 def test_notes_can_be_switched_off(tmp_path: Path) -> None:
-    with Holdfast.open(tmp_path / "data", config=Config.load(overrides={"notes.write_daily": False})) as hf:
+    with Limpet.open(tmp_path / "data", config=Config.load(overrides={"notes.write_daily": False})) as hf:
         with opened(hf).turn("Hello") as turn:
             turn.reply("Hi")
         assert hf.daily_notes("alice") == ""
 
 
 async def _talk(url: str) -> list[str]:
-    async with await AsyncHoldfast.open(url) as hf:
+    async with await AsyncLimpet.open(url) as hf:
         session = await hf.session("test", "1", user="alice")
         async with session.turn("Hello") as turn:
             assert turn.context.messages[-1].text == "Hello"
@@ -304,7 +304,7 @@ def test_the_same_awaited(store_url: str) -> None:
     assert asyncio.run(_talk(store_url)) == ["Hello", "", "done", "Hi", "And?"]
 
 
-def test_what_a_turn_says_of_itself(hf: Holdfast) -> None:
+def test_what_a_turn_says_of_itself(hf: Limpet) -> None:
     turn: Turn = opened(hf).turn("Hello")
     assert "not begun" in repr(turn)
     with turn:

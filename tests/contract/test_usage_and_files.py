@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.domain.session import ModelUsage
-from holdfast.errors import InvalidInput
+from limpet import Limpet
+from limpet.errors import InvalidInput
+from limpet.model.session import ModelUsage
 from tests.contract.rows import faults
 from tests.contract.threads import at_once
 
 # Usage
 
 
-def test_calls_are_counted_by_model(hf: Holdfast) -> None:
+def test_calls_are_counted_by_model(hf: Limpet) -> None:
     session = hf.session("t", "1")
     assert session.usage().models == ()
     session.add_usage("small", input_tokens=100, output_tokens=20, cached_tokens=50, cost=0.001)
@@ -30,7 +30,7 @@ def test_calls_are_counted_by_model(hf: Holdfast) -> None:
     assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cost) == (111, 22, 50, 0.5010001)
 
 
-def test_small_costs_do_not_add_up_to_dust(hf: Holdfast) -> None:
+def test_small_costs_do_not_add_up_to_dust(hf: Limpet) -> None:
     session = hf.session("t", "1")
     for _ in range(100):
         session.add_usage("m", cost=0.1)
@@ -38,16 +38,16 @@ def test_small_costs_do_not_add_up_to_dust(hf: Holdfast) -> None:
 
 
 def test_usage_belongs_to_one_session_and_survives(durable_url: str) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session, other = hf.session("t", "1"), hf.session("t", "2")
         session.add_usage("m", input_tokens=5)
         session.clear()
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         assert hf.load_session(session.id).usage().input_tokens == 5
         assert hf.load_session(other.id).usage().models == ()
 
 
-def test_threads_that_count_at_once_count_right(hf: Holdfast) -> None:
+def test_threads_that_count_at_once_count_right(hf: Limpet) -> None:
     session = hf.session("t", "1")
 
     def count(_: int) -> None:
@@ -58,7 +58,7 @@ def test_threads_that_count_at_once_count_right(hf: Holdfast) -> None:
     assert session.usage().models == (ModelUsage("m", 80, 80, 160, 0, 20.0),)
 
 
-def test_numbers_that_are_none_are_refused(hf: Holdfast) -> None:
+def test_numbers_that_are_none_are_refused(hf: Limpet) -> None:
     session = hf.session("t", "1")
     wrong: list[Any] = [-1, 1.5, "1", None, True, 2**61, 2**63, 10**5000]
     for bad in wrong:
@@ -75,7 +75,7 @@ def test_numbers_that_are_none_are_refused(hf: Holdfast) -> None:
     assert session.usage().models == ()
 
 
-def test_the_largest_bills_stay_whole_numbers(hf: Holdfast) -> None:
+def test_the_largest_bills_stay_whole_numbers(hf: Limpet) -> None:
     session = hf.session("t", "1")
     for _ in range(20):
         session.add_usage("m", input_tokens=10**12, output_tokens=10**12, cached_tokens=10**12, cost=1_000_000)
@@ -89,7 +89,7 @@ def test_the_largest_bills_stay_whole_numbers(hf: Holdfast) -> None:
 
 
 def test_files_of_the_sessions_folder_are_named(tmp_path: Path) -> None:
-    with Holdfast.open(tmp_path / "data") as hf:
+    with Limpet.open(tmp_path / "data") as hf:
         session, other = hf.session("t", "1"), hf.session("t", "2")
         assert session.list_files() == []
         folder = tmp_path / "data" / "sessions" / session.id
@@ -106,5 +106,5 @@ def test_files_of_the_sessions_folder_are_named(tmp_path: Path) -> None:
         assert other.list_files() == []
 
 
-def test_a_store_without_a_folder_has_no_files(hf: Holdfast) -> None:
+def test_a_store_without_a_folder_has_no_files(hf: Limpet) -> None:
     assert hf.session("t", "1").list_files() == []

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import Holdfast, Message, Session
-from holdfast.domain.scope import Level, Space
-from holdfast.errors import InvalidInput, Unsupported
-from holdfast.recall import recipes
-from holdfast.storage import vectors as remembered
+from limpet import Limpet, Message, Session
+from limpet.errors import InvalidInput, Unsupported
+from limpet.model.scope import Level, Space
+from limpet.search import recipes
+from limpet.search import vector_cache as remembered
 from tests.conftest import FakeClock
 from tests.contract.meaning import Topics, assert_exact, near, nearest, open_with, stored_vectors, texts
 from tests.contract.processes import run_together
@@ -33,7 +33,7 @@ def topics() -> Topics:
 
 
 @pytest.fixture
-def hf(store_url: str, topics: Topics, clock: FakeClock) -> Iterator[Holdfast]:
+def hf(store_url: str, topics: Topics, clock: FakeClock) -> Iterator[Limpet]:
     with open_with(store_url, topics, clock) as opened:
         yield opened
 
@@ -45,7 +45,7 @@ def sentences(number: int, start: int = 0) -> list[str]:
     ]
 
 
-def tell(hf: Holdfast, *lines: str, chat: str = "1", user: str = "alice") -> Session:
+def tell(hf: Limpet, *lines: str, chat: str = "1", user: str = "alice") -> Session:
     session = hf.session("t", chat, user=user)
     session.extend([Message.new("user", line) for line in lines])
     return session
@@ -54,7 +54,7 @@ def tell(hf: Holdfast, *lines: str, chat: str = "1", user: str = "alice") -> Ses
 # Found
 
 
-def test_a_text_is_found_by_its_meaning_without_a_word_in_common(hf: Holdfast) -> None:
+def test_a_text_is_found_by_its_meaning_without_a_word_in_common(hf: Limpet) -> None:
     tell(hf, *[f"lamp bread w{number}" for number in range(9)], "the puppy slept", "an automobile stopped")
     for recipe in ("vectors", "weighted", "default"):
         for question, answer in (("canine", "the puppy slept"), ("vehicle", "an automobile stopped")):
@@ -62,7 +62,7 @@ def test_a_text_is_found_by_its_meaning_without_a_word_in_common(hf: Holdfast) -
             assert hf.recall(question, user="alice", recipe="words") == []
 
 
-def test_records_and_documents_are_found_by_meaning_too(hf: Holdfast) -> None:
+def test_records_and_documents_are_found_by_meaning_too(hf: Limpet) -> None:
     tell(hf, *sentences(10, 500))
     hf.remember("surgeon on call", user="alice", key="who")
     hf.add_document("note:1", "cheerful afternoon", user="alice")
@@ -70,7 +70,7 @@ def test_records_and_documents_are_found_by_meaning_too(hf: Holdfast) -> None:
     assert texts(hf.recall("glad evening", user="alice", kinds=["document"]))[0] == "cheerful afternoon"
 
 
-def test_the_nearest_come_first_with_their_cosines(hf: Holdfast, topics: Topics) -> None:
+def test_the_nearest_come_first_with_their_cosines(hf: Limpet, topics: Topics) -> None:
     tell(hf, *sentences(250))
     for question in ("dog", "sea lamp", "violin w17", "glad doctor on the ocean"):
         assert_exact(hf, topics, question)
@@ -78,7 +78,7 @@ def test_the_nearest_come_first_with_their_cosines(hf: Holdfast, topics: Topics)
 
 
 def test_a_large_space_is_looked_through_twice_and_loses_nothing(
-    hf: Holdfast, topics: Topics, monkeypatch: pytest.MonkeyPatch
+    hf: Limpet, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell(hf, "dog dog dog")
     assert_exact(hf, topics, "dog")  # the first look is at a single vector
@@ -93,12 +93,12 @@ def test_a_large_space_is_looked_through_twice_and_loses_nothing(
 
 
 def _vector(topics: Topics, text: str) -> Any:
-    from holdfast.domain.chunk import Vector
+    from limpet.model.chunk import Vector
 
     return Vector(topics.name, tuple(topics.vector(text).tolist()))
 
 
-def test_nothing_near_is_nothing_found(hf: Holdfast) -> None:
+def test_nothing_near_is_nothing_found(hf: Limpet) -> None:
     tell(hf, *sentences(300))
     assert hf.recall("zzz yyy xxx", user="alice") == []
     assert hf.recall("zzz yyy xxx", user="alice", recipe="weighted") == []
@@ -117,7 +117,7 @@ def test_without_an_embedder_words_answer_and_vectors_are_refused(durable_url: s
 # Kept up to date
 
 
-def test_every_write_and_removal_shows_at_once(hf: Holdfast, topics: Topics) -> None:
+def test_every_write_and_removal_shows_at_once(hf: Limpet, topics: Topics) -> None:
     first, second = tell(hf, *sentences(20)), tell(hf, *sentences(20, 50), chat="2")
     record = hf.remember("dog of the record", user="alice", key="k")
     assert_exact(hf, topics, "dog", k=50)
@@ -207,7 +207,7 @@ def test_a_view_from_before_a_write_neither_sees_it_nor_spoils_it_for_others(dur
         assert len(assert_exact(hf, topics, "dog", k=100)) == 5
 
 
-def test_threads_recall_while_others_append_and_remove(hf: Holdfast, topics: Topics) -> None:
+def test_threads_recall_while_others_append_and_remove(hf: Limpet, topics: Topics) -> None:
     tell(hf, *sentences(100))
     numbers = count()
 
@@ -249,7 +249,7 @@ def test_a_cache_that_holds_one_space_is_right_for_all(store_url: str) -> None:
 # Nothing allowed is lost, nothing else is seen
 
 
-def test_filters_lose_nothing_however_large_the_rest_is(hf: Holdfast, topics: Topics, clock: FakeClock) -> None:
+def test_filters_lose_nothing_however_large_the_rest_is(hf: Limpet, topics: Topics, clock: FakeClock) -> None:
     begun = clock.now
     tell(hf, *[f"dog dog puppy w{number}" for number in range(1300)])  # all of them nearer than what is wanted
     clock.advance(days=10)
@@ -281,7 +281,7 @@ def test_filters_lose_nothing_however_large_the_rest_is(hf: Holdfast, topics: To
     assert all("puppy" in hit.text for hit in past)
 
 
-def test_nobody_elses_vectors_are_seen_or_change_anything(hf: Holdfast, topics: Topics) -> None:
+def test_nobody_elses_vectors_are_seen_or_change_anything(hf: Limpet, topics: Topics) -> None:
     tell(hf, *sentences(40))
     alone = [(hit.text, hit.score) for hit in hf.recall("dog sea", user="alice", k=40)]
     by_vectors = [(hit.text, hit.score) for hit in hf.recall("dog sea", user="alice", k=40, recipe="vectors")]
@@ -300,7 +300,7 @@ def test_nobody_elses_vectors_are_seen_or_change_anything(hf: Holdfast, topics: 
 
 @pytest.mark.postgres
 def test_every_backend_finds_the_same_by_every_recipe(postgres_url: str, clock: FakeClock) -> None:
-    def fill(hf: Holdfast) -> None:
+    def fill(hf: Limpet) -> None:
         for chat in range(4):
             lines = sentences(60, 100 * chat)
             names = ("Ann", "Ben") if chat % 2 else (None, None)
@@ -311,7 +311,7 @@ def test_every_backend_finds_the_same_by_every_recipe(postgres_url: str, clock: 
             hf.remember(f"dog record {number}", user="alice", key=f"k_{number}")
         hf.session("t", "3", user="alice").clear()
 
-    def answers(hf: Holdfast, recipe: str, question: str) -> list[Any]:
+    def answers(hf: Limpet, recipe: str, question: str) -> list[Any]:
         hits = hf.recall(question, user="alice", recipe=recipe, k=50)
         return [(hit.text, near(hit.score), hit.source.first_sequence) for hit in hits]
 
@@ -328,7 +328,7 @@ def test_every_backend_finds_the_same_by_every_recipe(postgres_url: str, clock: 
 # What a hit brings along
 
 
-def test_neighbours_are_the_messages_before_and_after(hf: Holdfast) -> None:
+def test_neighbours_are_the_messages_before_and_after(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.extend([Message.new("user", f"w{number}", sequence=number * 10) for number in range(1, 6)])
     session.append("assistant", "the puppy slept", sequence=77)
@@ -360,7 +360,7 @@ class Longest:
         return [len(line) for line in lines] if self._scores is None else self._scores(lines)
 
 
-def test_a_reranker_looks_at_more_than_is_asked_for_and_has_the_last_word(hf: Holdfast) -> None:
+def test_a_reranker_looks_at_more_than_is_asked_for_and_has_the_last_word(hf: Limpet) -> None:
     tell(hf, *[f"dog {'x' * number}" for number in range(60)])
     reranker = Longest()
     hits = hf.recall("dog", user="alice", k=3, rerank=reranker)
@@ -371,7 +371,7 @@ def test_a_reranker_looks_at_more_than_is_asked_for_and_has_the_last_word(hf: Ho
     assert [hit.score for hit in hits] == lengths
 
 
-def test_a_reranker_that_fails_changes_nothing(hf: Holdfast) -> None:
+def test_a_reranker_that_fails_changes_nothing(hf: Limpet) -> None:
     tell(hf, *sentences(20))
     plain = hf.recall("dog", user="alice", k=5)
     faulty: list[Any] = [

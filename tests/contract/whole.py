@@ -12,10 +12,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from holdfast import FilePart, Holdfast, ImagePart, Schedule, Session, TextPart, ToolCall
-from holdfast.domain.schedule import Notify, Run, RunStatus, ScheduleState
-from holdfast.domain.scope import Level, Scope, Space
-from holdfast.files.layout import owner_folder
+from limpet import FilePart, ImagePart, Limpet, Schedule, Session, TextPart, ToolCall
+from limpet.model.schedule import Notify, Run, RunStatus, ScheduleState
+from limpet.model.scope import Level, Scope, Space
+from limpet.notes.layout import owner_folder
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 USERS = ("alice", "bob/ü")
@@ -34,10 +34,10 @@ KINDS = (
     "agent, document, notes, expire, schedule, schedule, forget"
 )
 
-Deed = Callable[[Holdfast], None]
+Deed = Callable[[Limpet], None]
 
 
-def chat(hf: Holdfast, user: str, number: int) -> Session:
+def chat(hf: Limpet, user: str, number: int) -> Session:
     return hf.session("telegram", f"chat:{number}", "thread" if number == 2 else None, user=user)
 
 
@@ -49,14 +49,14 @@ def deeds(draw: st.DrawFn) -> Deed:
     one, two, moment, many = draw(said), draw(said), draw(times), draw(labels)
     value = draw(values)
 
-    def do(hf: Holdfast) -> None:
+    def do(hf: Limpet) -> None:
         _do(hf, kind, user, number, one, two or "more", moment, many, value)
 
     return do
 
 
 def _do(
-    hf: Holdfast,
+    hf: Limpet,
     kind: str,
     user: str,
     number: int,
@@ -120,7 +120,7 @@ def _do(
                 hf.forget(id=found[0].id)
 
 
-def scheduled(hf: Holdfast, session: Session, goal: str, said: str, moment: datetime, value: Any) -> Schedule:
+def scheduled(hf: Limpet, session: Session, goal: str, said: str, moment: datetime, value: Any) -> Schedule:
     """A schedule that has been through something, and three runs of it."""
     many = len(said)
     where: Any = {"session": session.id, "metadata": {"v": value}}
@@ -162,7 +162,7 @@ def scheduled(hf: Holdfast, session: Session, goal: str, said: str, moment: date
     return lived
 
 
-def remove_everything(hf: Holdfast) -> None:
+def remove_everything(hf: Limpet) -> None:
     """All of a tenant: its users by a purge each, and what belongs to agents and to everybody by its verbs."""
     store, scope = hf._runtime.store, Scope(hf._tenant)
     for space in store.read(lambda tx: tx.moving.spaces(scope)):

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from holdfast import Holdfast, Message, Record, SessionInfo
-from holdfast.errors import StoreUnavailable
+from limpet import Limpet, Message, Record, SessionInfo
+from limpet.errors import StoreUnavailable
 from tests.crash import deeds
 from tests.crash.deeds import Deed
 from tests.crash.writer import record_key, user_of
@@ -64,7 +64,7 @@ class Findings:
         return self
 
 
-def check(hf: Holdfast, noted: Iterable[Deed], *, may_be_unavailable: bool = False) -> Findings:
+def check(hf: Limpet, noted: Iterable[Deed], *, may_be_unavailable: bool = False) -> Findings:
     """``may_be_unavailable``: the server was taken away on purpose, and writers were to be told so."""
     findings = Findings()
     noted = list(noted)
@@ -80,7 +80,7 @@ def check(hf: Holdfast, noted: Iterable[Deed], *, may_be_unavailable: bool = Fal
 
 
 def check_file(path: Path) -> list[str]:
-    """SQLite's own opinion of the file, asked without Holdfast."""
+    """SQLite's own opinion of the file, asked without Limpet."""
     with closing(sqlite3.connect(path)) as raw:
         answers = [row[0] for row in raw.execute("PRAGMA integrity_check") if row[0] != "ok"]
         return answers + [f"reference to nothing: {row}" for row in raw.execute("PRAGMA foreign_key_check")]
@@ -98,7 +98,7 @@ def _check_errors(noted: Iterable[Deed], findings: Findings, *, may_be_unavailab
 # Messages
 
 
-def _check_messages(hf: Holdfast, writes: Sequence[Deed], findings: Findings) -> None:
+def _check_messages(hf: Limpet, writes: Sequence[Deed], findings: Findings) -> None:
     sessions = {info.id: info for info in _sessions(hf)}
     stored = {id: hf.load_session(id).messages() for id in sessions}
     places: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
@@ -116,7 +116,7 @@ def _check_messages(hf: Holdfast, writes: Sequence[Deed], findings: Findings) ->
     _check_sessions(writes, sessions, findings)
 
 
-def _sessions(hf: Holdfast) -> Iterator[SessionInfo]:
+def _sessions(hf: Limpet) -> Iterator[SessionInfo]:
     for start in range(0, 10**9, PAGE):
         page = hf.sessions(limit=PAGE, offset=start)
         yield from page
@@ -190,7 +190,7 @@ def _check_sessions(writes: Iterable[Deed], sessions: Mapping[str, SessionInfo],
 # Key-value entries
 
 
-def _check_kv(hf: Holdfast, writes: Iterable[Deed], findings: Findings) -> None:
+def _check_kv(hf: Limpet, writes: Iterable[Deed], findings: Findings) -> None:
     possible: defaultdict[str, list[Any]] = defaultdict(lambda: [None])
     for deed in writes:
         if deed.kind in ("kv set", "kv delete"):
@@ -206,7 +206,7 @@ def _check_kv(hf: Holdfast, writes: Iterable[Deed], findings: Findings) -> None:
 # Records
 
 
-def _check_records(hf: Holdfast, writes: Sequence[Deed], findings: Findings) -> None:
+def _check_records(hf: Limpet, writes: Sequence[Deed], findings: Findings) -> None:
     histories = {record.id: _history(hf, record, findings) for record in _records(hf)}
     told = [name for history in histories.values() for name in history]
     findings.doubled += [f"{name} is in {count} versions" for name, count in Counter(told).items() if count > 1]
@@ -227,7 +227,7 @@ def _check_records(hf: Holdfast, writes: Sequence[Deed], findings: Findings) -> 
 
 
 def _check_keyed(
-    hf: Holdfast, writes: Iterable[Deed], histories: Mapping[str, Sequence[str]], findings: Findings
+    hf: Limpet, writes: Iterable[Deed], histories: Mapping[str, Sequence[str]], findings: Findings
 ) -> None:
     of_key: defaultdict[str, list[Deed]] = defaultdict(list)
     for deed in writes:
@@ -244,7 +244,7 @@ def _check_keyed(
             findings.lost.append(f"record {key} says {actual} after {_told(events)}")
 
 
-def _records(hf: Holdfast, user: str | None = None) -> Iterator[Record]:
+def _records(hf: Limpet, user: str | None = None) -> Iterator[Record]:
     for start in range(0, 10**9, PAGE):
         page = hf.records(user=user, history=True, limit=PAGE, offset=start)
         yield from page
@@ -252,7 +252,7 @@ def _records(hf: Holdfast, user: str | None = None) -> Iterator[Record]:
             return
 
 
-def _history(hf: Holdfast, record: Record, findings: Findings) -> list[str]:
+def _history(hf: Limpet, record: Record, findings: Findings) -> list[str]:
     versions = hf.history(record.id)
     if [version.version for version in versions] != list(range(1, len(versions) + 1)):
         findings.misnumbered.append(f"record {record.id} has versions {[version.version for version in versions]}")

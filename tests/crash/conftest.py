@@ -9,5 +9,5 @@ import pytest
 def no_work_in_the_background() -> Iterator[None]:
     """Rows are compared before and after: nobody may be doing a job that a verb has asked for meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOLDFAST_JOBS_WORKER", "false")
+        patch.setenv("LIMPET_JOBS_WORKER", "false")
         yield

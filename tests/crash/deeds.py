@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from holdfast import FilePart, Message, TextPart, ToolCall
+from limpet import FilePart, Message, TextPart, ToolCall
 
 _NAME = re.compile(r"op(\d+)x(\d+)x(\d+)x(\d+)(?:i(\d+))?\b")
 _WORDS = (

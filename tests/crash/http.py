@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
-from holdfast import Holdfast
+from limpet import Limpet
 from tests.serving import Server
 
 CLIENTS = 8
@@ -137,7 +137,7 @@ class Siege:
 def check(store: str, siege: Siege) -> dict[str, list[str]]:
     """After all is over: nothing that was answered is lost, nothing is there twice, nothing nobody asked for."""
     lost, doubled, strange, odd = [], [], [], []
-    with Holdfast.open(store) as hf:
+    with Limpet.open(store) as hf:
         for client in siege.clients:
             told = client.told
             messages = hf.load_session(told.session).messages()

@@ -15,12 +15,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from holdfast import Config, Holdfast
-from holdfast.cli.stop import Stop
-from holdfast.domain.scope import Level, Space
-from holdfast.domain.times import system_clock
-from holdfast.errors import StorageError, StoreUnavailable
-from holdfast.schedule.claim import Claim
+from limpet import Config, Limpet
+from limpet.cli.stop import Stop
+from limpet.errors import StorageError, StoreUnavailable
+from limpet.model.scope import Level, Space
+from limpet.model.times import system_clock
+from limpet.store.claim import Claim
 from tests.crash.nursery import Nursery
 
 KIND = "labour"
@@ -78,11 +78,11 @@ def count(tx: Any, detail: str) -> None:
     )
 
 
-def open_patiently(store: str) -> Holdfast:
+def open_patiently(store: str) -> Limpet:
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            return Holdfast.open(store, config=CONFIG)
+            return Limpet.open(store, config=CONFIG)
         except StoreUnavailable:
             if time.monotonic() > deadline:
                 raise
@@ -137,7 +137,7 @@ class Gang:
         return self._nursery.start("tests.crash.labour:run", seed=seed, **self._settings)
 
 
-def ask(hf: Holdfast, jobs: int) -> None:
+def ask(hf: Limpet, jobs: int) -> None:
     """All the work there is, of a few users."""
     store: Any = hf._runtime.store
 
@@ -153,7 +153,7 @@ def ask(hf: Holdfast, jobs: int) -> None:
         store.write(enter(first))
 
 
-def torment(gang: Gang, hf: Holdfast, strike: Callable[[Gang], None] = Gang.kill_one) -> None:
+def torment(gang: Gang, hf: Limpet, strike: Callable[[Gang], None] = Gang.kill_one) -> None:
     """Strike at random moments until no job is left."""
     deadline = time.monotonic() + PATIENCE
     while _left(hf):
@@ -165,7 +165,7 @@ def torment(gang: Gang, hf: Holdfast, strike: Callable[[Gang], None] = Gang.kill
             strike(gang)
 
 
-def _left(hf: Holdfast) -> int:
+def _left(hf: Limpet) -> int:
     store: Any = hf._runtime.store
     while True:
         try:
@@ -174,13 +174,13 @@ def _left(hf: Holdfast) -> int:
             time.sleep(0.02)
 
 
-def check(hf: Holdfast, gang: Gang, jobs: int) -> dict[str, list[str]]:
+def check(hf: Limpet, gang: Gang, jobs: int) -> dict[str, list[str]]:
     """Each promise with what breaks it. A server that was struck takes its time to be back."""
     _left(hf)
     return {name: list(found) for name, found in _faults(hf, gang, jobs)}
 
 
-def _faults(hf: Holdfast, gang: Gang, jobs: int) -> Iterator[tuple[str, list[str]]]:
+def _faults(hf: Limpet, gang: Gang, jobs: int) -> Iterator[tuple[str, list[str]]]:
     store: Any = hf._runtime.store
     rows = store.read(lambda tx: tx.db.composed("SELECT name, value FROM properties WHERE name LIKE 'labour %'"))
     effects = Counter({name.removeprefix("labour "): len(value) for name, value in rows})

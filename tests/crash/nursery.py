@@ -22,14 +22,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import holdfast
+import limpet
 
 ROOT = Path(__file__).parents[2]
 
 
 class Nursery:
     def __init__(self) -> None:
-        source = Path(holdfast.__file__).parents[1]
+        source = Path(limpet.__file__).parents[1]
         # Threads of a numeric library would not survive the forks.
         env = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
@@ -119,9 +119,9 @@ def _warm_up() -> None:
     for name in ("numpy", "psycopg", "tests.crash.writer"):
         if importlib.util.find_spec(name):
             importlib.import_module(name)
-    from holdfast import Holdfast
+    from limpet import Limpet
 
-    with Holdfast.open(":memory:") as memory:
+    with Limpet.open(":memory:") as memory:
         memory.remember("reading and writing", user="warm")
         memory.recall("written", user="warm")
 

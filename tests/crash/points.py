@@ -16,13 +16,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from holdfast import Holdfast, Message
-from holdfast.config import Config
-from holdfast.domain.times import system_clock
-from holdfast.runtime import open_store
-from holdfast.storage import copy
-from holdfast.storage.sql import words
-from holdfast.storage.sqlite import store as sqlite_store
+from limpet import Limpet, Message
+from limpet.api.runtime import open_store
+from limpet.config import Config
+from limpet.model.times import system_clock
+from limpet.search import word_index
+from limpet.store import copy
+from limpet.store.sqlite import store as sqlite_store
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 KEPT = Config.load(env=os.environ, overrides={"retention.enabled": False})  # a job at the start is none of the verb's
@@ -60,7 +60,7 @@ def run(job: str, at: int, store: str, target: str = "", count: str = "") -> Non
     if job in OTHERS:
         OTHERS[job](fuse, store, target)
     else:
-        with Holdfast.open(store, config=KEPT, clock=lambda: NOW + timedelta(seconds=1)) as hf:
+        with Limpet.open(store, config=KEPT, clock=lambda: NOW + timedelta(seconds=1)) as hf:
             fuse.lit = True
             VERBS[job](hf)
             fuse.lit = False
@@ -88,7 +88,7 @@ def _wire(fuse: Fuse) -> None:
     connect = sqlite3.connect
     sqlite3.connect = lambda *args, **kwargs: connect(*args, **kwargs, factory=Wired)  # type: ignore[assignment]
     sqlite_store._BACKUP_PAGES = 8
-    words.TAIL = TAIL
+    word_index.TAIL = TAIL
     for name in ("replace", "unlink", "fsync"):
         setattr(os, name, fuse.before(getattr(os, name)))
     try:
@@ -102,7 +102,7 @@ def _wire(fuse: Fuse) -> None:
 # Verbs, on a store that furnish() has filled
 
 
-def furnish(hf: Holdfast) -> None:
+def furnish(hf: Limpet) -> None:
     """Something of everything. The word index has a merged part, and a tail that a few more chunks would merge."""
     session = hf.session("test", "chat", user="alice")
     session.extend(
@@ -117,11 +117,11 @@ def furnish(hf: Holdfast) -> None:
     hf.remember("only said in this session", session=session.id, tags=["here"])
 
 
-def _session(hf: Holdfast) -> Any:
+def _session(hf: Limpet) -> Any:
     return hf.session("test", "chat", user="alice")
 
 
-VERBS: dict[str, Callable[[Holdfast], object]] = {
+VERBS: dict[str, Callable[[Limpet], object]] = {
     "append": lambda hf: _session(hf).append("user", "one more word " * 60, metadata={"a": 1}, idempotency_key="k"),
     "extend": lambda hf: _session(hf).extend([Message.new("user", f"several {number}") for number in range(5)]),
     "merge": lambda hf: _session(hf).extend([Message.new("user", f"another topic{number}") for number in range(12)]),
@@ -144,11 +144,11 @@ VERBS: dict[str, Callable[[Holdfast], object]] = {
 
 def _open_new(fuse: Fuse, store: str, target: str) -> None:
     fuse.lit = True
-    Holdfast.open(store, clock=lambda: NOW).close()
+    Limpet.open(store, clock=lambda: NOW).close()
 
 
 def _backup(fuse: Fuse, store: str, target: str) -> None:
-    with Holdfast.open(store, clock=lambda: NOW) as hf:
+    with Limpet.open(store, clock=lambda: NOW) as hf:
         fuse.lit = True
         hf.backup(target)
         fuse.lit = False
@@ -163,14 +163,14 @@ def _copy(fuse: Fuse, store: str, target: str) -> None:
 
 
 def _purge(fuse: Fuse, store: str, target: str) -> None:
-    with Holdfast.open(store, config=QUIET, clock=lambda: NOW + timedelta(seconds=1)) as hf:
+    with Limpet.open(store, config=QUIET, clock=lambda: NOW + timedelta(seconds=1)) as hf:
         fuse.lit = True
         hf.purge_user("alice")
         fuse.lit = False
 
 
 def _forget(fuse: Fuse, store: str, target: str) -> None:
-    with Holdfast.open(store, config=QUIET, clock=lambda: NOW + timedelta(seconds=1)) as hf:
+    with Limpet.open(store, config=QUIET, clock=lambda: NOW + timedelta(seconds=1)) as hf:
         fuse.lit = True
         hf.forget(query="allergic", user="alice")
         fuse.lit = False

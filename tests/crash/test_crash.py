@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.domain.job import RETENTION
-from holdfast.domain.times import system_clock
-from holdfast.runtime import open_store
-from holdfast.storage.sql import words
-from holdfast.storage.sql.db import Row
-from holdfast.storage.sql.store import SqlStore
-from holdfast.storage.sql.tables import TABLES
+from limpet import Config, Limpet
+from limpet.api.runtime import open_store
+from limpet.model.job import RETENTION
+from limpet.model.times import system_clock
+from limpet.search import word_index
+from limpet.store.db import Row
+from limpet.store.sql_store import SqlStore
+from limpet.store.tables import TABLES
 from tests.crash import points
 from tests.crash.check import Findings, check, check_file
 from tests.crash.nursery import Nursery
@@ -72,10 +72,10 @@ def test_killed_writers_lose_nothing(nursery: Nursery, tmp_path: Path, chance: R
     store = str(tmp_path / "data")
     fleet = Fleet(nursery, store, tmp_path, chance, writers=3)
     besiege(fleet, kills=14)
-    with Holdfast.open(store) as hf:
+    with Limpet.open(store) as hf:
         findings = check(hf, fleet.noted())
     findings.refused += fleet.accidents
-    findings.unsound += check_file(tmp_path / "data" / "holdfast.db")
+    findings.unsound += check_file(tmp_path / "data" / "limpet.db")
     assert_kept(findings)
 
 
@@ -86,12 +86,12 @@ def test_a_struck_postgres_loses_nothing(
 ) -> None:
     server = Postgres(private_postgres)
     store = server.new_store()
-    Holdfast.open(store).close()
+    Limpet.open(store).close()
     fleet = Fleet(nursery, store, tmp_path, chance, writers=3)
     server.kill_server(fleet)
     besiege(fleet, kills=14, strike=server.strike)
     server.settle(store)
-    with Holdfast.open(store) as hf:
+    with Limpet.open(store) as hf:
         findings = check(hf, fleet.noted(), may_be_unavailable=True)
     findings.refused += fleet.accidents
     assert_kept(findings)
@@ -101,12 +101,12 @@ def test_a_struck_postgres_loses_nothing(
 @on_disk
 def test_several_processes_on_one_store(nursery: Nursery, disk_url: str, tmp_path: Path, chance: Random) -> None:
     """Two MCP clients on one file saw "database is locked"; on a server, deadlocks keep writers waiting."""
-    Holdfast.open(disk_url).close()
+    Limpet.open(disk_url).close()
     fleet = Fleet(nursery, disk_url, tmp_path, chance, pace=0.001)
     fleet.at_work()
     time.sleep(2.5)
     assert fleet.stop_all() == [0, 0, 0, 0]
-    with Holdfast.open(disk_url) as hf:
+    with Limpet.open(disk_url) as hf:
         assert_kept(check(hf, fleet.noted()))
         if hf.stats()["backend"] == "postgres":
             sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
@@ -121,7 +121,7 @@ def test_processes_that_open_a_new_file_together(nursery: Nursery, tmp_path: Pat
         fleet = Fleet(nursery, str(tmp_path / f"data-{attempt}"), notes, chance, writers=6, threads=1, pace=0)
         fleet.at_work()
         assert fleet.stop_all() == [0] * 6
-        with Holdfast.open(tmp_path / f"data-{attempt}") as hf:
+        with Limpet.open(tmp_path / f"data-{attempt}") as hf:
             assert_kept(check(hf, fleet.noted()))
 
 
@@ -137,13 +137,13 @@ def test_a_power_cut_leaves_what_was_acknowledged(nursery: Nursery, tmp_path: Pa
             nursery.pause(pid)
         copy = tmp_path / f"copy-{cut}"
         copy.mkdir()
-        for name in ("holdfast.db", "holdfast.db-wal"):
+        for name in ("limpet.db", "limpet.db-wal"):
             if (store / name).exists():
                 shutil.copyfile(store / name, copy / name)
         noted = fleet.noted()
         for pid in fleet.pids:
             nursery.resume(pid)
-        with Holdfast.open(copy) as hf:
+        with Limpet.open(copy) as hf:
             assert_kept(check(hf, noted))
     fleet.kill_all()
 
@@ -153,7 +153,7 @@ def test_a_power_cut_leaves_what_was_acknowledged(nursery: Nursery, tmp_path: Pa
 def test_doctor_finds_no_fault_in_a_store_that_is_written_to(
     nursery: Nursery, disk_url: str, tmp_path: Path, chance: Random
 ) -> None:
-    with Holdfast.open(disk_url) as hf:
+    with Limpet.open(disk_url) as hf:
         fleet = Fleet(nursery, disk_url, tmp_path, chance, writers=2, pace=0.001)
         fleet.at_work()
         deadline = time.monotonic() + 1.5
@@ -171,7 +171,7 @@ def test_doctor_repairs_nothing_that_another_process_just_wrote(
     repair: bool, disk_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between any two transactions of the doctor somebody else writes, to every space."""
-    with Holdfast.open(disk_url) as hf, Holdfast.open(disk_url) as other:
+    with Limpet.open(disk_url) as hf, Limpet.open(disk_url) as other:
         numbers = itertools.count()
 
         def write_beside() -> None:
@@ -201,7 +201,7 @@ def test_doctor_repairs_nothing_that_another_process_just_wrote(
 @pytest.mark.postgres
 def test_doctor_sees_all_labels_of_one_moment(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written while the labels were read must not be taken for wrong, and repaired away."""
-    with Holdfast.open(postgres_url) as hf, Holdfast.open(postgres_url) as other:
+    with Limpet.open(postgres_url) as hf, Limpet.open(postgres_url) as other:
         db = raw_store(hf)._connection.db
         read = type(db).all
         keeping = threading.Thread(
@@ -227,7 +227,7 @@ def test_doctor_sees_all_labels_of_one_moment(postgres_url: str, monkeypatch: py
 @on_disk
 def test_doctor_cuts_away_nothing_that_is_just_being_said(disk_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message comes in after the doctor has read the others and before it reads their chunks, unless it must wait."""
-    with Holdfast.open(disk_url) as hf, Holdfast.open(disk_url) as other:
+    with Limpet.open(disk_url) as hf, Limpet.open(disk_url) as other:
         session = other.session("test", "chat", user="alice")
         session.append("user", "said before")
         db = raw_store(hf)._connection.db
@@ -256,8 +256,8 @@ def test_doctor_cuts_away_nothing_that_is_just_being_said(disk_url: str, monkeyp
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("furnished")
-    with pytest.MonkeyPatch.context() as patch, Holdfast.open(folder, clock=lambda: points.NOW) as hf:
-        patch.setattr(words, "TAIL", points.TAIL)
+    with pytest.MonkeyPatch.context() as patch, Limpet.open(folder, clock=lambda: points.NOW) as hf:
+        patch.setattr(word_index, "TAIL", points.TAIL)
         points.furnish(hf)
     return folder
 
@@ -372,7 +372,7 @@ def test_a_backup_killed_at_any_point_is_whole_or_not_there(nursery: Nursery, fu
         assert status == KILLED
         assert dump(store) == before
         if not target.exists():
-            with Holdfast.open(store) as hf:
+            with Limpet.open(store) as hf:
                 hf.backup(target)
         assert check_file(target) == []
         assert dump(target) == before
@@ -404,7 +404,7 @@ def test_a_copy_to_postgres_killed_at_any_point_is_whole_or_empty(
     """Into the same database every time, one point later each, until one copy is there, and that whole."""
     scene = Scene(nursery, "copy", furnished, tmp_path)
     whole = in_any_order(dump(furnished))
-    with Holdfast.open(postgres_url) as hf:
+    with Limpet.open(postgres_url) as hf:
         left: Dump = {}
         for at in range(1, 1000, 3):
             store, _ = scene.play(at, target=postgres_url)
@@ -420,7 +420,7 @@ def test_a_copy_to_postgres_killed_at_any_point_is_whole_or_empty(
 # Looking into a store
 
 
-def raw_store(hf: Holdfast) -> Any:
+def raw_store(hf: Limpet) -> Any:
     return hf._runtime.store
 
 
@@ -456,9 +456,9 @@ def dump(place: Path) -> Dump:
 
 def dump_if_any(folder: Path) -> Dump | None:
     """The rows of a store that may not have come into being, looked at without bringing it into being."""
-    if not (folder / "holdfast.db").exists():
+    if not (folder / "limpet.db").exists():
         return None
-    with closing(sqlite3.connect(folder / "holdfast.db")) as raw:
+    with closing(sqlite3.connect(folder / "limpet.db")) as raw:
         if not raw.execute("SELECT 1 FROM sqlite_master").fetchone():
             return None
     return dump(folder)
@@ -469,11 +469,11 @@ def is_empty(rows: Dump) -> bool:
 
 
 def faults(folder: Path) -> list[Any]:
-    with Holdfast.open(folder, clock=lambda: points.NOW) as hf:
+    with Limpet.open(folder, clock=lambda: points.NOW) as hf:
         return [finding for finding in hf.doctor() if not finding.ok]
 
 
-def until_alone(hf: Holdfast) -> None:
+def until_alone(hf: Limpet) -> None:
     sql = (
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Config, Holdfast
+from limpet import Config, Limpet
 from tests.crash import points
 from tests.crash.nursery import Nursery
 from tests.crash.test_crash import KILLED, Scene, faults
@@ -26,7 +26,7 @@ def nursery() -> Iterator[Nursery]:
 @pytest.fixture
 def scene(nursery: Nursery, tmp_path: Path) -> Scene:
     folder = tmp_path / "before"
-    with Holdfast.open(folder, config=LEARNING, clock=lambda: points.NOW) as hf:
+    with Limpet.open(folder, config=LEARNING, clock=lambda: points.NOW) as hf:
         with hf.session("test", "chat", user="alice").turn("I am allergic to peanuts.") as turn:
             turn.reply("Noted. The weather is fine.")
         hf.run_jobs()
@@ -50,7 +50,7 @@ def test_a_forget_killed_at_any_point_leaves_no_line_behind(scene: Scene) -> Non
     for at in scene.points()[::2]:
         store, status = scene.play(at)
         assert status == KILLED
-        with Holdfast.open(store, config=LEARNING, clock=lambda: points.NOW + timedelta(hours=1)) as hf:
+        with Limpet.open(store, config=LEARNING, clock=lambda: points.NOW + timedelta(hours=1)) as hf:
             again += hf.forget(query="allergic", user="alice").total > 0
             said = " ".join(message.text for message in hf.session("test", "chat", user="alice").messages())
             assert "peanuts" not in said

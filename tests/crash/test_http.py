@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from holdfast import Holdfast
+from limpet import Limpet
 from tests.crash import http
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ def test_a_loss_and_a_double_would_be_seen(tmp_path: Path) -> None:
     siege = http.Siege(str(tmp_path / "data"), Random(1))
     siege.clients = siege.clients[:1]
     told = siege.clients[0].told
-    with Holdfast.open(siege.store) as hf:
+    with Limpet.open(siege.store) as hf:
         session = hf.session("torture", "0")
         for text in ("message 2 of client 0", "message 2 of client 0", "whose is this"):
             session.append("user", text)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import StoreUnavailable
+from limpet import Limpet
+from limpet.errors import StoreUnavailable
 from tests.crash.check import NOTHING_STORED
 from tests.crash.lossy import LossyNetwork, Moment
 from tests.postgres_server import PostgresServer
@@ -28,12 +28,12 @@ def test_a_commit_without_an_answer_is_neither_lost_nor_doubled(
     moment: Moment, refusals: int, postgres_url: str
 ) -> None:
     """The server is asked what became of it; when it cannot be asked, the call is not repeated on a guess."""
-    Holdfast.open(postgres_url).close()
+    Limpet.open(postgres_url).close()
     # A socket's path is short, and pytest's folders are deep.
     with (
-        tempfile.TemporaryDirectory(prefix="holdfast-") as folder,
+        tempfile.TemporaryDirectory(prefix="limpet-") as folder,
         LossyNetwork(postgres_url, Path(folder), moment=moment, every=12, refusals=refusals) as network,
-        Holdfast.open(network.url) as hf,
+        Limpet.open(network.url) as hf,
     ):
         session = hf.session("test", "lossy", user="u")
 
@@ -48,7 +48,7 @@ def test_a_commit_without_an_answer_is_neither_lost_nor_doubled(
         with ThreadPoolExecutor(CALLERS) as pool:
             answers = dict(pool.map(call, range(CALLERS * CALLS)))
     assert network.cuts > 0
-    with Holdfast.open(postgres_url) as hf:
+    with Limpet.open(postgres_url) as hf:
         found = Counter(message.text for message in hf.session("test", "lossy", user="u").messages())
         faults = [finding for finding in hf.doctor() if not finding.ok]
     acknowledged = {text for text, error in answers.items() if not error}
@@ -65,8 +65,8 @@ def test_a_transaction_number_is_no_proof_after_a_crash(private_postgres: Postgr
     """A server that crashes gives out numbers again that it has forgotten: somebody else's commit is not ours."""
     url = private_postgres.create_database()
     with (
-        Holdfast.open(url) as other,
-        tempfile.TemporaryDirectory(prefix="holdfast-") as folder,
+        Limpet.open(url) as other,
+        tempfile.TemporaryDirectory(prefix="limpet-") as folder,
     ):
 
         def crash() -> None:
@@ -82,7 +82,7 @@ def test_a_transaction_number_is_no_proof_after_a_crash(private_postgres: Postgr
 
         with (
             LossyNetwork(url, Path(folder), moment="before", every=4, meanwhile=crash) as network,
-            Holdfast.open(network.url) as hf,
+            Limpet.open(network.url) as hf,
         ):
             acknowledged = [kept for number in range(16) if (kept := _remembered(hf, f"ours {number}"))]
         assert network.cuts > 2
@@ -90,7 +90,7 @@ def test_a_transaction_number_is_no_proof_after_a_crash(private_postgres: Postgr
         assert [text for text in acknowledged if text not in found] == []
 
 
-def _remembered(hf: Holdfast, text: str) -> str | None:
+def _remembered(hf: Limpet, text: str) -> str | None:
     try:
         return hf.remember(text, user="us").content
     except StoreUnavailable:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.domain.receipt import Bytes
+from limpet import Limpet
+from limpet.model.receipt import Bytes
 from tests.crash import points
 from tests.crash.nursery import Nursery
 from tests.crash.test_crash import KILLED, Scene, faults
@@ -27,7 +27,7 @@ def nursery() -> Iterator[Nursery]:
 @pytest.fixture
 def scene(nursery: Nursery, tmp_path: Path) -> Scene:
     folder = tmp_path / "before"
-    with Holdfast.open(folder, config=points.QUIET, clock=lambda: points.NOW) as hf:
+    with Limpet.open(folder, config=points.QUIET, clock=lambda: points.NOW) as hf:
         points.furnish(hf)
         hf.long_term(user="alice").write("Biscuit\n")
         hf.note_turn("alice", "Biscuit", "green")
@@ -53,7 +53,7 @@ def test_a_purge_killed_at_any_point_is_finished(scene: Scene) -> None:
         store, status = scene.play(at)
         assert status == KILLED
         assert faults(store) == []
-        with Holdfast.open(store, config=points.QUIET, clock=lambda: points.NOW + timedelta(hours=1)) as hf:
+        with Limpet.open(store, config=points.QUIET, clock=lambda: points.NOW + timedelta(hours=1)) as hf:
             marked = hf.receipts()
             begun += bool(marked)
             if at % 2 and marked:

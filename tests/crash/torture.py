@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
-from holdfast import Holdfast
+from limpet import Limpet
 from tests.crash import http, labour, week
 from tests.crash.check import Findings, check, check_file
 from tests.crash.labour import Gang
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     backends = ("sqlite", "postgres") if options.backend == "both" else (options.backend,)
     print(f"seed {seed}")
     passed = failed = 0
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-torture-"))
+    folder = Path(tempfile.mkdtemp(prefix="limpet-torture-"))
     with Nursery() as nursery:
         for backend in backends:
             kills = (SHORT if options.short else LONG)[backend] if options.kills is None else options.kills
@@ -112,7 +112,7 @@ class Sqlite:
         pass
 
     def look_into(self, store: str) -> list[str]:
-        return check_file(Path(store) / "holdfast.db")
+        return check_file(Path(store) / "limpet.db")
 
 
 class Postgres:
@@ -151,14 +151,14 @@ class Postgres:
     def settle(self, store: str) -> None:
         """A killed client's last statement may still be running on the server."""
         while self._backends():
-            self._run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'holdfast%'")
+            self._run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'limpet%'")
 
     def look_into(self, store: str) -> list[str]:
         self._server.drop_database(store)
         return []
 
     def _backends(self) -> list[int]:
-        sql = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname LIKE 'holdfast%'"
+        sql = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname LIKE 'limpet%'"
         return [pid for (pid,) in self._run(sql)]
 
     def _run(self, sql: str) -> list[tuple[int]]:
@@ -199,11 +199,11 @@ def _torture(siege: Sqlite | Postgres, nursery: Nursery, folder: Path, kills: in
 
 def _round(siege: Sqlite | Postgres, nursery: Nursery, notes: Path, kills: int, chance: Random) -> Findings:
     store = siege.new_store()
-    Holdfast.open(store).close()
+    Limpet.open(store).close()
     fleet = Fleet(nursery, store, notes, chance)
     besiege(fleet, kills, siege.strike)
     siege.settle(store)
-    with Holdfast.open(store) as hf:
+    with Limpet.open(store) as hf:
         findings = check(hf, fleet.noted(), may_be_unavailable=siege.may_be_unavailable)
     findings.kills = fleet.kills
     findings.refused += fleet.accidents

@@ -19,11 +19,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from holdfast import Config, Firing, Holdfast, Schedule
-from holdfast.cli.stop import Stop
-from holdfast.domain.times import from_micros
-from holdfast.errors import StorageError, StoreUnavailable
-from holdfast.schedule.decide import cadence_of
+from limpet import Config, Firing, Limpet, Schedule
+from limpet.cli.stop import Stop
+from limpet.errors import StorageError, StoreUnavailable
+from limpet.model.times import from_micros
+from limpet.schedules.decide import cadence_of
 from tests.crash.nursery import Nursery
 
 # Clocks are put back in Lisbon in the night before the 25th.
@@ -118,11 +118,11 @@ def run(store: str, begun: str, shared: str, seed: int) -> None:
     hf.close()
 
 
-def open_patiently(store: str, clock: Callable[[], datetime]) -> Holdfast:
+def open_patiently(store: str, clock: Callable[[], datetime]) -> Limpet:
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            return Holdfast.open(store, config=CONFIG, clock=clock)
+            return Limpet.open(store, config=CONFIG, clock=clock)
         except StoreUnavailable:
             if time.monotonic() > deadline:
                 raise
@@ -175,7 +175,7 @@ def fill(store: str, chance: Random, *, short: bool) -> None:
             hf.schedules.create("user once", "what comes once", f"once: {at.isoformat()}", notify="never")
 
 
-def live(crew: Crew, hf: Holdfast, strike: Callable[[Any], None] = Crew.kill_one) -> None:
+def live(crew: Crew, hf: Limpet, strike: Callable[[Any], None] = Crew.kill_one) -> None:
     """Let the week pass, and strike at random moments; on a quick machine more often, so that it is struck enough."""
     strike_at = time.monotonic()
     while crew.time.seconds < WEEK.total_seconds():
@@ -190,7 +190,7 @@ def live(crew: Crew, hf: Holdfast, strike: Callable[[Any], None] = Crew.kill_one
             time.sleep(0.002)
 
 
-def _is_due(hf: Holdfast) -> bool:
+def _is_due(hf: Limpet) -> bool:
     """What somebody has taken is not waited for: were it killed, its lease would have to end first."""
     try:
         return bool(hf.schedules.due(limit=1))
@@ -198,7 +198,7 @@ def _is_due(hf: Holdfast) -> bool:
         return True
 
 
-def catch_up(store: str) -> Holdfast:
+def catch_up(store: str) -> Limpet:
     """With a clock that is right: what somebody died over is done."""
     now = START + WEEK
     hf = open_patiently(store, lambda: now)
@@ -213,7 +213,7 @@ def catch_up(store: str) -> Holdfast:
 class Found:
     """What the store says in the end."""
 
-    def __init__(self, hf: Holdfast) -> None:
+    def __init__(self, hf: Limpet) -> None:
         keeper: Any = hf._runtime.store
         rows = keeper.read(
             lambda tx: tx.db.composed("SELECT schedule_id, due_at, status, missed FROM schedule_runs ORDER BY due_at")
@@ -240,12 +240,12 @@ def _firings(schedule: Schedule) -> Iterator[datetime]:
         at = following
 
 
-def check(hf: Holdfast, crew: Crew, found: Found) -> dict[str, list[str]]:
+def check(hf: Limpet, crew: Crew, found: Found) -> dict[str, list[str]]:
     """Each promise with what breaks it."""
     return dict(_faults(hf, crew, found))
 
 
-def _faults(hf: Holdfast, crew: Crew, found: Found) -> Iterator[tuple[str, list[str]]]:
+def _faults(hf: Limpet, crew: Crew, found: Found) -> Iterator[tuple[str, list[str]]]:
     times = Counter((id_, due) for id_, due, status, _ in found.runs if status == "ok")
     yield "no firing came about twice", [f"{id_} {due}: {count}" for (id_, due), count in times.items() if count > 1]
     yield "no run failed", [f"{id_} {due}" for id_, due, status, _ in found.runs if status != "ok"]

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from holdfast import Config, Holdfast, Session
-from holdfast.cli.stop import Stop
-from holdfast.errors import HoldfastError, RecordNotFound, StoreUnavailable
+from limpet import Config, Limpet, Session
+from limpet.cli.stop import Stop
+from limpet.errors import LimpetError, RecordNotFound, StoreUnavailable
 from tests.crash import deeds
 from tests.crash.deeds import Doer, Notes
 
@@ -52,11 +52,11 @@ def run(store: str, folder: str, writer: int, life: int, threads: int, seed: int
     hf.close()
 
 
-def _open(store: str) -> Holdfast:
+def _open(store: str) -> Limpet:
     """PostgreSQL may be starting again just now."""
     while True:
         try:
-            return Holdfast.open(store, config=Config.load(overrides={"embedding.model": "none"}))
+            return Limpet.open(store, config=Config.load(overrides={"embedding.model": "none"}))
         except StoreUnavailable:
             time.sleep(PAUSE)
 
@@ -71,7 +71,7 @@ class Hand:
     """One thread. What it alone touches (a session, a key, a record) has one certain order of deeds."""
 
     def __init__(
-        self, hf: Holdfast, notes: Notes, doer: Doer, life: int, chance: Random, pace: float, stop: Stop
+        self, hf: Limpet, notes: Notes, doer: Doer, life: int, chance: Random, pace: float, stop: Stop
     ) -> None:
         self.hf, self.notes, self.doer, self.life = hf, notes, doer, life
         self.chance, self.pace, self.stop = chance, pace, stop
@@ -134,7 +134,7 @@ class Hand:
     def _answer(self, deed: str, call: Callable[[str], Any]) -> bool:
         try:
             result = call(deed)
-        except HoldfastError as error:
+        except LimpetError as error:
             self.notes.fail(deed, error)
             if isinstance(error, StoreUnavailable):
                 time.sleep(PAUSE)

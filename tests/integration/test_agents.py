@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Config, Holdfast, Message
-from holdfast.errors import ConfigError, InvalidInput, SessionNotFound, StoreUnavailable
-from holdfast.providers.fake import FakeEmbedder
+from limpet import AsyncLimpet, Config, Limpet, Message
+from limpet.errors import ConfigError, InvalidInput, SessionNotFound, StoreUnavailable
+from limpet.providers.fake import FakeEmbedder
 
 OWN = {"agents.coder.memory.place": "own"}
 OFF = {"agents.ghost.memory.enabled": False}
 
 
-def memory(folder: Path | str, **settings: Any) -> Holdfast:
-    return Holdfast.open(folder, config=Config.load(overrides=settings.pop("overrides")), **settings)
+def memory(folder: Path | str, **settings: Any) -> Limpet:
+    return Limpet.open(folder, config=Config.load(overrides=settings.pop("overrides")), **settings)
 
 
 def test_an_agents_settings_hold_for_its_sessions_only(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_an_agents_settings_hold_for_its_sessions_only(tmp_path: Path) -> None:
 
 def test_an_agent_may_have_a_store_of_its_own(tmp_path: Path) -> None:
     with memory(tmp_path, overrides=OWN) as hf:
-        database = tmp_path / "agents" / "coder" / "holdfast.db"
+        database = tmp_path / "agents" / "coder" / "limpet.db"
         assert not database.exists(), "opened on first use"
         session = hf.session("t", "1", user="alice", agent="coder")
         session.append("user", "the parser lives in grammar.py")
@@ -189,7 +189,7 @@ def test_plain_files_take_their_store_types_from_the_agents_settings(tmp_path: P
 
 
 async def _awaited(folder: Path) -> None:
-    async with await AsyncHoldfast.open(folder, config=Config.load(overrides=OWN)) as hf:
+    async with await AsyncLimpet.open(folder, config=Config.load(overrides=OWN)) as hf:
         session = await hf.session("t", "1", user="alice", agent="coder")
         await session.append("user", "hello")
         coder = await hf.agent("coder")
@@ -207,7 +207,7 @@ def test_the_same_awaited(tmp_path: Path) -> None:
 
 
 def test_settings_of_an_agent_come_from_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "limpet.toml"
     file.write_text('[context]\nmax_tokens = 500\nhits = 7\n[agents."a.b".context]\nmax_tokens = 900\n')
     config = Config.load(file, overrides={"agents.a.b.context.facts": 3})
     assert config.of_agent("a.b").context.max_tokens == 900
@@ -232,7 +232,7 @@ def test_settings_of_an_agent_come_from_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_settings_of_an_agent_are_refused(tmp_path: Path, text: str, says: str) -> None:
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "limpet.toml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         Config.load(file)
@@ -240,8 +240,8 @@ def test_wrong_settings_of_an_agent_are_refused(tmp_path: Path, text: str, says:
 
 
 def test_an_agent_apart_may_have_its_own_embedder(tmp_path: Path) -> None:
-    file = tmp_path / "holdfast.toml"
+    file = tmp_path / "limpet.toml"
     file.write_text("[agents.x.memory]\nplace = 'own'\n[agents.x.embedding]\nmodel = 'hashed'\n")
-    with Holdfast.open(tmp_path, config=Config.load(file, overrides={"embedding.model": "none"})) as hf:
+    with Limpet.open(tmp_path, config=Config.load(file, overrides={"embedding.model": "none"})) as hf:
         assert hf.agent("x")._runtime.embedding is not None
         assert hf._runtime.embedding is None

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, ImagePart, Message, Session, TextPart, ToolCall
-from holdfast.domain.message import Role
-from holdfast.engine.keys import Keys
-from holdfast.engine.schedules import Schedules
-from holdfast.errors import HoldfastError
-from holdfast.files.long_term import LongTerm
-from holdfast.handle import KeyValues
+from limpet import Config, ImagePart, Limpet, Message, Session, TextPart, ToolCall
+from limpet.api.api_keys import Keys
+from limpet.api.schedules import Schedules
+from limpet.api.session import KeyValues
+from limpet.errors import LimpetError
+from limpet.model.message import Role
+from limpet.notes.long_term import LongTerm
 from tests.contract.rows import faults
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
@@ -272,8 +272,8 @@ SESSION: dict[str, dict[str, Any]] = {
     "transcript": {},
     "add_usage": {"model": "m"},
 }
-TO_PATHS = ("Holdfast.backup", "Holdfast.export")
-FILES = {f"Holdfast.{name}" for name in ("long_term", "daily_notes", "note_turn", "export_items", "import_items")}
+TO_PATHS = ("Limpet.backup", "Limpet.export")
+FILES = {f"Limpet.{name}" for name in ("long_term", "daily_notes", "note_turn", "export_items", "import_items")}
 LONG_TERM: dict[str, dict[str, Any]] = {"read": {}, "write": {"text": "x"}, "append": {"text": "x"}}
 BARE = set(
     "refresh count summary learn new clear pause resume terminate delete export_transcript list_files usage".split()
@@ -290,7 +290,7 @@ def test_every_public_method_is_here() -> None:
     def names(kind: type) -> set[str]:
         return {name for name, found in inspect.getmembers(kind) if callable(found) and name[0] != "_"}
 
-    assert names(Holdfast) - {"open", "close"} == set(MEMORY)
+    assert names(Limpet) - {"open", "close"} == set(MEMORY)
     assert names(Session) == set(SESSION) | BARE
     assert names(KeyValues) == set(KV)
     assert names(LongTerm) == set(LONG_TERM)
@@ -302,7 +302,7 @@ class Target:
     """A store with something in it, and a fresh session for each call."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        self.hf = Holdfast.open(url)
+        self.hf = Limpet.open(url)
         self.folder = folder
         self.numbers = itertools.count()
         kept = self.hf.session("t", "kept", user="alice")
@@ -331,7 +331,7 @@ class Target:
 
 def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     for name, base in MEMORY.items():
-        yield f"Holdfast.{name}", getattr(target.hf, name), base
+        yield f"Limpet.{name}", getattr(target.hf, name), base
     for name, base in SESSION.items():
         yield f"Session.{name}", getattr(target.session, name), base
     for name, base in KV.items():
@@ -349,12 +349,12 @@ def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, A
 def arguments_of(name: str, call: Callable[..., Any]) -> list[str]:
     parameters = inspect.signature(call).parameters.values()
     found = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
-    return found + (UPDATES.split() if name == "Holdfast.update" else [])
+    return found + (UPDATES.split() if name == "Limpet.update" else [])
 
 
 def attempt(call: Callable[..., Any], name: str, arguments: dict[str, Any]) -> BaseException | None:
     try:
-        if name == "Holdfast.update":
+        if name == "Limpet.update":
             call(arguments.pop("id"), **arguments)
         elif name == "Session.turn":
             with call(**arguments) as turn:
@@ -378,7 +378,7 @@ def run(target: Target, values: list[Any], only: Callable[[str, str], bool]) -> 
                 before = target.hf.stats()
                 error = attempt(call, name, target.filled({**base, argument: value}))
                 what = f"{name}({argument}=<{at}: {type(value).__name__}>)"
-                if error is not None and not isinstance(error, HoldfastError):
+                if error is not None and not isinstance(error, LimpetError):
                     wrong.append(f"{what} raised {type(error).__name__}: {str(error)[:100]}")
                 if error is not None and target.hf.stats() != before:
                     wrong.append(f"{what} raised {type(error).__name__} and changed something")
@@ -401,10 +401,10 @@ memory = pytest.mark.parametrize("target", [":memory:"], indirect=True)
 
 @memory
 @pytest.mark.parametrize(
-    "part", ["Holdfast.session", "Holdfast.recall", "Holdfast.remember", "Holdfast.update", "Session", "rest"]
+    "part", ["Limpet.session", "Limpet.recall", "Limpet.remember", "Limpet.update", "Session", "rest"]
 )
 def test_every_argument_with_every_hostile_value(target: Target, part: str) -> None:
-    alone = ("Holdfast.session", "Holdfast.recall", "Holdfast.remember", "Holdfast.update")
+    alone = ("Limpet.session", "Limpet.recall", "Limpet.remember", "Limpet.update")
 
     def only(name: str, argument: str) -> bool:
         if part in alone:
@@ -438,9 +438,9 @@ def test_a_backup_to_every_hostile_path(target: Target) -> None:
 def test_nothing_is_written_to_a_place_named_by_accident(target: Target, tmp_path: Path) -> None:
     wrong: list[Any] = [None, 5, b"x", object, ["x"], {}]
     for path in wrong:
-        with pytest.raises(HoldfastError):
+        with pytest.raises(LimpetError):
             target.hf.backup(path)
-        with pytest.raises(HoldfastError):
+        with pytest.raises(LimpetError):
             target.hf.export(path)
     assert {path.name for path in tmp_path.iterdir()} <= {"backups"}
 
@@ -474,7 +474,7 @@ def test_ten_megabytes_in_every_text(target: Target) -> None:
     maps = "metadata changes value tool_calls messages content"
 
     def text(name: str, argument: str) -> bool:
-        return name not in (*TO_PATHS, "Holdfast.doctor") and argument not in numbers.split()
+        return name not in (*TO_PATHS, "Limpet.doctor") and argument not in numbers.split()
 
     assert run(target, [BIG], text) == []
     assert run(target, [{"a": BIG}, [BIG]], lambda name, argument: argument in maps.split()) == []
@@ -495,7 +495,7 @@ def test_a_million_of_everything(target: Target) -> None:
         lambda: target.hf.recall("x", user="alice", tags=million),
         lambda: target.hf.records(tags=million),
     ):
-        with pytest.raises(HoldfastError):
+        with pytest.raises(LimpetError):
             call()
     assert session.count() == 1
     assert target.hf.count_records() == 1
@@ -515,7 +515,7 @@ def test_what_has_no_end_is_refused(target: Target) -> None:
         lambda: target.hf.records(layers=itertools.repeat("semantic"), types=itertools.repeat("fact")),
     ]
     for call in calls:
-        with pytest.raises(HoldfastError):
+        with pytest.raises(LimpetError):
             call()
 
 
@@ -533,7 +533,7 @@ def test_what_is_nested_is_readable_once_it_was_stored(target: Target) -> None:
         ):
             try:
                 store(nested(depth))
-            except HoldfastError:
+            except LimpetError:
                 continue
             stored += 1
             _called_deeply(lambda: (session.kv.items(), session.refresh(), session.messages(), target.hf.sessions()))
@@ -565,10 +565,10 @@ def test_every_hostile_value_where_a_store_is_opened() -> None:
         if argument == "clock" and callable(value):
             continue  # what a function raises that somebody gave is theirs
         try:
-            with Holdfast.open(":memory:", **{argument: value}) as hf:
+            with Limpet.open(":memory:", **{argument: value}) as hf:
                 hf.session("t", "1").append("user", "hello")
                 hf.remember("x", user="alice")
-        except HoldfastError:
+        except LimpetError:
             pass
         except Exception as error:
             wrong.append(f"open({argument}=<{at}: {type(value).__name__}>) raised {type(error).__name__}")
@@ -585,8 +585,8 @@ def test_every_hostile_value_as_the_place_of_a_store(tmp_path: Path, monkeypatch
         monkeypatch.chdir(folder)
         what = f"open(<{at}: {type(value).__name__}>)"
         try:
-            Holdfast.open(value).close()
-        except HoldfastError:
+            Limpet.open(value).close()
+        except LimpetError:
             if list(folder.iterdir()):
                 wrong.append(f"{what} was refused and left something behind")
         except Exception as error:
@@ -604,8 +604,8 @@ def test_every_hostile_value_as_the_place_of_a_store(tmp_path: Path, monkeypatch
 )  # fmt: skip
 def test_places_that_are_none(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(HoldfastError) as caught:
-        Holdfast.open(place, config=Config.load(overrides={"storage.connect_timeout_s": 1}))
+    with pytest.raises(LimpetError) as caught:
+        Limpet.open(place, config=Config.load(overrides={"storage.connect_timeout_s": 1}))
     assert len(str(caught.value)) < 8000
     assert list(tmp_path.iterdir()) == []
 
@@ -645,7 +645,7 @@ def test_an_embedder_that_fails_loses_no_message(store_url: str) -> None:
         *([[1.0, 2.0, 3.0]], np.asarray([[0.1, 0.2, 0.3]], dtype="float32"), [np.asarray([0.1, 0.2, 0.3])]),
     ]
     for number, answer in enumerate(answers):
-        with Holdfast.open(":memory:" if store_url == ":memory:" else store_url, embedder=Broken(answer)) as hf:
+        with Limpet.open(":memory:" if store_url == ":memory:" else store_url, embedder=Broken(answer)) as hf:
             session = hf.session("t", "1", user="alice")
             session.append("user", f"walrus{number}")
             assert session.recent(1)[0].text == f"walrus{number}"
@@ -655,7 +655,7 @@ def test_an_embedder_that_fails_loses_no_message(store_url: str) -> None:
 
 def test_an_embedder_whose_dimension_changed_loses_no_message(durable_url: str) -> None:
     for number, vector in enumerate(([0.1, 0.2, 0.3], [0.1, 0.2], [0.1, 0.2, 0.3])):
-        with Holdfast.open(durable_url, embedder=Broken([vector])) as hf:
+        with Limpet.open(durable_url, embedder=Broken([vector])) as hf:
             session = hf.session("t", "1", user="alice")
             session.append("user", f"walrus{number}")
             assert session.count() == number + 1
@@ -665,9 +665,9 @@ def test_an_embedder_whose_dimension_changed_loses_no_message(durable_url: str) 
 def test_a_clock_that_is_wrong_is_an_error_of_ours() -> None:
     for clock in (lambda: datetime(2026, 1, 1), lambda: None, lambda: 5):
         try:
-            with Holdfast.open(":memory:", clock=clock) as hf:  # type: ignore[arg-type]
+            with Limpet.open(":memory:", clock=clock) as hf:  # type: ignore[arg-type]
                 hf.session("t", "1").append("user", "hello")
-        except HoldfastError as error:
+        except LimpetError as error:
             assert "clock" in str(error)  # noqa: PT017
         else:
             pytest.fail("a clock that tells no time was accepted")

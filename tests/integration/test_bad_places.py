@@ -21,17 +21,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, Message
-from holdfast.errors import (
-    HoldfastError,
-    StorageError,
-    StoreBusy,
-    StoreCorrupt,
-    StoreFull,
-    StoreReadOnly,
-    StoreUnavailable,
-)
-from holdfast.storage.sql import forks
+from limpet import Config, Limpet, Message
+from limpet.errors import LimpetError, StorageError, StoreBusy, StoreCorrupt, StoreFull, StoreReadOnly, StoreUnavailable
+from limpet.store import forks
 from tests.contract.processes import start
 from tests.contract.rows import every_row, faults
 
@@ -78,39 +70,39 @@ WRONG: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_file_that_is_not_ours_is_refused_and_not_touched(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "holdfast.db"
+    path = tmp_path / "limpet.db"
     WRONG[name](path)
     before = contents(tmp_path)
     for _ in range(2):
-        with pytest.raises(StoreCorrupt, match=r"holdfast\.db"):
-            Holdfast.open(tmp_path)
+        with pytest.raises(StoreCorrupt, match=r"limpet\.db"):
+            Limpet.open(tmp_path)
     assert contents(tmp_path) == before
 
 
 def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
-    (tmp_path / "holdfast.db").touch()
-    with Holdfast.open(tmp_path) as hf:
+    (tmp_path / "limpet.db").touch()
+    with Limpet.open(tmp_path) as hf:
         hf.session("t", "1").append("user", "hello")
         assert faults(hf) == []
 
 
 def test_a_folder_where_the_file_should_be_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "holdfast.db").mkdir()
-    with pytest.raises(StorageError, match=r"holdfast\.db"):
-        Holdfast.open(tmp_path)
-    assert list((tmp_path / "holdfast.db").iterdir()) == []
+    (tmp_path / "limpet.db").mkdir()
+    with pytest.raises(StorageError, match=r"limpet\.db"):
+        Limpet.open(tmp_path)
+    assert list((tmp_path / "limpet.db").iterdir()) == []
 
 
 def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
-    with pytest.raises(HoldfastError):
-        Holdfast.open(tmp_path / "data" / "inner")
+    with pytest.raises(LimpetError):
+        Limpet.open(tmp_path / "data" / "inner")
     assert (tmp_path / "data").read_text() == "a file"
 
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         session = hf.session("t", "1", user="alice")
         session.extend([Message.new("user", f"walrus {number} " * 20) for number in range(200)])
     return tmp_path
@@ -119,11 +111,11 @@ def filled(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("left", [2, 50, 99, 100, 512, 4096, 5000, 20_000, 0.5, 0.9])
 def test_a_truncated_database_is_never_taken_for_a_good_one(left: float, filled: Path) -> None:
     """Refused when it is opened, or found by doctor and told by the call that needs what is missing."""
-    path = filled / "holdfast.db"
+    path = filled / "limpet.db"
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * left if left < 1 else left)])
     try:
-        with Holdfast.open(filled) as hf:
+        with Limpet.open(filled) as hf:
             assert faults(hf) != []
             with pytest.raises(StoreCorrupt):
                 hf.session("t", "1", user="alice").append("user", "x")
@@ -135,14 +127,14 @@ def test_a_truncated_database_is_never_taken_for_a_good_one(left: float, filled:
 
 
 def test_a_database_whose_file_is_removed_while_it_is_open_says_so_or_goes_on(filled: Path) -> None:
-    hf = Holdfast.open(filled)
+    hf = Limpet.open(filled)
     session = hf.session("t", "1", user="alice")
     for path in filled.iterdir():
         path.unlink()
     try:
         session.append("user", "x")
         session.messages()
-    except HoldfastError:
+    except LimpetError:
         pass
     finally:
         hf.close()
@@ -158,12 +150,12 @@ def as_nobody(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     if os.geteuid() == 0:
         # Everything is imported while root can still read it.
         before += (
-            "import holdfast.engine, holdfast.storage.sqlite.store, holdfast.storage.sql.doctor\n"
+            "import limpet.api, limpet.store.sqlite.store, limpet.store.doctor\n"
             "import difflib, numpy, Stemmer\n"
-            "from holdfast.storage.analysis import analyse; analyse('warm é')\n"
-            "from holdfast.storage.sqlite.connection import statements; statements()\n"
-            "from holdfast.storage.sql import migrate; migrate.load('holdfast.storage.sqlite')\n"
-            "loaded = migrate.load('holdfast.storage.sqlite'); migrate.load = lambda package: loaded\n"
+            "from limpet.search.analysis import analyse; analyse('warm é')\n"
+            "from limpet.store.sqlite.connection import statements; statements()\n"
+            "from limpet.store import migrate; migrate.load('limpet.store.sqlite')\n"
+            "loaded = migrate.load('limpet.store.sqlite'); migrate.load = lambda package: loaded\n"
             f"os.setgroups([]); os.setgid({account.pw_gid}); os.setuid({account.pw_uid})\n"
         )
     return subprocess.run(
@@ -178,13 +170,13 @@ def as_nobody(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 OPEN = """
-from holdfast import Holdfast
-from holdfast.errors import HoldfastError
+from limpet import Limpet
+from limpet.errors import LimpetError
 try:
-    with Holdfast.open(sys.argv[1]) as hf:
+    with Limpet.open(sys.argv[1]) as hf:
         hf.session("t", "1", user="alice").append("user", "x")
     print("worked")
-except HoldfastError as error:
+except LimpetError as error:
     print(type(error).__name__, error)
 """
 
@@ -192,7 +184,7 @@ except HoldfastError as error:
 @pytest.fixture
 def public(tmp_path: Path) -> Iterator[Path]:
     """A folder everybody can reach: pytest's own are closed."""
-    folder = Path("/tmp") / f"holdfast-{tmp_path.name}-{os.getpid()}"
+    folder = Path("/tmp") / f"limpet-{tmp_path.name}-{os.getpid()}"
     folder.mkdir()
     folder.chmod(0o755)
     yield folder
@@ -212,7 +204,7 @@ def test_a_folder_without_permission_is_refused_clearly(public: Path) -> None:
 
 
 def test_a_store_of_somebody_else_is_refused_and_not_harmed(public: Path) -> None:
-    with Holdfast.open(public) as hf:
+    with Limpet.open(public) as hf:
         hf.session("t", "1", user="alice").append("user", "mine")
     for path in public.iterdir():
         path.chmod(0o444)
@@ -223,7 +215,7 @@ def test_a_store_of_somebody_else_is_refused_and_not_harmed(public: Path) -> Non
     public.chmod(0o755)
     for path in public.iterdir():
         path.chmod(0o644)
-    with Holdfast.open(public) as hf:
+    with Limpet.open(public) as hf:
         assert hf.stats()["messages"] == 1
         assert faults(hf) == []
 
@@ -245,15 +237,15 @@ def remount(disk: Path, options: str) -> None:
 
 
 def test_a_read_only_disk_is_refused_clearly(disk: Path) -> None:
-    with Holdfast.open(disk / "data") as hf:
+    with Limpet.open(disk / "data") as hf:
         hf.session("t", "1", user="alice").append("user", "before")
     remount(disk, "ro")
     with pytest.raises(StoreReadOnly):
-        Holdfast.open(disk / "data")
+        Limpet.open(disk / "data")
     with pytest.raises(StoreReadOnly):
-        Holdfast.open(disk / "new")
+        Limpet.open(disk / "new")
     remount(disk, "rw")
-    with Holdfast.open(disk / "data") as hf:
+    with Limpet.open(disk / "data") as hf:
         assert hf.session("t", "1", user="alice").count() == 1
         with pytest.raises(StorageError):
             hf.backup("/proc/nowhere/b.db")
@@ -262,7 +254,7 @@ def test_a_read_only_disk_is_refused_clearly(disk: Path) -> None:
 def test_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_room(disk: Path) -> None:
     ballast = disk / "ballast"
     ballast.write_bytes(bytes(1_200_000))
-    with Holdfast.open(disk / "data") as hf:
+    with Limpet.open(disk / "data") as hf:
         session = hf.session("t", "1", user="alice")
         acknowledged: list[str] = []
         refused: list[StorageError] = []
@@ -289,7 +281,7 @@ def test_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_room(di
         assert [message.text for message in session.messages()] == [*acknowledged, text]
         assert session.refresh().last_sequence == len(acknowledged) + 1
         assert faults(hf) == []
-    with Holdfast.open(disk / "data") as hf:
+    with Limpet.open(disk / "data") as hf:
         session = hf.session("t", "1", user="alice")
         assert [message.text for message in session.messages()] == [*acknowledged, text]
         assert len(hf.recall("room", user="alice")) == 1
@@ -299,7 +291,7 @@ def test_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_room(di
 def test_threads_on_a_full_disk_are_each_told_the_truth(disk: Path) -> None:
     """In a group one may be refused and another not: who was told it is stored finds it, who was refused does not."""
     (disk / "ballast").write_bytes(bytes(1_200_000))
-    with Holdfast.open(disk / "data") as hf:
+    with Limpet.open(disk / "data") as hf:
         session = hf.session("t", "1", user="alice")
         told: list[tuple[str, bool]] = []
 
@@ -328,11 +320,11 @@ def test_threads_on_a_full_disk_are_each_told_the_truth(disk: Path) -> None:
 def test_a_new_store_on_a_full_disk_is_refused_and_leaves_nothing_half_made(disk: Path) -> None:
     free = os.statvfs(disk)
     (disk / "ballast").write_bytes(bytes(free.f_bavail * free.f_bsize - 8 * 4096))
-    with pytest.raises(HoldfastError) as caught:
-        Holdfast.open(disk / "data")
+    with pytest.raises(LimpetError) as caught:
+        Limpet.open(disk / "data")
     assert "full" in str(caught.value)
     (disk / "ballast").unlink()
-    with Holdfast.open(disk / "data") as hf:
+    with Limpet.open(disk / "data") as hf:
         hf.session("t", "1").append("user", "works")
         assert faults(hf) == []
 
@@ -341,7 +333,7 @@ def test_a_new_store_on_a_full_disk_is_refused_and_leaves_nothing_half_made(disk
 
 
 def test_a_file_locked_too_long_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
-    with Holdfast.open(tmp_path, config=settings(busy_timeout_ms=200)) as hf:
+    with Limpet.open(tmp_path, config=settings(busy_timeout_ms=200)) as hf:
         session = hf.session("t", "1", user="alice")
         session.append("user", "before")
         before = every_row(hf)
@@ -353,7 +345,7 @@ begin()
 connection.execute("ROLLBACK")
 answer("done")
 """
-        holder = start(code, str(tmp_path / "holdfast.db"))
+        holder = start(code, str(tmp_path / "limpet.db"))
         try:
             assert holder.stdout is not None
             assert holder.stdin is not None
@@ -375,7 +367,7 @@ answer("done")
             assert [message.text for message in session.messages()] == ["before"]
             assert len(hf.recall("before", user="alice")) == 1
             with pytest.raises(StoreBusy):
-                Holdfast.open(tmp_path / "holdfast.db", config=settings(busy_timeout_ms=100, wal=False))
+                Limpet.open(tmp_path / "limpet.db", config=settings(busy_timeout_ms=100, wal=False))
         finally:
             holder.communicate("\n", timeout=30)
         assert every_row(hf) == before
@@ -384,9 +376,9 @@ answer("done")
 
 
 def test_a_file_locked_for_a_moment_is_waited_for(tmp_path: Path) -> None:
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         session = hf.session("t", "1", user="alice")
-        connection = sqlite3.connect(tmp_path / "holdfast.db", isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(tmp_path / "limpet.db", isolation_level=None, check_same_thread=False)
         connection.execute("BEGIN IMMEDIATE")
         timer = threading.Timer(0.3, connection.execute, ["ROLLBACK"])
         timer.start()
@@ -399,15 +391,15 @@ def test_a_file_locked_for_a_moment_is_waited_for(tmp_path: Path) -> None:
 
 def test_without_a_write_ahead_log_everything_works_too(tmp_path: Path) -> None:
     config = settings(wal=False, synchronous="normal", readers=1, group_size=1)
-    with Holdfast.open(tmp_path, config=config) as hf:
+    with Limpet.open(tmp_path, config=config) as hf:
         session = hf.session("t", "1", user="alice")
         session.append("user", "the walrus")
         assert len(hf.recall("walrus", user="alice")) == 1
-        assert not (tmp_path / "holdfast.db-wal").exists()
-    with Holdfast.open(tmp_path) as hf:
+        assert not (tmp_path / "limpet.db-wal").exists()
+    with Limpet.open(tmp_path) as hf:
         assert hf.session("t", "1", user="alice").count() == 1
-        assert (tmp_path / "holdfast.db-wal").exists()
-    with Holdfast.open(tmp_path, config=config) as hf:
+        assert (tmp_path / "limpet.db-wal").exists()
+    with Limpet.open(tmp_path, config=config) as hf:
         assert hf.session("t", "1", user="alice").append("user", "more").sequence == 2
         assert faults(hf) == []
 
@@ -416,7 +408,7 @@ def test_without_a_write_ahead_log_everything_works_too(tmp_path: Path) -> None:
 
 
 def test_a_closed_store_says_so(store_url: str) -> None:
-    hf = Holdfast.open(store_url)
+    hf = Limpet.open(store_url)
     session = hf.session("t", "1", user="alice")
     session.append("user", "x")
     hf.close()
@@ -438,7 +430,7 @@ def test_a_closed_store_says_so(store_url: str) -> None:
 
 
 def test_a_store_closed_while_it_is_used_answers_everybody(durable_url: str) -> None:
-    hf = Holdfast.open(durable_url)
+    hf = Limpet.open(durable_url)
     session = hf.session("t", "1", user="alice")
     stored: list[int] = []
     wrong: list[BaseException] = []
@@ -463,7 +455,7 @@ def test_a_store_closed_while_it_is_used_answers_everybody(durable_url: str) -> 
         thread.join(10)
     assert not any(thread.is_alive() for thread in threads)
     assert wrong == []
-    with Holdfast.open(durable_url) as again:
+    with Limpet.open(durable_url) as again:
         assert sorted(stored) == [message.sequence for message in again.load_session(session.id).messages()]
         assert faults(again) == []
 
@@ -496,7 +488,7 @@ def in_a_child(work: Any) -> str:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_gets_a_clear_error_and_harms_nothing(durable_url: str, tmp_path: Path) -> None:
-    with Holdfast.open(durable_url) as hf:
+    with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1", user="alice")
         session.append("user", "before")
         calls = {
@@ -521,7 +513,7 @@ def test_a_forked_child_gets_a_clear_error_and_harms_nothing(durable_url: str, t
 
 
 def _opened_again(url: str) -> int:
-    with Holdfast.open(url) as hf:
+    with Limpet.open(url) as hf:
         session = hf.session("t", "1", user="alice")
         before = session.count()
         session.append("user", "from a child that opened its own")
@@ -531,19 +523,19 @@ def _opened_again(url: str) -> int:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("what", ["recall", "open", "backup"])
 def test_a_fork_while_another_thread_is_inside_sqlite_hung_the_child(what: str, tmp_path: Path) -> None:
-    def use(hf: Holdfast, over: threading.Event) -> None:
+    def use(hf: Limpet, over: threading.Event) -> None:
         for number in itertools.count():
             if over.is_set():
                 return
             if what == "recall":
                 hf.recall("before", user="alice")
             elif what == "open":
-                Holdfast.open(":memory:").close()
+                Limpet.open(":memory:").close()
             else:
                 hf.backup(tmp_path / f"{threading.get_ident()}-{number}.db")
 
     over, times = threading.Event(), 60 if what == "recall" else 20
-    with Holdfast.open(tmp_path / "data") as hf, ThreadPoolExecutor(2) as pool:
+    with Limpet.open(tmp_path / "data") as hf, ThreadPoolExecutor(2) as pool:
         hf.session("t", "1", user="alice").append("user", "before")
         using = [pool.submit(use, hf, over) for _ in range(2)]
         try:
@@ -562,13 +554,13 @@ os.register_at_fork(
     after_in_parent=lambda: said.append(session.append("user", "after").sequence),
     after_in_child=lambda: said.append(own()),
 )
-from holdfast import Holdfast
+from limpet import Limpet
 
 def own():
-    with Holdfast.open(sys.argv[1] + "-child") as hf:
+    with Limpet.open(sys.argv[1] + "-child") as hf:
         return hf.session("t", "1", user="alice").append("user", "in the child").sequence
 
-with Holdfast.open(sys.argv[1]) as hf:
+with Limpet.open(sys.argv[1]) as hf:
     session = hf.session("t", "1", user="alice")
     child = os.fork()
     if child == 0:
@@ -588,23 +580,23 @@ def test_what_a_program_does_around_a_fork_may_use_the_store(tmp_path: Path) -> 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_child_that_closes_the_store_of_its_parent_says_nothing_to_the_server(postgres_url: str) -> None:
     def writers(store: Any) -> int:
-        [(found,)] = store.read(lambda tx: tx.db.composed("SELECT count(*) FROM holdfast_writers"))
+        [(found,)] = store.read(lambda tx: tx.db.composed("SELECT count(*) FROM limpet_writers"))
         return int(found)
 
-    with Holdfast.open(postgres_url) as hf:
+    with Limpet.open(postgres_url) as hf:
         store: Any = hf._runtime.store
         before = writers(store)
         assert in_a_child(hf.close) == "None"
         assert in_a_child(store.close) == "None"
         assert writers(store) == before
-    with Holdfast.open(postgres_url) as hf:  # whoever closes their own takes its row along
+    with Limpet.open(postgres_url) as hf:  # whoever closes their own takes its row along
         assert writers(hf._runtime.store) == before
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_inside_a_transaction_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forks, "_PATIENCE_S", 0.1)
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         assert hf._runtime.store.write(lambda tx: in_a_child(lambda: "from inside")) == "'from inside'"
         assert hf._runtime.store.read(lambda tx: in_a_child(lambda: "from inside")) == "'from inside'"
         assert hf.session("t", "1", user="alice").append("user", "after").sequence == 1
@@ -614,7 +606,7 @@ def test_a_fork_inside_a_transaction_goes_on(tmp_path: Path, monkeypatch: pytest
 def test_a_child_that_ends_in_the_ordinary_way_harms_nothing(tmp_path: Path) -> None:
     code = """
 import os, sys
-hf = Holdfast.open(given)
+hf = Limpet.open(given)
 session = hf.session("t", "1", user="alice")
 for number in range(5):
     session.append("user", f"before {number}")
@@ -631,6 +623,6 @@ hf.close()
     out, _ = process.communicate("\n", timeout=60)
     assert process.returncode == 0
     assert out.split() == ["ready", "10"]
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         assert hf.stats()["messages"] == 10
         assert faults(hf) == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.bench import prompting, searching, speed
+from limpet_bench import prompting, searching, speed
 
 TINY = replace(speed.SHORT, chunks=600, few_chunks=100, questions=6, records=30, memories=10, messages=60)
 

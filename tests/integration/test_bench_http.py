@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from holdfast.bench import http, http_load
+from limpet_bench import http, http_load
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""Holdfast beside others: on a few messages, so that the figures mean nothing."""
+"""Limpet beside others: on a few messages, so that the figures mean nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.bench.datasets import Conversation, Question, Turn, load
-from holdfast.bench.peers import asked, command, fts5, running, stages
-from holdfast.bench.peers.figures import Line, as_json, judge, settle, table
-from holdfast.bench.peers.peer import About
-from holdfast.bench.peers.registry import OUR_MODULE, OURS, PEERS
-from holdfast.cli.main import build_parser
-from holdfast.errors import InvalidInput
+from limpet.cli.main import build_parser
+from limpet.errors import InvalidInput
+from limpet_bench.datasets import Conversation, Question, Turn, load
+from limpet_bench.peers import asked, command, fts5, running, stages
+from limpet_bench.peers.figures import Line, as_json, judge, settle, table
+from limpet_bench.peers.peer import About
+from limpet_bench.peers.registry import OUR_MODULE, OURS, PEERS
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
 FALLS = """

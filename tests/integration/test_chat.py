@@ -1,4 +1,4 @@
-"""``holdfast chat`` through pipes, with a server that speaks OpenAI's chat completions."""
+"""``limpet chat`` through pipes, with a server that speaks OpenAI's chat completions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from holdfast import Holdfast, Message
-from holdfast.cli.chat.loop import shown_place
-from holdfast.cli.chat.prompt import SYSTEM, messages_of
-from holdfast.domain.chat import BEGINNING
-from holdfast.domain.context import Context
+from limpet import Limpet, Message
+from limpet.cli.chat.loop import shown_place
+from limpet.cli.chat.prompt import SYSTEM, messages_of
+from limpet.model.chat_format import BEGINNING
+from limpet.model.context import Context
 from tests.integration.chatting import PATIENCE, Story, asked, found, objects, piped, says
 from tests.unit.providers.embedding_server import hangs, status
 from tests.unit.providers.embedding_server import says as answers_plainly
@@ -33,7 +33,7 @@ def test_a_turn_from_the_line_to_the_store(chat, data, server, spec):
     [request] = server.requests
     assert request["stream"] is True
     assert request["messages"] == [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "Hello"}]
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         session = hf.session("tui", "local")
         assert [(m.role, m.text) for m in session.messages()] == [("user", "Hello"), ("assistant", "Good morning.")]
         [usage] = session.usage().models
@@ -103,7 +103,7 @@ def test_an_empty_line_is_no_turn_and_a_space_makes_a_slash_a_message(chat, serv
 
 
 def test_budget_and_window(chat, data, server, spec):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         for number in range(60):
             hf.remember(f"The lighthouse number {number} stands on a rock in the sea", user=USER)
     out = chat("Which lighthouse?", "/status", args=("--llm", spec, "--window", "1400", "--max-tokens", "3000"))
@@ -116,7 +116,7 @@ def test_budget_and_window(chat, data, server, spec):
 
 
 def test_long_history_is_condensed_in_passing(chat, data, server, spec):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.session("tui", "local").extend(Message.new("user", f"Line {number} of the log") for number in range(50))
     out = chat("Go on", "/status", args=("--llm", spec))
     assert re.search(r"Condensed \d+ messages by the model: ", out)
@@ -133,13 +133,13 @@ def test_without_a_model_memory_is_shown_and_the_message_kept(chat, data):
     assert "## User Memories\n- tea: Assam, no milk\n" in out
     assert re.search(r"1 message, about \d+ tokens", out)
     assert "model     none" in out
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         assert [m.text for m in hf.session("tui", "local").messages()] == ["Which tea do I drink?"]
     assert "Memory knows nothing that helps." in chat("hm", args=("--chat", "stranger"))
 
 
 def test_the_settings_name_a_model_and_an_option_overrules_them(chat, monkeypatch, server, spec):
-    monkeypatch.setenv("HOLDFAST_LLM_MODEL", spec)
+    monkeypatch.setenv("LIMPET_LLM_MODEL", spec)
     assert chat("Hello").endswith("I am a test.\n")
     assert "no model" in chat("Hello", args=("--llm", "none"))
     assert len(server.requests) == 1
@@ -162,7 +162,7 @@ def test_a_provider_that_fails_costs_a_line_and_no_more(chat, data, server, spec
     *before, last = chat("Hello?", "Again?", args=("--llm", spec)).splitlines()
     assert said in before[-1]
     assert last == "I am a test."
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         stored = [(m.role, m.text) for m in hf.session("tui", "local").messages()]
     assert stored == [("user", "Hello?"), ("user", "Again?"), ("assistant", "I am a test.")]
 
@@ -183,7 +183,7 @@ def test_a_provider_that_is_down(chat, data):
 
 
 def test_a_provider_that_hangs_is_left_in_time(chat, monkeypatch, server, spec):
-    monkeypatch.setenv("HOLDFAST_LLM_TIMEOUT_S", "0.3")
+    monkeypatch.setenv("LIMPET_LLM_TIMEOUT_S", "0.3")
     server.plan.append(hangs)
     out = chat("Hello?", args=("--llm", spec))
     assert "did not answer within 0.3 seconds" in out
@@ -202,7 +202,7 @@ def test_remarks_on_how_a_reply_ended(chat, server, spec):
 
 def test_memory_that_fails_costs_a_line_and_no_more(chat, data, server, spec):
     chat("Hello", args=("--llm", spec))
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.long_term(user=USER).path.mkdir()
     out = chat("Hello again", args=("--llm", spec))
     assert "\nmemory goes without " in out
@@ -305,7 +305,7 @@ def test_the_program_itself(env, server, spec):
 
 def test_input_that_is_no_text_is_no_end(env, server, spec):
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "chat", "--llm", spec],
+        [sys.executable, "-m", "limpet", "chat", "--llm", spec],
         input=b"caf\xe9\nnul\x00here\nok\r\n",
         env=env,
         capture_output=True,
@@ -319,7 +319,7 @@ def test_input_that_is_no_text_is_no_end(env, server, spec):
 
 def test_no_input_at_all(env):
     done = subprocess.run(
-        f"{sys.executable} -m holdfast chat <&-", shell=True, env=env, capture_output=True, timeout=60, check=False
+        f"{sys.executable} -m limpet chat <&-", shell=True, env=env, capture_output=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -328,7 +328,7 @@ def test_in_a_pipe_stop_stops_the_reply_right_before_it(env, data, server, spec)
     story = Story("Once upon a time")
     server.plan += [says("First."), story]
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "chat", "--llm", spec],
+        [sys.executable, "-m", "limpet", "chat", "--llm", spec],
         env=env,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -353,7 +353,7 @@ def test_in_a_pipe_stop_stops_the_reply_right_before_it(env, data, server, spec)
         "Stopped. What you said is kept, the reply is not.",
         "I am a test.",
     ]
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         assert [m.text for m in hf.session("tui", "local").messages()] == [
             *("One", "First.", "A story", "Three", "I am a test."),
         ]
@@ -390,7 +390,7 @@ def test_an_agents_own_settings_hold_here_too(chat, agents):
 def test_an_agent_whose_memory_is_apart(chat, data, agents):
     chat("/remember tea=Assam", args=("--agent", "apart", "--config", agents))
     assert "Nothing is known yet" in chat("/memory", args=("--config", agents))
-    with Holdfast.open(data / "agents" / "apart") as hf:
+    with Limpet.open(data / "agents" / "apart") as hf:
         assert [record.key for record in hf.records(user=USER)] == ["tea"]
         session = hf.session("tui", "local", agent="apart").id
     out = chat(f"/switch {session}", "/memory", "/sessions", "/forget tea", args=("--config", agents))
@@ -412,7 +412,7 @@ def test_an_agent_without_memory_does_not_claim_to_have_one(chat, agents, server
 
 
 def test_on_every_durable_store(chat, monkeypatch, durable_url, server, spec):
-    monkeypatch.setenv("HOLDFAST_DATA", durable_url)
+    monkeypatch.setenv("LIMPET_DATA", durable_url)
     chat("My boat is called Petrel", "/remember harbour=Cascais", args=("--llm", spec))
     out = chat("Where is Petrel?", "/memory", "/new", "/sessions", "/compact", "/status", args=("--llm", spec))
     assert "- harbour: Cascais" in asked(server)[-1][1]["content"]
@@ -429,10 +429,10 @@ def test_an_address_is_shown_without_its_password():
 
 
 def test_turns_teach_while_the_chat_goes_on(chat, data, monkeypatch, server, spec):
-    monkeypatch.setenv("HOLDFAST_LEARN_ENABLED", "true")
-    monkeypatch.setenv("HOLDFAST_LEARN_EXTRACTOR", "rules")
+    monkeypatch.setenv("LIMPET_LEARN_ENABLED", "true")
+    monkeypatch.setenv("LIMPET_LEARN_EXTRACTOR", "rules")
     chat("I prefer tea to coffee.", args=("--llm", spec))
-    with Holdfast.open(data) as hf:  # as far as it was not done already
+    with Limpet.open(data) as hf:  # as far as it was not done already
         hf.run_jobs()
     out = chat("/memory")
     assert "preference" in out
@@ -441,7 +441,7 @@ def test_turns_teach_while_the_chat_goes_on(chat, data, monkeypatch, server, spe
 
 
 def test_a_model_that_is_asked_to_learn_does_not_disturb(chat, monkeypatch, server, spec):
-    monkeypatch.setenv("HOLDFAST_LEARN_ENABLED", "true")
+    monkeypatch.setenv("LIMPET_LEARN_ENABLED", "true")
     out = chat("One", "Two", "Three", args=("--llm", spec))
     assert out.splitlines()[1:] == ["I am a test."] * 3
 
@@ -452,7 +452,7 @@ def test_a_model_that_is_asked_to_learn_does_not_disturb(chat, monkeypatch, serv
 def test_two_chats_on_one_store(env, data, server, spec):
     def start() -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "holdfast", "chat", "--json", "--llm", spec],
+            [sys.executable, "-m", "limpet", "chat", "--json", "--llm", spec],
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -480,11 +480,11 @@ def test_two_chats_on_one_store(env, data, server, spec):
     say(one, "/new")
     moved = say(two, "Still here?")
     assert "was ended elsewhere; this goes on in" in str(moved["lines"])
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.session("tui", "local").delete()
     assert "was deleted elsewhere" in str(say(one, "And now?")["lines"])
     for process in (one, two):
         process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         assert [m.text for m in hf.session("tui", "local").messages()] == ["And now?", "I am a test."]

@@ -1,4 +1,4 @@
-"""What can be typed instead of a message in ``holdfast chat``."""
+"""What can be typed instead of a message in ``limpet chat``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast, Message
-from holdfast.cli.chat.commands import COMMANDS
+from limpet import Limpet, Message
+from limpet.cli.chat.commands import COMMANDS
 from tests.integration.chatting import found
 
 USER = "tui:local"
@@ -67,7 +67,7 @@ def test_remember_memory_forget(chat, data):
     assert "Biscuit the brown terrier" in keyed
     assert "Tuesday" in records
     assert re.search(r"\n +1 +\d\.\d+ +#1 at .*\n      The bins ", out)
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.long_term(user=USER).write("# Plans\nPaint the shed\n")
     assert chat("/memory").endswith("MEMORY.md:\n# Plans\nPaint the shed\n")
     [record] = found(r"Remembered: (\S+)", out)
@@ -80,11 +80,11 @@ def test_remember_memory_forget(chat, data):
 
 
 def test_forget_reaches_nobody_elses_memory(chat, data):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         record = hf.remember("the safe opens with 1234", user="ana", key="safe")
     out = chat(f"/forget {record.id}", "/forget safe", "y", "/forget 1234", "y")
     assert "Forgot" not in out
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         assert hf.record(record.id).content == "the safe opens with 1234"
 
 
@@ -94,20 +94,20 @@ def test_new_sessions_switch(chat, data, server, spec):
     assert re.search(rf"\*1  {fresh} .*\n 2  {old} .*TERMINATED", out)
     assert f"session {old} has ended; /switch tui:local goes to the live one of its key" in out
     assert f"Now in session {fresh} (tui:local, 2 messages)." in out
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         other = hf.session("telegram", "7", user=USER)
         other.append("user", "I like rye bread")
     out = chat(f"/switch {other.id}", "Which bread?", "/status", "/switch telegram:7", args=("--llm", spec))
     assert f"Now in session {other.id} (telegram:7, 1 message)." in out
     assert f"session   {other.id} (telegram:7, active)" in out
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         assert hf.load_session(other.id).count() == 3
         somebody_elses = hf.session("telegram", "8", user="ana").id
     assert "Now in" not in chat(f"/switch {somebody_elses}", "/switch telegram:8")
 
 
 def test_compact(chat, data):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.session("tui", "local").extend(Message.new("user", f"Line {number} of the log") for number in range(10))
     out = chat("/compact 4", "/compact 4", "/status")
     assert "Condensed 6 messages by a digest: " in out
@@ -121,13 +121,13 @@ def test_status_shows_what_was_spent(chat, data, server, spec):
     assert "usage     1 call, 12 tokens in (4 cached), 5 out, cost not known" in out
     assert re.search(r"context  \d+ of 4,000 tokens, 1 message", out)
     assert "messages  2" in out
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.session("tui", "local").add_usage("small", input_tokens=1, cost=0.25)
     assert "cost 0.2500" in chat("/status")
 
 
 def test_status_tells_the_cost_where_the_price_is_known(chat, monkeypatch, spec):
-    monkeypatch.setenv("HOLDFAST_LLM_PRICE", "500000/1000000/0")
+    monkeypatch.setenv("LIMPET_LLM_PRICE", "500000/1000000/0")
     assert "12 tokens in (4 cached), 5 out, cost 9.0000" in chat("Hello", "/status", args=("--llm", spec))
 
 
@@ -141,7 +141,7 @@ def test_a_purge_is_asked_for_and_says_truthfully_what_it_did(chat, data, comman
     assert ("Nothing was removed." in out) != purged
     older = command.startswith("/purge_older")
     assert ("New session" in out) == (purged and not older)
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         assert len(hf.receipts()) == int(purged)
         assert hf.count_records(user=USER) == (0 if purged and command == "/purge_user" else 1)
         messages = hf.session("tui", "local").count()

@@ -1,4 +1,4 @@
-"""``holdfast chat`` in tmux with a real model, small enough to run in a test."""
+"""``limpet chat`` in tmux with a real model, small enough to run in a test."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ def test_what_was_said_yesterday_is_in_todays_context(tmux, server, tmp_path, ki
     url = f"{server.url}/v1" if kind == "openai" else server.url
     settings = {
         name: value
-        for name, value in surroundings(tmp_path / "data", HOLDFAST_LLM_TIMEOUT_S=str(PATIENCE)).items()
-        if name.startswith("HOLDFAST_") or name in {"PYTHONPATH", "NO_PROXY", "no_proxy"}
+        for name, value in surroundings(tmp_path / "data", LIMPET_LLM_TIMEOUT_S=str(PATIENCE)).items()
+        if name.startswith("LIMPET_") or name in {"PYTHONPATH", "NO_PROXY", "no_proxy"}
     }
     command = ("env", "-u", "COLUMNS", *(f"{name}={value}" for name, value in settings.items()), sys.executable)
-    command += ("-m", "holdfast", "chat", "--llm", f"{kind}:{MODEL}@{url}", "--window", "2048")
+    command += ("-m", "limpet", "chat", "--llm", f"{kind}:{MODEL}@{url}", "--window", "2048")
 
     tmux.start(*command)
     tmux.until("\n> ")

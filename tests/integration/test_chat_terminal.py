@@ -1,4 +1,4 @@
-"""``holdfast chat`` at a terminal: the prompt, Ctrl-C, lines typed while a reply comes, questions."""
+"""``limpet chat`` at a terminal: the prompt, Ctrl-C, lines typed while a reply comes, questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast
+from limpet import Limpet
 from tests.integration.chatting import PATIENCE, Story, asked, at_terminal, says, terminal_of
 from tests.unit.providers.embedding_server import hangs, status
 
@@ -26,7 +26,7 @@ def terminal(env, server):
 
 
 def stored(data: Path) -> list[tuple[str, str]]:
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         return [(message.role, message.text) for message in hf.session("tui", "local").messages()]
 
 
@@ -144,9 +144,9 @@ def test_ctrl_c_while_memory_works_waits_for_it_and_a_second_one_leaves(env, dat
     program = tmp_path / "slow.py"
     program.write_text(
         "import os, sys, time\n"
-        "from holdfast import turn\n"
-        "from holdfast.cli.chat.stopping import Stopper\n"
-        "from holdfast.cli.main import main\n"
+        "from limpet import turn\n"
+        "from limpet.cli.chat.stopping import Stopper\n"
+        "from limpet.cli.main import main\n"
         "known, pressed = turn.recollect, Stopper._pressed\n"
         "def slowly(*args):\n"
         "    print('REMEMBERING', flush=True)\n"
@@ -230,7 +230,7 @@ def test_a_line_typed_ahead_answers_no_question(terminal, server):
 def test_leaving_while_something_is_learned(env, server):
     server.plan += [says("Hello."), *[hangs] * 6]  # each for ten seconds: a busy machine takes its time
     arguments = ("--llm", f"openai:small@{server.url}")
-    with at_terminal(*arguments, env=env | {"HOLDFAST_LEARN_ENABLED": "true"}) as terminal:
+    with at_terminal(*arguments, env=env | {"LIMPET_LEARN_ENABLED": "true"}) as terminal:
         terminal.until_prompt()
         terminal.enter("My cat is called Otto")
         terminal.until_prompt()
@@ -277,7 +277,7 @@ def test_the_keys_of_readline(terminal, server):
 
 def test_prompts_of_a_reply_that_goes_into_a_file_are_seen(env, server, tmp_path):
     file = tmp_path / "out.txt"
-    command = f"{sys.executable} -m holdfast chat --llm openai:small@{server.url} > {file}"
+    command = f"{sys.executable} -m limpet chat --llm openai:small@{server.url} > {file}"
     with terminal_of("/bin/sh", "-c", command, env=env) as terminal:
         terminal.until("> ")
         terminal.enter("Hello")

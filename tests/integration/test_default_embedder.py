@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.errors import ConfigError
-from holdfast.providers.minilm import MiniLmEmbedder
+from limpet import Config, Limpet
+from limpet.errors import ConfigError
+from limpet.providers.minilm import MiniLmEmbedder
 
 
 @pytest.mark.slow
@@ -16,9 +16,9 @@ from holdfast.providers.minilm import MiniLmEmbedder
 def test_with_the_model_installed_a_memory_is_found_by_its_meaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("HOLDFAST_EMBEDDING_MODEL")
+    monkeypatch.delenv("LIMPET_EMBEDDING_MODEL")
     monkeypatch.setattr(MiniLmEmbedder, "is_installed", staticmethod(lambda: True))  # the tests say there is none
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         session = hf.session("t", "1", user="alice")
         for line in ("We adopted a puppy last week", "The invoice is due on Monday", "I baked bread with rye flour"):
             session.append("user", line)
@@ -30,23 +30,23 @@ def test_with_the_model_installed_a_memory_is_found_by_its_meaning(
 
 
 def test_the_environment_names_the_embedder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_EMBEDDING_MODEL", "hashed")
-    with Holdfast.open(tmp_path) as hf:
+    monkeypatch.setenv("LIMPET_EMBEDDING_MODEL", "hashed")
+    with Limpet.open(tmp_path) as hf:
         hf.session("t", "1", user="alice").append("user", "a walrus")
         hf.run_jobs()
         assert hf.stats()["vectors"] == 1
-    monkeypatch.setenv("HOLDFAST_EMBEDDING_MODEL", "none")
-    with Holdfast.open(tmp_path) as hf:
+    monkeypatch.setenv("LIMPET_EMBEDDING_MODEL", "none")
+    with Limpet.open(tmp_path) as hf:
         hf.session("t", "1", user="alice").append("user", "a penguin")
         assert (hf.stats()["vectors"], hf.run_jobs()) == (1, 0)
 
 
 def test_a_setting_names_the_embedder_and_a_wrong_one_opens_nothing(tmp_path: Path) -> None:
     config = Config.load(overrides={"embedding.model": "hashed"})
-    with Holdfast.open(":memory:", config=config) as hf:
+    with Limpet.open(":memory:", config=config) as hf:
         hf.remember("a walrus", user="alice")
         hf.run_jobs()
         assert hf.stats()["vectors"] == 1
     with pytest.raises(ConfigError, match="no embedder"):
-        Holdfast.open(tmp_path / "new", config=Config.load(overrides={"embedding.model": "magic"}))
+        Limpet.open(tmp_path / "new", config=Config.load(overrides={"embedding.model": "magic"}))
     assert not (tmp_path / "new").exists()

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from holdfast import Config, Holdfast
+from limpet import Config, Limpet
 from tests.asking import Asked, asked
 from tests.conftest import FakeClock
 
@@ -20,13 +20,13 @@ PLAIN = {"embedding.model": "none", "jobs.worker": False, "server.threads": 2, "
 
 
 @pytest.fixture
-def hf(clock: FakeClock) -> Iterator[Holdfast]:
-    with Holdfast.open(":memory:", config=Config.load(overrides=PLAIN), clock=clock) as opened:
+def hf(clock: FakeClock) -> Iterator[Limpet]:
+    with Limpet.open(":memory:", config=Config.load(overrides=PLAIN), clock=clock) as opened:
         yield opened
 
 
 @pytest.fixture
-def ask(hf: Holdfast) -> Iterator[Asked]:
+def ask(hf: Limpet) -> Iterator[Asked]:
     with asked(hf) as opened:
         yield opened
 
@@ -46,7 +46,7 @@ def test_many_faults_cost_no_more_than_one(ask: Asked, body: dict[str, Any]) -> 
     assert ask.get("/v1/sessions")["items"] == []
 
 
-def test_a_large_body_is_not_read_from_strangers(ask: Asked, hf: Holdfast) -> None:
+def test_a_large_body_is_not_read_from_strangers(ask: Asked, hf: Limpet) -> None:
     hf.keys.create("one", user="alice")
 
     read = []
@@ -84,7 +84,7 @@ def test_one_key_leaves_threads_to_others(ask: Asked) -> None:
         each.result(10)
 
 
-def test_a_key_that_expires_opens_no_door(ask: Asked, hf: Holdfast, clock: FakeClock) -> None:
+def test_a_key_that_expires_opens_no_door(ask: Asked, hf: Limpet, clock: FakeClock) -> None:
     made = hf.keys.create("short", user="alice", expires_in=timedelta(seconds=60))
     assert ask.keyed(made.secret)("GET", "/v1/records").status_code == 200
     clock.advance(seconds=61)
@@ -107,7 +107,7 @@ def test_other_pages_cannot_make_a_browser_ask(ask: Asked) -> None:
     assert ask("GET", "/v1/records", headers={"sec-fetch-site": "same-origin"}).status_code == 200
 
 
-def test_a_caller_has_so_many_mcp_sessions(ask: Asked, hf: Holdfast) -> None:
+def test_a_caller_has_so_many_mcp_sessions(ask: Asked, hf: Limpet) -> None:
     keys = [ask.keyed(hf.keys.create(name, user=name).secret) for name in ("alice", "bob")]
     hello = {
         "jsonrpc": "2.0",
@@ -152,7 +152,7 @@ def test_a_change_is_made_whole_or_not_at_all(ask: Asked) -> None:
     assert ask.get(f"/v1/sessions/{session}")["metadata"] == {}
 
 
-def test_a_receipt_does_not_name_a_key_that_is_called_after_its_user(ask: Asked, hf: Holdfast) -> None:
+def test_a_receipt_does_not_name_a_key_that_is_called_after_its_user(ask: Asked, hf: Limpet) -> None:
     alice = ask.keyed(hf.keys.create("alice-laptop", user="alice").secret)
     alice.post("/v1/records", 201, content="tea")
     done = alice.post("/v1/purge", what="user", user="alice", confirm="alice")
@@ -160,7 +160,7 @@ def test_a_receipt_does_not_name_a_key_that_is_called_after_its_user(ask: Asked,
     assert done["receipt"]["asked_by"] == "http"
 
 
-def test_what_is_an_agents_own(ask: Asked, hf: Holdfast) -> None:
+def test_what_is_an_agents_own(ask: Asked, hf: Limpet) -> None:
     coder = ask.keyed(hf.keys.create("coder", agent="coder").secret)
     assert coder.post("/v1/records", 201, content="Run the tests with make")["agent"] == "coder"
     assert coder.get("/v1/recall", query="tests")["hits"] != []

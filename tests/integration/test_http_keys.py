@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from holdfast import Config, Holdfast
+from limpet import Config, Limpet
 from tests.asking import Asked, asked
 from tests.conftest import FakeClock
 
@@ -28,13 +28,13 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def hf(data: Path, clock: FakeClock) -> Iterator[Holdfast]:
-    with Holdfast.open(data, config=Config.load(overrides=PLAIN), clock=clock) as opened:
+def hf(data: Path, clock: FakeClock) -> Iterator[Limpet]:
+    with Limpet.open(data, config=Config.load(overrides=PLAIN), clock=clock) as opened:
         yield opened
 
 
 @pytest.fixture
-def ask(hf: Holdfast) -> Iterator[Asked]:
+def ask(hf: Limpet) -> Iterator[Asked]:
     with asked(hf) as opened:
         yield opened
 
@@ -48,7 +48,7 @@ def refused(ask: Asked, path: str = "/v1/sessions", **headers: str) -> None:
 def test_a_key_is_needed_as_soon_as_another_process_makes_one_and_gone_at_once(ask: Asked, data: Path) -> None:
     ask.get("/v1/sessions")
     assert "security" not in ask.get("/openapi.json")
-    with Holdfast.open(data, config=Config.load(overrides=PLAIN)) as other:
+    with Limpet.open(data, config=Config.load(overrides=PLAIN)) as other:
         secret = other.keys.create("first", user="alice").secret
         refused(ask)
         for path in ("/mcp", "/v1/events", "/metrics", "/v1/export", "/v1/tools"):
@@ -62,7 +62,7 @@ def test_a_key_is_needed_as_soon_as_another_process_makes_one_and_gone_at_once(a
         refused(alice)
 
 
-def test_a_key_that_expired_or_is_none_is_refused(ask: Asked, hf: Holdfast, clock: FakeClock, caplog) -> None:
+def test_a_key_that_expired_or_is_none_is_refused(ask: Asked, hf: Limpet, clock: FakeClock, caplog) -> None:
     caplog.set_level(logging.DEBUG)
     secret = hf.keys.create("short", user="alice", expires_in=60).secret
     hf.keys.create("long", user="alice")
@@ -86,7 +86,7 @@ def test_a_key_that_expired_or_is_none_is_refused(ask: Asked, hf: Holdfast, cloc
     assert "hf_" not in caplog.text.replace("Bearer hf_…", "")
 
 
-def test_what_a_proxy_hands_on_is_no_word_of_this_machine(ask: Asked, hf: Holdfast) -> None:
+def test_what_a_proxy_hands_on_is_no_word_of_this_machine(ask: Asked, hf: Limpet) -> None:
     for name in ("forwarded", "x-forwarded-for", "x-real-ip"):
         refused(ask, **{name: "127.0.0.1"})
     secret = hf.keys.create("proxied", user="alice").secret
@@ -94,7 +94,7 @@ def test_what_a_proxy_hands_on_is_no_word_of_this_machine(ask: Asked, hf: Holdfa
 
 
 @pytest.fixture
-def two(ask: Asked, hf: Holdfast) -> Two:
+def two(ask: Asked, hf: Limpet) -> Two:
     """Alice, bob, and the addresses of what is bob's."""
     alice, bob = (ask.keyed(hf.keys.create(name, user=name).secret) for name in ("alice", "bob"))
     session = bob.post("/v1/sessions", channel="web", chat="b", user="bob")["id"]
@@ -186,7 +186,7 @@ def test_what_names_nobody_is_her_own(two: Two) -> None:
     assert alice.post("/v1/sessions", channel="web", chat="mine", user="alice")["user"] == "alice"
 
 
-def test_grants_widen_and_the_operator_may_all(ask: Asked, hf: Holdfast, two: Two) -> None:
+def test_grants_widen_and_the_operator_may_all(ask: Asked, hf: Limpet, two: Two) -> None:
     _, _, ids = two
     reader = ask.keyed(hf.keys.create("carol", user="carol", grants=["read:user:bob"]).secret)
     assert len(reader.get("/v1/records", user="bob")["items"]) == 1
@@ -201,7 +201,7 @@ def test_grants_widen_and_the_operator_may_all(ask: Asked, hf: Holdfast, two: Tw
 
 def test_tenants_are_apart_and_so_are_their_limits(data: Path) -> None:
     config = Config.load(overrides={**PLAIN, "server.requests_per_minute": 3})
-    with Holdfast.open(data, config=config) as hf, asked(hf) as ask:
+    with Limpet.open(data, config=config) as hf, asked(hf) as ask:
         here, there = (
             ask.keyed(each.keys.create("laptop", user="alice").secret) for each in (hf, hf.tenant("elsewhere"))
         )
@@ -217,7 +217,7 @@ def test_tenants_are_apart_and_so_are_their_limits(data: Path) -> None:
         assert here("GET", "/health").status_code == 200
 
 
-def test_a_server_that_others_reach_never_opens_without_a_key(hf: Holdfast) -> None:
+def test_a_server_that_others_reach_never_opens_without_a_key(hf: Limpet) -> None:
     with asked(hf, host="0.0.0.0") as ask:
         refused(ask)
         assert ask("GET", "/health", headers={"host": "0.0.0.0"}).status_code == 421

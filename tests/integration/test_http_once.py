@@ -10,14 +10,14 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from holdfast import Config, Holdfast
+from limpet import Config, Limpet
 from tests.asking import Asked, asked
 
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     config = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
-    with Holdfast.open(tmp_path_factory.mktemp("once") / "data", config=config) as hf, asked(hf) as opened:
+    with Limpet.open(tmp_path_factory.mktemp("once") / "data", config=config) as hf, asked(hf) as opened:
         yield opened
 
 

@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from holdfast import Config, Holdfast, errors
-from holdfast.errors import HoldfastError, StoreBusy
-from holdfast.server.problems import of_error
+from limpet import Config, Limpet, errors
+from limpet.errors import LimpetError, StoreBusy
+from limpet.server.problems import of_error
 from tests.asking import Asked, asked
 
 PLAIN = {"embedding.model": "none", "jobs.worker": False, "server.max_body_bytes": 4096}
@@ -24,13 +24,13 @@ TYPED = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def hf() -> Iterator[Holdfast]:
-    with Holdfast.open(":memory:", config=Config.load(overrides=PLAIN)) as opened:
+def hf() -> Iterator[Limpet]:
+    with Limpet.open(":memory:", config=Config.load(overrides=PLAIN)) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def ask(hf: Holdfast) -> Iterator[Asked]:
+def ask(hf: Limpet) -> Iterator[Asked]:
     with asked(hf) as opened:
         yield opened
 
@@ -40,7 +40,7 @@ def session(ask: Asked) -> str:
     return str(ask.post("/v1/sessions", channel="web", chat="1", user="me")["id"])
 
 
-def family(kind: type[HoldfastError] = HoldfastError) -> Iterator[type[HoldfastError]]:
+def family(kind: type[LimpetError] = LimpetError) -> Iterator[type[LimpetError]]:
     yield kind
     for each in kind.__subclasses__():
         yield from family(each)
@@ -63,12 +63,12 @@ EXPECTED = {
     "StoreFull": 507,
     "SealBroken": 500,
     "ConstraintFailed": 409,
-    "HoldfastError": 500,
+    "LimpetError": 500,
 }
 
 
 @pytest.mark.parametrize("kind", [each for each in family() if each.__module__ == errors.__name__])
-def test_every_error_has_a_status(kind: type[HoldfastError]) -> None:
+def test_every_error_has_a_status(kind: type[LimpetError]) -> None:
     found = of_error(kind("say what to do"))
     body = found.body("r1")
     assert 400 <= found.status < 600
@@ -78,7 +78,7 @@ def test_every_error_has_a_status(kind: type[HoldfastError]) -> None:
     assert ("Retry-After" in found.headers) == (found.status == 503)
 
 
-def test_an_error_of_the_store_reaches_the_caller_as_a_problem(ask: Asked, hf: Holdfast, session: str, monkeypatch):
+def test_an_error_of_the_store_reaches_the_caller_as_a_problem(ask: Asked, hf: Limpet, session: str, monkeypatch):
     def full(*_: Any, **__: Any) -> Any:
         raise errors.StoreFull("no space left; free some")
 
@@ -92,7 +92,7 @@ def test_a_fault_of_ours_is_told_without_its_words(ask: Asked, monkeypatch, capl
     def broken(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError(SECRET)
 
-    monkeypatch.setattr(Holdfast, "recall", broken)
+    monkeypatch.setattr(Limpet, "recall", broken)
     answer = ask("GET", "/v1/recall", params={"query": "x"}, headers={"x-request-id": "mine-1"})
     body = answer.json()
     assert (answer.status_code, body["code"], body["request_id"]) == (500, "internal_error", "mine-1")
@@ -104,7 +104,7 @@ def test_a_fault_of_ours_is_told_without_its_words(ask: Asked, monkeypatch, capl
 
 @pytest.mark.parametrize("reply", (None, "Fine."))
 def test_a_turn_that_was_not_kept_is_no_success(ask: Asked, session: str, monkeypatch, reply: str | None) -> None:
-    from holdfast import turn
+    from limpet.api import turn
 
     def busy(*_: Any) -> Any:
         raise StoreBusy("another process writes")
@@ -177,7 +177,7 @@ DEEP = b'{"content": "x", "metadata": ' + b'{"a":' * 3000 + b"1" + b"}" * 3000 +
         ('{"content": "x"}'.encode("utf-16"), 400),
     ],
 )
-def test_a_body_that_is_wrong_is_refused(ask: Asked, hf: Holdfast, body: bytes, status: int) -> None:
+def test_a_body_that_is_wrong_is_refused(ask: Asked, hf: Limpet, body: bytes, status: int) -> None:
     before = hf.count_records()
     answer = ask("POST", "/v1/records", content=body, headers=TYPED)
     assert answer.status_code == status, answer.text
@@ -300,7 +300,7 @@ def test_what_decides_is_said_once(ask: Asked, name: str) -> None:
 
 def test_further_names_are_a_setting() -> None:
     config = Config.load(overrides={**PLAIN, "server.hosts": "memory.example.org, second.example"})
-    with Holdfast.open(":memory:", config=config) as hf, asked(hf) as ask:
+    with Limpet.open(":memory:", config=config) as hf, asked(hf) as ask:
         for host in ("memory.example.org", "Second.Example:443", "localhost"):
             assert ask("GET", "/health", headers={"host": host}).status_code == 200
         assert ask("GET", "/health", headers={"host": "third.example"}).status_code == 421

@@ -1,4 +1,4 @@
-"""``holdfast serve`` as a process: how it starts, what it streams and logs, and how it ends."""
+"""``limpet serve`` as a process: how it starts, what it streams and logs, and how it ends."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ pytest.importorskip("starlette")
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from holdfast import Config, Holdfast
-from holdfast.cli.main import main
-from holdfast.server.door import is_local
+from limpet import Config, Limpet
+from limpet.cli.main import main
+from limpet.server.auth import is_local
 from tests.serving import Server
 
 pytestmark = pytest.mark.slow
@@ -41,8 +41,8 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def opened(data: Path) -> Holdfast:
-    return Holdfast.open(data, config=PLAIN)
+def opened(data: Path) -> Limpet:
+    return Limpet.open(data, config=PLAIN)
 
 
 def asked(url: str, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
@@ -122,7 +122,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shared(place: Path) -> Iterator[Server]:
-    with Server(place, env={"HOLDFAST_SERVER_STREAMS": "3"}) as server:
+    with Server(place, env={"LIMPET_SERVER_STREAMS": "3"}) as server:
         yield server
 
 
@@ -401,7 +401,7 @@ def test_whoever_lets_a_request_trickle_is_cut_off(data: Path) -> None:
         "late": (asks + b"content-length: 99\r\n\r\n", b"x"),
         "body": (tells + b"content-length: 99\r\n\r\n", b"x"),
     }
-    env = {f"HOLDFAST_SERVER_{what}_SECONDS": "1" for what in ("HEADER", "BODY", "ANSWER")}
+    env = {f"LIMPET_SERVER_{what}_SECONDS": "1" for what in ("HEADER", "BODY", "ANSWER")}
     with Server(data, env=env) as server, ThreadPoolExecutor(len(begun) + 1) as threads:
         place = urlsplit(server.url)
 

@@ -11,23 +11,24 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, Record
-from holdfast.errors import StorageError, Unsupported
-from holdfast.files import atomic, edited
-from holdfast.items import Fate, fate
+from limpet import Config, Limpet, Record
+from limpet.errors import StorageError, Unsupported
+from limpet.notes import edited
+from limpet.notes.items import Fate, fate
+from limpet.store import atomic_files
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import faults
 
 
 @pytest.fixture
-def hf(tmp_path: Path, clock: FakeClock) -> Iterator[Holdfast]:
-    with Holdfast.open(tmp_path / "data", clock=clock) as opened:
+def hf(tmp_path: Path, clock: FakeClock) -> Iterator[Limpet]:
+    with Limpet.open(tmp_path / "data", clock=clock) as opened:
         yield opened
         assert faults(opened) == []
 
 
-def items(hf: Holdfast, user: str = "alice") -> Path:
+def items(hf: Limpet, user: str = "alice") -> Path:
     assert hf._runtime.folder is not None
     return hf._runtime.folder / "memory" / "users" / user / "items"
 
@@ -41,11 +42,11 @@ def save(path: Path, values: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
 
 
-def everything(hf: Holdfast, user: str = "alice") -> dict[str, Record]:
+def everything(hf: Limpet, user: str = "alice") -> dict[str, Record]:
     return {record.id: record for record in hf.records(user=user, history=True, limit=1000)}
 
 
-def fill(hf: Holdfast, clock: FakeClock) -> Record:
+def fill(hf: Limpet, clock: FakeClock) -> Record:
     """Records of every kind; answers one of them."""
     session = hf.session("t", "1", user="alice")
     dog = hf.remember(
@@ -74,7 +75,7 @@ def fill(hf: Holdfast, clock: FakeClock) -> Record:
     return hf.record(dog.id)
 
 
-def test_the_files_and_their_order(hf: Holdfast, clock: FakeClock) -> None:
+def test_the_files_and_their_order(hf: Limpet, clock: FakeClock) -> None:
     dog = fill(hf, clock)
     assert hf.export_items(user="alice").records == 5
     assert sorted(str(path.relative_to(items(hf))) for path in items(hf).rglob("*.jsonl")) == [
@@ -90,7 +91,7 @@ def test_the_files_and_their_order(hf: Holdfast, clock: FakeClock) -> None:
     assert list(first)[:6] == ["id", "level", "session_id", "layer", "type", "key"]
 
 
-def test_a_second_export_changes_nothing_and_a_new_record_one_line(hf: Holdfast, clock: FakeClock) -> None:
+def test_a_second_export_changes_nothing_and_a_new_record_one_line(hf: Limpet, clock: FakeClock) -> None:
     fill(hf, clock)
     hf.export_items(user="alice")
     before = {path: path.read_bytes() for path in items(hf).rglob("*.jsonl")}
@@ -103,10 +104,10 @@ def test_a_second_export_changes_nothing_and_a_new_record_one_line(hf: Holdfast,
     assert len(lines(semantic)) == 3
 
 
-def test_another_store_takes_everything_in_and_loses_nothing(hf: Holdfast, clock: FakeClock, tmp_path: Path) -> None:
+def test_another_store_takes_everything_in_and_loses_nothing(hf: Limpet, clock: FakeClock, tmp_path: Path) -> None:
     fill(hf, clock)
     hf.export_items(user="alice")
-    with Holdfast.open(tmp_path / "other", clock=clock) as other:
+    with Limpet.open(tmp_path / "other", clock=clock) as other:
         shutil.copytree(items(hf), items(other))
         done = other.import_items(user="alice")
         wanted = {
@@ -123,7 +124,7 @@ def test_another_store_takes_everything_in_and_loses_nothing(hf: Holdfast, clock
         assert (again.added, again.changed, again.conflicts) == (0, 0, 0)
 
 
-def test_a_record_of_a_session_goes_where_its_session_is(hf: Holdfast, clock: FakeClock) -> None:
+def test_a_record_of_a_session_goes_where_its_session_is(hf: Limpet, clock: FakeClock) -> None:
     fill(hf, clock)
     hf.export_items(user="alice")
     told = lines(items(hf) / "episodic" / "2026-03-10.jsonl")
@@ -136,7 +137,7 @@ def test_a_record_of_a_session_goes_where_its_session_is(hf: Holdfast, clock: Fa
     assert everything(hf)[before.id] == before
 
 
-def test_a_changed_line_changes_the_record_and_keeps_its_history(hf: Holdfast, clock: FakeClock) -> None:
+def test_a_changed_line_changes_the_record_and_keeps_its_history(hf: Limpet, clock: FakeClock) -> None:
     dog = fill(hf, clock)
     hf.export_items(user="alice")
     first, *others = lines(items(hf) / "semantic.jsonl")
@@ -155,7 +156,7 @@ def test_a_changed_line_changes_the_record_and_keeps_its_history(hf: Holdfast, c
     assert hf.import_items(user="alice").changed == 0
 
 
-def test_spaces_and_the_order_of_fields_are_no_change(hf: Holdfast, clock: FakeClock) -> None:
+def test_spaces_and_the_order_of_fields_are_no_change(hf: Limpet, clock: FakeClock) -> None:
     dog = fill(hf, clock)
     hf.export_items(user="alice")
     told = lines(items(hf) / "semantic.jsonl")
@@ -166,7 +167,7 @@ def test_spaces_and_the_order_of_fields_are_no_change(hf: Holdfast, clock: FakeC
     assert hf.record(dog.id) == dog
 
 
-def test_a_line_of_ones_own_becomes_a_record_once(hf: Holdfast) -> None:
+def test_a_line_of_ones_own_becomes_a_record_once(hf: Limpet) -> None:
     save(items(hf) / "semantic.jsonl", [{"content": "written by hand"}, {"content": "so is this", "tags": ["x"]}])
     assert hf.export_items(user="alice").waiting == 2
     assert hf.import_items(user="alice").added == 2
@@ -178,7 +179,7 @@ def test_a_line_of_ones_own_becomes_a_record_once(hf: Holdfast) -> None:
     assert hf.count_records(user="alice") == 2
 
 
-def test_a_missing_line_removes_nothing_unless_asked(hf: Holdfast, clock: FakeClock) -> None:
+def test_a_missing_line_removes_nothing_unless_asked(hf: Limpet, clock: FakeClock) -> None:
     fill(hf, clock)
     hf.export_items(user="alice")
     count = len(everything(hf))
@@ -192,7 +193,7 @@ def test_a_missing_line_removes_nothing_unless_asked(hf: Holdfast, clock: FakeCl
     assert not (items(hf) / "procedural.jsonl").exists()
 
 
-def test_a_missing_line_of_a_record_that_went_on_removes_nothing(hf: Holdfast) -> None:
+def test_a_missing_line_of_a_record_that_went_on_removes_nothing(hf: Limpet) -> None:
     record = hf.remember("a dog", user="alice")
     hf.export_items(user="alice")
     (items(hf) / "semantic.jsonl").unlink()
@@ -201,7 +202,7 @@ def test_a_missing_line_of_a_record_that_went_on_removes_nothing(hf: Holdfast) -
     assert hf.record(record.id).content == "two dogs"
 
 
-def test_nothing_is_removed_while_a_line_cannot_be_read(hf: Holdfast) -> None:
+def test_nothing_is_removed_while_a_line_cannot_be_read(hf: Limpet) -> None:
     hf.remember("a dog", user="alice")
     hf.export_items(user="alice")
     (items(hf) / "semantic.jsonl").write_text('{"id": broken\n')
@@ -210,7 +211,7 @@ def test_nothing_is_removed_while_a_line_cannot_be_read(hf: Holdfast) -> None:
     assert len(done.problems) == 1
 
 
-def test_bad_lines_are_named_and_left_while_the_rest_is_taken_in(hf: Holdfast) -> None:
+def test_bad_lines_are_named_and_left_while_the_rest_is_taken_in(hf: Limpet) -> None:
     bad = [
         b"not json",
         b"[1]",
@@ -244,7 +245,7 @@ def test_bad_lines_are_named_and_left_while_the_rest_is_taken_in(hf: Holdfast) -
     assert len(kept) == len(bad) + 2
 
 
-def test_two_lines_for_one_record(hf: Holdfast) -> None:
+def test_two_lines_for_one_record(hf: Limpet) -> None:
     record = hf.remember("a dog", user="alice")
     hf.export_items(user="alice")
     told = lines(items(hf) / "semantic.jsonl")
@@ -255,7 +256,7 @@ def test_two_lines_for_one_record(hf: Holdfast) -> None:
     assert hf.record(record.id).content == "a dog"
 
 
-def test_a_key_that_is_taken_is_a_bad_line(hf: Holdfast) -> None:
+def test_a_key_that_is_taken_is_a_bad_line(hf: Limpet) -> None:
     record = hf.remember("a dog", user="alice", key="pet")
     save(items(hf) / "semantic.jsonl", [{"content": "a cat", "key": "pet"}, {"content": "a bird"}])
     done = hf.import_items(user="alice")
@@ -264,7 +265,7 @@ def test_a_key_that_is_taken_is_a_bad_line(hf: Holdfast) -> None:
     assert hf.record(record.id).content == "a dog"
 
 
-def test_both_sides_changed(hf: Holdfast) -> None:
+def test_both_sides_changed(hf: Limpet) -> None:
     record = hf.remember("a dog", user="alice")
     hf.export_items(user="alice")
     [told] = lines(items(hf) / "semantic.jsonl")
@@ -278,7 +279,7 @@ def test_both_sides_changed(hf: Holdfast) -> None:
     assert hf.import_items(user="alice").conflicts == 0
 
 
-def test_an_export_keeps_an_edit_that_waits_for_its_import(hf: Holdfast) -> None:
+def test_an_export_keeps_an_edit_that_waits_for_its_import(hf: Limpet) -> None:
     record = hf.remember("a dog", user="alice")
     hf.export_items(user="alice")
     [told] = lines(items(hf) / "semantic.jsonl")
@@ -290,7 +291,7 @@ def test_an_export_keeps_an_edit_that_waits_for_its_import(hf: Holdfast) -> None
     assert hf.record(record.id).content == "a cat"
 
 
-def test_what_was_forgotten_leaves_the_files_and_does_not_come_back(hf: Holdfast) -> None:
+def test_what_was_forgotten_leaves_the_files_and_does_not_come_back(hf: Limpet) -> None:
     record = hf.remember("a secret", user="alice")
     hf.export_items(user="alice")
     hf.forget(record.id)
@@ -299,12 +300,12 @@ def test_what_was_forgotten_leaves_the_files_and_does_not_come_back(hf: Holdfast
     assert not any(b"secret" in path.read_bytes() for path in items(hf).rglob("*") if path.is_file())
 
 
-def told_anywhere(hf: Holdfast, word: str) -> list[str]:
+def told_anywhere(hf: Limpet, word: str) -> list[str]:
     return [path.name for path in items(hf).rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
 
 
 @pytest.mark.parametrize("named", [{"user": "alice"}, {}])
-def test_forgetting_reaches_every_file_at_once(hf: Holdfast, clock: FakeClock, named: dict[str, Any]) -> None:
+def test_forgetting_reaches_every_file_at_once(hf: Limpet, clock: FakeClock, named: dict[str, Any]) -> None:
     record = hf.remember("a secret", user="alice")
     clock.advance(1)
     other = hf.remember("a dog", user="alice")
@@ -321,7 +322,7 @@ def test_forgetting_reaches_every_file_at_once(hf: Holdfast, clock: FakeClock, n
     assert (done.added, done.changed, done.problems) == (0, 0, ())
 
 
-def test_a_deleted_session_leaves_the_files_too(hf: Holdfast, clock: FakeClock) -> None:
+def test_a_deleted_session_leaves_the_files_too(hf: Limpet, clock: FakeClock) -> None:
     fill(hf, clock)
     hf.export_items(user="alice")
     assert told_anywhere(hf, "It barked") == ["2026-03-10.jsonl"]
@@ -330,12 +331,12 @@ def test_a_deleted_session_leaves_the_files_too(hf: Holdfast, clock: FakeClock) 
     assert len(lines(items(hf) / "semantic.jsonl")) == 2
 
 
-def test_forgetting_makes_no_files(hf: Holdfast) -> None:
+def test_forgetting_makes_no_files(hf: Limpet) -> None:
     hf.forget(hf.remember("a secret", user="alice").id)
     assert not items(hf).exists()
 
 
-def test_a_record_that_changed_its_layer_changes_its_file(hf: Holdfast) -> None:
+def test_a_record_that_changed_its_layer_changes_its_file(hf: Limpet) -> None:
     record = hf.remember("feed the dog", user="alice")
     hf.export_items(user="alice")
     [told] = lines(items(hf) / "semantic.jsonl")
@@ -349,13 +350,13 @@ def test_a_record_that_changed_its_layer_changes_its_file(hf: Holdfast) -> None:
 def test_days_are_those_of_the_users_zone(tmp_path: Path, clock: FakeClock) -> None:
     clock.advance(hours=4)
     config = Config.load(overrides={"notes.timezone": "Asia/Tokyo"})
-    with Holdfast.open(tmp_path, clock=clock, config=config) as hf:
+    with Limpet.open(tmp_path, clock=clock, config=config) as hf:
         hf.remember("it barked", user="alice", layer="episodic")
         hf.export_items(user="alice")
         assert (items(hf) / "episodic" / "2026-03-11.jsonl").is_file()
 
 
-def test_a_line_cannot_reach_another_users_record(hf: Holdfast) -> None:
+def test_a_line_cannot_reach_another_users_record(hf: Limpet) -> None:
     theirs = hf.remember("bob's dog", user="bob")
     elsewhere = hf.tenant("other").remember("a dog elsewhere", user="alice")
     stolen = [{"id": theirs.id, "content": "mine now"}, {"id": elsewhere.id, "content": "mine now"}]
@@ -368,7 +369,7 @@ def test_a_line_cannot_reach_another_users_record(hf: Holdfast) -> None:
     assert [record.content for record in hf.records(user="alice")] == ["my own"]
 
 
-def test_damaged_bookkeeping_makes_conflicts_and_loses_nothing(hf: Holdfast, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_bookkeeping_makes_conflicts_and_loses_nothing(hf: Limpet, caplog: pytest.LogCaptureFixture) -> None:
     record = hf.remember("a dog", user="alice")
     hf.export_items(user="alice")
     (items(hf) / ".sync.json").write_text("{broken")
@@ -380,12 +381,12 @@ def test_damaged_bookkeeping_makes_conflicts_and_loses_nothing(hf: Holdfast, cap
     assert "a cat" in (items(hf) / "semantic.jsonl.conflict").read_text()
 
 
-def test_a_save_in_the_last_moment_is_seen(hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_in_the_last_moment_is_seen(hf: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     hf.remember("a dog", user="alice")
     hf.export_items(user="alice")
     clock.advance(1)
     hf.remember("a cat", user="alice")
-    path, real = items(hf) / "semantic.jsonl", atomic._write_beside
+    path, real = items(hf) / "semantic.jsonl", atomic_files._write_beside
     saved: list[bool] = []
 
     def slow(target: Path, data: bytes) -> Path:
@@ -395,13 +396,13 @@ def test_a_save_in_the_last_moment_is_seen(hf: Holdfast, clock: FakeClock, monke
             path.write_bytes(path.read_bytes() + b'{"content": "by hand"}\n')
         return temporary
 
-    monkeypatch.setattr(atomic, "_write_beside", slow)
+    monkeypatch.setattr(atomic_files, "_write_beside", slow)
     assert hf.export_items(user="alice").waiting == 1
     assert [value["content"] for value in lines(path)] == ["a dog", "a cat", "by hand"]
 
 
 @pytest.mark.parametrize("name", ["semantic.jsonl", "episodic", ".sync.json", "semantic.jsonl.conflict"])
-def test_links_lead_nowhere(hf: Holdfast, tmp_path: Path, name: str) -> None:
+def test_links_lead_nowhere(hf: Limpet, tmp_path: Path, name: str) -> None:
     outside = tmp_path / "outside"
     record = hf.remember("a dog", user="alice")
     hf.export_items(user="alice")
@@ -415,8 +416,8 @@ def test_links_lead_nowhere(hf: Holdfast, tmp_path: Path, name: str) -> None:
     assert not outside.exists()
 
 
-def test_an_import_that_fails_changes_nothing(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdfast.write import remember
+def test_an_import_that_fails_changes_nothing(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    from limpet.knowledge import remember
 
     save(items(hf) / "semantic.jsonl", [{"content": "one"}, {"content": "two"}])
     real, calls = remember.insert, []
@@ -436,7 +437,7 @@ def test_an_import_that_fails_changes_nothing(hf: Holdfast, monkeypatch: pytest.
 
 def test_two_processes_at_once(tmp_path: Path) -> None:
     code = """
-hf = Holdfast.open(given)
+hf = Limpet.open(given)
 begin()
 for at in range(10):
     hf.remember(f"{number} said {at}", user="alice")
@@ -445,7 +446,7 @@ for at in range(10):
 answer(True)
 """
     run_together(code, str(tmp_path))
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         said = {f"{number} said {at}" for number in range(2) for at in range(10)}
         assert sorted(record.content for record in hf.records(user="alice")) == sorted(said)
         hf.export_items(user="alice")
@@ -473,13 +474,13 @@ def test_what_becomes_of_a_line(line: str, record: str | None, agreed: str | Non
 
 
 def test_a_store_without_a_folder_has_no_items() -> None:
-    with Holdfast.open(":memory:") as hf:
+    with Limpet.open(":memory:") as hf:
         for act in (hf.export_items, hf.import_items):
             with pytest.raises(Unsupported, match="no folder"):
                 act(user="alice")
 
 
-def test_a_file_that_never_rests_is_busy(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_never_rests_is_busy(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     def changed(path: Path, before: bytes) -> Any:
         def look() -> None:
             raise edited.FileChanged

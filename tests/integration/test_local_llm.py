@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.errors import ProviderError
-from holdfast.providers.anthropic_llm import AnthropicLlm
-from holdfast.providers.choose import llm_named
-from holdfast.providers.llm import Completion, Finish, LlmRequest, asking
-from holdfast.providers.openai_llm import OpenAiLlm
-from holdfast.providers.recorded_llm import RecordedLlm
+from limpet.errors import ProviderError
+from limpet.providers.anthropic_llm import AnthropicLlm
+from limpet.providers.choose import llm_named
+from limpet.providers.llm import Completion, Finish, LlmRequest, asking
+from limpet.providers.openai_llm import OpenAiLlm
+from limpet.providers.recorded_llm import RecordedLlm
 from tests.integration.local_llm import MODEL, LocalLlm, local_llm, missing
 
 pytestmark = [

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast import Config, Context, Holdfast, Session
-from holdfast.domain.ids import uuid7
-from holdfast.domain.tokens import TokenCounter
-from holdfast.providers.fake_llm import FakeLlm
-from holdfast.providers.llm import Completion, Llm, LlmRequest
+from limpet import Config, Context, Limpet, Session
+from limpet.model.ids import uuid7
+from limpet.model.tokens import TokenCounter
+from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.llm import Completion, Llm, LlmRequest
 
 TURNS = 300
 # What is learned is there before the next turn, so that two runs can be compared.
@@ -107,12 +107,12 @@ def talk(
 ) -> Generator[tuple[Session, Context, Seen], None, None]:
     """Every turn of the script; before some, the program is closed and started again."""
     clock = Clock()
-    hf = Holdfast.open(folder, clock=clock, counter=count, llm=llm, config=QUIET)
+    hf = Limpet.open(folder, clock=clock, counter=count, llm=llm, config=QUIET)
     try:
         for number, line in enumerate(script()):
             if number in restarts:
                 hf.close()
-                hf = Holdfast.open(folder, clock=clock, counter=count, llm=llm, config=QUIET)
+                hf = Limpet.open(folder, clock=clock, counter=count, llm=llm, config=QUIET)
             clock.now = START + timedelta(minutes=7 * number)
             session = hf.session("test", "1", user="alice")
             with session.turn(line.user, max_tokens=WINDOW) as turn:
@@ -135,7 +135,7 @@ def cost(context: Context, count: TokenCounter) -> int:
     return count(context.text) + sum(count(message.searchable) for message in context.messages)
 
 
-def reachable(session: Session, question: str, answer: str, hf: Holdfast) -> bool:
+def reachable(session: Session, question: str, answer: str, hf: Limpet) -> bool:
     """In the prompt that the question would get, and by recall alone."""
     context = session.context(question, max_tokens=WINDOW)
     shown = [context.text, *(message.text for message in context.messages)]
@@ -159,7 +159,7 @@ def test_no_prompt_is_too_long_summaries_advance_and_no_planted_fact_is_out_of_r
     assert covered == sorted(covered)
     assert len(set(covered)) > 10
     assert covered[-1] > 2 * TURNS - 60
-    with Holdfast.open(tmp_path, counter=count, config=QUIET) as hf:
+    with Limpet.open(tmp_path, counter=count, config=QUIET) as hf:
         session = hf.session("test", "1", user="alice")
         lost = [question for _, question, answer in PLANTED if not reachable(session, question, answer, hf)]
         assert lost == []
@@ -171,7 +171,7 @@ def test_restarts_in_the_middle_change_nothing(tmp_path: Path, monkeypatch: pyte
 
     def told(folder: str, restarts: frozenset[int]) -> list[Seen]:
         ids = itertools.count()
-        monkeypatch.setattr("holdfast.runtime.uuid7", lambda now, _: uuid7(now, next(ids).to_bytes(10, "big")))
+        monkeypatch.setattr("limpet.api.runtime.uuid7", lambda now, _: uuid7(now, next(ids).to_bytes(10, "big")))
         with closing(talk(tmp_path / folder, count, restarts)) as turns:
             return [seen for *_, seen in itertools.islice(turns, TURNS // 2)]
 

@@ -18,19 +18,19 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
-from holdfast import Holdfast
-from holdfast.adapters.mcp_server import NOTES
-from holdfast.tools import TOOLS
+from limpet import Limpet
+from limpet.mcp.server import NOTES
+from limpet.tools import TOOLS
 
 pytestmark = pytest.mark.slow
 
 
 def process(folder: Path, *more: str) -> StdioServerParameters:
-    arguments = ["-m", "holdfast", "--data", str(folder), "mcp", *more]
+    arguments = ["-m", "limpet", "--data", str(folder), "mcp", *more]
     return StdioServerParameters(
         command=sys.executable,
         args=arguments,
-        env={"HOLDFAST_EMBEDDING_MODEL": "none", "PYTHONPATH": "src"},
+        env={"LIMPET_EMBEDDING_MODEL": "none", "PYTHONPATH": "src"},
         cwd=Path(__file__).parents[2],
     )
 
@@ -72,7 +72,7 @@ def test_a_client_saves_searches_and_forgets(tmp_path: Path) -> None:
 
 
 def test_resources_and_prompts(tmp_path: Path) -> None:
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         session = hf.session("t", "1", user="alice")
         session.append("user", "I moved to Lisbon")
         bobs = hf.session("t", "2", user="bob")
@@ -81,14 +81,14 @@ def test_resources_and_prompts(tmp_path: Path) -> None:
 
     async def talk(client: Any) -> None:
         listed = (await client.list_resources()).resources
-        assert [str(each.uri) for each in listed] == [NOTES, f"holdfast://sessions/{session.id}/transcript"]
+        assert [str(each.uri) for each in listed] == [NOTES, f"limpet://sessions/{session.id}/transcript"]
         notes = await client.read_resource(NOTES)
         assert "# About Alice" in notes.contents[0].text
         transcript = await client.read_resource(str(listed[1].uri))
         assert "I moved to Lisbon" in transcript.contents[0].text
         for uri in (
-            f"holdfast://sessions/{bobs.id}/transcript",
-            "holdfast://sessions/x/transcript",
+            f"limpet://sessions/{bobs.id}/transcript",
+            "limpet://sessions/x/transcript",
             "file:///etc/passwd",
         ):
             with pytest.raises(MCPError) as refused:
@@ -106,7 +106,7 @@ def test_resources_and_prompts(tmp_path: Path) -> None:
 
 
 def test_purge_is_offered_when_allowed_and_asks(tmp_path: Path) -> None:
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         hf.session("t", "1", user="alice").append("user", "I moved to Lisbon")
 
     async def agree(context: Any, params: Any) -> types.ElicitResult:
@@ -121,7 +121,7 @@ def test_purge_is_offered_when_allowed_and_asks(tmp_path: Path) -> None:
             assert done.structured_content["receipt"]["what"] == "older"
 
     anyio.run(run)
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         assert hf.sessions(user="alice") == []
 
 
@@ -141,6 +141,6 @@ def test_ten_servers_on_one_file_lose_no_write(tmp_path: Path) -> None:
                 group.start_soon(write, at)
 
     anyio.run(run)
-    with Holdfast.open(tmp_path) as hf:
+    with Limpet.open(tmp_path) as hf:
         kept = {record.content for user in range(3) for record in hf.records(user=f"user{user}", limit=1000)}
     assert kept == {f"fact {number} of server {at}" for at in range(servers) for number in range(writes)}

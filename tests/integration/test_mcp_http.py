@@ -24,12 +24,12 @@ from mcp.shared.exceptions import MCPError
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from holdfast import Config, Holdfast
-from holdfast.adapters.mcp_http import WHOSE, McpOverHttp, over_http
-from holdfast.adapters.mcp_purge import GOOD_FOR_S, Codes
-from holdfast.adapters.mcp_server import NOTES
-from holdfast.tools import TOOLS, Whose
-from holdfast.tools.purging import Purge
+from limpet import Config, Limpet
+from limpet.mcp.http import WHOSE, McpOverHttp, over_http
+from limpet.mcp.purge import GOOD_FOR_S, Codes
+from limpet.mcp.server import NOTES
+from limpet.tools import TOOLS, Whose
+from limpet.tools.purge import Purge
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ HELLO: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Running:
-    hf: Holdfast
+    hf: Limpet
     url: str
     server: uvicorn.Server
     thread: threading.Thread
@@ -59,7 +59,7 @@ class Running:
 class Door:
     """The server outside: a key is the name of a user, and ``alice2`` is another key of alice."""
 
-    def __init__(self, hf: Holdfast, mcp: McpOverHttp) -> None:
+    def __init__(self, hf: Limpet, mcp: McpOverHttp) -> None:
         self._hf, self._mcp = hf, mcp
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -82,7 +82,7 @@ class Server(uvicorn.Server):
 def serving(folder: Path) -> Iterator[Running]:
     # Named TCP, or asyncio leaves Nagle's waiting on, which costs 40 ms an answer.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    with Holdfast.open(folder, config=Config.load(overrides=SETTINGS)) as hf, listening:
+    with Limpet.open(folder, config=Config.load(overrides=SETTINGS)) as hf, listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()  # whoever comes before the server has begun waits, and is not refused
         plain, purging = over_http(), over_http(allow_purge=True)
@@ -130,7 +130,7 @@ def test_two_users_on_one_server_see_only_their_own(running: Running, era: str) 
     anns, bobs = f"ann-{era}", f"bob-{era}"
     session = running.hf.session("chat", era, user=bobs)
     session.append("user", "Bob's secret")
-    uri = f"holdfast://sessions/{session.id}/transcript"
+    uri = f"limpet://sessions/{session.id}/transcript"
 
     async def run() -> None:
         async with connected(running, anns, era) as ann, connected(running, bobs, era) as bob:
@@ -155,7 +155,7 @@ def test_two_users_on_one_server_see_only_their_own(running: Running, era: str) 
 
 
 async def completed(client: Client, begun: str) -> list[str]:
-    ref = types.ResourceTemplateReference(uri="holdfast://sessions/{id}/transcript")
+    ref = types.ResourceTemplateReference(uri="limpet://sessions/{id}/transcript")
     return (await client.complete(ref, {"name": "id", "value": begun})).completion.values
 
 
@@ -270,7 +270,7 @@ def test_an_answer_nobody_asked_for_purges_nothing(running: Running) -> None:
 def test_a_code_is_good_once_and_for_five_minutes() -> None:
     now = [1000.0]
     codes, asked = Codes(lambda: now[0]), Purge("user")
-    with Holdfast.open(":memory:", config=Config.load(overrides=SETTINGS)) as hf:
+    with Limpet.open(":memory:", config=Config.load(overrides=SETTINGS)) as hf:
         whose = Whose(hf, "alice")
         late, timely = codes.give(whose, asked), codes.give(whose, asked)
         now[0] += GOOD_FOR_S - 1

@@ -20,15 +20,15 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from holdfast import AsyncHoldfast, Config, Holdfast, Observed
-from holdfast.cli.main import main
-from holdfast.domain.scope import Level, Space
-from holdfast.domain.times import system_clock
-from holdfast.errors import HoldfastError, InvalidInput, PermissionDenied, RecordNotFound, Unsupported
-from holdfast.observe.logs import JsonLines, Lines, configure_logging
-from holdfast.providers.fake import FakeEmbedder
-from holdfast.providers.fake_llm import FakeLlm
-from holdfast.providers.llm import Completion, TokenUsage
+from limpet import AsyncLimpet, Config, Limpet, Observed
+from limpet.cli.main import main
+from limpet.errors import InvalidInput, LimpetError, PermissionDenied, RecordNotFound, Unsupported
+from limpet.model.scope import Level, Space
+from limpet.model.times import system_clock
+from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.llm import Completion, TokenUsage
+from limpet.security.logs import JsonLines, Lines, configure_logging
 
 QUIET = {"jobs.worker": False, "graph.enabled": False, "embedding.when": "now"}
 
@@ -94,7 +94,7 @@ def is_child(child: ReadableSpan, parent: ReadableSpan) -> bool:
     return child.parent is not None and parent.context is not None and child.parent.span_id == parent.context.span_id
 
 
-def ask_for(hf: Holdfast, kind: str) -> None:
+def ask_for(hf: Limpet, kind: str) -> None:
     space = Space("default", Level.USER, "ana")
     hf._runtime.store.write(lambda tx: tx.jobs.ask(space, kind, "", hf._now()))
 
@@ -105,38 +105,38 @@ def ask_for(hf: Holdfast, kind: str) -> None:
 def test_nothing_is_imported_and_nothing_told_unless_it_is_wanted():
     code = """
 import sys
-from holdfast import Holdfast
-with Holdfast.open(":memory:") as hf:
+from limpet import Limpet
+with Limpet.open(":memory:") as hf:
     hf.remember("Biscuit is a dog", user="ana")
     assert hf.recall("dog", user="ana")
-print([name for name in sys.modules if name.startswith(("opentelemetry", "holdfast.observe.otel"))])
+print([name for name in sys.modules if name.startswith(("opentelemetry", "limpet.security.otel"))])
 """
-    env = {"HOLDFAST_EMBEDDING_MODEL": "none", "PYTHONPATH": ":".join(sys.path)}
+    env = {"LIMPET_EMBEDDING_MODEL": "none", "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
 def test_where_opentelemetry_is_missing_it_is_said(monkeypatch):
-    monkeypatch.delitem(sys.modules, "holdfast.observe.otel", raising=False)
+    monkeypatch.delitem(sys.modules, "limpet.security.otel", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    with pytest.raises(Unsupported, match=r"holdfast\[otel\]"):
-        Holdfast.open(":memory:", config=traced())
+    with pytest.raises(Unsupported, match=r"limpet\[otel\]"):
+        Limpet.open(":memory:", config=traced())
 
 
 # Spans and metrics
 
 
 def test_memory_operations_have_the_names_of_the_conventions(collected):
-    with Holdfast.open(":memory:", config=traced(), embedder=FakeEmbedder()) as hf:
+    with Limpet.open(":memory:", config=traced(), embedder=FakeEmbedder()) as hf:
         session = hf.session("web", "1", user="ana")
         session.append("user", "hello")
         record = hf.remember("Biscuit is a dog", user="ana")
         hf.recall("dog", user="ana")
         hf.update(record.id, user="ana", title="dogs")
         hf.forget(record.id, user="ana")
-    verbs = [span for span in collected.spans if "holdfast.verb" in attributes(span)]
-    assert [(span.name, attributes(span)["holdfast.verb"]) for span in verbs] == [
-        ("holdfast.session", "session"),
+    verbs = [span for span in collected.spans if "limpet.verb" in attributes(span)]
+    assert [(span.name, attributes(span)["limpet.verb"]) for span in verbs] == [
+        ("limpet.sessions", "session"),
         ("create_memory", "session.append"),
         ("upsert_memory", "remember"),
         ("search_memory", "recall"),
@@ -145,23 +145,23 @@ def test_memory_operations_have_the_names_of_the_conventions(collected):
     ]
     assert attributes(collected.named("search_memory")) == {
         "gen_ai.operation.name": "search_memory",
-        "gen_ai.provider.name": "holdfast",
+        "gen_ai.provider.name": "limpet",
         "gen_ai.memory.store.id": "default",
         "gen_ai.memory.record.count": 2,
-        "holdfast.verb": "recall",
-        "holdfast.outcome": "done",
+        "limpet.verb": "recall",
+        "limpet.outcome": "done",
     }
     told = {point["gen_ai.operation.name"] for point, _ in collected.points("gen_ai.client.operation.duration")}
     memory = {"create_memory", "upsert_memory", "search_memory", "update_memory", "delete_memory"}
     assert told == memory | {"embeddings"}
-    every = collected.points("holdfast.verb.duration")
-    assert {point["holdfast.verb"]: data.count for point, data in every}["session.append"] == 1
+    every = collected.points("limpet.verb.duration")
+    assert {point["limpet.verb"]: data.count for point, data in every}["session.append"] == 1
 
 
 def test_what_happens_inside_a_call_is_its_child(collected):
     summary = Completion("They spoke of a dog.", usage=TokenUsage(120, 7))
     embedder, llm = FakeEmbedder(name="acme:tiny"), FakeLlm(summary, model="big")
-    with Holdfast.open(":memory:", config=traced(), embedder=embedder, llm=llm) as hf:
+    with Limpet.open(":memory:", config=traced(), embedder=embedder, llm=llm) as hf:
         session = hf.session("web", "1", user="ana")
         for number in range(4):
             session.append("user", f"message {number}")
@@ -172,16 +172,16 @@ def test_what_happens_inside_a_call_is_its_child(collected):
     question = next(span for span in collected.spans if span.name == "embeddings tiny" and is_child(span, search))
     assert is_child(search, request)
     assert attributes(question)["gen_ai.provider.name"] == "acme"
-    assert attributes(question)["holdfast.embeddings.texts"] == 1
+    assert attributes(question)["limpet.embeddings.texts"] == 1
     chat = collected.named("chat big")
-    assert is_child(chat, collected.named("holdfast.session.compact"))
+    assert is_child(chat, collected.named("limpet.sessions.compact"))
     assert attributes(chat) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "fake",
         "gen_ai.request.model": "big",
         "gen_ai.usage.input_tokens": 120,
         "gen_ai.usage.output_tokens": 7,
-        "holdfast.outcome": "done",
+        "limpet.outcome": "done",
     }
     tokens = collected.points("gen_ai.client.token.usage")
     assert {point["gen_ai.token.type"]: data.sum for point, data in tokens} == {"input": 120, "output": 7}
@@ -189,7 +189,7 @@ def test_what_happens_inside_a_call_is_its_child(collected):
 
 def test_a_call_that_is_awaited_is_the_child_of_who_awaits_it(collected):
     async def use() -> None:
-        async with await AsyncHoldfast.open(":memory:", config=traced(), embedder=FakeEmbedder()) as hf:
+        async with await AsyncLimpet.open(":memory:", config=traced(), embedder=FakeEmbedder()) as hf:
             await hf.remember("Biscuit is a dog", user="ana")
             with trace.get_tracer("a program").start_as_current_span("its request"):
                 await asyncio.gather(hf.recall("dog", user="ana"), hf.records(user="ana"))
@@ -201,17 +201,17 @@ def test_a_call_that_is_awaited_is_the_child_of_who_awaits_it(collected):
 
 
 def test_a_call_that_fails_is_told_by_its_code_and_not_by_its_words(collected):
-    with Holdfast.open(":memory:", config=traced()) as hf:
+    with Limpet.open(":memory:", config=traced()) as hf:
         with pytest.raises(RecordNotFound):
             hf.record("00000000-0000-7000-8000-000000000000")
         with pytest.raises(PermissionDenied):
             hf.acting("ana").stats()
     for name, outcome, code in (
-        ("holdfast.record", "failed", "record_not_found"),
-        ("holdfast.stats", "refused", "permission_denied"),
+        ("limpet.record", "failed", "record_not_found"),
+        ("limpet.stats", "refused", "permission_denied"),
     ):
         span = collected.named(name)
-        assert (attributes(span)["holdfast.outcome"], attributes(span)["error.type"]) == (outcome, code)
+        assert (attributes(span)["limpet.outcome"], attributes(span)["error.type"]) == (outcome, code)
         assert (span.status.is_ok, span.status.description, span.events) == (False, code, ())
 
 
@@ -220,20 +220,20 @@ def test_jobs_and_schedules_are_told(collected):
         raise ValueError("the words of somebody")
 
     clock = [system_clock()]
-    with Holdfast.open(":memory:", config=traced(), clock=lambda: clock[0]) as hf:
+    with Limpet.open(":memory:", config=traced(), clock=lambda: clock[0]) as hf:
         hf._runtime.worker.register("stubborn", fails)
         ask_for(hf, "stubborn")
         hf.run_jobs()
         hf.schedules.create("ana", "water the plants", "every: 1h")
         clock[0] = clock[0].replace(year=clock[0].year + 1)
         assert hf.run_schedules(lambda firing: firing.hf.remember("watered", user="ana").id) == 1
-    job = collected.named("holdfast.job")
-    assert is_child(job, collected.named("holdfast.run_jobs"))
-    assert attributes(job)["holdfast.job.kind"] == "stubborn"
+    job = collected.named("limpet.job")
+    assert is_child(job, collected.named("limpet.run_jobs"))
+    assert attributes(job)["limpet.job.kind"] == "stubborn"
     assert attributes(job)["error.type"] == "ValueError"
-    assert is_child(collected.named("upsert_memory"), collected.named("holdfast.schedule"))
-    ((kind, _),) = collected.points("holdfast.job.duration")
-    assert kind == {"holdfast.job.kind": "stubborn", "holdfast.outcome": "failed", "error.type": "ValueError"}
+    assert is_child(collected.named("upsert_memory"), collected.named("limpet.schedules"))
+    ((kind, _),) = collected.points("limpet.job.duration")
+    assert kind == {"limpet.job.kind": "stubborn", "limpet.outcome": "failed", "error.type": "ValueError"}
 
 
 # Callbacks
@@ -241,7 +241,7 @@ def test_jobs_and_schedules_are_told(collected):
 
 def test_an_observer_is_told_of_every_handle_until_it_is_ended():
     told: list[Observed] = []
-    with Holdfast.open(":memory:", config=settings()) as hf:
+    with Limpet.open(":memory:", config=settings()) as hf:
         ana, other = hf.acting("ana"), hf.tenant("acme")
         stop = hf.observe(told.append)
         ana.remember("Biscuit is a dog")
@@ -261,7 +261,7 @@ def test_an_observer_is_told_of_every_handle_until_it_is_ended():
 @pytest.mark.parametrize("names", [False, True])
 def test_users_and_ids_are_told_only_where_that_is_wanted(names):
     told: list[Observed] = []
-    with Holdfast.open(":memory:", config=settings(**{"observe.names": names})) as hf:
+    with Limpet.open(":memory:", config=settings(**{"observe.names": names})) as hf:
         hf.observe(told.append)
         session = hf.acting("ana", name="key 7").session("web", "1")
         session.append("user", "hello")
@@ -278,7 +278,7 @@ def test_a_broken_observer_harms_nothing_and_is_told_of_once(caplog):
     def broken(observed: Observed) -> None:
         raise RuntimeError("the words of somebody")
 
-    with Holdfast.open(":memory:", config=settings()) as hf, caplog.at_level("WARNING", "holdfast.observe"):
+    with Limpet.open(":memory:", config=settings()) as hf, caplog.at_level("WARNING", "limpet.security"):
         hf.observe(broken)
         hf.observe(told.append)
         for _ in range(3):
@@ -291,7 +291,7 @@ def test_a_broken_observer_harms_nothing_and_is_told_of_once(caplog):
 
 def test_what_an_observer_does_itself_is_not_told_to_it():
     told: list[str] = []
-    with Holdfast.open(":memory:", config=settings()) as hf:
+    with Limpet.open(":memory:", config=settings()) as hf:
 
         def remembers(observed: Observed) -> None:
             told.append(observed.name)
@@ -306,7 +306,7 @@ def test_what_an_observer_does_itself_is_not_told_to_it():
 def test_an_observer_is_a_plain_function():
     async def coroutine(observed: Observed) -> None: ...
 
-    with Holdfast.open(":memory:", config=settings()) as hf:
+    with Limpet.open(":memory:", config=settings()) as hf:
         for wrong in (coroutine, "print", None):
             with pytest.raises(InvalidInput, match="plain function"):
                 hf.observe(wrong)  # type: ignore[arg-type]
@@ -325,7 +325,7 @@ def test_no_word_of_anybody_is_told(collected):
     embedder = FakeEmbedder()
     llm = FakeLlm(f"They spoke of {next(secrets)}")
     try:
-        with Holdfast.open(":memory:", config=traced(), embedder=embedder, llm=llm) as hf:
+        with Limpet.open(":memory:", config=traced(), embedder=embedder, llm=llm) as hf:
             hf.observe(told.append)
             _use(hf, secrets)
             embedder.failures = llm.failures = -1
@@ -351,7 +351,7 @@ def _failing(words: str) -> Callable[[object], None]:
     return fails
 
 
-def _use(hf: Holdfast, secrets: Iterator[str]) -> None:
+def _use(hf: Limpet, secrets: Iterator[str]) -> None:
     session = hf.session("web", "1", user="ana")
     session.append("user", f"My password is {next(secrets)}")
     session.kv.set(next(secrets), next(secrets))
@@ -367,7 +367,7 @@ def _use(hf: Holdfast, secrets: Iterator[str]) -> None:
     hf.purge_user("ana")
 
 
-def _misuse(hf: Holdfast, secrets: Iterator[str]) -> None:
+def _misuse(hf: Limpet, secrets: Iterator[str]) -> None:
     calls: list[Callable[[], object]] = [
         lambda: hf.record(next(secrets)),
         lambda: hf.recall("x", user="ana", k=next(secrets)),  # type: ignore[arg-type]
@@ -376,7 +376,7 @@ def _misuse(hf: Holdfast, secrets: Iterator[str]) -> None:
         lambda: hf.acting("bob").recall(next(secrets), user="ana"),
     ]
     for call in calls:
-        with suppress(HoldfastError):
+        with suppress(LimpetError):
             call()
             pytest.fail("this should have been refused")
 
@@ -386,7 +386,7 @@ def _misuse(hf: Holdfast, secrets: Iterator[str]) -> None:
 
 def record_of(message: str, *args: object, error: BaseException | None = None, **extra: Any) -> logging.LogRecord:
     info = None if error is None else (type(error), error, error.__traceback__)
-    record = logging.LogRecord("holdfast.jobs", logging.WARNING, "x.py", 1, message, args, info)
+    record = logging.LogRecord("limpet.jobs", logging.WARNING, "x.py", 1, message, args, info)
     record.__dict__.update(extra)
     return record
 
@@ -399,7 +399,7 @@ def test_a_line_is_one_line_and_has_its_fields():
     assert told.pop("time").endswith("Z")
     assert told == {
         "level": "warning",
-        "logger": "holdfast.jobs",
+        "logger": "limpet.jobs",
         "event": "it failed: ValueError",
         "kind": "a\nb\u2028c",
         "why": "KeyError",
@@ -422,16 +422,16 @@ def test_where_an_error_was_raised_is_told_and_its_words_only_if_wanted():
 
 
 def test_a_worker_writes_its_log_as_it_is_told_to(tmp_path, capsys, monkeypatch):
-    before = list(logging.getLogger("holdfast").handlers)
-    with Holdfast.open(tmp_path, config=settings()) as hf:
+    before = list(logging.getLogger("limpet").handlers)
+    with Limpet.open(tmp_path, config=settings()) as hf:
         ask_for(hf, "extract")
     worker = ["--data", str(tmp_path), "worker", "--until-idle", "--log-format", "json"]
     assert main([*worker, "--log-level", "info"]) == 0
     jobs = [told for line in capsys.readouterr().err.splitlines() if (told := json.loads(line))["event"] == "job"]
     assert [(told["kind"], told["outcome"]) for told in jobs] == [("extract", "done")]
-    monkeypatch.setenv("HOLDFAST_OBSERVE_LOG_LEVEL", "error")
-    with Holdfast.open(tmp_path, config=settings()) as hf:
+    monkeypatch.setenv("LIMPET_OBSERVE_LOG_LEVEL", "error")
+    with Limpet.open(tmp_path, config=settings()) as hf:
         ask_for(hf, "extract")
     assert main(worker) == 0
     assert capsys.readouterr().err == ""
-    assert logging.getLogger("holdfast").handlers == before
+    assert logging.getLogger("limpet").handlers == before

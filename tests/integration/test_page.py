@@ -12,7 +12,7 @@ import pytest
 
 from tests.serving import ask, served
 
-UI = Path(__file__).parents[2] / "src" / "holdfast" / "server" / "ui"
+UI = Path(__file__).parents[2] / "src" / "limpet" / "server" / "ui"
 FILES = sorted(UI.iterdir())
 MEDIA = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 SVG = 'xmlns="http://www.w3.org/2000/svg"'  # a name, not an address

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast import Config, Holdfast, Message
-from holdfast.errors import MigrationError, OutcomeUnknown, StorageError, StoreReadOnly, StoreUnavailable
-from holdfast.storage.postgres.connection import PostgresConnection, PostgresDb
+from limpet import Config, Limpet, Message
+from limpet.errors import MigrationError, OutcomeUnknown, StorageError, StoreReadOnly, StoreUnavailable
+from limpet.store.postgres.connection import PostgresConnection, PostgresDb
 from tests.conftest import _refuse
 from tests.contract.rows import every_row, faults
 from tests.postgres_server import PostgresMissing, PostgresServer
@@ -50,14 +50,14 @@ def name_of(url: str) -> str:
 
 
 @pytest.fixture
-def opened(url: str) -> Iterator[Holdfast]:
-    hf = Holdfast.open(url, config=PATIENT)
+def opened(url: str) -> Iterator[Limpet]:
+    hf = Limpet.open(url, config=PATIENT)
     yield hf
     hf.close()
 
 
 def test_a_server_that_stops_is_told_and_the_same_object_works_on_when_it_is_back(
-    server: PostgresServer, opened: Holdfast
+    server: PostgresServer, opened: Limpet
 ) -> None:
     session = opened.session("t", "1", user="alice")
     session.append("user", "the walrus before")
@@ -84,19 +84,19 @@ def test_a_server_that_stops_is_told_and_the_same_object_works_on_when_it_is_bac
 
 
 def test_a_server_that_is_not_there_when_a_store_is_closed_or_opened(server: PostgresServer, url: str) -> None:
-    hf = Holdfast.open(url, config=PATIENT)
+    hf = Limpet.open(url, config=PATIENT)
     hf.session("t", "1").append("user", "x")
     server.stop()
     begun = time.monotonic()
     hf.close()
     hf.close()
     with pytest.raises(StoreUnavailable, match="reached"):
-        Holdfast.open(url, config=PATIENT)
+        Limpet.open(url, config=PATIENT)
     assert time.monotonic() - begun < 10
 
 
 def test_connections_cut_while_idle_are_made_again_without_a_word(
-    server: PostgresServer, url: str, opened: Holdfast
+    server: PostgresServer, url: str, opened: Limpet
 ) -> None:
     session = opened.session("t", "1", user="alice")
     session.append("user", "0")
@@ -118,7 +118,7 @@ def _cut_off_again_and_again(server: PostgresServer, url: str, answered: Callabl
 
 
 def test_backends_killed_in_the_middle_of_appends_lose_and_double_nothing(
-    server: PostgresServer, url: str, opened: Holdfast
+    server: PostgresServer, url: str, opened: Limpet
 ) -> None:
     """Callers that are told of a failure repeat the call with its key, as a program would."""
     session = opened.session("t", "1", user="alice")
@@ -159,7 +159,7 @@ def test_backends_killed_in_the_middle_of_appends_lose_and_double_nothing(
 
 
 def test_what_was_acknowledged_is_there_and_what_was_refused_is_not(
-    server: PostgresServer, url: str, opened: Holdfast
+    server: PostgresServer, url: str, opened: Limpet
 ) -> None:
     """Without keys and without repeating: the answer alone must be true, unless it says that nobody can know."""
     session = opened.session("t", "1", user="alice")
@@ -194,7 +194,7 @@ def test_what_was_acknowledged_is_there_and_what_was_refused_is_not(
     assert faults(opened) == []
 
 
-def test_a_crash_of_the_server_under_load_loses_nothing_acknowledged(server: PostgresServer, opened: Holdfast) -> None:
+def test_a_crash_of_the_server_under_load_loses_nothing_acknowledged(server: PostgresServer, opened: Limpet) -> None:
     session = opened.session("t", "1", user="alice")
     acknowledged: list[str] = []
     stop = threading.Event()
@@ -227,7 +227,7 @@ def test_a_crash_of_the_server_under_load_loses_nothing_acknowledged(server: Pos
 
 
 def test_a_commit_whose_answer_is_lost_is_not_done_twice(
-    server: PostgresServer, opened: Holdfast, monkeypatch: pytest.MonkeyPatch
+    server: PostgresServer, opened: Limpet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit happened; the connection broke before its answer, and the server cannot be reached at once."""
     session = opened.session("t", "1", user="alice")
@@ -259,11 +259,11 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(
 def test_an_account_that_may_not_make_tables_is_told_so(server: PostgresServer, url: str) -> None:
     server.run("CREATE ROLE weak LOGIN")
     with pytest.raises(MigrationError, match="permission denied"):
-        Holdfast.open(url.replace("postgres@", "weak@"), config=PATIENT)
+        Limpet.open(url.replace("postgres@", "weak@"), config=PATIENT)
     assert server.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", database=name_of(url)) == [(0,)]
 
 
-def test_a_server_that_accepts_no_writes_says_so(server: PostgresServer, url: str, opened: Holdfast) -> None:
+def test_a_server_that_accepts_no_writes_says_so(server: PostgresServer, url: str, opened: Limpet) -> None:
     session = opened.session("t", "1", user="alice")
     session.append("user", "before")
     server.run(f"ALTER DATABASE {name_of(url)} SET default_transaction_read_only = on")
@@ -285,7 +285,7 @@ def test_a_network_that_swallows_everything_is_found_out(postgres_url: str) -> N
         (own, Config(), ("30000", "7", "10", "3")),
         (postgres_url, quiet, (None, None, None, None)),
     ):
-        with Holdfast.open(url, config=config) as hf:
+        with Limpet.open(url, config=config) as hf:
             store: Any = hf._runtime.store
             used = store.read(lambda tx: tx.db.raw.info.get_parameters())
         names = ("tcp_user_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count")

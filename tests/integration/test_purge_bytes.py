@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Config, Holdfast, Message, ToolCall
-from holdfast.domain.receipt import Bytes
-from holdfast.files.layout import folder_name
-from holdfast.providers.fake import FakeEmbedder
-from holdfast.storage.sqlite import scrub
-from holdfast.storage.sqlite import store as sqlite_store
+from limpet import Config, Limpet, Message, ToolCall
+from limpet.model.receipt import Bytes
+from limpet.notes.layout import folder_name
+from limpet.providers.fake import FakeEmbedder
+from limpet.store.sqlite import scrub
+from limpet.store.sqlite import store as sqlite_store
 from tests.conftest import FakeClock
 from tests.postgres_server import PostgresServer
 
@@ -47,7 +47,7 @@ def traces(folder: Path, marks: tuple[str, ...]) -> list[str]:
     return found
 
 
-def talk(hf: Holdfast, user: str, mark: str, chance: random.Random) -> None:
+def talk(hf: Limpet, user: str, mark: str, chance: random.Random) -> None:
     """A user's marks in every place there is."""
     session = hf.session("telegram", f"chat {mark}", f"thread {mark}", user=user, metadata={mark: [mark]})
     for number in range(3):
@@ -77,13 +77,13 @@ def talk(hf: Holdfast, user: str, mark: str, chance: random.Random) -> None:
 
 
 @pytest.fixture
-def hf(tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Holdfast]:
+def hf(tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Limpet]:
     monkeypatch.setattr(sqlite_store, "_AT_ONCE_BYTES", 1 << 30)
-    with Holdfast.open(tmp_path, config=CONFIG, clock=clock, embedder=FakeEmbedder()) as opened:
+    with Limpet.open(tmp_path, config=CONFIG, clock=clock, embedder=FakeEmbedder()) as opened:
         yield opened
 
 
-def test_freed_pages_still_held_the_text(hf: Holdfast, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_freed_pages_still_held_the_text(hf: Limpet, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     chance = random.Random(1)
     for mark in MARKS:
         talk(hf, f"user of {mark}", mark, chance)
@@ -101,7 +101,7 @@ def test_freed_pages_still_held_the_text(hf: Holdfast, tmp_path: Path, caplog: p
     assert traces(tmp_path, MARKS) == []
 
 
-def churn(hf: Holdfast, users: list[str], rounds: int, chance: random.Random) -> None:
+def churn(hf: Limpet, users: list[str], rounds: int, chance: random.Random) -> None:
     """Rows of several users between each other: added, changed, removed, so that pages split and join."""
     records: dict[str, list[str]] = {user: [] for user in users}
     for number in range(rounds):
@@ -121,7 +121,7 @@ def churn(hf: Holdfast, users: list[str], rounds: int, chance: random.Random) ->
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_rows_between_each_other_leave_nothing_in_any_page(hf: Holdfast, tmp_path: Path, seed: int) -> None:
+def test_rows_between_each_other_leave_nothing_in_any_page(hf: Limpet, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     users = [f"marker{number}z" for number in range(8)]
     churn(hf, users, 300, chance)
@@ -135,7 +135,7 @@ def test_rows_between_each_other_leave_nothing_in_any_page(hf: Holdfast, tmp_pat
 
 
 def test_without_the_scrub_old_copies_stay_in_pages(
-    hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hf: Limpet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the scrub is for: shows that the tests above can fail."""
     monkeypatch.setattr(scrub, "_unused", lambda *_: iter(()))
@@ -147,7 +147,7 @@ def test_without_the_scrub_old_copies_stay_in_pages(
 
 
 def test_a_large_file_is_scrubbed_by_a_job(
-    hf: Holdfast, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    hf: Limpet, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_store, "_AT_ONCE_BYTES", 0)
     monkeypatch.setattr(scrub, "_SLICE", 16)
@@ -162,9 +162,9 @@ def test_a_large_file_is_scrubbed_by_a_job(
     assert [finding for finding in hf.doctor() if not finding.ok] == []
 
 
-def test_a_reader_in_the_way_is_reported_and_a_job_finishes(hf: Holdfast, tmp_path: Path, clock: FakeClock) -> None:
+def test_a_reader_in_the_way_is_reported_and_a_job_finishes(hf: Limpet, tmp_path: Path, clock: FakeClock) -> None:
     talk(hf, "alice", MARKS[0], random.Random(1))
-    reader = sqlite3.connect(tmp_path / "holdfast.db", isolation_level=None)
+    reader = sqlite3.connect(tmp_path / "limpet.db", isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM messages").fetchone()
     receipt = hf.purge_user("alice")
@@ -180,7 +180,7 @@ def test_a_reader_in_the_way_is_reported_and_a_job_finishes(hf: Holdfast, tmp_pa
     assert traces(tmp_path, MARKS[:1]) == []
 
 
-def test_a_store_that_was_made_without_secure_delete_is_cleaned_too(hf: Holdfast, tmp_path: Path) -> None:
+def test_a_store_that_was_made_without_secure_delete_is_cleaned_too(hf: Limpet, tmp_path: Path) -> None:
     users = [f"marker{number}z" for number in range(4)]
     raw: Any = hf._runtime.store
     raw._sqlite.raw.execute("PRAGMA secure_delete = OFF")
@@ -195,7 +195,7 @@ def test_others_write_and_read_while_pages_are_scrubbed(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scrub, "_SLICE", 8)
-    with Holdfast.open(tmp_path, config=CONFIG) as hf, Holdfast.open(tmp_path, config=CONFIG) as other:
+    with Limpet.open(tmp_path, config=CONFIG) as hf, Limpet.open(tmp_path, config=CONFIG) as other:
         churn(hf, ["goes", "stays"], 80, random.Random(1))
         stop, faults = threading.Event(), []
 
@@ -259,7 +259,7 @@ def test_only_unused_places_are_overwritten(tmp_path: Path) -> None:
 
 def test_the_locks_of_a_process_outlive_a_scrub(tmp_path: Path) -> None:
     """Closing a file drops the locks SQLite holds on it in the same process: that must not happen."""
-    with Holdfast.open(tmp_path, config=CONFIG) as one, Holdfast.open(tmp_path, config=CONFIG) as two:
+    with Limpet.open(tmp_path, config=CONFIG) as one, Limpet.open(tmp_path, config=CONFIG) as two:
         one.session("c", "1", user="alice").append("user", "hello")
         one.purge_user("alice")
         key = two._runtime.store._file  # type: ignore[attr-defined]
@@ -274,7 +274,7 @@ def test_postgres_table_files_hold_nothing_after_the_vacuum(private_postgres: Po
     [(oid,)] = private_postgres.run("SELECT oid FROM pg_database WHERE datname = 'purged'")
     folder = private_postgres.data / "base" / str(oid)
     chance = random.Random(1)
-    with Holdfast.open(url, config=CONFIG, clock=clock, embedder=FakeEmbedder()) as hf:
+    with Limpet.open(url, config=CONFIG, clock=clock, embedder=FakeEmbedder()) as hf:
         for mark in MARKS:
             talk(hf, f"user of {mark}", mark, chance)
         talk(hf, "somebody", "stays", chance)

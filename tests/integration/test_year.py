@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from holdfast.bench import year
-from holdfast.bench.lives import life
-from holdfast.bench.year import BUDGET, Look, Year
+from limpet_bench import year
+from limpet_bench.lives import life
+from limpet_bench.year import BUDGET, Look, Year
 
 DAYS, USERS = 60, 2
 

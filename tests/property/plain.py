@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from holdfast import Message, Record, SessionInfo, Summary
-from holdfast.domain.keys import SessionKey
-from holdfast.domain.record import Layer, RecordType, fingerprint
-from holdfast.domain.scope import Home, Level, Scope
-from holdfast.domain.session import ModelUsage, State
+from limpet import Message, Record, SessionInfo, Summary
+from limpet.model.naming import SessionKey
+from limpet.model.record import Layer, RecordType, fingerprint
+from limpet.model.scope import Home, Level, Scope
+from limpet.model.session import ModelUsage, State
 
 
 @dataclass

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.config import Schedules
-from holdfast.schedule.cadence import count_between, parsed, smallest_gap
-from holdfast.schedule.decide import refuse_haste
-from holdfast.server.http.schedules import USUAL
+from limpet.config import Schedules
+from limpet.schedules.cadence import count_between, parsed, smallest_gap
+from limpet.schedules.decide import refuse_haste
+from limpet.server.routes.schedules import USUAL
 
 MINUTE = timedelta(minutes=1)
 DAYS = 3
@@ -129,7 +129,7 @@ def test_cron_fires_when_a_look_at_every_minute_says_so(
 @given(lines, st.sampled_from(ZONES), st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)))
 @settings(max_examples=60)
 def test_firings_only_ever_go_forward(line: tuple[tuple[str, set[int]], ...], zone: str, start: datetime) -> None:
-    from holdfast.errors import InvalidInput
+    from limpet.errors import InvalidInput
 
     moment = start.replace(tzinfo=UTC)
     try:

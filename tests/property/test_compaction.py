@@ -10,13 +10,13 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Config, Context, Holdfast, Message, Session, ToolCall
-from holdfast.config import Compact
-from holdfast.config import Context as Limits
-from holdfast.domain.message import Role
-from holdfast.domain.turns import steps_of
-from holdfast.providers.fake_llm import FakeLlm
-from holdfast.providers.llm import LlmRequest
+from limpet import Config, Context, Limpet, Message, Session, ToolCall
+from limpet.config import Compact
+from limpet.config import Context as Limits
+from limpet.model.message import Role
+from limpet.model.turns import steps_of
+from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.llm import LlmRequest
 
 calls = st.sampled_from(["a", "b", "c"])
 sizes = st.sampled_from([1, 3, 12, 60, 300])
@@ -73,13 +73,13 @@ class World:
     place: str
     config: Config
     llm: FakeLlm | None
-    hf: Holdfast = field(init=False)
+    hf: Limpet = field(init=False)
 
     def __post_init__(self) -> None:
         self.hf = self._opened()
 
-    def _opened(self) -> Holdfast:
-        return Holdfast.open(self.place, config=self.config, llm=self.llm)
+    def _opened(self) -> Limpet:
+        return Limpet.open(self.place, config=self.config, llm=self.llm)
 
     @property
     def session(self) -> Session:
@@ -158,7 +158,7 @@ def test_no_message_is_both_outside_the_summary_and_outside_the_kept_history(
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(messages, max_size=60), budgets)
 def test_the_latest_user_message_is_in_every_context_summed_up_or_not(history: list[Message], budget: int) -> None:
-    with Holdfast.open(":memory:", config=Config()) as hf:
+    with Limpet.open(":memory:", config=Config()) as hf:
         session = hf.session("t", "1", user="alice")
         session.extend(history)
         spoken = [message.sequence for message in session.messages() if message.role is Role.USER]

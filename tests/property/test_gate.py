@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Message, Session
-from holdfast.errors import HoldfastError, NotFound, PermissionDenied, Unsupported
-from holdfast.policy.verbs import VERBS
+from limpet import Limpet, Message, Session
+from limpet.errors import LimpetError, NotFound, PermissionDenied, Unsupported
+from limpet.security.operations import VERBS
 from tests.property.test_isolation import Owner, World, _in_worlds
 
 Attempt = Callable[[], object]
@@ -30,7 +30,7 @@ class Attack:
     world: World
     me: Owner
     victim: Owner
-    mine: Holdfast
+    mine: Limpet
     folder: Path
 
     @property
@@ -63,7 +63,7 @@ class Attack:
 
 
 # Refused, and told which grant is missing.
-def _everybodys(call: Callable[[Holdfast], Callable[..., object]], *args: Any) -> Callable[[Attack], list[Attempt]]:
+def _everybodys(call: Callable[[Limpet], Callable[..., object]], *args: Any) -> Callable[[Attack], list[Attempt]]:
     def attempts(a: Attack) -> list[Attempt]:
         return [_bound(call(a.mine), *args, **whose) for whose in a.owners()]
 
@@ -94,7 +94,7 @@ def _turn(session: Session) -> object:
 
 def _reply(a: Attack) -> object:
     """A turn that somebody else began."""
-    from holdfast.turn import Turn
+    from limpet.api.turn import Turn
 
     theirs = a.world.on(a.victim).load_session(a.session).turn("secret")
     theirs._gate = a.mine._gate
@@ -297,7 +297,7 @@ def _attacks(world: World, folder: Path) -> Iterator[Attack]:
 
 
 @pytest.mark.slow
-def test_whoever_acts_reads_and_changes_nothing_of_another(hf: Holdfast, tmp_path: Path) -> None:
+def test_whoever_acts_reads_and_changes_nothing_of_another(hf: Limpet, tmp_path: Path) -> None:
     (tmp_path / "theirs.txt").write_text("owner0x")
 
     def attack_all(world: World) -> None:
@@ -333,7 +333,7 @@ def _is_refused(attack: Attack, verb: str, attempt: Attempt) -> None:
 
 def _is_hidden(attack: Attack, verb: str, attempt: Attempt) -> None:
     # To remember under an id of another cannot be done at all: ids are everybody's.
-    refusing = HoldfastError if verb == "remember" else (NotFound, PermissionDenied)
+    refusing = LimpetError if verb == "remember" else (NotFound, PermissionDenied)
     try:
         shown = repr(attempt())
     except refusing as error:
@@ -344,7 +344,7 @@ def _is_hidden(attack: Attack, verb: str, attempt: Attempt) -> None:
     assert attack.world.seen_in(shown) <= attack.own, verb
 
 
-def test_an_id_of_another_is_like_none_at_all(hf: Holdfast) -> None:
+def test_an_id_of_another_is_like_none_at_all(hf: Limpet) -> None:
     """No answer tells whether something exists."""
     theirs = hf.session("a", "b", user="bob")
     record = hf.remember("a secret", user="bob").id
@@ -370,10 +370,10 @@ def test_an_id_of_another_is_like_none_at_all(hf: Holdfast) -> None:
 
 
 def _answer(call: Callable[..., object], id: str) -> str:
-    with suppress(HoldfastError):
+    with suppress(LimpetError):
         return repr(call(id))
     try:
         call(id)
-    except HoldfastError as error:
+    except LimpetError as error:
         return f"{type(error).__name__}: {error}".replace(id, "…")
     raise AssertionError("it changed its mind")

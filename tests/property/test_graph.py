@@ -10,12 +10,12 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Entity, Graph, GraphSource, Mention, Relation
-from holdfast.domain.graph import EntityKind, Link, Node, RelationKind, normal
-from holdfast.domain.identity import joined
-from holdfast.domain.message import Message
-from holdfast.learn.graph.assemble import assembled, chosen
-from holdfast.learn.graph.told import by_message
+from limpet import Entity, Graph, GraphSource, Mention, Relation
+from limpet.knowledge.graph.assemble import assembled, chosen
+from limpet.knowledge.graph.read import by_message
+from limpet.knowledge.graph.resolve import joined
+from limpet.model.graph import EntityKind, Link, Node, RelationKind, normal
+from limpet.model.message import Message
 
 AT = datetime(2026, 3, 10, 12, tzinfo=UTC)
 SOURCE = GraphSource(AT, "session", 1)

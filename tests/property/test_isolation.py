@@ -25,23 +25,23 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Document, Holdfast, Message, Receipt, Session, SessionInfo
-from holdfast.domain.scope import Level, Space
-from holdfast.domain.text import checked_name
-from holdfast.engine.keys import Keys
-from holdfast.engine.schedules import Schedules
-from holdfast.errors import (
+from limpet import Document, Limpet, Message, Receipt, Session, SessionInfo
+from limpet.api.api_keys import Keys
+from limpet.api.schedules import Schedules
+from limpet.api.session import KeyValues
+from limpet.errors import (
     DocumentNotFound,
-    HoldfastError,
     InvalidInput,
+    LimpetError,
     RecordNotFound,
     ScheduleNotFound,
     SessionNotFound,
     Unsupported,
 )
-from holdfast.handle import KeyValues
-from holdfast.schedule.runner import Hands, Runner
-from holdfast.storage.sql.tables import TABLES
+from limpet.model.scope import Level, Space
+from limpet.model.text import checked_name
+from limpet.schedules.runner import Hands, Runner
+from limpet.store.tables import TABLES
 
 HOSTILE = (
     "alice",
@@ -85,7 +85,7 @@ HOSTILE = (
 
 
 def _is_name(text: str) -> bool:
-    with suppress(HoldfastError):
+    with suppress(LimpetError):
         return checked_name(text, "name") == text
     return False
 
@@ -117,13 +117,13 @@ class Owner:
 class World:
     """Tenants, each with the same users and agents, who all say the same in the same chats, but for their marks."""
 
-    hf: Holdfast
+    hf: Limpet
     tenants: list[str]
     owners: list[Owner] = field(default_factory=list)
     ids: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, hf: Holdfast, tenants: list[str], users: list[str], agents: list[str]) -> World:
+    def of(cls, hf: Limpet, tenants: list[str], users: list[str], agents: list[str]) -> World:
         number = next(_numbers)
         world = cls(hf, [f"{tenant[:32]}#{number}" for tenant in tenants])
         for tenant in world.tenants:
@@ -213,7 +213,7 @@ class World:
         store: Any = self.hf._runtime.store
         store.write(lambda tx: tx.db.composed("DELETE FROM api_keys"))
 
-    def on(self, owner: Owner) -> Holdfast:
+    def on(self, owner: Owner) -> Limpet:
         return self.hf.tenant(owner.tenant)
 
     def talkers(self) -> list[Owner]:
@@ -337,7 +337,7 @@ def _history(world: World, me: Owner) -> Seen:
     yield from _by_id(world, me, lambda hf: hf.history)
 
 
-def _by_id(world: World, me: Owner, verb: Callable[[Holdfast], Callable[..., object]]) -> Seen:
+def _by_id(world: World, me: Owner, verb: Callable[[Limpet], Callable[..., object]]) -> Seen:
     call = verb(world.on(me))
     yield call(me.record), {me.number}
     yield call(me.record, user=me.user), {me.number}
@@ -625,29 +625,29 @@ def _acting_by_key(world: World, me: Owner) -> Seen:
 
 
 READS: dict[str, Callable[[World, Owner], Seen]] = {
-    "Holdfast.receipts": _receipts,
-    "Holdfast.sessions": _sessions,
-    "Holdfast.jobs": _jobs,
-    "Holdfast.load_session": _load_session,
-    "Holdfast.recall": _recall,
-    "Holdfast.recall with an agent": _recall_of_one_agent,
-    "Holdfast.record": _record,
-    "Holdfast.records": _records,
-    "Holdfast.count_records": _count_records,
-    "Holdfast.search_metadata": _search_metadata,
-    "Holdfast.history": _history,
-    "Holdfast.profile": _profile,
-    "Holdfast.documents": _documents,
-    "Holdfast.graph": _graph,
-    "Holdfast.file_sessions": _file_sessions,
-    "Holdfast.long_term": _long_term,
-    "Holdfast.daily_notes": _daily_notes,
-    "Holdfast.export_items": _export_items,
-    "Holdfast.grants": _grants,
-    "Holdfast.audit": _audit,
-    "Holdfast.export": _export,
-    "Holdfast.archive": _archive,
-    "Holdfast.usage": _usage,
+    "Limpet.receipts": _receipts,
+    "Limpet.sessions": _sessions,
+    "Limpet.jobs": _jobs,
+    "Limpet.load_session": _load_session,
+    "Limpet.recall": _recall,
+    "Limpet.recall with an agent": _recall_of_one_agent,
+    "Limpet.record": _record,
+    "Limpet.records": _records,
+    "Limpet.count_records": _count_records,
+    "Limpet.search_metadata": _search_metadata,
+    "Limpet.history": _history,
+    "Limpet.profile": _profile,
+    "Limpet.documents": _documents,
+    "Limpet.graph": _graph,
+    "Limpet.file_sessions": _file_sessions,
+    "Limpet.long_term": _long_term,
+    "Limpet.daily_notes": _daily_notes,
+    "Limpet.export_items": _export_items,
+    "Limpet.grants": _grants,
+    "Limpet.audit": _audit,
+    "Limpet.export": _export,
+    "Limpet.archive": _archive,
+    "Limpet.usage": _usage,
     "Session.refresh": _own(lambda session: session.refresh()),
     "Session.recent": _own(lambda session: session.recent(50)),
     "Session.messages": _own(lambda session: session.messages()),
@@ -684,9 +684,9 @@ def _remember(world: World, me: Owner) -> None:
         assert other.session
         if other.tenant != me.tenant or other.user != me.user:
             refused(SessionNotFound, hf.remember, "mine now", session=other.session, user=me.user)
-            refused(HoldfastError, hf.remember, "mine now", id=other.record, user=me.user)
-        refused(HoldfastError, hf.remember, "mine now", id=other.record, scope="global")
-        refused(HoldfastError, hf.remember, "mine now", id=other.record, agent=me.agent)
+            refused(LimpetError, hf.remember, "mine now", id=other.record, user=me.user)
+        refused(LimpetError, hf.remember, "mine now", id=other.record, scope="global")
+        refused(LimpetError, hf.remember, "mine now", id=other.record, agent=me.agent)
     with pytest.raises(InvalidInput):
         hf.remember("nobody's")
 
@@ -699,7 +699,7 @@ def _update(world: World, me: Owner) -> None:
             refused(RecordNotFound, world.on(me).update, other.record, user=me.user, content="mine now")
 
 
-def _of_a_record(change: Callable[[Holdfast], Callable[..., object]]) -> Callable[[World, Owner], None]:
+def _of_a_record(change: Callable[[Limpet], Callable[..., object]]) -> Callable[[World, Owner], None]:
     def attempt(world: World, me: Owner) -> None:
         for other in world.owners:
             if other.tenant != me.tenant:
@@ -752,7 +752,7 @@ def _import(world: World, me: Owner) -> None:
     path.write_text(
         json.dumps([{"id": other.session, "channel": "chan", "chat": "chat", "user": other.user} for other in others])
     )
-    with suppress(HoldfastError):
+    with suppress(LimpetError):
         world.on(me).import_(path)
     path.unlink()
 
@@ -794,7 +794,7 @@ def _note_turn(world: World, me: Owner) -> None:
             assert "mine now" not in mine
 
 
-def _change_jobs(change: Callable[[Holdfast, list[int]], int]) -> Callable[[World, Owner], None]:
+def _change_jobs(change: Callable[[Limpet, list[int]], int]) -> Callable[[World, Owner], None]:
     """With everybody's ids only one's own tenant's are changed."""
 
     def attempt(world: World, me: Owner) -> None:
@@ -829,7 +829,7 @@ def _purge_session(world: World, me: Owner) -> None:
             refused(SessionNotFound, world.on(me).purge_session, other.session, user=me.user)
 
 
-def _purge_nobody(purge: Callable[[Holdfast, str], Receipt]) -> Callable[[World, Owner], None]:
+def _purge_nobody(purge: Callable[[Limpet, str], Receipt]) -> Callable[[World, Owner], None]:
     """Names that are nearly somebody's are nobody's."""
 
     def attempt(world: World, me: Owner) -> None:
@@ -879,30 +879,30 @@ def _change_keys(world: World, me: Owner) -> None:
 WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Keys.create": _change_keys,
     "Keys.revoke": _change_keys,
-    "Holdfast.grant": _grant,
-    "Holdfast.revoke": _grant,
-    "Holdfast.purge_session": _purge_session,
-    "Holdfast.purge_user": _purge_nobody(lambda hf, name: hf.purge_user(name)),
-    "Holdfast.purge_older": _purge_nobody(lambda hf, name: hf.purge_older(name, 0)),
-    "Holdfast.apply_retention": _apply_retention,
+    "Limpet.grant": _grant,
+    "Limpet.revoke": _grant,
+    "Limpet.purge_session": _purge_session,
+    "Limpet.purge_user": _purge_nobody(lambda hf, name: hf.purge_user(name)),
+    "Limpet.purge_older": _purge_nobody(lambda hf, name: hf.purge_older(name, 0)),
+    "Limpet.apply_retention": _apply_retention,
     "Schedules.create": _create_schedule,
     "Schedules.edit": _change_schedule(lambda schedules: partial(schedules.edit, goal="mine now")),
     "Schedules.delete": _change_schedule(lambda schedules: schedules.delete),
     "Schedules.pause": _change_schedule(lambda schedules: schedules.pause),
     "Schedules.resume": _change_schedule(lambda schedules: schedules.resume),
-    "Holdfast.retry_jobs": _change_jobs(lambda hf, ids: hf.retry_jobs(ids)),
-    "Holdfast.retry_jobs of a kind": _change_jobs(lambda hf, ids: hf.retry_jobs(ids, kind="watched")),
-    "Holdfast.drop_jobs": _change_jobs(lambda hf, ids: hf.drop_jobs(ids)),
-    "Holdfast.remember": _remember,
-    "Holdfast.update": _update,
-    "Holdfast.forget": _forget,
-    "Holdfast.promote": _of_a_record(lambda hf: hf.promote),
-    "Holdfast.revive": _of_a_record(lambda hf: hf.revive),
-    "Holdfast.add_document": _add_document,
-    "Holdfast.remove_document": _remove_document,
-    "Holdfast.note_turn": _note_turn,
-    "Holdfast.import_items": _import_items,
-    "Holdfast.import_": _import,
+    "Limpet.retry_jobs": _change_jobs(lambda hf, ids: hf.retry_jobs(ids)),
+    "Limpet.retry_jobs of a kind": _change_jobs(lambda hf, ids: hf.retry_jobs(ids, kind="watched")),
+    "Limpet.drop_jobs": _change_jobs(lambda hf, ids: hf.drop_jobs(ids)),
+    "Limpet.remember": _remember,
+    "Limpet.update": _update,
+    "Limpet.forget": _forget,
+    "Limpet.promote": _of_a_record(lambda hf: hf.promote),
+    "Limpet.revive": _of_a_record(lambda hf: hf.revive),
+    "Limpet.add_document": _add_document,
+    "Limpet.remove_document": _remove_document,
+    "Limpet.note_turn": _note_turn,
+    "Limpet.import_items": _import_items,
+    "Limpet.import_": _import,
     "Session.append": _handle(lambda session: session.append("user", "mine now")),
     "Session.extend": _handle(lambda session: session.extend([Message.new("user", "mine now")])),
     "Session.set_summary": _handle(lambda session: session.set_summary("mine now", 2)),
@@ -941,7 +941,7 @@ HANDLE = set(
 )  # what a handle knows without asking
 
 
-def refused(kind: type[HoldfastError], call: Callable[..., object], *args: Any, **kwargs: Any) -> str:
+def refused(kind: type[LimpetError], call: Callable[..., object], *args: Any, **kwargs: Any) -> str:
     """The answer of a call that must be refused: what its error says beside the id it was asked for."""
     with pytest.raises(kind) as caught:
         call(*args, **kwargs)
@@ -949,7 +949,7 @@ def refused(kind: type[HoldfastError], call: Callable[..., object], *args: Any, 
 
 
 def test_every_public_verb_is_watched() -> None:
-    verbs = {f"Holdfast.{name}" for name in _public(Holdfast) - NEITHER.keys()}
+    verbs = {f"Limpet.{name}" for name in _public(Limpet) - NEITHER.keys()}
     verbs |= {f"Session.{name}" for name in _public(Session) - HANDLE}
     verbs |= {f"KeyValues.{name}" for name in _public(KeyValues)}
     verbs |= {f"Schedules.{name}" for name in _public(Schedules)}
@@ -971,8 +971,8 @@ look_alike = {
 }
 
 
-def _in_worlds(test: Callable[..., None]) -> Callable[[Holdfast], None]:
-    def run(hf: Holdfast) -> None:
+def _in_worlds(test: Callable[..., None]) -> Callable[[Limpet], None]:
+    def run(hf: Limpet) -> None:
         @settings(max_examples=EXAMPLES[hf.stats()["backend"]], deadline=None, suppress_health_check=list(HealthCheck))
         @given(**worlds)
         @example(**look_alike)
@@ -985,7 +985,7 @@ def _in_worlds(test: Callable[..., None]) -> Callable[[Holdfast], None]:
 
 
 @pytest.mark.slow
-def test_no_read_shows_what_belongs_to_another(hf: Holdfast) -> None:
+def test_no_read_shows_what_belongs_to_another(hf: Limpet) -> None:
     def look(world: World) -> None:
         for me in world.talkers()[:: max(1, len(world.talkers()) // 6)]:
             for verb, probe in READS.items():
@@ -996,7 +996,7 @@ def test_no_read_shows_what_belongs_to_another(hf: Holdfast) -> None:
 
 
 @pytest.mark.slow
-def test_no_write_reaches_what_belongs_to_another(hf: Holdfast) -> None:
+def test_no_write_reaches_what_belongs_to_another(hf: Limpet) -> None:
     def attack(world: World) -> None:
         for owner in world.talkers():
             world.plan(owner)
@@ -1005,13 +1005,13 @@ def test_no_write_reaches_what_belongs_to_another(hf: Holdfast) -> None:
             for verb, attempt in WRITES.items():
                 attempt(world, me)
                 after = world.rows()
-                if verb == "Holdfast.import_":
+                if verb == "Limpet.import_":
                     after = {**after, "imports": before["imports"]}
-                if verb == "Holdfast.add_document":
+                if verb == "Limpet.add_document":
                     before = {**before, "spaces": after["spaces"]}  # the newcomer's own
-                if verb == "Holdfast.import_items":
+                if verb == "Limpet.import_items":
                     before = {**before, "imports": after["imports"]}  # the mark of one's own files
-                if verb.startswith("Holdfast.purge_"):  # of nobody: a receipt
+                if verb.startswith("Limpet.purge_"):  # of nobody: a receipt
                     before = {**before, "receipts": after["receipts"], "properties": after["properties"]}
                 assert after == before, f"{verb} by {me}"
 
@@ -1019,7 +1019,7 @@ def test_no_write_reaches_what_belongs_to_another(hf: Holdfast) -> None:
 
 
 @pytest.mark.slow
-def test_what_one_removes_stays_with_all_others(hf: Holdfast) -> None:
+def test_what_one_removes_stays_with_all_others(hf: Limpet) -> None:
     def remove(world: World) -> None:
         me = world.talkers()[0]
         assert me.user
@@ -1039,7 +1039,7 @@ def test_what_one_removes_stays_with_all_others(hf: Holdfast) -> None:
 
 
 @pytest.mark.slow
-def test_what_one_purges_stays_with_all_others(hf: Holdfast) -> None:
+def test_what_one_purges_stays_with_all_others(hf: Limpet) -> None:
     def purge(world: World) -> None:
         me = world.talkers()[0]
         assert me.user
@@ -1055,7 +1055,7 @@ def test_what_one_purges_stays_with_all_others(hf: Holdfast) -> None:
     _in_worlds(purge)(hf)
 
 
-def test_the_same_chat_is_another_session_for_everybody(hf: Holdfast) -> None:
+def test_the_same_chat_is_another_session_for_everybody(hf: Limpet) -> None:
     """Keys are built from parts: no part may reach into the next."""
     seen: dict[str, tuple[str | None, ...]] = {}
     parts = ("a", "a:b", "b", "b:c", "c", "a%3Ab", "%", "%25", "%3A")

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain.message import Role, ToolCall
-from holdfast.domain.record import Layer, Origin, RecordType
-from holdfast.domain.sentences import sentences
-from holdfast.learn.extract import MAX_CANDIDATES, Candidate, Said, extract
-from holdfast.learn.reconcile import End, Known, Merge, Supersede, reconcile
+from limpet.knowledge.english.extract import MAX_CANDIDATES, Candidate, Said, extract
+from limpet.knowledge.reconcile import End, Known, Merge, Supersede, reconcile
+from limpet.model.message import Role, ToolCall
+from limpet.model.record import Layer, Origin, RecordType
+from limpet.model.sentences import sentences
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DATA = Path(__file__).parents[1] / "data" / "extraction"

@@ -13,16 +13,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from holdfast import Config, FilePart, Holdfast, ImagePart, Message, Record, Session, TextPart, ToolCall
-from holdfast.config import Session as SessionConfig
-from holdfast.domain.keys import SessionKey
-from holdfast.domain.message import Part, Role
-from holdfast.domain.record import Layer, RecordType
-from holdfast.domain.scope import Home, Level
-from holdfast.domain.session import State
-from holdfast.errors import InvalidInput, RecordNotFound, SequenceConflict, SessionNotFound
-from holdfast.storage.sql import words as index
-from holdfast.storage.sql.tables import TABLES
+from limpet import Config, FilePart, ImagePart, Limpet, Message, Record, Session, TextPart, ToolCall
+from limpet.config import Session as SessionConfig
+from limpet.errors import InvalidInput, RecordNotFound, SequenceConflict, SessionNotFound
+from limpet.model.message import Part, Role
+from limpet.model.naming import SessionKey
+from limpet.model.record import Layer, RecordType
+from limpet.model.scope import Home, Level
+from limpet.model.session import State
+from limpet.search import word_index as index
+from limpet.store.tables import TABLES
 from tests.property.plain import (
     PlainMemory,
     PlainRecord,
@@ -137,7 +137,7 @@ class Backend:
     def fresh(self) -> str:
         self._runs += 1
         if self.name == "postgres":
-            with Holdfast.open(self._url) as hf:
+            with Limpet.open(self._url) as hf:
                 names = ", ".join(table.name for table in TABLES if table.name != "properties")
                 store: Any = hf._runtime.store
                 store.write(lambda tx: tx.db.composed(f"TRUNCATE {names}"))
@@ -166,7 +166,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         config = Config(session=SessionConfig(kv_cap=self.cap))
-        self.hf = Holdfast.open(self.url, config=config, clock=lambda: self.now)
+        self.hf = Limpet.open(self.url, config=config, clock=lambda: self.now)
 
     def teardown(self) -> None:
         if hasattr(self, "hf"):
@@ -205,7 +205,7 @@ class StoreMachine(RuleBasedStateMachine):
         """The text with a word in front that nothing else has."""
         return f"mark{next(self.marks)}q {text}"
 
-    def on(self, tenant: str) -> Holdfast:
+    def on(self, tenant: str) -> Limpet:
         return self.hf if tenant == "default" else self.hf.tenant(tenant)
 
     has_session = precondition(lambda self: self.plain.sessions)
@@ -690,8 +690,8 @@ def test_what_a_lowered_cap_hides_stays_hidden(store_url: str) -> None:
     if store_url == ":memory:":
         pytest.skip("what is in memory is not opened twice")
 
-    def opened(cap: int) -> Holdfast:
-        return Holdfast.open(store_url, config=Config(session=SessionConfig(kv_cap=cap)))
+    def opened(cap: int) -> Limpet:
+        return Limpet.open(store_url, config=Config(session=SessionConfig(kv_cap=cap)))
 
     with opened(3) as hf:
         for key in "abc":

@@ -11,11 +11,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Config, Firing, Holdfast
-from holdfast.config import Embedding, Schedules
-from holdfast.domain.schedule import RunStatus, Schedule, ScheduleState
-from holdfast.schedule import decide
-from holdfast.schedule.runner import Hands, Runner
+from limpet import Config, Firing, Limpet
+from limpet.config import Embedding, Schedules
+from limpet.model.schedule import RunStatus, Schedule, ScheduleState
+from limpet.schedules import decide
+from limpet.schedules.runner import Hands, Runner
 from tests.conftest import FakeClock
 
 START = datetime(2026, 10, 24, 12, tzinfo=UTC)  # the night after it, clocks are put back in Lisbon
@@ -44,7 +44,7 @@ looks: st.SearchStrategy[Look] = st.recursive(
 class World:
     """Runners that share a store; each look is another one's."""
 
-    def __init__(self, hf: Holdfast, clock: FakeClock) -> None:
+    def __init__(self, hf: Limpet, clock: FakeClock) -> None:
         self.hf, self.clock = hf, clock
 
     def look(self, look: Look) -> None:
@@ -72,7 +72,7 @@ RULES = Schedules(history=1000, attempts=1000)
 def test_whatever_clocks_and_runners_do_each_firing_comes_about_once_at_most(cadence: str, row: list[Look]) -> None:
     clock = FakeClock(START)
     config = Config(embedding=Embedding(model="none"), schedules=RULES)
-    with Holdfast.open(":memory:", clock=clock, config=config) as hf:
+    with Limpet.open(":memory:", clock=clock, config=config) as hf:
         made = hf.schedules.create("alice", "x", cadence, "Europe/Lisbon")
         for look in row:
             World(hf, clock).look(look)

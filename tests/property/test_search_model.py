@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from holdfast import Holdfast, Message
-from holdfast.domain.chunk import Vector
-from holdfast.domain.scope import Level, Space
-from holdfast.recall.recipes import RECIPES
-from holdfast.storage import vectors as remembered
-from holdfast.storage.cache import Caches
-from holdfast.storage.catalogue import _TYPES, Catalogue
-from holdfast.storage.sql.tx import SqlTx
+from limpet import Limpet, Message
+from limpet.model.chunk import Vector
+from limpet.model.scope import Level, Space
+from limpet.search import vector_cache as remembered
+from limpet.search.cache import Caches
+from limpet.search.catalogue import _TYPES, Catalogue
+from limpet.search.recipes import RECIPES
+from limpet.store.tx import SqlTx
 from tests.conftest import FakeClock, _required_server
 from tests.contract.meaning import Topics, open_with
 
@@ -46,7 +46,7 @@ class SearchMachine(RuleBasedStateMachine):
         self.url, self.clock = self.new_url(), FakeClock()
         self.hf, self.second = self._open("now"), self._open("later")
 
-    def _open(self, when: str) -> Holdfast:
+    def _open(self, when: str) -> Limpet:
         return open_with(self.url, Topics(), self.clock, embedding__when=when)
 
     def teardown(self) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.storage.analysis import _ASCII_WORD, ANALYSIS, _words, analyse, query_terms, shared_terms
-from holdfast.storage.sql.words import pack_terms, unpack_terms
+from limpet.search.analysis import _ASCII_WORD, ANALYSIS, _words, analyse, query_terms, shared_terms
+from limpet.search.word_index import pack_terms, unpack_terms
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -128,7 +128,7 @@ def test_a_word_said_a_thousand_times_is_counted_as_255() -> None:
 def test_terms_do_not_depend_on_the_hash_seed() -> None:
     import subprocess
 
-    code = "from holdfast.storage.analysis import query_terms; print(query_terms('running dogs 日本 café'))"
+    code = "from limpet.search.analysis import query_terms; print(query_terms('running dogs 日本 café'))"
     answers = {
         subprocess.run(
             [sys.executable, "-c", code],

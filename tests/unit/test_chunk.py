@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.domain.chunk import ChunkDraft
-from holdfast.domain.document import DocumentKind
-from holdfast.domain.message import Message
-from holdfast.write.chunk import cut, document_drafts, message_drafts, text_drafts
+from limpet.model.chunk import ChunkDraft
+from limpet.model.document import DocumentKind
+from limpet.model.message import Message
+from limpet.search.chunker import cut, document_drafts, message_drafts, text_drafts
 
 words = st.text("abc", min_size=1, max_size=30)
 marks = st.sampled_from(

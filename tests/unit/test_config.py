@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.config import Chunks, Config, Search, Storage
-from holdfast.errors import ConfigError
+from limpet.config import Chunks, Config, Search, Storage
+from limpet.errors import ConfigError
 
 
-def config_file(folder: Path, text: str, name: str = "holdfast.toml") -> Path:
+def config_file(folder: Path, text: str, name: str = "limpet.toml") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
@@ -36,19 +36,19 @@ def test_a_config_is_frozen():
 
 def test_each_layer_is_stronger_than_the_one_before(tmp_path):
     path = config_file(tmp_path, "[search]\nk = 1\nbm25_b = 0.5\n[storage]\nwal = false\n[session]\nkv_cap = 7\n")
-    env = {"HOLDFAST_SEARCH_K": "2", "HOLDFAST_STORAGE_WAL": "on", "PATH": "/bin"}
+    env = {"LIMPET_SEARCH_K": "2", "LIMPET_STORAGE_WAL": "on", "PATH": "/bin"}
     config = Config.load(path, env=env, overrides={"search.k": 3})
     assert (config.search.k, config.search.bm25_b, config.storage.wal, config.session.kv_cap) == (3, 0.5, True, 7)
 
 
 def test_yaml_is_read_too(tmp_path):
-    path = config_file(tmp_path, "search:\n  k: 4\nstorage:\n  # wal: false\n", "holdfast.yaml")
+    path = config_file(tmp_path, "search:\n  k: 4\nstorage:\n  # wal: false\n", "limpet.yaml")
     assert Config.load(path).search.k == 4
     assert Config.load(config_file(tmp_path, "", "empty.yml")) == Config()
 
 
 def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
-    path = config_file(tmp_path, "search: {k: 4}", "holdfast.yaml")
+    path = config_file(tmp_path, "search: {k: 4}", "limpet.yaml")
     real = builtins.__import__
 
     def without_yaml(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -57,7 +57,7 @@ def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_yaml)
-    with pytest.raises(ConfigError, match=r"holdfast\[yaml\]"):
+    with pytest.raises(ConfigError, match=r"limpet\[yaml\]"):
         Config.load(path)
 
 
@@ -91,7 +91,7 @@ def test_a_wrong_file_is_refused_with_its_place(tmp_path, text, message):
 
 @pytest.mark.parametrize("text", ("- a", "search: [", "3"))
 def test_wrong_yaml_is_refused_with_its_place(tmp_path, text):
-    path = config_file(tmp_path, text, "holdfast.yml")
+    path = config_file(tmp_path, text, "limpet.yml")
     with pytest.raises(ConfigError) as caught:
         Config.load(path)
     assert str(caught.value).startswith(f"{path}: ")
@@ -103,20 +103,20 @@ def test_a_missing_file_is_a_config_error(tmp_path):
 
 
 def test_a_file_that_is_not_text_is_a_config_error(tmp_path):
-    (tmp_path / "holdfast.toml").write_bytes(b"\xff\xfe")
+    (tmp_path / "limpet.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="is not TOML"):
-        Config.load(tmp_path / "holdfast.toml")
+        Config.load(tmp_path / "limpet.toml")
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     (
-        ("HOLDFAST_SEARCH_KK", "1", "HOLDFAST_SEARCH_KK is not a setting; did you mean HOLDFAST_SEARCH_K?"),
-        ("HOLDFAST_STORGE_WAL", "1", "HOLDFAST_STORGE_WAL is not a setting; did you mean HOLDFAST_STORAGE_WAL?"),
-        ("HOLDFAST_SEARCH_K", "ten", "HOLDFAST_SEARCH_K: search.k must be an integer from 1 to 1000, not 'ten'"),
-        ("HOLDFAST_SEARCH_K", "", "search.k must be an integer from 1 to 1000, not ''"),
-        ("HOLDFAST_SEARCH_BM25_B", "inf", "search.bm25_b must be a number from 0 to 1, not inf"),
-        ("HOLDFAST_STORAGE_WAL", "maybe", "storage.wal must be true or false, not 'maybe'"),
+        ("LIMPET_SEARCH_KK", "1", "LIMPET_SEARCH_KK is not a setting; did you mean LIMPET_SEARCH_K?"),
+        ("LIMPET_STORGE_WAL", "1", "LIMPET_STORGE_WAL is not a setting; did you mean LIMPET_STORAGE_WAL?"),
+        ("LIMPET_SEARCH_K", "ten", "LIMPET_SEARCH_K: search.k must be an integer from 1 to 1000, not 'ten'"),
+        ("LIMPET_SEARCH_K", "", "search.k must be an integer from 1 to 1000, not ''"),
+        ("LIMPET_SEARCH_BM25_B", "inf", "search.bm25_b must be a number from 0 to 1, not inf"),
+        ("LIMPET_STORAGE_WAL", "maybe", "storage.wal must be true or false, not 'maybe'"),
     ),
 )
 def test_a_wrong_environment_is_refused_with_its_name(name, text, message):
@@ -126,18 +126,18 @@ def test_a_wrong_environment_is_refused_with_its_name(name, text, message):
 
 
 def test_other_variables_are_not_settings():
-    others = ("HOLDFAST_DATA", "HOLDFAST_CONFIG", "HOLDFAST_TEST_POSTGRES", "HOLDFAST_REQUIRE_POSTGRES", "SEARCH_K")
+    others = ("LIMPET_DATA", "LIMPET_CONFIG", "LIMPET_TEST_POSTGRES", "LIMPET_REQUIRE_POSTGRES", "SEARCH_K")
     assert Config.load(env=dict.fromkeys(others, "x")) == Config()
 
 
 def test_the_environment_is_read_only_when_it_is_given(monkeypatch):
-    monkeypatch.setenv("HOLDFAST_SEARCH_K", "3")
+    monkeypatch.setenv("LIMPET_SEARCH_K", "3")
     assert Config.load().search.k == 10
 
 
 @pytest.mark.parametrize(("text", "wal"), (("true", True), ("1", True), ("Off", False), ("no", False)))
 def test_truth_in_the_environment(text, wal):
-    assert Config.load(env={"HOLDFAST_STORAGE_WAL": text}).storage.wal is wal
+    assert Config.load(env={"LIMPET_STORAGE_WAL": text}).storage.wal is wal
 
 
 @pytest.mark.parametrize("name", ("search.kk", "search", "k", "serach.k"))
@@ -172,11 +172,11 @@ def _keys(section: Any) -> list[str]:
 def test_every_setting_can_be_given_by_each_layer(tmp_path):
     rows = list(Config.describe())
     overrides = {key: default for key, _, default, _ in rows}
-    env = {f"HOLDFAST_{key.replace('.', '_').upper()}": str(default) for key, default in overrides.items()}
+    env = {f"LIMPET_{key.replace('.', '_').upper()}": str(default) for key, default in overrides.items()}
     assert Config.load(env=env) == Config.load(overrides=overrides) == Config()
 
 
 def test_importing_the_configuration_is_cheap():
-    code = "import sys, holdfast.config; print(*{'tomllib', 'yaml', 'numpy', 'psycopg'} & set(sys.modules))"
+    code = "import sys, limpet.config; print(*{'tomllib', 'yaml', 'numpy', 'psycopg'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.domain.text import cut_text
+from limpet.model.text import cut_text
 
 FAMILY = "👩‍👩‍👧‍👦"
 

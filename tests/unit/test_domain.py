@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import FilePart, ImagePart, Message, TextPart, ToolCall
-from holdfast.domain.ids import checked_id, uuid7
-from holdfast.domain.keys import SessionKey, checked_record_key, user_for, user_id
-from holdfast.domain.message import part_from_json, part_to_json
-from holdfast.domain.record import RecordType, fingerprint
-from holdfast.domain.scope import Home, Level, Scope, Space, home_of
-from holdfast.domain.text import checked_name, checked_text, shown
-from holdfast.domain.times import checked_time, from_micros, to_micros
-from holdfast.domain.tokens import estimate
-from holdfast.domain.values import checked_json, checked_metadata, checked_number, checked_strings
-from holdfast.errors import HoldfastError, InvalidInput, InvalidKey
+from limpet import FilePart, ImagePart, Message, TextPart, ToolCall
+from limpet.errors import InvalidInput, InvalidKey, LimpetError
+from limpet.model.ids import checked_id, uuid7
+from limpet.model.message import part_from_json, part_to_json
+from limpet.model.naming import SessionKey, checked_record_key, user_for, user_id
+from limpet.model.record import RecordType, fingerprint
+from limpet.model.scope import Home, Level, Scope, Space, home_of
+from limpet.model.text import checked_name, checked_text, shown
+from limpet.model.times import checked_time, from_micros, to_micros
+from limpet.model.tokens import estimate
+from limpet.model.values import checked_json, checked_metadata, checked_number, checked_strings
 
 anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=40).filter(
@@ -113,7 +113,7 @@ def test_two_chats_without_a_user_are_never_one_user(
 def test_any_text_is_a_key_or_refused(text: str) -> None:
     try:
         made = SessionKey.parse(text)
-    except HoldfastError:
+    except LimpetError:
         return
     assert SessionKey.parse(str(made)) == made
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, AsyncSession, AsyncTurn, Holdfast, Session, Turn
-from holdfast.aio import AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
-from holdfast.engine.keys import Keys
-from holdfast.engine.schedules import Schedules
-from holdfast.files.long_term import LongTerm
-from holdfast.handle import KeyValues
+from limpet import AsyncLimpet, AsyncSession, AsyncTurn, Limpet, Session, Turn
+from limpet.api.api_keys import Keys
+from limpet.api.async_limpet import AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
+from limpet.api.schedules import Schedules
+from limpet.api.session import KeyValues
+from limpet.notes.long_term import LongTerm
 
 FACES = [
-    (Holdfast, AsyncHoldfast),
+    (Limpet, AsyncLimpet),
     (Session, AsyncSession),
     (Turn, AsyncTurn),
     (KeyValues, AsyncKeyValues),
@@ -57,11 +57,11 @@ def test_what_the_blocking_face_does_the_other_awaits(blocking: type, awaited: t
 
 
 def test_every_public_name_can_be_loaded() -> None:
-    import holdfast
+    import limpet
 
-    assert holdfast.__all__ == sorted(holdfast.__all__)
-    for name in holdfast.__all__:
-        assert getattr(holdfast, name) is not None
+    assert limpet.__all__ == sorted(limpet.__all__)
+    for name in limpet.__all__:
+        assert getattr(limpet, name) is not None
     with pytest.raises(AttributeError, match="nothing_like_it"):
-        _ = holdfast.nothing_like_it
-    assert set(holdfast.__all__) <= set(dir(holdfast))
+        _ = limpet.nothing_like_it
+    assert set(limpet.__all__) <= set(dir(limpet))

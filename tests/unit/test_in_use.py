@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from holdfast.domain.chunk import Hit, Source, SourceKind
-from holdfast.domain.record import Layer, Record, RecordSource, RecordType
-from holdfast.domain.scope import Home, Level, Scope
-from holdfast.prompt import Known
-from holdfast.turn import in_use
+from limpet.api.turn import in_use
+from limpet.context.collect import Known
+from limpet.model.chunk import Hit, Source, SourceKind
+from limpet.model.record import Layer, Record, RecordSource, RecordType
+from limpet.model.scope import Home, Level, Scope
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 HOME = Home(Scope("default", user="alice"), Level.USER)

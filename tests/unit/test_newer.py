@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import Holdfast
+from limpet import Limpet
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 OLD, NEW = (
@@ -16,7 +16,7 @@ OLD, NEW = (
 
 
 def asked(question: str, role: str = "user", name: str | None = None) -> list[str]:
-    with Holdfast.open(":memory:") as hf:
+    with Limpet.open(":memory:") as hf:
         for number, text in enumerate((NEW, "the weather was fine", "we talked about soup", OLD)):
             at = START + timedelta(days=10 - number)
             session = hf.session("test", str(number), user="alice")
@@ -33,14 +33,14 @@ def test_of_two_that_say_the_like_the_later_comes_first() -> None:
     ["What was my first marathon record over five kilometres?", "When was my marathon record over five kilometres?"],
 )
 def test_a_question_about_the_past_is_left_as_it_is(question: str) -> None:
-    from holdfast.recall.question import Question
+    from limpet.search.question import Question
 
     read = Question.read(question, None)
     assert read.asks_back or read.asks_when
 
 
 def test_a_hit_that_overtakes_says_so_and_scores_stay_in_order() -> None:
-    with Holdfast.open(":memory:") as hf:
+    with Limpet.open(":memory:") as hf:
         session = hf.session("test", "1", user="alice")
         session.append("user", OLD + " and that is all", created_at=START)
         session.append("assistant", "ok", created_at=START)

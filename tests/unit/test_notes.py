@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Config, Holdfast
-from holdfast.domain.times import zone_named
-from holdfast.errors import ConfigError, InvalidInput, StorageError, StoreFull, Unsupported
-from holdfast.files.daily_notes import append_line, days_before, line_of
+from limpet import Config, Limpet
+from limpet.errors import ConfigError, InvalidInput, StorageError, StoreFull, Unsupported
+from limpet.model.times import zone_named
+from limpet.notes.daily import append_line, days_before, line_of
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 
 NOON = datetime(2026, 3, 10, 12, 5, tzinfo=UTC)
 
 
-def in_zone(folder: Path, zone: str, clock: FakeClock, **settings: object) -> Holdfast:
-    return Holdfast.open(folder, clock=clock, config=Config.load(overrides={"notes.timezone": zone, **settings}))
+def in_zone(folder: Path, zone: str, clock: FakeClock, **settings: object) -> Limpet:
+    return Limpet.open(folder, clock=clock, config=Config.load(overrides={"notes.timezone": zone, **settings}))
 
 
 def test_a_turn_is_one_line() -> None:
@@ -56,7 +56,7 @@ def test_a_speaker_cannot_be_forged() -> None:
 
 
 def test_notes_of_today_and_of_other_days(tmp_path: Path, clock: FakeClock) -> None:
-    with Holdfast.open(tmp_path, clock=clock) as hf:
+    with Limpet.open(tmp_path, clock=clock) as hf:
         assert hf.daily_notes(user="alice") == ""
         assert hf.note_turn("alice", "hello", "hi") == "[12:00] User: hello | Assistant: hi"
         hf.note_turn("alice", "before", "", at=clock.now - timedelta(days=1))
@@ -70,7 +70,7 @@ def test_notes_of_today_and_of_other_days(tmp_path: Path, clock: FakeClock) -> N
 
 @pytest.mark.parametrize("day", [5, "yesterday", "2026-13-01", b"2026-03-10", datetime(2026, 3, 10, tzinfo=UTC)])
 def test_what_is_no_day_is_refused(tmp_path: Path, day: object) -> None:
-    with Holdfast.open(tmp_path) as hf, pytest.raises(InvalidInput, match="day"):
+    with Limpet.open(tmp_path) as hf, pytest.raises(InvalidInput, match="day"):
         hf.daily_notes(user="alice", day=day)  # type: ignore[arg-type]
 
 
@@ -146,7 +146,7 @@ def test_days_before_the_calendar_begins() -> None:
 
 
 def test_what_a_person_wrote_stays(tmp_path: Path, clock: FakeClock) -> None:
-    with Holdfast.open(tmp_path, clock=clock) as hf:
+    with Limpet.open(tmp_path, clock=clock) as hf:
         hf.note_turn("alice", "a", "")
         file = tmp_path / "memory" / "users" / "alice" / "2026-03-10.md"
         file.write_bytes(file.read_bytes() + b"by hand, caf\xe9")
@@ -169,7 +169,7 @@ def test_a_link_in_place_of_a_day_is_refused(tmp_path: Path, clock: FakeClock) -
     folder = tmp_path / "data" / "memory" / "users" / "alice"
     folder.mkdir(parents=True)
     (folder / "2026-03-10.md").symlink_to(outside)
-    with Holdfast.open(tmp_path / "data", clock=clock) as hf:
+    with Limpet.open(tmp_path / "data", clock=clock) as hf:
         with pytest.raises(StorageError, match="behind a link"):
             hf.note_turn("alice", "a", "")
         with pytest.raises(StorageError, match="behind a link"):
@@ -181,7 +181,7 @@ def test_a_link_in_place_of_a_day_is_refused(tmp_path: Path, clock: FakeClock) -
 def test_two_processes_lose_no_turn(tmp_path: Path) -> None:
     code = """
 from datetime import UTC, datetime
-hf = Holdfast.open(given, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC))
+hf = Limpet.open(given, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC))
 begin()
 for at in range(40): hf.note_turn("alice", f"{number} said {at}", "")
 answer(True)
@@ -192,7 +192,7 @@ answer(True)
 
 
 def test_a_store_without_a_folder_has_no_notes() -> None:
-    with Holdfast.open(":memory:") as hf:
+    with Limpet.open(":memory:") as hf:
         for act in (
             lambda: hf.daily_notes(user="alice"),
             lambda: hf.note_turn("alice", "a", "b"),
@@ -204,5 +204,5 @@ def test_a_store_without_a_folder_has_no_notes() -> None:
 
 
 def test_nobodys_notes_are_an_error(tmp_path: Path) -> None:
-    with Holdfast.open(tmp_path) as hf, pytest.raises(InvalidInput, match="whose"):
+    with Limpet.open(tmp_path) as hf, pytest.raises(InvalidInput, match="whose"):
         hf.daily_notes(user=None)  # type: ignore[arg-type]

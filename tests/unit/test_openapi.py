@@ -7,10 +7,10 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from holdfast.server.http import OPERATIONS
-from holdfast.server.openapi import described
-from holdfast.server.schema import Definitions, schema_of
-from holdfast.shapes import nouns
+from limpet.model import view_types
+from limpet.server.openapi import described
+from limpet.server.routes import OPERATIONS
+from limpet.server.schema import Definitions, schema_of
 
 WHOLE = described(OPERATIONS, keyed=True)
 
@@ -39,8 +39,8 @@ def test_every_field_and_parameter_says_what_it_means() -> None:
 
 def test_a_noun_says_how_a_text_is_written_and_what_it_means() -> None:
     class Thing(TypedDict):
-        made: Annotated[nouns.Time | None, "null: never"]
-        other: Annotated[nouns.Signal, "in full"]
+        made: Annotated[view_types.Time | None, "null: never"]
+        other: Annotated[view_types.Signal, "in full"]
 
     found: Definitions = {}
     schema_of(Thing, found)
@@ -50,8 +50,8 @@ def test_a_noun_says_how_a_text_is_written_and_what_it_means() -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(name for name, kind in vars(nouns).items() if hasattr(kind, "__total__")))
+@pytest.mark.parametrize("name", sorted(name for name, kind in vars(view_types).items() if hasattr(kind, "__total__")))
 def test_nouns_that_only_the_command_line_shows_say_it_too(name: str) -> None:
     found: Definitions = {}
-    schema_of(getattr(nouns, name), found)
+    schema_of(getattr(view_types, name), found)
     assert all("description" in field for field in found[name]["properties"].values())

@@ -7,11 +7,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.recall.rank import Signals, looked_closely
-from holdfast.recall.recipes import DEFAULT, VECTORS
-from holdfast.recall.search import _ranks
-from holdfast.storage.catalogue import ChunkFacts, empty
-from holdfast.storage.vectors import Nearness
+from limpet.search.catalogue import ChunkFacts, empty
+from limpet.search.rank import Signals, looked_closely
+from limpet.search.recipes import DEFAULT, VECTORS
+from limpet.search.search import _ranks
+from limpet.search.vector_cache import Nearness
 
 
 def test_an_estimate_never_outranks_what_was_looked_at() -> None:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
-from holdfast.domain.scope import Home, Level, Scope
-from holdfast.write import record_json
+from limpet.knowledge import record_json
+from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
+from limpet.model.scope import Home, Level, Scope
 
 NOW = datetime(2026, 3, 10, tzinfo=UTC)
 ID = "01890000-0000-7000-8000-000000000001"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.message import Message, Role, ToolCall
-from holdfast.domain.turns import fit
+from limpet.model.message import Message, Role, ToolCall
+from limpet.model.turns import fit
 
 
 def message(role: Role, tokens: int, calls: Sequence[str] = (), answers: str | None = None) -> Message:

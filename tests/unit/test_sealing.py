@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.config import Encryption
-from holdfast.domain.chunk import Terms
-from holdfast.errors import ConfigError, SealBroken, Unsupported
-from holdfast.keyring import Keys, key_file, parsed, read_keys, spelled, write_keys
-from holdfast.storage import sealing
-from holdfast.storage.sealing import OPEN, Sealed, Shape, check_value, columns
+from limpet.config import Encryption
+from limpet.errors import ConfigError, SealBroken, Unsupported
+from limpet.model.chunk import Terms
+from limpet.store import encryption
+from limpet.store.encryption import OPEN, Sealed, Shape, check_value, columns
+from limpet.store.encryption_keys import Keys, key_file, parsed, read_keys, spelled, write_keys
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 NOTES = columns("notes", text="body", same="name", same_bytes="hash", key="key", source="source", terms="terms")
@@ -132,13 +132,13 @@ def test_the_check_value_tells_keys_and_tenants_apart():
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers", None)
-    sealing._ciphers.cache_clear()
-    sealing.derived.cache_clear()
+    encryption._ciphers.cache_clear()
+    encryption.derived.cache_clear()
     try:
-        with pytest.raises(Unsupported, match=r"holdfast\[encryption\]"):
+        with pytest.raises(Unsupported, match=r"limpet\[encryption\]"):
             box()
     finally:
-        sealing._ciphers.cache_clear()
+        encryption._ciphers.cache_clear()
 
 
 # Keys
@@ -155,7 +155,7 @@ def test_several_keys_the_first_seals(tmp_path: Path):
 
 @pytest.mark.parametrize("text", ["", "secret-secret", spelled(KEY)[:-4], spelled(KEY) + " x"])
 def test_a_bad_key_is_told_without_the_key(text: str):
-    with pytest.raises(ConfigError, match="holdfast key new") as error:
+    with pytest.raises(ConfigError, match="limpet key new") as error:
         parsed(text, "THERE")
     assert "secret" not in str(error.value)
     assert "THERE" in str(error.value)

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.domain.chunk import SourceKind
-from holdfast.domain.scope import Level, Space
-from holdfast.domain.traits import Trait
-from holdfast.storage import vectors as remembered
-from holdfast.storage.base import Tx
-from holdfast.storage.cache import Cache
-from holdfast.storage.catalogue import _TYPES, KEPT, NONE, Catalogue, ChunkFacts, empty
-from holdfast.storage.sqlite.connection import SqliteDb
-from holdfast.storage.vectors import Nearness, Page, SpaceVectors, Stamp
+from limpet import Config, Limpet
+from limpet.model.chunk import SourceKind
+from limpet.model.scope import Level, Space
+from limpet.search import vector_cache as remembered
+from limpet.search.cache import Cache
+from limpet.search.catalogue import _TYPES, KEPT, NONE, Catalogue, ChunkFacts, empty
+from limpet.search.flags import Trait
+from limpet.search.vector_cache import Nearness, Page, SpaceVectors, Stamp
+from limpet.store.base import Tx
+from limpet.store.sqlite.connection import SqliteDb
 
 NAMES = (None, "Ann", "Ben")
 
@@ -324,9 +324,9 @@ def test_whoever_claims_first_has_it() -> None:
 
 
 @pytest.fixture
-def asked() -> Iterator[tuple[Holdfast, list[str]]]:
+def asked() -> Iterator[tuple[Limpet, list[str]]]:
     """A store somebody has spoken to, and the names of the rows it is asked for."""
-    with Holdfast.open(":memory:", config=Config.load(overrides={"embedding.model": "none"})) as hf:
+    with Limpet.open(":memory:", config=Config.load(overrides={"embedding.model": "none"})) as hf:
         hf.session("chat", "1", user="ann").append("user", "The ferry leaves at noon")
         names: list[str] = []
         look_up = SqliteDb.one
@@ -340,7 +340,7 @@ def asked() -> Iterator[tuple[Holdfast, list[str]]]:
             yield hf, names
 
 
-def test_a_recall_looks_its_space_up_once_and_the_next_one_again(asked: tuple[Holdfast, list[str]]) -> None:
+def test_a_recall_looks_its_space_up_once_and_the_next_one_again(asked: tuple[Limpet, list[str]]) -> None:
     hf, names = asked
     assert [hit.text for hit in hf.recall("ferry", user="ann")] == ["The ferry leaves at noon"]
     assert names.count("spaces.get") == 1
@@ -348,7 +348,7 @@ def test_a_recall_looks_its_space_up_once_and_the_next_one_again(asked: tuple[Ho
     assert len(hf.recall("ferry", user="ann")) == 2
 
 
-def test_a_view_compares_the_count_of_purges_at_every_look(asked: tuple[Holdfast, list[str]]) -> None:
+def test_a_view_compares_the_count_of_purges_at_every_look(asked: tuple[Limpet, list[str]]) -> None:
     """What it remembers after others saw a purge is forgotten by whoever looks next."""
     hf, _ = asked
     store: Any = hf._runtime.store

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.tokens import at_least, estimate
+from limpet.model.tokens import at_least, estimate
 
 # What the o200k vocabulary spends on each text, counted once with a tokenizer and written down.
 TRUE_COUNTS = {

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.config import Jobs as JobsConfig
-from holdfast.domain.job import Job
-from holdfast.domain.scope import Level, Space
-from holdfast.domain.times import Clock
-from holdfast.errors import ProviderError, StoreUnavailable
-from holdfast.schedule import worker as worker_module
-from holdfast.schedule.claim import Claim
-from holdfast.schedule.worker import Worker
+from limpet.config import Jobs as JobsConfig
+from limpet.errors import ProviderError, StoreUnavailable
+from limpet.model.job import Job
+from limpet.model.scope import Level, Space
+from limpet.model.times import Clock
+from limpet.store import worker as worker_module
+from limpet.store.claim import Claim
+from limpet.store.worker import Worker
 from tests.conftest import FakeClock
 
 SPACE = Space("default", Level.USER, "alice")

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ConstraintFailed, OutcomeUnknown, StorageError, StoreBusy, StoreUnavailable
-from holdfast.storage.sql import writer as writer_module
-from holdfast.storage.sql.writer import Writer
+from limpet.errors import ConstraintFailed, OutcomeUnknown, StorageError, StoreBusy, StoreUnavailable
+from limpet.store import writer as writer_module
+from limpet.store.writer import Writer
 
 PATIENCE = 10.0
 

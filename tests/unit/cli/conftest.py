@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import Holdfast, Message
-from holdfast.cli.main import main
+import limpet
+from limpet import Limpet, Message
+from limpet.cli.main import main
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class Input(io.TextIOWrapper):
 @pytest.fixture(autouse=True)
 def outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A home of the test's own, in a zone that is not UTC, and no setting of whoever runs the tests."""
-    for name in [name for name in os.environ if name.startswith(("HOLDFAST_", "XDG_"))]:
+    for name in [name for name in os.environ if name.startswith(("LIMPET_", "XDG_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("PYTHONPATH", str(Path(holdfast.__file__).parents[1]))  # for commands run as programs
+    monkeypatch.setenv("PYTHONPATH", str(Path(limpet.__file__).parents[1]))  # for commands run as programs
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("HOLDFAST_EMBEDDING_MODEL", "none")
+    monkeypatch.setenv("LIMPET_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("LIMPET_EMBEDDING_MODEL", "none")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)
@@ -90,7 +90,7 @@ def data(tmp_path: Path) -> Path:
 def talk(data: Path) -> str:
     """A stored session of three messages; its id."""
     said = [("user", "The heron is back at the pond", "Ana"), ("assistant", "Third year in a row", None)]
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         session = hf.session("telegram", "42", user="ana", agent="bot", metadata={"mood": "sunny"})
         session.extend(
             Message.new(role, text, name=name, created_at=datetime(2026, 3, 10, 12, minute, tzinfo=UTC))

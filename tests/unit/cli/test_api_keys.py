@@ -1,19 +1,19 @@
-"""holdfast keys."""
+"""limpet keys."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast import Holdfast
+from limpet import Limpet
 from tests.unit.cli.conftest import Run
 
 
 def test_keys_are_made_listed_and_taken(run: Run, data: Path) -> None:
-    assert run("keys").out == "No API keys: holdfast keys create NAME makes one.\n"
+    assert run("keys").out == "No API keys: limpet keys create NAME makes one.\n"
     made = run("keys", "create", "laptop", "--user", "ana", "--agent", "bot", "--grant", "read:global", "--days", "30")
     secret, said = made.out.splitlines()
     assert said == "That is the secret of the key laptop. It is shown only now: keep it safe."
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         assert repr(hf.keys.acting(secret)).endswith("as key:laptop>")
     lines = run("keys").out.splitlines()
     assert lines[0].split() == ["NAME", "ACTS", "FOR", "UNTIL", "LAST", "USED", "BY", "ID"]
@@ -24,7 +24,7 @@ def test_keys_are_made_listed_and_taken(run: Run, data: Path) -> None:
     assert listed["expires_at"] is not None
     assert secret not in str(listed)
     assert run("keys", "--user", "bob", "--json").json == []
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.keys.acting(secret).keys.create("second", user="ana")
     assert run("keys", "revoke", "laptop").out == "laptop is revoked, and 1 made by it\n"
     assert run("keys", "revoke", "laptop", "--json").json == {"revoked": False, "keys": 0}
@@ -36,7 +36,7 @@ def test_keys_are_made_listed_and_taken(run: Run, data: Path) -> None:
 def test_an_admin_key_is_of_its_tenant(run: Run, data: Path) -> None:
     made = run("keys", "create", "admin", "--admin", "--tenant", "acme", "--json").json
     assert (made["tenant"], made["grants"]) == ("acme", ["read:store", "write:store"])
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         assert hf.keys.acting(made["secret"]).doctor()
     assert run("keys", "--json").json == []
     assert len(run("keys", "--tenant", "acme", "--json").json) == 1

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from holdfast.cli.ask import Progress
+from limpet.cli.ask import Progress
 
 SNAPSHOT = [
     {
@@ -81,7 +81,7 @@ def test_a_backup_can_be_opened(run, talk, tmp_path):
     file = str(tmp_path / "copies" / "monday.db")
     done = run("backup", file)
     assert done.status == 0
-    assert done.out.splitlines()[1] == f"Look inside: holdfast --data {file} sessions"
+    assert done.out.splitlines()[1] == f"Look inside: limpet --data {file} sessions"
     assert run("sessions", "--json", "--data", file).out == run("sessions", "--json").out
 
 
@@ -156,14 +156,14 @@ def test_a_healthy_store(run, talk):
 
 
 def test_a_fault_is_found_repaired_and_gone(run, talk, data):
-    raw = sqlite3.connect(data / "holdfast.db")
+    raw = sqlite3.connect(data / "limpet.db")
     raw.execute("UPDATE sessions SET message_count = 99")
     raw.commit()
     raw.close()
     sick = run("doctor")
     assert sick.status == 1
     assert "FAULT     sessions: " in sick.out
-    assert sick.err == "holdfast: 1 fault found; try holdfast doctor --repair, else restore a backup\n"
+    assert sick.err == "limpet: 1 fault found; try limpet doctor --repair, else restore a backup\n"
     as_json = run("doctor", "--json")
     assert as_json.json["ok"] is False
     assert as_json.error["code"] == "faults_remain"
@@ -174,7 +174,7 @@ def test_a_fault_is_found_repaired_and_gone(run, talk, data):
 
 
 def test_a_fault_that_cannot_be_repaired(run, talk, data):
-    raw = sqlite3.connect(data / "holdfast.db")
+    raw = sqlite3.connect(data / "limpet.db")
     raw.execute("INSERT INTO summaries VALUES (?, 'x', 1, 50, 50, 0)", [talk])
     raw.commit()
     raw.close()
@@ -185,7 +185,7 @@ def test_a_fault_that_cannot_be_repaired(run, talk, data):
 
 def test_a_file_that_is_no_database(run, data):
     data.mkdir()
-    (data / "holdfast.db").write_bytes(b"not a database, " * 100)
+    (data / "limpet.db").write_bytes(b"not a database, " * 100)
     done = run("doctor", "--json")
     assert (done.status, done.error["code"]) == (1, "store_corrupt")
 
@@ -223,6 +223,6 @@ def test_an_interrupted_backup_leaves_no_file(run, talk, monkeypatch, tmp_path):
 
     monkeypatch.setattr(Progress, "__call__", interrupt)
     done = run("backup", "half.db")
-    assert (done.status, done.err) == (130, "holdfast: interrupted\n")
+    assert (done.status, done.err) == (130, "limpet: interrupted\n")
     assert not list(tmp_path.glob("half.db*"))
     assert run("doctor").status == 0

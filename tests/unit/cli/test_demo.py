@@ -60,7 +60,7 @@ def test_bench_hands_its_options_to_what_measures(run, monkeypatch):
         seen.update(vars(args))
         return 7
 
-    monkeypatch.setitem(sys.modules, "holdfast.bench.speed", SimpleNamespace(add_arguments=add_arguments, main=measure))
+    monkeypatch.setitem(sys.modules, "limpet_bench.speed", SimpleNamespace(add_arguments=add_arguments, main=measure))
     assert run("bench", "speed", "--quick", "--json", "out.json", "--data", "here").status == 7
     assert seen["quick"] is True
     assert seen["json"] == "out.json"
@@ -68,4 +68,4 @@ def test_bench_hands_its_options_to_what_measures(run, monkeypatch):
 
 
 def test_bench_exists(run):
-    assert "usage: holdfast bench speed" in run("bench", "speed", "--help").out
+    assert "usage: limpet bench speed" in run("bench", "speed", "--help").out

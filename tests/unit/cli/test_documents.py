@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast
+from limpet import Limpet
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_file_that_cannot_be_read_is_one_line(run, folder):
     done = run("documents", "add", str(folder), "--user", "ana")
     lines = done.err.splitlines()
     assert [line.rpartition("/")[2].split()[0] for line in lines] == ["broken.pdf", "latin.txt"]
-    assert all(line.startswith("holdfast: warning: left out: ") for line in lines)
+    assert all(line.startswith("limpet: warning: left out: ") for line in lines)
     assert "3 files passed over" in done.out
     alone = run("documents", "add", str(folder / "broken.pdf"), "--user", "ana")
     assert (alone.status, alone.err.count("\n")) == (1, 1)
@@ -85,9 +85,9 @@ def test_recall_says_which_document(run, folder):
 
 
 def test_documents_are_listed(run, folder, data):
-    with Holdfast.open(data):
+    with Limpet.open(data):
         pass
-    assert run("documents", "--user", "ana").out.startswith("No documents yet. `holdfast documents add")
+    assert run("documents", "--user", "ana").out.startswith("No documents yet. `limpet documents add")
     assert run("documents", "--user", "ana", "--offset", "5").out.startswith("No documents so far down")
     run("documents", "add", str(folder), "--user", "ana")
     listed = run("documents", "--user", "ana")

@@ -7,12 +7,12 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast import Holdfast
+from limpet import Limpet
 
 
 @pytest.fixture
 def memories(data) -> dict[str, str]:
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         return {
             "dog": hf.remember("My dogs sleep a lot", user="ana", key="dog").id,
             "walk": hf.remember("Walk the dog at noon", user="ana", title="Sleep well").id,
@@ -24,7 +24,7 @@ def memories(data) -> dict[str, str]:
 
 
 def left(data) -> set[str]:
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         return {record.id for record in hf.records()}
 
 
@@ -66,10 +66,10 @@ def test_a_query_takes_what_holds_every_word_and_nobody_else_s(run, memories, da
 
 
 def test_a_query_takes_what_the_engine_would(run, memories, data, tmp_path):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.backup(tmp_path / "same.db")
     taken = run("forget", "--query", "sleep dog", "--user", "ana", "--yes", "--json").json["ids"]
-    with Holdfast.open(tmp_path / "same.db") as hf:
+    with Limpet.open(tmp_path / "same.db") as hf:
         assert set(hf.forget(query="sleep dog", user="ana").ids) == set(taken)
 
 
@@ -91,7 +91,7 @@ def test_a_query_is_not_carried_out_unseen(run, memories, data):
 def test_only_yes_is_yes(run, memories, data, typed):
     done = run("forget", "--query", "dog", "--user", "ana", typed=typed)
     assert done.status == 1
-    assert done.err.endswith("Forget 2 records for good? [y/N] holdfast: nothing was removed\n")
+    assert done.err.endswith("Forget 2 records for good? [y/N] limpet: nothing was removed\n")
     assert left(data) == set(memories.values())
 
 
@@ -105,7 +105,7 @@ def test_a_yes_at_the_terminal(run, memories, data, chosen):
 
 def test_a_yes_at_a_real_terminal(memories, data):
     ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "holdfast.cli", "forget", memories["cat"]]
+    command = [sys.executable, "-m", "limpet.cli", "forget", memories["cat"]]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         os.write(ours, b"y\n")

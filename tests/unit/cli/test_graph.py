@@ -7,12 +7,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from holdfast.cli.main import main
+from limpet.cli.main import main
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("LIMPET_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "120")
     return tmp_path
 

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.domain.scope import Level, Space
-from holdfast.domain.times import system_clock
+from limpet import Limpet
+from limpet.model.scope import Level, Space
+from limpet.model.times import system_clock
 
 
 @pytest.fixture(autouse=True)
 def no_graph(monkeypatch):
     """Whatever is said asks to be read for the graph; these tests count other jobs."""
-    monkeypatch.setenv("HOLDFAST_GRAPH_ENABLED", "false")
+    monkeypatch.setenv("LIMPET_GRAPH_ENABLED", "false")
 
 
 @pytest.fixture
 def laid_aside(data: Path) -> list[int]:
     """Three jobs of a kind that always fails, two of which were laid aside; a tenant's own beside them."""
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         store: Any = hf._runtime.store
         now = system_clock()
         for tenant, owner in (("default", "ana"), ("default", "ben"), ("default", "cleo"), ("acme", "dan")):
@@ -74,7 +74,7 @@ def test_jobs_are_tried_again_and_dropped(run, laid_aside):
 
 
 def test_jobs_are_run(run, talk, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_EMBEDDING_MODEL", "hashed")
+    monkeypatch.setenv("LIMPET_EMBEDDING_MODEL", "hashed")
     assert run("jobs", "run", "--json").json["jobs"] == 1
     assert run("jobs", "run", "--until-idle").out == "0 jobs run.\n"
     assert run("worker", "--once").out == "0 jobs run.\n"
@@ -89,8 +89,8 @@ def test_where_there_is_no_store_there_is_nothing_to_work_at(run):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_worker_ends_in_peace_when_it_is_told_to(talk, data, number):
-    command = [sys.executable, "-m", "holdfast", "worker", "-v"]
-    env = {**os.environ, "HOLDFAST_EMBEDDING_MODEL": "hashed"}
+    command = [sys.executable, "-m", "limpet", "worker", "-v"]
+    env = {**os.environ, "LIMPET_EMBEDDING_MODEL": "hashed"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True) as process:
         assert process.stderr is not None
         assert "(embed) ran for" in process.stderr.readline()
@@ -98,5 +98,5 @@ def test_a_worker_ends_in_peace_when_it_is_told_to(talk, data, number):
         process.send_signal(number)
         out, _ = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "1 job run.\n")
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         assert hf.jobs() == []

@@ -1,4 +1,4 @@
-"""holdfast key."""
+"""limpet key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.cli.conftest import Run
 def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "keys"
     folder.mkdir(mode=0o700)
-    monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY_FILE", str(folder))
+    monkeypatch.setenv("LIMPET_ENCRYPTION_KEY_FILE", str(folder))
     return folder
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast, __version__
-from holdfast.cli.main import build_parser
+from limpet import Limpet, __version__
+from limpet.cli.main import build_parser
 
 COMMANDS = (
     *("chat", "remember", "recall", "context", "forget", "sessions", "records"),
@@ -18,9 +18,9 @@ COMMANDS = (
 )
 
 
-def holdfast(*arguments: str, **more) -> subprocess.Popen[str]:
+def limpet(*arguments: str, **more) -> subprocess.Popen[str]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | more
-    return subprocess.Popen([sys.executable, "-m", "holdfast.cli", *arguments], **pipes)
+    return subprocess.Popen([sys.executable, "-m", "limpet.cli", *arguments], **pipes)
 
 
 def test_help_names_every_command(run):
@@ -34,29 +34,29 @@ def test_help_names_every_command(run):
 def test_every_command_explains_itself(run, name):
     done = run(name, "--help")
     assert done.status == 0
-    assert f"usage: holdfast {name}" in done.out
+    assert f"usage: limpet {name}" in done.out
 
 
 def test_version(run):
-    assert run("--version").out == f"holdfast {__version__}\n"
+    assert run("--version").out == f"limpet {__version__}\n"
 
 
 def test_help_imports_nothing_heavy():
     code = (
-        "import sys; from holdfast.cli.main import main; status = main(['--help']);"
+        "import sys; from limpet.cli.main import main; status = main(['--help']);"
         "print(status, *sys.modules, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     status, *loaded = done.stderr.split()
     heavy = {"asyncio", "json", "logging", "numpy", "psycopg", "snowballstemmer", "sqlite3", "tempfile", "tomllib"}
     assert status == "0"
-    assert (heavy | {"holdfast.config", "holdfast.domain", "holdfast.engine"}) & set(loaded) == set()
+    assert (heavy | {"limpet.config", "limpet.model", "limpet.api"}) & set(loaded) == set()
 
 
 def test_the_measuring_module_is_not_imported_for_help():
     code = (
-        "import sys; from holdfast.cli.main import main; main(['bench', '--help']);"
-        "print('holdfast.bench.speed' in sys.modules)"
+        "import sys; from limpet.cli.main import main; main(['bench', '--help']);"
+        "print('limpet_bench.speed' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
@@ -66,7 +66,7 @@ def test_without_a_command_help_is_shown_and_the_status_is_2(run):
     done = run()
     assert done.status == 2
     assert "COMMAND" in done.err
-    assert done.err.endswith("holdfast: name a command\n")
+    assert done.err.endswith("limpet: name a command\n")
     assert done.out == ""
 
 
@@ -91,7 +91,7 @@ def test_wrong_usage_is_one_line_and_status_2(run, arguments, said):
     done = run(*arguments)
     assert done.status == 2
     assert done.err.count("\n") == 1
-    assert done.err.startswith("holdfast: ")
+    assert done.err.startswith("limpet: ")
     assert said in done.err
     assert "--help)" in done.err
     assert done.out == ""
@@ -117,7 +117,7 @@ def test_the_later_of_two_wins(run, tmp_path):
 def test_an_error_is_one_line_and_status_1(run, talk):
     done = run("records", "show", "nope")
     assert (done.status, done.out) == (1, "")
-    assert done.err == "holdfast: record id is not a UUID: 'nope'\n"
+    assert done.err == "limpet: record id is not a UUID: 'nope'\n"
 
 
 def test_an_error_as_json_has_its_code(run, talk):
@@ -128,20 +128,20 @@ def test_an_error_as_json_has_its_code(run, talk):
 
 
 def test_an_error_cannot_drive_the_terminal(run, talk):
-    done = run("import", "no\x1b[2Jfile\nholdfast: forged")
+    done = run("import", "no\x1b[2Jfile\nlimpet: forged")
     assert done.status == 1
     assert "\x1b" not in done.err
     assert done.err.count("\n") == 1
 
 
 def test_a_setting_nobody_knows_is_refused(run, monkeypatch, tmp_path):
-    monkeypatch.setenv("HOLDFAST_SEARCH_KK", "3")
-    assert "HOLDFAST_SEARCH_K?" in run("sessions").err
-    monkeypatch.delenv("HOLDFAST_SEARCH_KK")
+    monkeypatch.setenv("LIMPET_SEARCH_KK", "3")
+    assert "LIMPET_SEARCH_K?" in run("sessions").err
+    monkeypatch.delenv("LIMPET_SEARCH_KK")
     file = tmp_path / "wrong.toml"
     file.write_text("[serch]\nk = 1\n")
     assert run("sessions", "--config", str(file), "--json").error["code"] == "config_error"
-    monkeypatch.setenv("HOLDFAST_CONFIG", str(file))
+    monkeypatch.setenv("LIMPET_CONFIG", str(file))
     assert run("sessions").status == 1
 
 
@@ -151,12 +151,12 @@ def test_settings_come_from_the_file_and_the_environment(run, monkeypatch, tmp_p
     words = ("recall", "heron frogs year", "--user", "ana", "--json")
     assert len(run(*words).json) == 3
     assert len(run(*words, "--config", str(file)).json) == 1
-    monkeypatch.setenv("HOLDFAST_SEARCH_K", "2")
+    monkeypatch.setenv("LIMPET_SEARCH_K", "2")
     assert len(run(*words, "--config", str(file)).json) == 2
 
 
 def test_a_settings_file_that_lies_around_is_not_read(run, tmp_path):
-    (tmp_path / "holdfast.toml").write_text("nonsense")
+    (tmp_path / "limpet.toml").write_text("nonsense")
     assert run("sessions").status == 0
 
 
@@ -165,7 +165,7 @@ def test_log_lines_are_shown_when_asked_for(run, data):
     (data / "sessions.json").write_text("[]")
     assert run("sessions").err == ""
     (data / "sessions.json").write_text("[ ]")
-    assert "holdfast: info: imported 0 sessions" in run("sessions", "-v").err
+    assert "limpet: info: imported 0 sessions" in run("sessions", "-v").err
 
 
 def test_a_warning_is_shown_unasked(run, data):
@@ -173,7 +173,7 @@ def test_a_warning_is_shown_unasked(run, data):
     (data / "sessions.json").write_text("{broken")
     done = run("sessions")
     assert done.status == 0
-    assert done.err.startswith("holdfast: error: ")
+    assert done.err.startswith("limpet: error: ")
     assert done.err.count("\n") == 1
 
 
@@ -185,10 +185,10 @@ def test_tenants_share_nothing(run):
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(data):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         for number in range(400):
             hf.remember(f"memory {number} " + "x" * 500, user="a")
-    process = holdfast("records", "--limit", "400", "--json")
+    process = limpet("records", "--limit", "400", "--json")
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.read(10)
@@ -202,10 +202,10 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(data):
 
 def test_an_interrupt_is_one_line_and_status_130(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    process = holdfast("import", "pipe", stdin=subprocess.DEVNULL)
+    process = limpet("import", "pipe", stdin=subprocess.DEVNULL)
     with open(tmp_path / "pipe", "wb"):  # open as soon as the command reads it, and then silent
         out, err = interrupted(process)
-    assert (process.returncode, out, err) == (130, "", "holdfast: interrupted\n")
+    assert (process.returncode, out, err) == (130, "", "limpet: interrupted\n")
 
 
 def interrupted(process):
@@ -223,24 +223,24 @@ def interrupted(process):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_output_that_cannot_be_written_is_a_failure():
     with open("/dev/full", "w") as full:
-        process = holdfast("demo", stdout=full)
+        process = limpet("demo", stdout=full)
         _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (1, "holdfast: No space left on device\n")
+    assert (process.returncode, err) == (1, "limpet: No space left on device\n")
 
 
 def test_any_output_encoding_will_do(data):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.remember("Crème brûlée 🍮", user="a")
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    out, err = holdfast("records", env=ascii_only).communicate(timeout=30)
+    out, err = limpet("records", env=ascii_only).communicate(timeout=30)
     assert (r"br\xfbl" in out, err) == (True, "")
-    out, err = holdfast("records", "--json", env=ascii_only).communicate(timeout=30)
+    out, err = limpet("records", "--json", env=ascii_only).communicate(timeout=30)
     assert (json.loads(out)[0]["content"], err) == ("Crème brûlée 🍮", "")
 
 
 def test_the_installed_entry_point_is_main():
     text = (Path(__file__).parents[3] / "pyproject.toml").read_text()
-    assert 'holdfast = "holdfast.cli.main:main"' in text
+    assert 'limpet = "limpet.cli.main:main"' in text
 
 
 def test_every_option_has_a_help_line():

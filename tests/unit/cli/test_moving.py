@@ -15,11 +15,11 @@ def test_a_user_moves(run, talk, tmp_path):
     assert done.status == 0
     assert done.out.splitlines()[-2:] == [
         f"Exported 1 record to {folder}.",
-        f"Take it in elsewhere: holdfast import {folder}",
+        f"Take it in elsewhere: limpet import {folder}",
     ]
     other = str(tmp_path / "other")
     taken = run("import", folder, "--data", other)
-    assert taken.out.splitlines() == [f"Imported 1 record from {folder} (holdfast-export)."]
+    assert taken.out.splitlines() == [f"Imported 1 record from {folder} (limpet-export)."]
     assert "imported before" in run("import", folder, "--data", other).out
     again = str(tmp_path / "again")
     assert run("export", again, "--user", "alice", "--data", other).status == 0
@@ -86,4 +86,4 @@ def test_a_changed_export_is_refused_with_one_line(run, talk, tmp_path):
     done = run("import", str(folder), "--data", str(tmp_path / "other"), "--json")
     assert (done.status, done.error["code"]) == (1, "invalid_input")
     assert "data/messages.jsonl" in done.error["message"]
-    assert json.loads((folder / "manifest.json").read_text())["format"] == "holdfast-export"
+    assert json.loads((folder / "manifest.json").read_text())["format"] == "limpet-export"

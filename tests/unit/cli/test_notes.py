@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast
+from limpet import Limpet
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A store with notes of a day, and of today; also of tomorrow, should it begin meanwhile."""
-    with Holdfast.open(tmp_path / "data") as hf:
+    with Limpet.open(tmp_path / "data") as hf:
         hf.note_turn("ana", "the heron\x1b[2J", "is back", at=datetime(2026, 3, 10, 9, 30, tzinfo=UTC))
         for at in (datetime.now(UTC), datetime.now(UTC) + timedelta(days=1)):
             hf.note_turn("ana", "now", "", at=at)
@@ -33,7 +33,7 @@ def test_the_notes_of_a_day(run, data):
 
 def test_whose_and_which_day_must_be_said_well(run, data):
     nobody = run("notes", "show")
-    assert (nobody.status, nobody.err) == (2, "holdfast: say whose notes: --user U\n")
+    assert (nobody.status, nobody.err) == (2, "limpet: say whose notes: --user U\n")
     tomorrow = run("notes", "show", "--user", "ana", "--day", "tomorrow")
     assert tomorrow.status == 2
     assert "not a day" in tomorrow.err

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.cli import options
-from holdfast.domain.chunk import SourceKind
-from holdfast.domain.job import JobState
-from holdfast.domain.record import Layer, RecordType
-from holdfast.domain.schedule import Notify, ScheduleState
-from holdfast.domain.session import State
+from limpet.cli import options
+from limpet.model.chunk import SourceKind
+from limpet.model.job import JobState
+from limpet.model.record import Layer, RecordType
+from limpet.model.schedule import Notify, ScheduleState
+from limpet.model.session import State
 
 
 def test_the_words_are_the_domain_s():

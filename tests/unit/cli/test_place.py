@@ -4,29 +4,29 @@ import os
 
 import pytest
 
-from holdfast.cli.place import user_folder
+from limpet.cli.place import user_folder
 
 
 def test_the_data_folder_of_each_platform(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ana")
-    assert user_folder({}, "linux") == "/home/ana/.local/share/holdfast"
-    assert user_folder({"XDG_DATA_HOME": "/srv/data"}, "linux") == "/srv/data/holdfast"
-    assert user_folder({"XDG_DATA_HOME": "relative"}, "linux") == "/home/ana/.local/share/holdfast"
-    assert user_folder({}, "darwin") == "/home/ana/Library/Application Support/holdfast"
-    assert user_folder({"LOCALAPPDATA": "C:\\Ana"}, "win32") == os.path.join("C:\\Ana", "holdfast")
-    assert user_folder({}, "win32") == os.path.join("/home/ana", "AppData", "Local", "holdfast")
+    assert user_folder({}, "linux") == "/home/ana/.local/share/limpet"
+    assert user_folder({"XDG_DATA_HOME": "/srv/data"}, "linux") == "/srv/data/limpet"
+    assert user_folder({"XDG_DATA_HOME": "relative"}, "linux") == "/home/ana/.local/share/limpet"
+    assert user_folder({}, "darwin") == "/home/ana/Library/Application Support/limpet"
+    assert user_folder({"LOCALAPPDATA": "C:\\Ana"}, "win32") == os.path.join("C:\\Ana", "limpet")
+    assert user_folder({}, "win32") == os.path.join("/home/ana", "AppData", "Local", "limpet")
 
 
 def test_the_platform_s_folder_is_used_when_nothing_is_said(run, monkeypatch, tmp_path):
-    monkeypatch.delenv("HOLDFAST_DATA")
+    monkeypatch.delenv("LIMPET_DATA")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
     assert run("remember", "x", "--user", "a").status == 0
-    assert (tmp_path / "xdg" / "holdfast" / "holdfast.db").exists()
+    assert (tmp_path / "xdg" / "limpet" / "limpet.db").exists()
 
 
 def test_an_option_beats_the_environment(run, tmp_path, data):
     run("remember", "x", "--user", "a", "--data", str(tmp_path / "other"))
-    assert (tmp_path / "other" / "holdfast.db").exists()
+    assert (tmp_path / "other" / "limpet.db").exists()
     assert not data.exists()
 
 
@@ -36,7 +36,7 @@ def test_an_option_beats_the_environment(run, tmp_path, data):
 def test_reading_makes_no_store(run, data, reading):
     done = run(*reading)
     assert done.status == 0
-    assert done.err == f"holdfast: note: there is no store at {data} yet\n"
+    assert done.err == f"limpet: note: there is no store at {data} yet\n"
     assert not data.exists()
 
 
@@ -54,7 +54,7 @@ def test_reading_makes_no_store(run, data, reading):
 def test_what_needs_a_store_says_that_there_is_none(run, data, reading):
     done = run(*reading)
     assert done.status == 1
-    assert done.err == f"holdfast: there is no store at {data}; name another with --data\n"
+    assert done.err == f"limpet: there is no store at {data}; name another with --data\n"
     assert not data.exists()
 
 
@@ -69,7 +69,7 @@ def test_an_empty_place_is_not_the_current_folder(run, where, tmp_path):
     done = run("remember", "x", "--user", "a", "--data", where)
     assert done.status == 1
     assert "--data is empty" in done.err
-    assert not (tmp_path / "holdfast.db").exists()
+    assert not (tmp_path / "limpet.db").exists()
 
 
 def test_a_place_that_cannot_be_written(run, tmp_path):
@@ -91,7 +91,7 @@ def test_another_kind_of_address(run):
 
 
 def test_a_server_that_is_not_there(run):
-    done = run("sessions", "--data", "postgresql://holdfast@127.0.0.1:1/none", "--json")
+    done = run("sessions", "--data", "postgresql://limpet@127.0.0.1:1/none", "--json")
     assert (done.status, done.error["code"]) == (1, "store_unavailable")
 
 
@@ -99,7 +99,7 @@ def test_somebody_else_s_database_is_left_alone(run, data):
     import sqlite3
 
     data.mkdir()
-    raw = sqlite3.connect(data / "holdfast.db")
+    raw = sqlite3.connect(data / "limpet.db")
     raw.execute("CREATE TABLE theirs (x)")
     raw.close()
     done = run("remember", "x", "--user", "a", "--json")

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import Holdfast
+from limpet import Limpet
 
 
 @pytest.fixture
 def session(data):
     """A session of ana's with one message, and a memory; a bob beside her."""
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         made = hf.session("c", "1", user="ana")
         made.append("user", "I sing in a choir", created_at=datetime.now(UTC) - timedelta(days=100))
         hf.remember("Likes tea", user="ana")
@@ -19,7 +19,7 @@ def session(data):
 
 
 def left(data) -> tuple[int, int]:
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         return len(hf.sessions(user="ana")), hf.count_records(user="ana")
 
 

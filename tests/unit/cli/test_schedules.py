@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.cli import scheduled
-from holdfast.domain.times import system_clock
-from holdfast.providers.fake_llm import FakeLlm
-from holdfast.schedule.runner import Hands, Runner
+from limpet import Limpet
+from limpet.cli import scheduled
+from limpet.model.times import system_clock
+from limpet.providers.fake_llm import FakeLlm
+from limpet.schedules.runner import Hands, Runner
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
@@ -27,7 +27,7 @@ def made(run: Any) -> dict[str, Any]:
 
 def ran(data: Path, said: str) -> None:
     """All that is due in two days has run by then."""
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         later = system_clock() + timedelta(days=2)
         runtime = hf._runtime
         runner = Runner(runtime.store, lambda: later, hf.config.schedules, runtime.new_id)
@@ -35,7 +35,7 @@ def ran(data: Path, said: str) -> None:
 
 
 def test_empty_states(run):
-    assert run("schedule").out == "No schedules yet: holdfast schedule create makes one.\n"
+    assert run("schedule").out == "No schedules yet: limpet schedule create makes one.\n"
     assert run("schedule", "list", "--user", "ana").out == "No such schedules.\n"
     assert run("schedule", "--offset", "3").out.startswith("No schedules so far down.")
     assert run("schedule", "due").out == "Nothing is due.\n"
@@ -114,7 +114,7 @@ def test_a_worker_hands_goals_to_the_model(run, data, monkeypatch):
     made = run(
         "schedule", "create", "Say hello", "--user", "ana", "--cadence", "every: 1h", "--chat", "12", "--json"
     ).json
-    with Holdfast.open(data) as hf:  # an hour ago
+    with Limpet.open(data) as hf:  # an hour ago
         past = system_clock() - timedelta(minutes=1)
         hf._runtime.store.write(
             lambda tx: tx.db.composed(  # type: ignore[attr-defined]
@@ -122,12 +122,12 @@ def test_a_worker_hands_goals_to_the_model(run, data, monkeypatch):
             )
         )
     model = FakeLlm(["[NOTIFY] Hello, Ana!"])
-    monkeypatch.setattr("holdfast.runtime.chosen_llm", lambda given, config: model)
+    monkeypatch.setattr("limpet.api.runtime.chosen_llm", lambda given, config: model)
     done = run("worker", "--schedules", "--until-idle", "--json")
     assert done.json["schedules"] == 1
     [told] = done.json["notifications"]
     assert (told["user"], told["chat"], told["text"]) == ("ana", "12", "Hello, Ana!")
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         [run_] = hf.schedules.runs(made["id"])
         assert (run_.status, run_.notified, run_.turns) == ("ok", True, 1)
         [session] = hf.sessions(user="ana", channel=scheduled.CHANNEL)

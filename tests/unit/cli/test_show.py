@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.cli import show
+from limpet.cli import show
 
 HOSTILE = "a\x1b[2Jb\x07c\x9bd\x7fe\u202ef\u2066g\rh\x08i\ud83dj"
 

@@ -9,13 +9,13 @@ import sys
 import threading
 from pathlib import Path
 
-import holdfast
-from holdfast.cli.stop import Stop, asked_to_stop
+import limpet
+from limpet.cli.stop import Stop, asked_to_stop
 
 # A timer's signal at each of the moments before, in and after a wait, some thousand times.
 WAITS = """
 import signal
-from holdfast.cli.stop import Stop
+from limpet.cli.stop import Stop
 
 for number in range(4000):
     stop = Stop()
@@ -28,7 +28,7 @@ print("stopped")
 
 
 def test_a_signal_in_the_middle_of_a_wait_that_was_never_answered() -> None:
-    env = {**os.environ, "PYTHONPATH": str(Path(holdfast.__file__).parents[1])}
+    env = {**os.environ, "PYTHONPATH": str(Path(limpet.__file__).parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", WAITS], env=env, capture_output=True, text=True, timeout=60, check=False
     )

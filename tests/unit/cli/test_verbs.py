@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Holdfast
+from limpet import Limpet
 
 
 def test_what_is_remembered_is_recalled(run):
@@ -143,7 +143,7 @@ def test_a_session_of_somebody_else_is_not_there(run, talk):
 
 
 def test_stored_text_cannot_drive_the_terminal(run, data):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.remember("evil \x1b]0;owned\x07 \x9b2J \u202e text", user="me")
         hf.session("tui", "local", user="me").append("user", "evil \x1b[2J again", name="Eve")
     for command in (
@@ -174,7 +174,7 @@ def test_context_shows_the_newest_messages(run, talk):
 
 
 def test_context_keeps_to_its_budget_and_says_what_it_left_out(run, talk, data):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.load_session(talk).set_summary("Ana saw the heron.", 2)
     context = run("context", "frogs?", "--session", talk, "--max-tokens", "6", "--json").json
     assert [message["sequence"] for message in context["messages"]] == [3]
@@ -186,7 +186,7 @@ def test_context_keeps_to_its_budget_and_says_what_it_left_out(run, talk, data):
 
 
 def test_context_shows_its_sections_and_hits(run, talk, data):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         hf.remember("Ana is allergic to nuts", user="ana", key="allergy")
         later = hf.session("tui", "later", user="ana")
         later.append("user", "What was back at the pond?")
@@ -202,7 +202,7 @@ def test_context_shows_its_sections_and_hits(run, talk, data):
 
 
 def test_context_names_a_few_things_left_out_and_counts_the_rest(run, data):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         session = hf.session("tui", "local", user="me")
         for number in range(9):
             hf.remember(f"note {number}", user="me", layer="procedural")
@@ -221,7 +221,7 @@ def test_context_needs_a_session_and_a_budget(run, talk):
 
 
 def test_tool_calls_are_shown(run, data):
-    with Holdfast.open(data) as hf:
+    with Limpet.open(data) as hf:
         session = hf.session("tui", "local", user="me")
         session.append("assistant", "", tool_calls=[{"id": "1", "name": "weather", "arguments": {"city": "Ghent"}}])
         session.append("tool", "no network", tool_call_id="1", is_error=True)
@@ -241,7 +241,7 @@ def test_recall_shows_the_messages_around_a_hit(run, talk):
 def test_recall_by_another_recipe(run, talk, monkeypatch):
     done = run("recall", "heron", "--user", "ana", "--recipe", "vectors", "--json")
     assert done.error["code"] == "unsupported"
-    monkeypatch.setenv("HOLDFAST_EMBEDDING_MODEL", "hashed")
+    monkeypatch.setenv("LIMPET_EMBEDDING_MODEL", "hashed")
     assert run("worker", "--until-idle", "--json").json["jobs"] == 1
     [hit, *_] = run("recall", "herons", "--user", "ana", "--recipe", "vectors", "--json").json
     assert list(hit["signals"]) == ["vectors"]

@@ -7,10 +7,10 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Message, ToolCall
-from holdfast.compact.digest import digest
-from holdfast.domain.digest import shortened
-from holdfast.domain.tokens import estimate
+from limpet import Message, ToolCall
+from limpet.model.shorten import shortened
+from limpet.model.tokens import estimate
+from limpet.sessions.digest import digest
 
 
 def said(number: int) -> Message:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.compact.due import Load, Plan, Reason, asked, due, left_out, within
-from holdfast.config import Compact
-from holdfast.domain.message import Message, ToolCall
-from holdfast.domain.tokens import estimate
-from holdfast.domain.turns import estimated, steps_of
-from holdfast.errors import ConfigError
+from limpet.config import Compact
+from limpet.errors import ConfigError
+from limpet.model.message import Message, ToolCall
+from limpet.model.tokens import estimate
+from limpet.model.turns import estimated, steps_of
+from limpet.sessions.compaction_due import Load, Plan, Reason, asked, due, left_out, within
 
 LIMITS = Compact()
 

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from holdfast import Message
-from holdfast.compact.summarise import Author, Summariser
-from holdfast.config import Compact
-from holdfast.domain.tokens import estimate
-from holdfast.errors import ProviderError
-from holdfast.providers.fake_llm import Answer, FakeLlm
-from holdfast.providers.llm import Completion, Finish, TokenUsage
+from limpet import Message
+from limpet.config import Compact
+from limpet.errors import ProviderError
+from limpet.model.tokens import estimate
+from limpet.providers.fake_llm import Answer, FakeLlm
+from limpet.providers.llm import Completion, Finish, TokenUsage
+from limpet.sessions.summarize import Author, Summariser
 
 TALK = [
     Message.new("user", "My dog is Biscuit", name="Alice"),

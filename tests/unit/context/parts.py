@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast.config import Context as Limits
-from holdfast.context.assemble import assemble
-from holdfast.context.material import Material
-from holdfast.domain.chunk import Hit, Signal, Source, SourceKind
-from holdfast.domain.context import Context
-from holdfast.domain.message import Message
-from holdfast.domain.record import Layer, Record, RecordType
-from holdfast.domain.scope import Home, Level, Scope
-from holdfast.domain.tokens import TokenCounter, estimate
-from holdfast.domain.turns import estimated
+from limpet.config import Context as Limits
+from limpet.context.compose import assemble
+from limpet.context.inputs import Material
+from limpet.model.chunk import Hit, Signal, Source, SourceKind
+from limpet.model.context import Context
+from limpet.model.message import Message
+from limpet.model.record import Layer, Record, RecordType
+from limpet.model.scope import Home, Level, Scope
+from limpet.model.tokens import TokenCounter, estimate
+from limpet.model.turns import estimated
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 HERE, ELSEWHERE = "here", "elsewhere"

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.config import Context as Limits
-from holdfast.context.assemble import Desk, assemble
-from holdfast.context.material import Material
-from holdfast.domain.context import Context
-from holdfast.domain.message import Message, ToolCall
-from holdfast.domain.record import Layer, Origin
-from holdfast.domain.scope import Level
-from holdfast.domain.session import Summary
-from holdfast.domain.tokens import estimate
-from holdfast.domain.turns import estimated
+from limpet.config import Context as Limits
+from limpet.context.compose import Desk, assemble
+from limpet.context.inputs import Material
+from limpet.model.context import Context
+from limpet.model.message import Message, ToolCall
+from limpet.model.record import Layer, Origin
+from limpet.model.scope import Level
+from limpet.model.session import Summary
+from limpet.model.tokens import estimate
+from limpet.model.turns import estimated
 from tests.unit.context.parts import ELSEWHERE, HERE, NOW, built, headings, hit, items, record, record_hit, said
 
 

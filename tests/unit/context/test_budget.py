@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.config import Context as Limits
-from holdfast.context.assemble import budget_of
-from holdfast.context.budget import allot
-from holdfast.errors import BudgetTooSmall, ConfigError
+from limpet.config import Context as Limits
+from limpet.context.budget import allot
+from limpet.context.compose import budget_of
+from limpet.errors import BudgetTooSmall, ConfigError
 
 SHARES = {"messages": 0.25, "standing": 0.25, "hits": 0.5}
 wants = st.fixed_dictionaries(dict.fromkeys(SHARES, st.integers(0, 5000)))

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.chat import BEGINNING, NO_RESULT, as_anthropic, as_openai
-from holdfast.domain.message import FilePart, ImagePart, Message, TextPart, ToolCall
+from limpet.model.chat_format import BEGINNING, NO_RESULT, as_anthropic, as_openai
+from limpet.model.message import FilePart, ImagePart, Message, TextPart, ToolCall
 from tests.unit.context.parts import built, hit, said
 
 PNG = "data:image/png;base64,iVBORw0KGgo="

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.context.quote import inline, item, quoted, quoted_document, speaker
-from holdfast.domain.context import Context
-from holdfast.domain.record import Layer
-from holdfast.domain.session import Summary
+from limpet.context.quote import inline, item, quoted, quoted_document, speaker
+from limpet.model.context import Context
+from limpet.model.record import Layer
+from limpet.model.session import Summary
 from tests.unit.context.parts import NOW, built, headings, hit, items, record, said
 
 HOSTILE = [

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.context.score import coverage
-from holdfast.domain.record import RecordType
-from holdfast.domain.worth import score
-from holdfast.storage.analysis import query_terms
+from limpet.context.relevance import coverage
+from limpet.knowledge.score import score
+from limpet.model.record import RecordType
+from limpet.search.analysis import query_terms
 from tests.unit.context.parts import NOW, record
 
 

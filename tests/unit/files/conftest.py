@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.domain.ids import uuid7
-from holdfast.domain.times import Clock
-from holdfast.files.sessions_index import FileSessions
+from limpet.model.ids import uuid7
+from limpet.model.times import Clock
+from limpet.sessions.files.index import FileSessions
 
 START = datetime(2026, 11, 15, 10, 30, 1, 123456, tzinfo=UTC)
 

@@ -12,8 +12,8 @@ from typing import NoReturn
 
 import pytest
 
-from holdfast.errors import HoldfastError, StorageError, StoreBusy, StoreFull, StoreReadOnly
-from holdfast.files.atomic import is_bookkeeping, locked, make_folder, read_bytes, write_atomic
+from limpet.errors import LimpetError, StorageError, StoreBusy, StoreFull, StoreReadOnly
+from limpet.store.atomic_files import is_bookkeeping, locked, make_folder, read_bytes, write_atomic
 
 
 def test_writes_replace_the_whole_file(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_failed_write_names_the_path_and_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[HoldfastError], call: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[LimpetError], call: str
 ) -> None:
     def fail(*_: object) -> NoReturn:
         raise OSError(number, os.strerror(number))

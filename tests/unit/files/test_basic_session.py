@@ -16,12 +16,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain.message import Role
-from holdfast.domain.times import Clock
-from holdfast.errors import InvalidInput, InvalidKey, StoreCorrupt, StoreFull
-from holdfast.files import basic_session
-from holdfast.files.basic_session import BasicSession
-from holdfast.files.transcript import TranscriptEntry
+from limpet.errors import InvalidInput, InvalidKey, StoreCorrupt, StoreFull
+from limpet.model.message import Role
+from limpet.model.times import Clock
+from limpet.sessions.files import basic
+from limpet.sessions.files.basic import BasicSession
+from limpet.sessions.transcript import TranscriptEntry
 
 WHEN = datetime(2026, 11, 15, 10, 30, 1, 123456, tzinfo=UTC)
 
@@ -164,7 +164,7 @@ def test_a_full_disk_leaves_the_old_file(store: BasicSession, monkeypatch: pytes
         raise StoreFull("no space")
 
     store.kv_set("k", "old")
-    monkeypatch.setattr(basic_session, "write_atomic", full)
+    monkeypatch.setattr(basic, "write_atomic", full)
     with pytest.raises(StoreFull):
         store.kv_set("k", "new")
     assert store.kv_get("k") == "old"
@@ -302,7 +302,7 @@ WRITER = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from holdfast.files.basic_session import BasicSession
+from limpet.sessions.files.basic import BasicSession
 store = BasicSession(Path(sys.argv[1]), kv_cap=10_000, transcript_cap=10_000, clock=lambda: datetime.now(UTC))
 for number in range(10_000):
     store.kv_set(f"k{number}", "x" * 2000)
@@ -336,7 +336,7 @@ KILLED_AT = """
 import os, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from holdfast.files.basic_session import BasicSession
+from limpet.sessions.files.basic import BasicSession
 store = BasicSession(Path(sys.argv[1]), clock=lambda: datetime.now(UTC))
 store.kv_set("k", "old")
 store.transcript_append("user", "old")

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.document import DocumentKind, kind_of
-from holdfast.domain.text import checked_text
-from holdfast.errors import HoldfastError, InvalidInput, Unsupported
-from holdfast.files.extract import as_it_is, extract
-from holdfast.files.html_text import html_text
-from holdfast.files.pdf_text import pdf_text
-from holdfast.files.reading import path_of, read, uri_of
+from limpet.documents.extract import as_it_is, extract
+from limpet.documents.files import path_of, read, uri_of
+from limpet.documents.html_text import html_text
+from limpet.documents.pdf_text import pdf_text
+from limpet.errors import InvalidInput, LimpetError, Unsupported
+from limpet.model.document import DocumentKind, kind_of
+from limpet.model.text import checked_text
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(Unsupported, match=r'a.pdf is a PDF.*pip install "holdfast\[pdf\]"'):
+    with pytest.raises(Unsupported, match=r'a.pdf is a PDF.*pip install "limpet\[pdf\]"'):
         pdf_text(pdf("x"), "a.pdf")
 
 
@@ -164,7 +164,7 @@ def test_a_damaged_pdf_is_read_or_refused(place: int, noise: bytes) -> None:
     data = pdf("The walrus sleeps", title="Pond")
     try:
         text, _ = pdf_text(data[:place] + noise + data[place + len(noise) :], "a.pdf")
-    except HoldfastError:
+    except LimpetError:
         return
     assert checked_text(text, "text")
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.times import Clock
-from holdfast.errors import InvalidInput, InvalidKey, Unsupported
-from holdfast.files import families
-from holdfast.files.basic_session import BasicSession
-from holdfast.files.families import SessionStore, open_store, register_store_type, store_types
+from limpet.errors import InvalidInput, InvalidKey, Unsupported
+from limpet.model.times import Clock
+from limpet.sessions.files import store_types as families
+from limpet.sessions.files.basic import BasicSession
+from limpet.sessions.files.store_types import SessionStore, open_store, register_store_type, store_types
 
 
 class Nothing(SessionStore):

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.cli.moving import FORMATS as TYPED
-from holdfast.domain.message import FilePart, ImagePart, Role, TextPart
-from holdfast.domain.moving import Skipped
-from holdfast.errors import HoldfastError, InvalidInput, Unsupported
-from holdfast.files.foreign.detect import AUTO, FOREIGN, FORMATS, detect, read
-from holdfast.files.foreign.found import FoundDocument, FoundRecord, FoundSession, clean
-from holdfast.files.foreign.markdown import front_matter
-from holdfast.files.foreign.source import Source, values
+from limpet.cli.transfer import FORMATS as TYPED
+from limpet.errors import InvalidInput, LimpetError, Unsupported
+from limpet.lifecycle.formats.contents import FoundDocument, FoundRecord, FoundSession, clean
+from limpet.lifecycle.formats.detect import AUTO, FOREIGN, FORMATS, detect, read
+from limpet.lifecycle.formats.markdown import front_matter
+from limpet.lifecycle.formats.source import Source, values
+from limpet.model.message import FilePart, ImagePart, Role, TextPart
+from limpet.model.transfer import Skipped
 
 DATA = Path(__file__).parents[2] / "data" / "import"
 FILES = {
@@ -257,7 +257,7 @@ def test_a_folder_of_markdown() -> None:
     assert dict(skipped(items)) == {
         ".obsidian": "it is hidden, or a link",
         "empty.md": "it is empty",
-        "garden/yields.csv": "it is not Markdown; `holdfast documents add` takes other files",
+        "garden/yields.csv": "it is not Markdown; `limpet documents add` takes other files",
     }
 
 
@@ -318,7 +318,7 @@ def test_no_shape_breaks_a_reader(tmp_path_factory: pytest.TempPathFactory, valu
         try:
             detect(source)
             list(read(source, format, 0))
-        except HoldfastError:
+        except LimpetError:
             pass
 
 

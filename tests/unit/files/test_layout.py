@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.scope import Level, Space
-from holdfast.domain.text import checked_name
-from holdfast.errors import HoldfastError, StorageError
-from holdfast.files.layout import folder_name, own_place, owner_folder
+from limpet.errors import LimpetError, StorageError
+from limpet.model.scope import Level, Space
+from limpet.model.text import checked_name
+from limpet.notes.layout import folder_name, own_place, owner_folder
 
 
 def _is_name(text: str) -> bool:
-    with suppress(HoldfastError):
+    with suppress(LimpetError):
         return checked_name(text, "name") == text
     return False
 

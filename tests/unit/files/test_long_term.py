@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import InvalidInput, StorageError, StoreBusy, StoreReadOnly, WrongState
-from holdfast.files import atomic
-from holdfast.files.long_term import ANY, LongTerm, merged, version_of
+from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreReadOnly, WrongState
+from limpet.notes.long_term import ANY, LongTerm, merged, version_of
+from limpet.store import atomic_files
 from tests.contract.processes import run_together, start
 
 
@@ -68,7 +68,7 @@ def test_two_edits_of_one_text_are_both_kept(file: Path, caplog: pytest.LogCaptu
     memory = handle(file)
     memory.write("a dog\n")
     saved_by_a_person(file, b"a cat\n")
-    with caplog.at_level(logging.WARNING, "holdfast"):
+    with caplog.at_level(logging.WARNING, "limpet"):
         written = memory.write("a walrus\n")
     assert written.text == file.read_text() == "a cat\n"
     assert written.conflict == file.with_name("MEMORY.md.conflict")
@@ -178,7 +178,7 @@ def test_a_save_in_the_last_moment_is_not_overwritten(file: Path, monkeypatch: p
     """The editor saves when our text is on the disk already and only the name has to change."""
     memory = handle(file)
     memory.write("a dog\n")
-    real, saves = atomic._write_beside, iter([b"a cat\n"])
+    real, saves = atomic_files._write_beside, iter([b"a cat\n"])
 
     def slow(target: Path, data: bytes) -> Path:
         temporary = real(target, data)
@@ -186,7 +186,7 @@ def test_a_save_in_the_last_moment_is_not_overwritten(file: Path, monkeypatch: p
             saved_by_a_person(file, text)
         return temporary
 
-    monkeypatch.setattr(atomic, "_write_beside", slow)
+    monkeypatch.setattr(atomic_files, "_write_beside", slow)
     assert memory.write("a walrus\n").conflict is not None
     assert file.read_text() == "a cat\n"
     assert copies(file) == [b"a walrus\n"]
@@ -194,7 +194,7 @@ def test_a_save_in_the_last_moment_is_not_overwritten(file: Path, monkeypatch: p
 
 
 def test_a_file_that_never_rests_is_busy(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, number = atomic._write_beside, iter(range(1000))
+    real, number = atomic_files._write_beside, iter(range(1000))
 
     def slow(target: Path, data: bytes) -> Path:
         temporary = real(target, data)
@@ -202,7 +202,7 @@ def test_a_file_that_never_rests_is_busy(file: Path, monkeypatch: pytest.MonkeyP
         return temporary
 
     file.parent.mkdir(parents=True)
-    monkeypatch.setattr(atomic, "_write_beside", slow)
+    monkeypatch.setattr(atomic_files, "_write_beside", slow)
     with pytest.raises(StoreBusy, match="again and again"):
         handle(file).append("mine")
 
@@ -261,7 +261,7 @@ def test_a_write_that_the_disk_refuses_leaves_the_old_text(file: Path, monkeypat
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(atomic, "_replace", refuse)
+    monkeypatch.setattr(atomic_files, "_replace", refuse)
     with pytest.raises(StoreReadOnly, match="Permission denied"):
         memory.write("new\n")
     assert file.read_text() == "old\n"
@@ -270,7 +270,7 @@ def test_a_write_that_the_disk_refuses_leaves_the_old_text(file: Path, monkeypat
 
 WRITER = """
 from pathlib import Path
-from holdfast.files.long_term import LongTerm
+from limpet.notes.long_term import LongTerm
 root = Path(given)
 memory = LongTerm(root, root / "memory" / "users" / "alice", 1_000_000)
 """

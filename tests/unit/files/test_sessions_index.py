@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.ids import uuid7
-from holdfast.domain.message import Role
-from holdfast.domain.times import Clock
-from holdfast.errors import ConstraintFailed, InvalidInput, InvalidKey, SessionNotFound, StoreCorrupt, Unsupported
-from holdfast.files import families
-from holdfast.files.families import SessionStore, register_store_type
-from holdfast.files.sessions_index import FileSessions
-from holdfast.files.transcript import TranscriptEntry
+from limpet.errors import ConstraintFailed, InvalidInput, InvalidKey, SessionNotFound, StoreCorrupt, Unsupported
+from limpet.model.ids import uuid7
+from limpet.model.message import Role
+from limpet.model.times import Clock
+from limpet.sessions.files import store_types
+from limpet.sessions.files.index import FileSessions
+from limpet.sessions.files.store_types import SessionStore, register_store_type
+from limpet.sessions.transcript import TranscriptEntry
 
 START = datetime(2026, 11, 15, 10, 30, 1, 123456, tzinfo=UTC)
 ID = "01969c3a-0000-7000-8000-000000000000"
@@ -26,7 +26,7 @@ FIRST = TranscriptEntry(Role.USER, START, "from the first store")
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(families, "_factories", dict(families._factories))
+    monkeypatch.setattr(store_types, "_factories", dict(store_types._factories))
 
 
 class OnlyTranscript(SessionStore):
@@ -162,7 +162,7 @@ def test_a_session_of_a_type_not_installed_here_is_listed(
 ) -> None:
     register_store_type("only_transcript", OnlyTranscript)
     sessions.create_session(["only_transcript"])
-    monkeypatch.delitem(families._factories, "only_transcript")
+    monkeypatch.delitem(store_types._factories, "only_transcript")
     [session] = sessions.list()
     with pytest.raises(Unsupported, match="no store type 'only_transcript'"):
         session.transcript_read_last(1)

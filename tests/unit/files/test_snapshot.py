@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.keys import SessionKey
-from holdfast.domain.message import ImagePart, Message, Role, TextPart, ToolCall
-from holdfast.domain.session import State
-from holdfast.errors import InvalidInput
-from holdfast.files.sessions_index import FileSessions
-from holdfast.files.snapshot import Snapshot, SnapshotSession, parse_snapshot
+from limpet.errors import InvalidInput
+from limpet.lifecycle.formats.snapshot import Snapshot, SnapshotSession, parse_snapshot
+from limpet.model.message import ImagePart, Message, Role, TextPart, ToolCall
+from limpet.model.naming import SessionKey
+from limpet.model.session import State
+from limpet.sessions.files.index import FileSessions
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 CREATED = datetime(2026, 2, 1, 9, 0, tzinfo=UTC)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.message import Role
-from holdfast.errors import InvalidInput
-from holdfast.files.transcript import TranscriptEntry, parse, render, split
+from limpet.errors import InvalidInput
+from limpet.model.message import Role
+from limpet.sessions.transcript import TranscriptEntry, parse, render, split
 
 WHEN = datetime(2026, 11, 15, 10, 30, 1, 123456, tzinfo=UTC)
 HEADER = "### system — 2026-11-15T10:30:01.123456Z"

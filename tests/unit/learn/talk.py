@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from holdfast.domain.message import Role, ToolCall
-from holdfast.learn.extract import Candidate, Said, extract
+from limpet.knowledge.english.extract import Candidate, Said, extract
+from limpet.model.message import Role, ToolCall
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

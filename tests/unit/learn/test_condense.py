@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import Record
-from holdfast.domain.record import Layer, Origin, RecordSource
-from holdfast.domain.scope import Home, Level, Scope
-from holdfast.domain.tokens import estimate
-from holdfast.errors import ProviderError
-from holdfast.learn import profile, telling
-from holdfast.learn.condense import condensed, days, digest
-from holdfast.learn.grounding import grounded
-from holdfast.providers.fake_llm import FakeLlm
+from limpet import Record
+from limpet.errors import ProviderError
+from limpet.knowledge import llm_digest, profile_text
+from limpet.knowledge.condense import condensed, days, digest
+from limpet.knowledge.grounding import grounded
+from limpet.model.record import Layer, Origin, RecordSource
+from limpet.model.scope import Home, Level, Scope
+from limpet.model.tokens import estimate
+from limpet.providers.fake_llm import FakeLlm
 from tests.learned import NOW, record
 
 DAY = timedelta(days=1)
@@ -72,10 +72,10 @@ def test_a_profile_is_grouped_short_and_names_its_sources() -> None:
         record("Alice hates rain", type="preference", polarity=False),
         record("Her sister is Ana", subject="user/sister", attribute="name of sister"),
     ]
-    lines = profile.by_rules(profile.inputs_of(known, NOW), 300, estimate)
+    lines = profile_text.by_rules(profile_text.inputs_of(known, NOW), 300, estimate)
     assert [line.text.partition(":")[0] for line in lines] == ["Who", "Where", "People", "Must", "Dislikes"]
     assert {source for line in lines for source in line.sources} == {each.id for each in known}
-    few = profile.by_rules(profile.inputs_of(known, NOW), 12, estimate)
+    few = profile_text.by_rules(profile_text.inputs_of(known, NOW), 12, estimate)
     assert [line.text for line in few] == ["Must: Alice must not eat nuts"]
 
 
@@ -93,20 +93,22 @@ def test_a_profile_is_grouped_short_and_names_its_sources() -> None:
     ],
 )
 def test_what_does_not_belong_into_a_profile(fields: dict[str, Any]) -> None:
-    assert not profile.belongs(record(**fields), NOW)
+    assert not profile_text.belongs(record(**fields), NOW)
 
 
 def test_a_kept_profile_is_true_only_while_its_sources_are() -> None:
     one, two = record("Alice lives in Lisbon"), record("Alice likes oat milk", type="preference")
-    inputs = profile.inputs_of([one, two], NOW)
-    kept = profile.as_record(one.home, profile.by_rules(inputs, 300, estimate), inputs, "new", NOW)
-    assert profile.is_true(kept, [one, two], NOW)
-    assert profile.is_up_to_date(kept, [two, one])
-    assert not profile.is_up_to_date(kept, [one, two, record("Alice runs")])
-    assert not profile.is_true(kept, [one], NOW)
-    assert not profile.is_true(kept, [one, replace(two, version=2)], NOW)
-    assert not profile.is_true(kept, [one, replace(two, superseded_by="x")], NOW)
-    assert profile.as_profile(kept).sources == tuple(line.sources[0] for line in profile.as_profile(kept).lines)
+    inputs = profile_text.inputs_of([one, two], NOW)
+    kept = profile_text.as_record(one.home, profile_text.by_rules(inputs, 300, estimate), inputs, "new", NOW)
+    assert profile_text.is_true(kept, [one, two], NOW)
+    assert profile_text.is_up_to_date(kept, [two, one])
+    assert not profile_text.is_up_to_date(kept, [one, two, record("Alice runs")])
+    assert not profile_text.is_true(kept, [one], NOW)
+    assert not profile_text.is_true(kept, [one, replace(two, version=2)], NOW)
+    assert not profile_text.is_true(kept, [one, replace(two, superseded_by="x")], NOW)
+    assert profile_text.as_profile(kept).sources == tuple(
+        line.sources[0] for line in profile_text.as_profile(kept).lines
+    )
 
 
 # A model's words
@@ -134,8 +136,8 @@ def test_only_grounded_sentences_with_sources_are_kept() -> None:
         ]
     }
     llm = FakeLlm(answer)
-    assert telling.ask(llm, "day", texts, 300, 5.0) == [telling.Told("The flight lands in Porto at 18:40.", (0,))]
+    assert llm_digest.ask(llm, "day", texts, 300, 5.0) == [llm_digest.Told("The flight lands in Porto at 18:40.", (0,))]
     [request] = llm.calls
     assert "180 words" in request.messages[0].text
     with pytest.raises(ProviderError):
-        telling.ask(FakeLlm("no JSON at all"), "profile", texts, 300, 5.0)
+        llm_digest.ask(FakeLlm("no JSON at all"), "profile", texts, 300, 5.0)

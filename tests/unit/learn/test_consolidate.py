@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Record
-from holdfast.domain.scope import Home, Level, Scope
-from holdfast.learn.consolidate import merges
+from limpet import Record
+from limpet.knowledge.duplicates import merges
+from limpet.model.scope import Home, Level, Scope
 from tests.learned import NOW, record
 
 LATER = NOW + timedelta(days=1)

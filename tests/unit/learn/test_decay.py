@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Record
-from holdfast.domain.record import Layer, Origin
-from holdfast.learn.decay import FADED, Fate, Rules, fate, life, strength
+from limpet import Record
+from limpet.knowledge.decay import FADED, Fate, Rules, fate, life, strength
+from limpet.model.record import Layer, Origin
 from tests.learned import NOW, record
 
 RULES = Rules()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.domain.message import Role
-from holdfast.domain.record import Layer, RecordType
-from holdfast.learn.extract import extract
+from limpet.knowledge.english.extract import extract
+from limpet.model.message import Role
+from limpet.model.record import Layer, RecordType
 from tests.unit.learn.talk import learned, said, shell, told
 
 

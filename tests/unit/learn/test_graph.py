@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.graph import EntityKind, RelationKind, normal
-from holdfast.domain.message import Message
-from holdfast.domain.record import Layer, Record, RecordType
-from holdfast.domain.scope import Home, Level, Scope
-from holdfast.errors import ProviderError
-from holdfast.learn.graph import ask
-from holdfast.learn.graph.find import found_in
-from holdfast.learn.graph.told import by_message, by_record
-from holdfast.providers.fake_llm import FakeLlm
-from holdfast.storage.communities import Place, communities
+from limpet.errors import ProviderError
+from limpet.knowledge.graph import llm
+from limpet.knowledge.graph.communities import Place, communities
+from limpet.knowledge.graph.find import found_in
+from limpet.knowledge.graph.read import by_message, by_record
+from limpet.model.graph import EntityKind, RelationKind, normal
+from limpet.model.message import Message
+from limpet.model.record import Layer, Record, RecordType
+from limpet.model.scope import Home, Level, Scope
+from limpet.providers.fake_llm import FakeLlm
 
 AT = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
@@ -150,7 +150,7 @@ def test_an_answer_that_is_none_is_an_error() -> None:
     answers: list[Any] = ["nothing", {"entities": 5}, {"facts": []}]
     for answer in answers:
         with pytest.raises(ProviderError):
-            ask.ask(FakeLlm(answer), messages, rules, 40, timeout=1)
+            llm.ask(FakeLlm(answer), messages, rules, 40, timeout=1)
 
 
 def test_a_model_sees_no_tool_and_no_system_prompt() -> None:
@@ -159,7 +159,7 @@ def test_a_model_sees_no_tool_and_no_system_prompt() -> None:
         Message.new("user", 'say "}" to me'),
         Message.new("tool", "out"),
     ]
-    [_, question] = ask.request(messages, timeout=1).messages
+    [_, question] = llm.request(messages, timeout=1).messages
     assert "secret prompt" not in question.text
     assert '"out"' not in question.text
     assert 'say \\"}\\" to me' in question.text
@@ -169,9 +169,9 @@ def test_what_a_model_says_of_another_message_is_refused() -> None:
     messages = [Message.new("user", "zygi called").stored_as(1, AT), Message.new("user", "hello").stored_as(2, AT)]
     rules = [by_message(message, "session", AT, 40) for message in messages]
     answer: dict[str, Any] = {"entities": [{"name": "zygi", "kind": "person", "number": 2}], "relations": []}
-    assert [told.entities for told in ask.ask(FakeLlm(answer), messages, rules, 40, timeout=1).told] == [(), ()]
+    assert [told.entities for told in llm.ask(FakeLlm(answer), messages, rules, 40, timeout=1).told] == [(), ()]
     answer["entities"][0]["number"] = 1
-    first, _ = ask.ask(FakeLlm(answer), messages, rules, 40, timeout=1).told
+    first, _ = llm.ask(FakeLlm(answer), messages, rules, 40, timeout=1).told
     assert [(found.id, found.kind) for found in first.entities] == [("zygi", EntityKind.PERSON)]
 
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from holdfast.domain.record import RecordType
-from holdfast.errors import ProviderError
-from holdfast.learn.llm_extract import ask, parse, request
-from holdfast.providers.fake_llm import FakeLlm
+from limpet.errors import ProviderError
+from limpet.knowledge.llm_extract import ask, parse, request
+from limpet.model.record import RecordType
+from limpet.providers.fake_llm import FakeLlm
 from tests.unit.learn.talk import said
 
 TURN = [

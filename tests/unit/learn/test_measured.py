@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.bench.extraction import load, measure
-from holdfast.cli.main import main
-from holdfast.errors import InvalidInput
+from limpet.cli.main import main
+from limpet.errors import InvalidInput
+from limpet_bench.extraction import load, measure
 
 DATA = Path(__file__).parents[2] / "data" / "extraction"
 

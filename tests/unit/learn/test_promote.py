@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.record import Layer, Origin, RecordSource
-from holdfast.domain.scope import Home, Level, Scope
-from holdfast.errors import InvalidInput
-from holdfast.learn.promote import equal, home_for, is_due, is_outdated, merged, promoted
+from limpet.errors import InvalidInput
+from limpet.knowledge.promotion_rules import equal, home_for, is_due, is_outdated, merged, promoted
+from limpet.model.record import Layer, Origin, RecordSource
+from limpet.model.scope import Home, Level, Scope
 from tests.learned import NOW, record
 
 SESSION = Home(Scope("default", user="alice", session="01890000-0000-7000-8000-00000000000a"), Level.SESSION)

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.domain.record import Layer, Origin, RecordType, fingerprint
-from holdfast.learn.extract import Candidate
-from holdfast.learn.reconcile import Add, End, Ignore, Known, Merge, Supersede, reconcile
+from limpet.knowledge.english.extract import Candidate
+from limpet.knowledge.reconcile import Add, End, Ignore, Known, Merge, Supersede, reconcile
+from limpet.model.record import Layer, Origin, RecordType, fingerprint
 from tests.unit.learn.talk import NOON, learned
 
 BEFORE, LATER = NOON - timedelta(days=30), NOON + timedelta(days=30)

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.domain.message import Message, Role
-from holdfast.domain.scope import Home, Level, Scope
-from holdfast.learn.extract import Said, extract
-from holdfast.learn.graph.told import by_message
-from holdfast.learn.llm_extract import parse
-from holdfast.learn.turn_event import turn_event
-from holdfast.learn.unheard import asks_to_forget, unheard
+from limpet.knowledge.english.extract import Said, extract
+from limpet.knowledge.english.opt_out import asks_to_forget, unheard
+from limpet.knowledge.graph.read import by_message
+from limpet.knowledge.llm_extract import parse
+from limpet.knowledge.turn_event import turn_event
+from limpet.model.message import Message, Role
+from limpet.model.scope import Home, Level, Scope
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -76,7 +76,7 @@ def secrets() -> list[tuple[str, str, str]]:
         "google oauth": "ya29" + "." + some(80, URL),
         "npm": "npm" + "_" + some(36),
         "pypi": "pypi" + "-AgEIcHlwaS5vcmc" + some(120, URL),
-        "holdfast": "hf" + "_" + some(43, URL),
+        "limpet": "hf" + "_" + some(43, URL),
         "hugging face": "hf" + "_" + some(34),
         "sendgrid": "SG" + "." + some(22, URL) + "." + some(43, URL),
         "twilio": "SK" + some(32, HEX),

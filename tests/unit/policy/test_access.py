@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.domain.access import Grant, Need, Principal, Reach, Right
-from holdfast.errors import InvalidInput, InvalidKey
-from holdfast.policy.access import OPERATOR, gives, missing
+from limpet.errors import InvalidInput, InvalidKey
+from limpet.model.access import Grant, Need, Principal, Reach, Right
+from limpet.security.permissions import OPERATOR, gives, missing
 
 CHAT = "01890000-0000-7000-8000-000000000001"
 OTHER = "01890000-0000-7000-8000-000000000002"

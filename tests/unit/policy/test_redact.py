@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.policy.redact import redact
+from limpet.security.redact import redact
 from tests.unit.policy.secrets import look_alikes, secrets, some
 
 SECRETS = secrets()

@@ -6,15 +6,15 @@ import inspect
 
 import pytest
 
-from holdfast import Holdfast, Session, Turn
-from holdfast.engine.keys import Keys
-from holdfast.engine.schedules import Schedules
-from holdfast.files.long_term import LongTerm
-from holdfast.handle import KeyValues
-from holdfast.policy.verbs import FREE, HOLDFAST, KEYS, KV, LONG_TERM, SCHEDULES, SESSION, TURN, VERBS, On
+from limpet import Limpet, Session, Turn
+from limpet.api.api_keys import Keys
+from limpet.api.schedules import Schedules
+from limpet.api.session import KeyValues
+from limpet.notes.long_term import LongTerm
+from limpet.security.operations import FREE, KEYS, KV, LIMPET, LONG_TERM, SCHEDULES, SESSION, TURN, VERBS, On
 
 FACES = [
-    (Holdfast, "", HOLDFAST),
+    (Limpet, "", LIMPET),
     (Session, "session.", SESSION),
     (KeyValues, "session.kv.", KV),
     (Turn, "turn.", TURN),
@@ -63,8 +63,8 @@ def test_a_verb_takes_the_arguments_its_line_speaks_of() -> None:
         On.WHOLE: set(),
     }
     known = {"user", "agent", "session", "session_id", "scope", "id"}
-    for name, verb in HOLDFAST.items():
-        taken = set(inspect.signature(getattr(Holdfast, name)).parameters)
+    for name, verb in LIMPET.items():
+        taken = set(inspect.signature(getattr(Limpet, name)).parameters)
         assert wanted[verb.on] <= taken, name
         assert {when.argument for when in verb.when} <= taken, name
         # Nothing about whose memory it is may go past the gate under another name.

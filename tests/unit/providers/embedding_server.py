@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ProviderError
-from holdfast.providers.fake import FakeEmbedder
-from holdfast.providers.openai_embeddings import OpenAiEmbedder
+from limpet.errors import ProviderError
+from limpet.providers.fake import FakeEmbedder
+from limpet.providers.openai_embeddings import OpenAiEmbedder
 
 KEY = "sk-very-secret-0123456789"
 

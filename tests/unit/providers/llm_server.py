@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ProviderError
-from holdfast.providers.anthropic_llm import AnthropicLlm
-from holdfast.providers.http_llm import HttpLlm
-from holdfast.providers.llm import LlmRequest, asking
-from holdfast.providers.openai_llm import OpenAiLlm
+from limpet.errors import ProviderError
+from limpet.providers.anthropic_llm import AnthropicLlm
+from limpet.providers.http_llm import HttpLlm
+from limpet.providers.llm import LlmRequest, asking
+from limpet.providers.openai_llm import OpenAiLlm
 from tests.unit.providers.embedding_server import KEY, Answering, EmbeddingServer, Handler, embedding_server
 
 QUESTION = LlmRequest(asking("Who are you?"), timeout=5)

@@ -4,13 +4,13 @@ from importlib.util import find_spec
 
 import pytest
 
-from holdfast.errors import ConfigError, Unsupported
-from holdfast.providers.anthropic_llm import AnthropicLlm
-from holdfast.providers.choose import LLM_SPECS, SPECS, embedder_named, llm_model, llm_named
-from holdfast.providers.hashed import HashedEmbedder
-from holdfast.providers.llm import price_from
-from holdfast.providers.openai_embeddings import OpenAiEmbedder
-from holdfast.providers.openai_llm import OpenAiLlm
+from limpet.errors import ConfigError, Unsupported
+from limpet.providers.anthropic_llm import AnthropicLlm
+from limpet.providers.choose import LLM_SPECS, SPECS, embedder_named, llm_model, llm_named
+from limpet.providers.hashed import HashedEmbedder
+from limpet.providers.llm import price_from
+from limpet.providers.openai_embeddings import OpenAiEmbedder
+from limpet.providers.openai_llm import OpenAiLlm
 
 
 def test_none_and_hashed():
@@ -45,7 +45,7 @@ def test_openai(spec, name, url):
 def test_models_of_a_hub(kind):
     if find_spec(kind.replace("-", "_")):
         pytest.skip("it is installed")
-    with pytest.raises(Unsupported, match=rf"holdfast\[{kind}\]"):
+    with pytest.raises(Unsupported, match=rf"limpet\[{kind}\]"):
         embedder_named(f"{kind}:some/model")
 
 

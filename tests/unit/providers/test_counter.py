@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast
-from holdfast.domain.tokens import estimate
-from holdfast.errors import InvalidInput
-from holdfast.providers.counter import checked_counter
+from limpet import AsyncLimpet, Limpet
+from limpet.errors import InvalidInput
+from limpet.model.tokens import estimate
+from limpet.providers.counter import checked_counter
 
 
 def by_letters(text: str) -> int:
@@ -32,7 +32,7 @@ def broken(text: str) -> int:
 @pytest.mark.parametrize("wrong", [5, "gpt", broken, lambda _: None, lambda _: -1, lambda _: 1.5, lambda _: True])
 def test_what_cannot_count_is_refused_before_the_store_is_opened(wrong: Any) -> None:
     with pytest.raises(InvalidInput, match="counter"):
-        Holdfast.open(":memory:", counter=wrong)
+        Limpet.open(":memory:", counter=wrong)
 
 
 @pytest.mark.parametrize("later", [None, -1, ValueError("gone")])
@@ -46,13 +46,13 @@ def test_a_counter_that_fails_later_costs_exactness_only(later: Any, caplog: pyt
         return answer
 
     count = checked_counter(tired)
-    with caplog.at_level(logging.WARNING, "holdfast.providers"):
+    with caplog.at_level(logging.WARNING, "limpet.providers"):
         assert count("hello there") == estimate("hello there")
     assert "counter" in caplog.text
 
 
 def test_contexts_and_restores_are_counted_by_it() -> None:
-    with Holdfast.open(":memory:", counter=by_letters) as hf:
+    with Limpet.open(":memory:", counter=by_letters) as hf:
         session = hf.session("t", "1", user="alice")
         for _ in range(10):
             session.append("user", "0123456789")
@@ -65,7 +65,7 @@ def test_contexts_and_restores_are_counted_by_it() -> None:
 
 
 async def _tokens() -> int:
-    async with await AsyncHoldfast.open(":memory:", counter=by_letters) as hf:
+    async with await AsyncLimpet.open(":memory:", counter=by_letters) as hf:
         session = await hf.session("t", "1")
         await session.append("user", "hello")
         return (await session.context()).tokens

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.config import Embedding as Settings
-from holdfast.domain.chunk import Hit, Source, SourceKind
-from holdfast.errors import InvalidInput, ProviderError
-from holdfast.providers import embedding as use
-from holdfast.providers.embedding import Embedding
-from holdfast.providers.fake import FakeEmbedder
-from holdfast.providers.reranker import checked_reranker, reranked
-from holdfast.storage.analysis import embedded_text
+from limpet.config import Embedding as Settings
+from limpet.errors import InvalidInput, ProviderError
+from limpet.model.chunk import Hit, Source, SourceKind
+from limpet.providers import embedding as use
+from limpet.providers.embedding import Embedding
+from limpet.providers.fake import FakeEmbedder
+from limpet.providers.reranker import checked_reranker, reranked
+from limpet.search.analysis import embedded_text
 
 
 def test_texts_go_in_batches_and_come_back_in_order() -> None:

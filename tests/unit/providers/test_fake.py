@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import ProviderError
-from holdfast.providers.fake import FakeEmbedder
+from limpet.errors import ProviderError
+from limpet.providers.fake import FakeEmbedder
 
 
 def test_it_fails_as_often_as_told_and_remembers_every_call():

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import InvalidInput, ProviderError
-from holdfast.providers.fake_llm import FakeLlm
-from holdfast.providers.llm import Completion, Finish, LlmRequest, asking
+from limpet.errors import InvalidInput, ProviderError
+from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.llm import Completion, Finish, LlmRequest, asking
 from tests.unit.providers.llm_server import CITY, QUESTION
 
 

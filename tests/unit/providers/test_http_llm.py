@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.errors import ConfigError, InvalidInput, ProviderError
-from holdfast.providers.llm import Completion, Finish, LlmRequest, TokenUsage, Tool, asking
+from limpet.errors import ConfigError, InvalidInput, ProviderError
+from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage, Tool, asking
 from tests.unit.providers.embedding_server import (
     KEY,
     EmbeddingServer,

@@ -8,10 +8,10 @@ from types import ModuleType
 
 import pytest
 
-from holdfast.errors import ProviderError, Unsupported
-from holdfast.providers import fastembed, sentence_transformers
-from holdfast.providers.fastembed import FastEmbedEmbedder
-from holdfast.providers.sentence_transformers import SentenceTransformersEmbedder
+from limpet.errors import ProviderError, Unsupported
+from limpet.providers import fastembed, sentence_transformers
+from limpet.providers.fastembed import FastEmbedEmbedder
+from limpet.providers.sentence_transformers import SentenceTransformersEmbedder
 
 
 class Model:
@@ -71,5 +71,5 @@ def test_a_failure_is_a_provider_error(kind):
 )
 def test_a_missing_package_says_what_to_install(monkeypatch, module, kind, extra):
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
-    with pytest.raises(Unsupported, match=rf'pip install "holdfast\[{extra}\]"'):
+    with pytest.raises(Unsupported, match=rf'pip install "limpet\[{extra}\]"'):
         kind("some/model")

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.domain.message import Message
-from holdfast.errors import InvalidInput
-from holdfast.providers.fake_llm import FakeLlm
-from holdfast.providers.llm import LlmRequest, TokenUsage, Tool, asking, checked_llm, cost_of
+from limpet.errors import InvalidInput
+from limpet.model.message import Message
+from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.llm import LlmRequest, TokenUsage, Tool, asking, checked_llm, cost_of
 
 
 def test_a_question_is_one_message_or_two():

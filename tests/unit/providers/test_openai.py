@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from holdfast.errors import ConfigError
-from holdfast.providers.openai_embeddings import OpenAiEmbedder
+from limpet.errors import ConfigError
+from limpet.providers.openai_embeddings import OpenAiEmbedder
 from tests.unit.providers.embedding_server import (
     KEY,
     embedding_server,

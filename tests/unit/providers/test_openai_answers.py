@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from holdfast.errors import ProviderError
+from limpet.errors import ProviderError
 from tests.unit.providers.embedding_server import gives, refused, says
 
 

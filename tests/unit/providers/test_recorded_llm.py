@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.domain.message import Message, ToolCall
-from holdfast.errors import InvalidInput, ProviderError
-from holdfast.providers.fake_llm import FakeLlm
-from holdfast.providers.llm import Completion, Finish, LlmRequest, TokenUsage, Tool, asking
-from holdfast.providers.recorded_llm import RecordedLlm, key_of
+from limpet.errors import InvalidInput, ProviderError
+from limpet.model.message import Message, ToolCall
+from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage, Tool, asking
+from limpet.providers.recorded_llm import RecordedLlm, key_of
 from tests.unit.providers.llm_server import CITY, QUESTION
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import InvalidInput
-from holdfast.providers.schema import checked_schema, fault, in_words, is_closed, trimmed
+from limpet.errors import InvalidInput
+from limpet.providers.schema import checked_schema, fault, in_words, is_closed, trimmed
 
 PERSON = {
     "type": "object",

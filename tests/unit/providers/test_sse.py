@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.providers.sse import events
+from limpet.providers.sse import events
 
 
 def pieces(content: bytes, cuts: list[int]) -> list[bytes]:

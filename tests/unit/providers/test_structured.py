@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holdfast.providers.structured import MAX_DEPTH, Unreadable, clean_text, parse_object, read_object
+from limpet.providers.structured import MAX_DEPTH, Unreadable, clean_text, parse_object, read_object
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text

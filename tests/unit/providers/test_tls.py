@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.providers.llm import LlmRequest, asking
-from holdfast.providers.openai_llm import OpenAiLlm
+from limpet.providers.llm import LlmRequest, asking
+from limpet.providers.openai_llm import OpenAiLlm
 from tests.unit.providers.embedding_server import KEY, EmbeddingServer, hangs, trickles
 from tests.unit.providers.llm_server import OPENAI, QUESTION, llm_server, refused, streams
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.config import Schedules as Rules
-from holdfast.domain.times import zone_named
-from holdfast.errors import InvalidInput
-from holdfast.schedule.cadence import Every, parsed, smallest_gap
-from holdfast.schedule.decide import refuse_haste
+from limpet.config import Schedules as Rules
+from limpet.errors import InvalidInput
+from limpet.model.times import zone_named
+from limpet.schedules.cadence import Every, parsed, smallest_gap
+from limpet.schedules.decide import refuse_haste
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -7,14 +7,14 @@ from time import monotonic
 
 import pytest
 
-from holdfast import Config, Holdfast
-from holdfast.errors import InvalidInput
+from limpet import Config, Limpet
+from limpet.errors import InvalidInput
 
 QUIET = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
 
 
-def _with_a_job() -> Holdfast:
-    hf = Holdfast.open(":memory:", config=QUIET)
+def _with_a_job() -> Limpet:
+    hf = Limpet.open(":memory:", config=QUIET)
     with hf.session("test", "one", user="alice").turn("I live in Porto.") as turn:
         turn.reply("Noted.")
     return hf
@@ -37,5 +37,5 @@ def test_a_job_waits_while_somebody_is_answered_but_not_for_ever() -> None:
 
 
 def test_busy_is_asked_so_it_must_be_a_function() -> None:
-    with Holdfast.open(":memory:") as hf, pytest.raises(InvalidInput, match="busy must be a function"):
+    with Limpet.open(":memory:") as hf, pytest.raises(InvalidInput, match="busy must be a function"):
         hf.start_worker(busy=True)  # type: ignore[arg-type]

@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from holdfast import Config, Holdfast
-from holdfast.errors import InvalidInput
-from holdfast.providers.schema import checked_schema
-from holdfast.tools import TOOLS, Toolbox, named
+from limpet import Config, Limpet
+from limpet.errors import InvalidInput
+from limpet.providers.schema import checked_schema
+from limpet.tools import TOOLS, Toolbox, named
 
 CONFIG = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
 
 
 @pytest.fixture
-def hf(tmp_path: Path) -> Iterator[Holdfast]:
-    with Holdfast.open(tmp_path / "data", config=CONFIG) as opened:
+def hf(tmp_path: Path) -> Iterator[Limpet]:
+    with Limpet.open(tmp_path / "data", config=CONFIG) as opened:
         yield opened
 
 
 @pytest.fixture
-def box(hf: Holdfast) -> Toolbox:
+def box(hf: Limpet) -> Toolbox:
     return Toolbox(hf, "alice")
 
 
@@ -83,7 +83,7 @@ def test_save_search_update_list_forget(box: Toolbox) -> None:
     assert data(box, "memory_list", tag="place")["memories"] == []
 
 
-def test_what_happened_becomes_lasting(hf: Holdfast, box: Toolbox) -> None:
+def test_what_happened_becomes_lasting(hf: Limpet, box: Toolbox) -> None:
     episode = hf.remember("We decided to use Go", user="alice", type="decision", layer="episodic")
     promoted = data(box, "memory_promote", id=episode.id)
     assert hf.record(promoted["id"]).layer == "semantic"
@@ -107,7 +107,7 @@ def test_notes_are_read_appended_and_replaced(box: Toolbox) -> None:
     assert data(box, "memory_notes", action="write", text="", version=replaced["version"])["text"] == ""
 
 
-def test_another_users_memory_is_out_of_reach(hf: Holdfast, box: Toolbox) -> None:
+def test_another_users_memory_is_out_of_reach(hf: Limpet, box: Toolbox) -> None:
     bobs = hf.remember("Bob's secret", user="bob", key="secret")
     for name, arguments in (
         ("memory_update", {"id": bobs.id, "content": "mine"}),
@@ -121,7 +121,7 @@ def test_another_users_memory_is_out_of_reach(hf: Holdfast, box: Toolbox) -> Non
     assert hf.record(bobs.id).content == "Bob's secret"
 
 
-def test_a_model_that_saves_a_secret_saves_it_masked(hf: Holdfast, box: Toolbox) -> None:
+def test_a_model_that_saves_a_secret_saves_it_masked(hf: Limpet, box: Toolbox) -> None:
     token = "ghp_" + "A1b2C3d4E5" * 3 + "F6g7H8"
     saved = data(box, "memory_save", content=f"The token is {token}")
     assert token not in saved["content"]
@@ -160,7 +160,7 @@ def test_null_is_as_good_as_left_out(box: Toolbox) -> None:
     assert data(box, "memory_save", content="x y z", key=None, tags=None)["key"] is None
 
 
-def test_a_program_may_offer_only_some(hf: Holdfast) -> None:
+def test_a_program_may_offer_only_some(hf: Limpet) -> None:
     box = Toolbox(hf, "alice", only=["memory_search"])
     assert [tool["name"] for tool in box.anthropic()] == ["memory_search"]
     assert box.call("memory_save", {"content": "x"}).is_error
@@ -172,7 +172,7 @@ def test_purge_is_no_tool() -> None:
     assert not [name for name in TOOLS if "purge" in name]
 
 
-def test_a_schedule_is_made_found_changed_and_removed(hf: Holdfast, box: Toolbox) -> None:
+def test_a_schedule_is_made_found_changed_and_removed(hf: Limpet, box: Toolbox) -> None:
     made = data(box, "schedule_create", goal="Water the plants", cadence="cron: 0 9 * * 1-5", timezone="Asia/Tokyo")
     assert made["next_run_at"].endswith("T09:00:00+09:00"), "in its own zone"
     assert hf.schedules.get(made["id"]).user == "alice"
@@ -187,7 +187,7 @@ def test_a_schedule_is_made_found_changed_and_removed(hf: Holdfast, box: Toolbox
 
 def test_what_came_of_a_schedule(tmp_path: Path) -> None:
     now = datetime(2026, 3, 10, 9, 30, tzinfo=UTC)
-    with Holdfast.open(tmp_path / "data", config=CONFIG, clock=lambda: now) as hf:
+    with Limpet.open(tmp_path / "data", config=CONFIG, clock=lambda: now) as hf:
         box = Toolbox(hf, "alice")
         made = data(box, "schedule_create", goal="Count", cadence="every: 1h")
         now += timedelta(hours=1)
@@ -208,7 +208,7 @@ def test_what_came_of_a_schedule(tmp_path: Path) -> None:
 def test_a_scheduled_turn_creating_schedules_is_told_that_it_may_not(tmp_path: Path) -> None:
     now = datetime(2026, 3, 10, 9, 30, tzinfo=UTC)
     answers: list[str] = []
-    with Holdfast.open(tmp_path / "data", config=CONFIG, clock=lambda: now) as hf:
+    with Limpet.open(tmp_path / "data", config=CONFIG, clock=lambda: now) as hf:
         data(Toolbox(hf, "alice"), "schedule_create", goal="Breed", cadence="every: 1h")
         now += timedelta(hours=1)
 

@@ -1,0 +1,40 @@
+"""``limpet bench``: the numbers. What measures is imported when it is asked for, its options included."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from typing import Any
+
+from limpet.cli.options import Parser, command
+
+BENCHES = {
+    "extract": "how much of what a turn teaches the rules find, on labelled turns",
+    "http": "how many requests a server answers, and whether it keeps what it acknowledged",
+    "peers": "Limpet beside other ways to keep an agent's memory",
+    "recall": "how often recall finds the evidence in public conversations",
+    "speed": "how fast this store is on this machine",
+    "year": "what a simulated year of several users leaves in the store",
+}
+
+# Named after what it measures, where the command is a verb; or one of several files.
+MODULES = {"extract": "extraction", "peers": "peers.command"}
+
+
+def add(commands: Any) -> None:
+    bench = command(commands, "bench", "measure Limpet", None)
+    kinds = bench.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
+    for name, summary in BENCHES.items():
+        # A benchmark may have its own meaning for an option of ours.
+        parser = command(kinds, name, summary, None, conflict_handler="resolve")
+        parser.late = lambda parser, name=name: _fill(parser, name)
+
+
+def _fill(parser: Parser, name: str) -> None:
+    module = import_module(f"limpet_bench.{MODULES.get(name, name)}")
+    module.add_arguments(parser)
+
+    def run(args: argparse.Namespace) -> int:
+        return int(module.main(args))
+
+    parser.set_defaults(run=run)

@@ -1,0 +1,89 @@
+"""What a peer is: a few calls that every way of keeping messages has in some form."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Protocol, cast
+
+from limpet.providers.embedder import Embedder
+from limpet_bench.datasets import Turn
+
+
+class Peer(Protocol):
+    """An open store of many users. It is used by one thread."""
+
+    def add(self, user: str, turns: Sequence[Turn]) -> None:
+        """Returns when they are kept, as far as the peer promises it."""
+
+    def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
+        """Ids of turns, best first. ``at`` is when it is asked, for whoever can use it."""
+
+    def ids(self, user: str) -> set[str]:
+        """Of all that is kept, whether it was added by this process or another."""
+
+    def close(self) -> None: ...
+
+
+Opening = Callable[[Path, Embedder | None], Peer]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A line of the registry: what a peer is called and needs. Its own module is imported when it is opened."""
+
+    name: str
+    what: str
+    module: str  # holds a function opened(folder, embedder)
+    imports: str  # what a program that uses it begins with
+    packages: tuple[str, ...] = ()  # the first one is the peer itself
+    vectors: bool = True
+    own_version: str = ""  # of what need not be installed as a package
+    extensions: bool = False  # needs a sqlite3 that loads them
+    environment: Mapping[str, str] = field(default_factory=dict)  # switches off what would go over the network
+
+    @property
+    def install(self) -> str:
+        return f"pip install {' '.join(self.packages)}"
+
+    def version(self) -> str:
+        """What is found; empty where it is part of Python."""
+        return version(self.packages[0]) if self.packages else self.own_version
+
+    def missing(self, *, has_vectors: bool) -> str | None:
+        """Why it cannot be measured here, and what to do; None when it can."""
+        absent = [name for name in self.packages if not is_installed(name)]
+        if absent:
+            return f"not installed: {self.install}"
+        if self.vectors and not has_vectors:
+            return "needs vectors: --model names an embedder"
+        if self.extensions and not hasattr(sqlite3.Connection, "enable_load_extension"):
+            return "this Python's sqlite3 cannot load extensions: another build of Python can"
+        return None
+
+
+def opened(module: str, folder: Path, embedder: Embedder | None) -> Peer:
+    return cast(Opening, import_module(module).opened)(folder, embedder)
+
+
+def is_installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def spoken(turn: Turn) -> str:
+    """A turn for whoever has no field for the speaker: the name stands in front, as in a transcript."""
+    return turn.text if turn.name is None else f"{turn.name}: {turn.text}"
+
+
+def embedded(embedder: Embedder | None, texts: Sequence[str]) -> list[list[float]]:
+    assert embedder is not None  # About.missing says so before
+    return [list(vector) for vector in embedder.embed(texts)]

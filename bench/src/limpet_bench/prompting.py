@@ -1,0 +1,51 @@
+"""How long a context takes beside the recall inside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from limpet import Limpet, Message
+from limpet.model.record import Layer
+from limpet_bench import searching
+from limpet_bench.workload import texts, timed
+
+if TYPE_CHECKING:
+    from limpet_bench.speed import Bench, Effort, Times
+
+CHAT = "now"
+
+
+def live(hf: Limpet, effort: Effort) -> None:
+    """Records of every layer, memories stated under keys, and a long chat of which the first part is summed up."""
+    # The words of what was said, in another order: questions find records and messages alike.
+    lines = [" ".join(reversed(line.split())) for line in texts(20_000, seed=5)]
+    layers = list(Layer)
+    for at, line in enumerate(lines[: effort.records]):
+        hf.remember(line, user=searching.USER, layer=layers[at % len(layers)])
+    for at, line in enumerate(lines[effort.records :][: effort.memories]):
+        hf.remember(line, user=searching.USER, key=f"memory_{at}")
+    session = hf.session("bench", CHAT, user=searching.USER)
+    roles, spoken = ("user", "assistant"), lines[-effort.messages :]
+    session.extend([Message.new(roles[at % 2], line) for at, line in enumerate(spoken)])
+    session.set_summary("\n".join(spoken[:20]), effort.messages // 2)
+
+
+def context_against_recall(bench: Bench) -> Times:
+    """Whole contexts and plain recalls of the same questions, in turn, now one first and now the other."""
+    from limpet_bench.speed import Times
+
+    times = Times()
+    with searching.opened(bench.lived(), searching.SpreadEmbedder()) as hf:
+        session = hf.session("bench", CHAT, user=searching.USER)
+        session.context("first")
+        for at, question in enumerate(searching.questions(bench.effort.questions)):
+
+            def context(question: str = question) -> None:
+                times.ours.append(timed(lambda: session.context(question)))
+
+            def recall(question: str = question) -> None:
+                times.plain.append(timed(lambda: hf.recall(question, user=searching.USER)))
+
+            for act in (context, recall) if at % 2 else (recall, context):
+                act()
+    return times

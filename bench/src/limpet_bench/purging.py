@@ -1,0 +1,62 @@
+"""How long a purge takes: it follows what is purged, not the store around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from limpet import Config, Limpet, Message
+from limpet.api.runtime import DATABASE
+from limpet_bench.workload import texts, timed
+
+if TYPE_CHECKING:
+    from limpet_bench.speed import Bench, Times
+
+USER = "leaver"
+# The worker would scrub the file of the last purge while the next is measured.
+CONFIG = Config.load(overrides={"embedding.model": "none", "jobs.worker": False, "retention.enabled": False})
+
+
+def purge_among_others(bench: Bench) -> Times:
+    """The same user in a store of ten times the size, and in the smaller one, in turn."""
+    from limpet_bench.speed import Times
+
+    times, rounds = Times(), bench.effort.rounds
+    with (
+        Limpet.open(bench.filled(bench.effort.large), config=CONFIG) as large,
+        Limpet.open(bench.filled(bench.effort.large // 10), config=CONFIG) as small,
+    ):
+        for _ in range(rounds):
+            for hf, taken in ((large, times.ours), (small, times.plain)):
+                _talk(hf, bench.effort.purged)
+                taken.append(timed(lambda hf=hf: hf.purge_user(USER)))  # type: ignore[misc]
+    return times
+
+
+def scrub(bench: Bench) -> Times:
+    """Overwriting what the file of a large store has in unused places, against reading the file once."""
+    from limpet_bench.speed import Times
+
+    folder = bench.filled(bench.effort.large)
+    times = Times()
+    with Limpet.open(folder, config=CONFIG) as hf:
+        _talk(hf, bench.effort.purged)
+        hf.purge_user(USER)
+        store = hf._runtime.store  # noqa: SLF001 - as the job does it, without the jobs of all others
+        store.erase(whole=True)  # the first has years of it to do
+        times.ours.append(timed(lambda: store.erase(whole=True)))
+    times.plain.append(timed(lambda: _read(folder / DATABASE)))
+    return times
+
+
+def _talk(hf: Limpet, messages: int) -> None:
+    lines = texts(messages, seed=11)
+    for start in range(0, messages, 500):
+        session = hf.session("bench", f"chat {start}", user=USER)
+        session.extend([Message.new("user", line) for line in lines[start : start + 500]])
+
+
+def _read(path: Path) -> None:
+    with path.open("rb") as file:
+        while file.read(1 << 20):
+            pass

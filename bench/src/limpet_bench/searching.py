@@ -1,0 +1,148 @@
+"""How fast recall is, and what it remembers, beside the barest thing that reads the same vectors."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from limpet import Config, Limpet, Message
+from limpet.api.runtime import DATABASE
+from limpet.providers.choose import embedder_named
+from limpet.providers.embedder import Embedder
+from limpet.providers.hashed import HashedEmbedder
+from limpet_bench.workload import texts, timed
+
+if TYPE_CHECKING:
+    from limpet_bench.speed import Bench, Times
+
+USER = "asker"
+DIMENSION = 384
+OTHERS_DIMENSION = 64  # a million longer ones would only fill the disk
+NO_MODEL = Config.load(
+    overrides={
+        "embedding.model": "none",
+        "embedding.when": "now",
+        "embedding.background": False,
+        "retention.enabled": False,
+    }
+)
+
+
+class SpreadEmbedder:
+    """Directions without meaning, by the hash of a text: as quick to make as they are hard to search."""
+
+    def __init__(self, dimension: int = DIMENSION) -> None:
+        self.dimension = dimension
+        self.name = f"spread-{dimension}"
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        import numpy as np
+
+        seeds = (int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") for text in texts)
+        return [np.random.default_rng(seed).standard_normal(self.dimension).tolist() for seed in seeds]
+
+
+def opened(folder: Path, embedder: Embedder | None) -> Limpet:
+    return Limpet.open(folder, config=NO_MODEL, embedder=embedder)
+
+
+def talk(hf: Limpet, user: str, chunks: int, note: Callable[[str], None]) -> None:
+    """One user's chats, a few hundred messages each."""
+    pool, batch = texts(20_000, seed=5), 500
+    for start in range(0, chunks, batch):
+        session = hf.session("bench", f"chat {start // batch}", user=user)
+        lines = (f"{pool[(start + at) % len(pool)]} {start + at}" for at in range(min(batch, chunks - start)))
+        roles = ("user", "assistant")
+        session.extend([Message.new(roles[at % 2], line) for at, line in enumerate(lines)])
+        note(f"storing {start + batch:,} of {chunks:,} chunks")
+
+
+def questions(count: int) -> list[str]:
+    """Every other word of something that was said: what shares no word with the store is answered by nothing."""
+    return [" ".join(line.split()[:16:2]) for line in texts(10 * count, seed=5)[::10]]
+
+
+def recall_against_scan(bench: Bench) -> Times:
+    """Everything a recall does but the question's embedding, and one multiplication of the same vectors."""
+    import numpy as np
+
+    from limpet_bench.speed import Times
+
+    times = Times()
+    matrix = np.random.default_rng(1).standard_normal((bench.effort.chunks, DIMENSION)).astype(np.float32)
+    with opened(bench.talked(bench.effort.chunks), SpreadEmbedder()) as hf:
+        hf.recall("first", user=USER)
+        for question in questions(bench.effort.questions):
+            asked = np.asarray(SpreadEmbedder().embed([question])[0], dtype=np.float32)
+            times.ours.append(timed(lambda question=question: hf.recall(question, user=USER)))  # type: ignore[misc]
+            times.plain.append(timed(lambda asked=asked: matrix @ asked))  # type: ignore[misc]
+    return times
+
+
+def recall_among_others(bench: Bench) -> Times:
+    """The same user in a store of her own, and in one with many others."""
+    from limpet_bench.speed import Times
+
+    times, embedder = Times(), SpreadEmbedder(OTHERS_DIMENSION)
+    with opened(bench.crowded(), embedder) as crowded, opened(bench.alone(), embedder) as alone:
+        for hf in (crowded, alone):
+            hf.recall("first", user=USER)
+        for question in questions(bench.effort.questions):
+            times.ours.append(timed(lambda question=question: crowded.recall(question, user=USER)))  # type: ignore[misc]
+            times.plain.append(timed(lambda question=question: alone.recall(question, user=USER)))  # type: ignore[misc]
+    return times
+
+
+def first_recall(bench: Bench) -> Times:
+    """From opening the store to the first answer, and reading the same vectors with the bare driver."""
+    from limpet_bench.speed import Times
+
+    times, folder = Times(), bench.talked(bench.effort.chunks)
+    for question in questions(bench.effort.starts):
+        started = perf_counter()
+        with opened(folder, SpreadEmbedder()) as hf:
+            hf.recall(question, user=USER)
+            times.ours.append(perf_counter() - started)
+        times.plain.append(timed(lambda: _read_vectors(folder)))
+    return times
+
+
+def _read_vectors(folder: Path) -> Any:
+    import numpy as np
+
+    connection = sqlite3.connect(folder / DATABASE)
+    rows = connection.execute("SELECT vector FROM vectors ORDER BY model_id, chunk_id").fetchall()
+    connection.close()
+    return np.frombuffer(b"".join(row[0] for row in rows), dtype="<f4")
+
+
+def ingest(bench: Bench) -> Times:
+    """Storing messages with their vectors, and the embedder at the same texts: MiniLM where it is installed."""
+    from limpet_bench.speed import Times
+
+    times, embedder = Times(), embedder_named("auto") or HashedEmbedder()
+    lines = texts(bench.effort.embedded * 4, seed=12)
+    embedder.embed(lines[:1])  # loads the model
+    with opened(bench.new_folder(), embedder) as hf:
+        session = hf.session("bench", "ingest", user=USER)
+        for start in range(0, len(lines), bench.effort.embedded):
+            part = lines[start : start + bench.effort.embedded]
+            messages = [Message.new("user", line) for line in part]
+            times.ours.append(timed(lambda messages=messages: session.extend(messages)) / len(part))  # type: ignore[misc]
+            times.plain.append(timed(lambda part=part: embedder.embed(part)) / len(part))  # type: ignore[misc]
+    return times
+
+
+def memory(bench: Bench) -> Times:
+    """Bytes a process remembers of one user's chunks, and what their vectors take at 32 bits."""
+    from limpet_bench.speed import Times
+
+    with opened(bench.talked(bench.effort.chunks), SpreadEmbedder()) as hf:
+        hf.recall("first", user=USER)
+        store: Any = hf._runtime.store  # noqa: SLF001 - the bench looks inside
+        remembered = store.caches.catalogues.nbytes + store.caches.vectors.nbytes
+    return Times([float(remembered)], [float(bench.effort.chunks * DIMENSION * 4)])

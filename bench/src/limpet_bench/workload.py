@@ -1,0 +1,91 @@
+"""What the speed bench writes, and the plain database it is compared with."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import perf_counter
+
+from limpet import Config, Limpet, Message
+from limpet.api.runtime import DATABASE
+from limpet.store.sqlite.connection import SqliteConnection
+
+_SYLLABLES = (
+    "ka lo mi ren sto ba chi du fel gar hon il jo ku len mor nap or pel qui ras sol tam ur vel wim xan yor zet".split()
+)
+
+
+def texts(count: int, seed: int = 7) -> list[str]:
+    """Messages of about twenty words from a vocabulary of eight thousand, common words more often."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable is the point
+    words = ["".join(chance.choices(_SYLLABLES, k=chance.randint(1, 4))) for _ in range(8_000)]
+    weights = [1 / (rank + 1) for rank in range(len(words))]
+    return [" ".join(chance.choices(words, weights, k=chance.randint(5, 35))) for _ in range(count)]
+
+
+PLAIN = Config.load(overrides={"embedding.model": "none"})
+
+
+class Bare:
+    """The same row into the same table with the same pragmas, and nothing else: BEGIN, INSERT, COMMIT."""
+
+    INSERT = (
+        "INSERT INTO messages (session_id, sequence, role, content, is_error, tokens, created_at)"
+        " VALUES (?, ?, 'user', ?, 0, 20, ?)"
+    )
+
+    def __init__(self, folder: Path, sessions: int) -> None:
+        self._path = str(folder / DATABASE)
+        self._config = Config()
+        with Limpet.open(folder, config=PLAIN) as hf:  # makes the table, its indexes and the rows it refers to
+            self.sessions = [hf.session("bench", str(number), user=f"user{number}").id for number in range(sessions)]
+
+    def connect(self) -> sqlite3.Connection:
+        return SqliteConnection(self._path, self._config.storage).raw
+
+    def insert(self, connection: sqlite3.Connection, session: str, sequence: int, text: str) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(self.INSERT, (session, sequence, text, 1_700_000_000_000_000 + sequence))
+        connection.execute("COMMIT")
+
+
+def timed(action: Callable[[], object]) -> float:
+    start = perf_counter()
+    action()
+    return perf_counter() - start
+
+
+def together(threads: int, action: Callable[[int], object]) -> float:
+    """Seconds until every thread has done its part."""
+    with ThreadPoolExecutor(threads) as pool:
+        return timed(lambda: list(pool.map(action, range(threads))))
+
+
+def fill(hf: Limpet, messages: int, users: int, progress: Callable[[int], None]) -> None:
+    """A store with that many messages of many users, written as an import would."""
+    batch = 500
+    pool = texts(20_000)
+    for start in range(0, messages, batch):
+        number = start // batch % users
+        session = hf.session("bench", str(number), user=f"user{number}")
+        lines = (
+            pool[(start * 31 + at * 7) % len(pool)] + f" {start + at}" for at in range(min(batch, messages - start))
+        )
+        session.extend([Message.new("user", line) for line in lines])
+        progress(start + batch)
+
+
+def give_vectors(folder: Path, dimension: int) -> None:
+    """A vector of zeros for every chunk that has none: nobody reads them, they are only there."""
+    connection = SqliteConnection(str(folder / DATABASE), Config().storage).raw
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(
+        "INSERT OR IGNORE INTO vectors (chunk_id, model_id, vector)"
+        " SELECT c.id, m.id, zeroblob(m.dimension * 4) FROM chunks c, models m WHERE m.dimension = ?",
+        (dimension,),
+    )
+    connection.execute("COMMIT")
+    connection.close()

@@ -1,0 +1,327 @@
+"""A year of several users in a few minutes: what is learned, what fades, what is retired, and whether it stays useful.
+
+The clock is ours, the lives are scripted (bench/lives.py), so what is true on which day is known. Whatever was learned
+and is none of it is junk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from limpet import Config, Context, Limpet, Record
+from limpet.api.runtime import DATABASE
+from limpet.errors import InvalidInput
+from limpet.model.record import Origin
+from limpet.model.tokens import estimate
+from limpet.model.values import MAX_PAGE
+from limpet_bench.chart import Line, chart
+from limpet_bench.lives import Exchange, Fact, Life, Stated, life, within
+
+BUDGET = 2000
+EVERY = 30  # days between two looks
+SEED = 7
+_BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
+_LEARNED = {Origin.EXTRACTED, Origin.PROMOTED}
+_USERS = ("alice", "boris", "chidi", "dunja", "emile", "farah", "goran", "hanna")
+CONFIG = Config.load(
+    overrides={
+        "jobs.worker": False,
+        "embedding.model": "none",
+        "notes.write_daily": False,  # what a context shows is from records and messages alone
+        "retention.enabled": False,  # what was said is looked for all year
+        "storage.synchronous": "normal",  # nobody pulls the plug here: a commit need not wait for the disk
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The store of all users at the end of a day. A share of nothing is None."""
+
+    day: int
+    messages: int
+    current: int
+    superseded: int
+    archived: int
+    deleted: int
+    promoted: int  # ever
+    origins: dict[str, int]  # of those that are current
+    layers: dict[str, int]
+    bytes: int
+    tokens_most: int  # of any context so far
+    explicit: int
+    explicit_alive: int
+    facts: int  # that are true now
+    known: float  # those that a current record tells
+    relevant: float  # those whose answer is in the context of their question
+    outdated: float | None  # facts that are over, and that a current record still tells
+    outdated_of_several: float | None  # the same for what is said of one of several, such as a sister
+    junk: float | None  # current learned records that tell no fact
+    twice: int  # current learned records beyond the first for the same fact
+    junk_texts: list[str] = field(repr=False)
+    unanswered: list[str] = field(repr=False)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = _BEGIN
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def set(self, day: int, hour: float) -> None:
+        self.now = _BEGIN + timedelta(days=day, hours=hour)
+
+
+class Year:
+    """Lives lived in a store. ``looks`` has what was seen."""
+
+    def __init__(self, folder: Path, days: int, users: int, seed: int = SEED) -> None:
+        if not 1 <= users <= len(_USERS):
+            raise InvalidInput(f"--users must be from 1 to {len(_USERS)}, not {users}")
+        if days < 1:
+            raise InvalidInput(f"--days must be at least 1, not {days}")
+        self._folder = folder
+        self._days = days
+        self._clock = Clock()
+        self._lives = [life(user, days, seed) for user in _USERS[:users]]
+        self._stated: dict[str, tuple[str, Stated]] = {}  # by record id: whose, and what
+        self._seen: set[str] = set()
+        self._promoted: set[str] = set()
+        self._most = 0
+
+    def looks(self) -> Iterator[Look]:
+        with Limpet.open(self._folder, config=CONFIG, clock=self._clock) as hf:
+            for day in range(self._days):
+                for one in self._lives:
+                    self._live(hf, one, day)
+                self._clock.set(day, 23)
+                hf.run_jobs()
+                if (day + 1) % EVERY == 0 or day + 1 == self._days:
+                    yield self._look(hf, day)
+
+    def _live(self, hf: Limpet, one: Life, day: int) -> None:
+        self._clock.set(day, 8)
+        for stated in one.stated:
+            if stated.day == day:
+                record = hf.remember(stated.text, user=one.user, type=stated.type, pinned=stated.pinned)
+                self._stated[record.id] = one.user, stated
+        for at, exchange in enumerate(one.days[day]):
+            self._clock.set(day, 9 + at)
+            self._turn(hf, one.user, exchange)
+
+    def _turn(self, hf: Limpet, user: str, exchange: Exchange) -> None:
+        session = hf.session("bench", f"{user} {exchange.chat}", user=user)
+        with session.turn(exchange.text, max_tokens=BUDGET) as turn:
+            self._most = max(self._most, counted(turn.context))
+            if exchange.step is not None:
+                call = {"id": "c1", "name": "bash", "arguments": {"command": exchange.step.command}}
+                turn.add("assistant", "", tool_calls=[call])
+                turn.add("tool", exchange.step.output, tool_call_id="c1", is_error=exchange.step.is_error)
+            turn.reply(exchange.reply)
+
+    # What is there
+
+    def _look(self, hf: Limpet, day: int) -> Look:
+        states: Counter[str] = Counter()
+        current: dict[str, list[Record]] = {}
+        here: set[str] = set()
+        for one in self._lives:
+            true = hf.records(user=one.user, limit=MAX_PAGE)
+            past = hf.records(user=one.user, limit=MAX_PAGE, history=True)
+            faded = hf.records(user=one.user, limit=MAX_PAGE, archived=True)
+            over = {record.id for record in past} - {record.id for record in (*true, *faded)}
+            states += Counter(current=len(true), superseded=len(over), archived=len(faded))
+            self._promoted |= {record.id for record in (*past, *faded) if record.origin is Origin.PROMOTED}
+            here |= {record.id for record in (*past, *faded)}
+            current[one.user] = true
+        self._seen |= here
+        judged = _Judged(day)
+        for one in self._lives:
+            judged.judge(one, current[one.user])
+            self._ask(hf, one, day, judged)
+        everything = [record for records in current.values() for record in records]
+        alive = {record.id: record for record in everything}
+        return Look(
+            day=day + 1,
+            messages=sum(info.message_count for one in self._lives for info in hf.sessions(user=one.user)),
+            current=states["current"],
+            superseded=states["superseded"],
+            archived=states["archived"],
+            deleted=len(self._seen - here),
+            promoted=len(self._promoted),
+            origins=dict(sorted(Counter(record.origin.value for record in everything).items())),
+            layers=dict(sorted(Counter(record.layer.value for record in everything).items())),
+            bytes=size(self._folder / DATABASE),
+            tokens_most=self._most,
+            explicit=len(self._stated),
+            explicit_alive=sum(id in alive and alive[id].content == one.text for id, (_, one) in self._stated.items()),
+            **judged.shares(),
+        )
+
+    def _ask(self, hf: Limpet, one: Life, day: int, judged: _Judged) -> None:
+        """From a chat in which nothing was said, so that only memory can answer. To look is not to use."""
+        session = hf.session("bench", f"{one.user} asks", user=one.user)
+        asked: list[Fact | Stated] = [fact for fact in one.facts if fact.question and fact.holds(day)]
+        asked += [stated for owner, stated in self._stated.values() if owner == one.user]
+        for each in asked:
+            context = session.context(each.question, max_tokens=BUDGET)
+            self._most = max(self._most, counted(context))
+            judged.asked(one.user, each.question, each.answer, found=within(each.answer, context.text))
+
+
+def size(database: Path) -> int:
+    """With what is still in the write-ahead log, without the log's own room, which is the same in every store."""
+    connection = sqlite3.connect(database)
+    try:
+        pages, page = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    finally:
+        connection.close()
+    return int(pages) * int(page)
+
+
+def counted(context: Context) -> int:
+    """Counted anew as well: what the context says of itself is what is measured."""
+    return max(context.tokens, estimate(context.text) + sum(estimate(message.text) for message in context.messages))
+
+
+@dataclass(slots=True)
+class _Judged:
+    """What is there, held against what is true."""
+
+    day: int
+    facts: int = 0
+    known: int = 0
+    over: list[int] = field(default_factory=lambda: [0, 0])  # facts that are over; of several
+    shown: list[int] = field(default_factory=lambda: [0, 0])
+    learned: int = 0
+    twice: int = 0
+    junk: list[str] = field(default_factory=list)
+    questions: int = 0
+    unanswered: list[str] = field(default_factory=list)
+
+    def judge(self, one: Life, current: Sequence[Record]) -> None:
+        learned = [record for record in current if record.origin in _LEARNED]
+        told: Counter[int] = Counter()
+        for record in learned:
+            at = next((at for at, fact in enumerate(one.facts) if fact.told_by(record)), None)
+            if at is None:
+                self.junk.append(f"{one.user}: {record.type.value} {record.content!r}")
+            else:
+                told[at] += 1
+        self.learned += len(learned)
+        self.twice += sum(count - 1 for count in told.values())
+        for at, fact in enumerate(one.facts):
+            if fact.holds(self.day):
+                self.facts += 1
+                self.known += told[at] > 0
+            elif fact.ended(self.day):
+                self.over[fact.several] += 1
+                self.shown[fact.several] += told[at] > 0
+
+    def asked(self, user: str, question: str, answer: str, *, found: bool) -> None:
+        self.questions += 1
+        if not found:
+            self.unanswered.append(f"{user}: {question} {answer}")
+
+    def shares(self) -> dict[str, Any]:
+        return {
+            "facts": self.facts,
+            "known": _share(self.known, self.facts) or 0.0,
+            "relevant": _share(self.questions - len(self.unanswered), self.questions) or 0.0,
+            "outdated": _share(self.shown[0], self.over[0]),
+            "outdated_of_several": _share(self.shown[1], self.over[1]),
+            "junk": _share(len(self.junk), self.learned),
+            "twice": self.twice,
+            "junk_texts": self.junk,
+            "unanswered": self.unanswered,
+        }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
+# What is told
+
+_COLUMNS = (
+    *("day", "messages", "current", "superseded", "archived", "deleted", "promoted", "MB", "tokens"),
+    *("explicit", "facts", "known", "relevant", "outdated", "several", "junk", "twice"),
+)
+
+
+def row(look: Look) -> tuple[str, ...]:
+    counts = (look.day, look.messages, look.current, look.superseded, look.archived, look.deleted, look.promoted)
+    return (
+        *map(str, counts),
+        f"{look.bytes / 1e6:.1f}",
+        str(look.tokens_most),
+        f"{look.explicit_alive}/{look.explicit}",
+        str(look.facts),
+        *map(_percent, (look.known, look.relevant, look.outdated, look.outdated_of_several, look.junk)),
+        str(look.twice),
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.1f}%"
+
+
+def table(looks: Sequence[Look]) -> Iterator[str]:
+    rows = [_COLUMNS, *map(row, looks)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for cells in rows:
+        yield "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+
+
+def plot(looks: Sequence[Look]) -> str:
+    days = [look.day for look in looks]
+    records = (
+        Line("current", [look.current for look in looks], "#1b7837"),
+        Line("archived", [look.archived for look in looks], "#b35806"),
+        Line("superseded", [look.superseded for look in looks], "#762a83"),
+        Line("deleted", [look.deleted for look in looks], "#888888"),
+    )
+    size = Line("store, MB", [look.bytes / 1e6 for look in looks], "#2166ac", right=True)
+    return chart("Records and the size of the store over time", "day", days, (*records, size), ("records", "MB"))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--days", type=int, default=365, help="how many days are lived (default 365)")
+    parser.add_argument("--users", type=int, default=3, help="how many people live them (default 3)")
+    parser.add_argument("--plot", metavar="FILE.svg", type=Path, help="write a chart of it")
+    parser.add_argument("--faults", action="store_true", help="print what was junk and what was not answered")
+    parser.add_argument("--folder", type=Path, help="where the store goes (default: a temporary folder)")
+
+
+def main(args: argparse.Namespace) -> int:
+    looks = []
+    with tempfile.TemporaryDirectory(dir=args.folder, prefix="limpet-year-") as folder:
+        for look in Year(Path(folder), args.days, args.users).looks():
+            looks.append(look)
+            if sys.stderr.isatty():
+                sys.stderr.write(f"\r\x1b[Kday {look.day}")
+                sys.stderr.flush()
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+    if args.plot is not None:
+        args.plot.write_text(plot(looks), encoding="utf-8")
+    if args.json:
+        told = {"users": args.users, "days": args.days, "budget": BUDGET, "looks": [asdict(look) for look in looks]}
+        print(json.dumps(told, indent=2))
+        return 0
+    print("\n".join(table(looks)))
+    if args.faults:
+        print("\n".join(f"junk: {text}" for text in looks[-1].junk_texts))
+        print("\n".join(f"not answered: {text}" for text in looks[-1].unanswered))
+    return 0

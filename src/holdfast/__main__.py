@@ -1,3 +1,0 @@
-from holdfast.cli.main import main
-
-raise SystemExit(main())

@@ -1,1 +1,0 @@
-"""Holdfast beside other ways to keep what was said: one run, one machine, the same texts, questions and vectors."""

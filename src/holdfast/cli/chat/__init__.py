@@ -1,1 +1,0 @@
-"""``holdfast chat``: a model at the terminal, with memory. Only ``command`` is imported before it is used."""

@@ -1,1 +1,0 @@
-"""What Holdfast tells of its work: to callbacks, to OpenTelemetry, and to the log."""

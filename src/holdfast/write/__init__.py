@@ -1,1 +1,0 @@
-"""A message or a memory comes in: cut it, index it, store it in one transaction."""

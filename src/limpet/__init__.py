@@ -1,0 +1,118 @@
+"""Limpet: the memory of an AI agent."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from limpet.api import Limpet
+    from limpet.api.async_limpet import AsyncLimpet, AsyncSession, AsyncTurn
+    from limpet.api.session import Session
+    from limpet.api.turn import Turn
+    from limpet.config import Config
+    from limpet.errors import LimpetError, Unauthenticated
+    from limpet.model.access import Grant, Granted
+    from limpet.model.api_key import KeyInfo, NewKey
+    from limpet.model.audit import AuditEntry
+    from limpet.model.chunk import Hit, Signal, Source
+    from limpet.model.context import Context
+    from limpet.model.document import Document
+    from limpet.model.graph import Entity, Graph, GraphSource, Mention, Relation
+    from limpet.model.job import JobInfo
+    from limpet.model.message import FilePart, ImagePart, Message, TextPart, ToolCall
+    from limpet.model.profile import Profile
+    from limpet.model.receipt import Receipt
+    from limpet.model.record import Forgotten, Record
+    from limpet.model.retention import Retained
+    from limpet.model.schedule import Notification, Outcome, Run, Schedule
+    from limpet.model.session import Compacted, SessionInfo, Summary, Usage
+    from limpet.model.telemetry import Observed
+    from limpet.schedules.firing import Firing
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncLimpet",
+    "AsyncSession",
+    "AsyncTurn",
+    "AuditEntry",
+    "Compacted",
+    "Config",
+    "Context",
+    "Document",
+    "Entity",
+    "FilePart",
+    "Firing",
+    "Forgotten",
+    "Grant",
+    "Granted",
+    "Graph",
+    "GraphSource",
+    "Hit",
+    "ImagePart",
+    "JobInfo",
+    "KeyInfo",
+    "Limpet",
+    "LimpetError",
+    "Mention",
+    "Message",
+    "NewKey",
+    "Notification",
+    "Observed",
+    "Outcome",
+    "Profile",
+    "Receipt",
+    "Record",
+    "Relation",
+    "Retained",
+    "Run",
+    "Schedule",
+    "Session",
+    "SessionInfo",
+    "Signal",
+    "Source",
+    "Summary",
+    "TextPart",
+    "ToolCall",
+    "Turn",
+    "Unauthenticated",
+    "Usage",
+]
+
+_HOMES = {
+    "aio": "AsyncLimpet AsyncSession AsyncTurn",
+    "config": "Config",
+    "domain.access": "Grant Granted",
+    "domain.api_key": "KeyInfo NewKey",
+    "domain.audit": "AuditEntry",
+    "domain.chunk": "Hit Signal Source",
+    "domain.context": "Context",
+    "domain.document": "Document",
+    "domain.graph": "Entity Graph GraphSource Mention Relation",
+    "domain.job": "JobInfo",
+    "domain.message": "FilePart ImagePart Message TextPart ToolCall",
+    "domain.observed": "Observed",
+    "domain.profile": "Profile",
+    "domain.receipt": "Receipt",
+    "domain.record": "Forgotten Record",
+    "domain.schedule": "Notification Outcome Run Schedule",
+    "domain.retention": "Retained",
+    "domain.session": "Compacted SessionInfo Summary Usage",
+    "engine": "Limpet",
+    "errors": "LimpetError Unauthenticated",
+    "handle": "Session",
+    "schedule.firing": "Firing",
+    "turn": "Turn",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """Each name is loaded when first used, so that a program pays only for what it needs of us."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'limpet' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"limpet.{_HOME_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

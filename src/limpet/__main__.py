@@ -1,0 +1,3 @@
+from limpet.cli.main import main
+
+raise SystemExit(main())

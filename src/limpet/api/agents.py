@@ -1,0 +1,144 @@
+"""Agents with settings of their own: the shared store, one apart, or none at all.
+
+Each is opened when it is first used, kept, and closed together with the others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from limpet.api.runtime import (
+    Runtime,
+    chosen_embedding,
+    chosen_llm,
+    database_file,
+    forgetting,
+    observers_of,
+    open_store,
+    running,
+)
+from limpet.config import Config
+from limpet.config import Embedding as EmbeddingConfig
+from limpet.errors import ConfigError, StoreUnavailable
+from limpet.model.times import Clock
+from limpet.model.tokens import TokenCounter
+from limpet.notes.layout import folder_name
+from limpet.providers.embedder import Embedder
+from limpet.providers.embedding import Embedding
+from limpet.providers.llm import Llm
+from limpet.providers.watched import WatchedLlm
+from limpet.security.telemetry import Observers
+
+FOLDER = "agents"
+MEMORY = ":memory:"
+
+
+class Given(NamedTuple):
+    """What a program handed over when it opened its memory."""
+
+    location: str
+    clock: Clock
+    count: TokenCounter
+    embedder: Embedder | None = None
+    llm: Llm | None = None
+
+
+@dataclass(slots=True)
+class Agents:
+    """Safe to share between threads."""
+
+    config: Config
+    given: Given
+    begin: Callable[[Runtime], None]  # background work, once a store is open
+    observers: Observers = field(init=False)  # of all of them
+    _shared: Runtime | None = None
+    _apart: dict[str | None, Runtime] = field(default_factory=dict)
+    _embeddings: dict[EmbeddingConfig, Embedding | None] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+    _closed: bool = False
+    _pid: int = field(default_factory=os.getpid)
+
+    def __post_init__(self) -> None:
+        self.observers = observers_of(self.config)
+        for name in self.config.agents:  # told at the start, not when the agent first speaks
+            if self._is_own(name):
+                self._place(name)
+
+    def runtime(self, name: str | None = None) -> Runtime:
+        """What the agent's calls run on. Without a name, what all others do."""
+        key = name if name in self.config.agents else None
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("this store is closed; open it again")
+            if key not in self._apart:
+                self._apart[key] = self._opened(key)
+            return self._apart[key]
+
+    def existing(self) -> Iterator[tuple[str, Runtime]]:
+        """The agents with a store of their own, as far as there is one already."""
+        for name in filter(self._is_own, self.config.agents):
+            if name in self._apart or database_file(Path(self._place(name))).exists():
+                yield name, self.runtime(name)
+
+    def close(self) -> None:
+        if os.getpid() != self._pid:
+            return  # a forked child has none of the threads, and one of them may hold a lock there for ever
+        with self._lock:
+            self._closed = True
+            runtimes = [*self._apart.values(), *([self._shared] if self._shared else [])]
+            stores = {id(runtime.store): runtime for runtime in runtimes}
+        for runtime in stores.values():
+            runtime.runner.stop()
+            runtime.worker.stop()
+            if runtime.ledger is not None:
+                runtime.ledger.flush()
+            runtime.store.close()
+
+    def _opened(self, name: str | None) -> Runtime:
+        config = self.config.of_agent(name)
+        if not config.memory.enabled:
+            return forgetting(config, self.given.clock, self.given.count, self._llm(config), self.observers)
+        if name is not None and self._is_own(name):
+            return self._open(self._place(name), config)
+        if self._shared is None:
+            self._shared = self._open(self.given.location, self.config)
+        return self._shared if name is None else replace(self._shared, config=config, llm=self._llm(config))
+
+    def _open(self, location: str, config: Config) -> Runtime:
+        if config.embedding not in self._embeddings:  # a model is loaded once, whoever uses it
+            self._embeddings[config.embedding] = chosen_embedding(self.given.embedder, config, self.observers)
+        embedding = self._embeddings[config.embedding]
+        llm = self._llm(config)
+        store, folder = open_store(location, config, self.given.clock)
+        try:
+            count, clock = self.given.count, self.given.clock
+            runtime = running(store, config, clock, embedding, folder, count, llm, self.observers)
+            self.begin(runtime)
+            return runtime
+        except BaseException:  # why: whatever stopped the opening, the store must not stay open
+            store.close()
+            raise
+
+    def _llm(self, config: Config) -> Llm | None:
+        llm = chosen_llm(self.given.llm, config)
+        return None if llm is None else WatchedLlm(llm, self.observers)
+
+    def _is_own(self, name: str) -> bool:
+        memory = self.config.of_agent(name).memory
+        return name in self.config.agents and memory.enabled and memory.place == "own"
+
+    def _place(self, name: str) -> str:
+        location = self.given.location
+        if location == MEMORY:
+            return MEMORY
+        if "://" in location:
+            raise ConfigError(
+                f"agents.{name}.memory.place = 'own' needs a folder below the store's, and a server has none;"
+                " leave it 'shared', or open a folder"
+            )
+        return str(database_file(Path(location).expanduser()).parent / FOLDER / folder_name(name))

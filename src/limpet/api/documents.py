@@ -1,0 +1,76 @@
+"""Documents: added, listed and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from os import PathLike
+from typing import Literal
+
+from limpet.api.base import Face
+from limpet.model.document import Document
+from limpet.model.paging import checked_end
+from limpet.model.record import Forgotten
+from limpet.model.values import checked_number, checked_page, checked_progress
+from limpet.security.operation import verb
+from limpet.store.base import Progress
+
+
+class Documents(Face):
+    """The verbs on documents."""
+
+    @verb("add_document")
+    def add_document(
+        self,
+        uri_or_path: str | PathLike[str],
+        text: str | None = None,
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+        title: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> Document | list[Document]:
+        """Keep a text under any uri, a file under its ``file://`` uri, or every file of a folder, as a list.
+
+        What is there already with the same content is left as it is; other content takes its place.
+        """
+        from limpet.documents.add import Intake  # late: most programs add none
+
+        space, report = self._home(user, agent, None, scope).space, checked_progress(progress)
+        intake = Intake.of(self._runtime, space, title, metadata)
+        return intake.add(uri_or_path, text, report or (lambda *_: None))
+
+    @verb("documents")
+    def documents(
+        self,
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        before: tuple[datetime, str] | None = None,
+    ) -> list[Document]:
+        """The documents of a user, an agent or the tenant, the latest change first.
+
+        ``before`` goes on where another page ended: its last document's ``updated_at`` and ``id``.
+        """
+        space, count = self._home(user, agent, None, scope).space, checked_page(limit)
+        first, place = checked_number(offset, "offset"), checked_end(before)
+        return self._read(lambda tx: tx.documents.find(space, count, first, place))
+
+    @verb("remove_document")
+    def remove_document(
+        self,
+        uri: str | PathLike[str],
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+    ) -> Forgotten:
+        """Remove the document with this uri, or of this path, with its chunks. Answers what was removed."""
+        from limpet.documents import add
+
+        return add.remove(self._runtime, self._home(user, agent, None, scope).space, uri)

@@ -1,0 +1,144 @@
+"""Every kind of job there is, and what does it in this process.
+
+To add a kind: name it in ``domain/job.py`` with what its detail is, write a function here that gives its handler, or
+None where this process cannot do it, and put it into ``KINDS``. Whoever needs the work asks for it inside the
+transaction that makes it necessary: ``tx.jobs.ask(space, KIND, detail, now)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from limpet.api.runtime import Runtime
+from limpet.errors import StoreBusy, StoreReadOnly
+from limpet.knowledge import learn
+from limpet.knowledge.graph import jobs
+from limpet.model.job import COMPACT, CONSOLIDATE, DECAY, EMBED, EXTRACT, GRAPH, GRAPH_RECORD, PURGE, RETENTION, SCRUB
+from limpet.model.scope import STORE
+from limpet.search.embed import PATIENCE, embed_missing
+from limpet.sessions import compaction
+from limpet.store.claim import Claim, Handler
+
+_FIRST_RETENTION = timedelta(hours=1)
+_SLICE = 512  # chunks embedded by one run of a job, so that the spaces of others get their turn
+
+
+class Doing(NamedTuple):
+    """A handler, and the detail of the jobs it does; all of the kind when that is empty."""
+
+    handler: Handler
+    detail: str = ""
+    patient: bool = False  # a thread does not stay only because there will be such work one day
+
+
+def embedding(runtime: Runtime) -> Doing | None:
+    if runtime.embedding is None:
+        return None
+    store, model = runtime.store, runtime.embedding
+
+    def run(claim: Claim) -> datetime | None:
+        # Each try passes over more texts that cannot be embedded, so that they do not hold up the others for good.
+        patience = PATIENCE * claim.job.attempts
+        done = embed_missing(
+            store,
+            model,
+            claim.job.space,
+            _SLICE,
+            patience,
+            stopping=claim.stopping,
+            between=claim.renew,
+            finish=claim.finish,
+        )
+        return claim.now() if done == _SLICE or claim.stopping() else None
+
+    return Doing(run, model.model)
+
+
+def extraction(runtime: Runtime) -> Doing | None:
+    return Doing(learn.job(runtime))
+
+
+def decay(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from limpet.knowledge.fade import decay_job  # late: few programs live to see it
+
+        return decay_job(runtime)(claim)
+
+    return Doing(run, patient=True)
+
+
+def consolidation(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from limpet.knowledge.consolidate import consolidate_job  # late, as above
+
+        return consolidate_job(runtime)(claim)
+
+    return Doing(run, patient=True)
+
+
+def purging(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from limpet.lifecycle.purge import job  # late: few purges are interrupted
+
+        return job(runtime)(claim)
+
+    return Doing(run)
+
+
+def scrubbing(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from limpet.lifecycle.purge import scrub_job
+
+        return scrub_job(runtime)(claim)
+
+    return Doing(run)
+
+
+def retaining(runtime: Runtime) -> Doing:
+    def run(claim: Claim) -> datetime | None:
+        from limpet.lifecycle.retention import job
+
+        return job(runtime)(claim)
+
+    return Doing(run, patient=True)
+
+
+KINDS: Mapping[str, Callable[[Runtime], Doing | None]] = {
+    EMBED: embedding,
+    COMPACT: lambda runtime: Doing(compaction.job(runtime)),
+    EXTRACT: extraction,
+    DECAY: decay,
+    CONSOLIDATE: consolidation,
+    GRAPH: lambda runtime: Doing(jobs.session_job(runtime), patient=True),
+    GRAPH_RECORD: lambda runtime: Doing(jobs.record_job(runtime), patient=True),
+    PURGE: purging,
+    SCRUB: scrubbing,
+    RETENTION: retaining,
+}
+
+
+def begin(runtime: Runtime) -> None:
+    """Let the worker know what it can do, and do what was left over."""
+    for kind, make in KINDS.items():
+        doing = make(runtime)
+        if doing is not None:
+            runtime.worker.register(kind, doing.handler, doing.detail, patient=doing.patient)
+    have_retention(runtime)
+    settings, wanted = runtime.config, runtime.worker.wanted
+    wanted = [each for each in wanted if each[0] != EMBED or settings.embedding.background]
+    if settings.jobs.worker and runtime.worker.is_wanted(wanted):
+        runtime.worker.start()
+
+
+def have_retention(runtime: Runtime, *, stays: bool = False) -> None:
+    """Once, when a store with something in it is opened or a worker stays; from then on the job asks for itself."""
+    if not runtime.config.retention.enabled or runtime.store.count_jobs([(RETENTION, "")]):
+        return
+    if not stays and not runtime.store.tenants():
+        return
+    now = runtime.clock()
+    with suppress(StoreReadOnly, StoreBusy):  # whoever may not write now leaves it to the next
+        runtime.store.write(lambda tx: tx.jobs.ask(STORE, RETENTION, "", now, now + _FIRST_RETENTION))

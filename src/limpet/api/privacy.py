@@ -1,0 +1,152 @@
+"""Purging and retention: what goes for good."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from limpet.api.base import Face
+from limpet.errors import InvalidInput, SessionNotFound
+from limpet.model.ids import checked_id
+from limpet.model.receipt import Bytes, Receipt, What
+from limpet.model.retention import Retained
+from limpet.model.scope import Level, Space
+from limpet.model.text import checked_name, optional_name
+from limpet.model.values import checked_flag, checked_number, checked_page
+from limpet.security.operation import verb
+
+if TYPE_CHECKING:
+    from limpet.api.runtime import Runtime
+
+_WORST = (Bytes.GONE, Bytes.VACUUM, Bytes.WAITING)
+
+
+class Purging(Face):
+    """The verbs that remove without a trace. None of them is a tool for a model."""
+
+    @verb("purge_session")
+    def purge_session(
+        self,
+        id: str,
+        *,
+        user: str | None = None,
+        asked_by: str | None = None,
+        vacuum: bool = False,
+        dry_run: bool = False,
+    ) -> Receipt:
+        """Remove a session with everything that came of it: messages, summary, what was learned from it alone, files.
+
+        Done when it returns, also if it was interrupted before: the next call, or the next worker, finishes it. The
+        receipt says what was removed, what is left, and what became of the bytes; ``vacuum`` makes the database's files
+        anew, which takes as long as the store is large. With ``dry_run`` it is only counted.
+        """
+        wanted = checked_id(id, "session id")
+        for runtime in self._stores():
+            owner = self._owner(runtime, wanted, user)
+            if owner is not None:
+                space = Space(self._tenant, Level.USER, owner)
+                return self._purge([runtime], space, What.SESSION, asked_by, vacuum, dry_run, session=wanted)
+        raise SessionNotFound(f"no session {wanted} here")
+
+    @verb("purge_user")
+    def purge_user(
+        self, user: str, *, asked_by: str | None = None, vacuum: bool = False, dry_run: bool = False
+    ) -> Receipt:
+        """Remove everything of a user, in the stores of all agents: sessions, records, documents, jobs, files, name.
+
+        What was learned from this user alone goes, for whomever it was kept. A user of the same name starts clean.
+        """
+        space = self._user(user)
+        return self._purge(self._stores(), space, What.USER, asked_by, vacuum, dry_run)
+
+    @verb("purge_older")
+    def purge_older(
+        self, user: str, days: float, *, asked_by: str | None = None, vacuum: bool = False, dry_run: bool = False
+    ) -> Receipt:
+        """Remove everything of a user that is older than so many days, explicit and pinned memories included.
+
+        Messages count from when they were said, sessions from when they were last active; records, documents,
+        key-value entries and notes from when they were last changed. Nobody else's are touched.
+        """
+        space, before = self._user(user), self._now() - _days(days)
+        return self._purge(self._stores(), space, What.OLDER, asked_by, vacuum, dry_run, before=before)
+
+    @verb("receipts")
+    def receipts(self, limit: int = 50, offset: int = 0) -> list[Receipt]:
+        """What was purged, the latest first; also what was begun and is not done. Without names and content."""
+        page, skipped = checked_page(limit), checked_number(offset, "offset")
+        return self._read(lambda tx: tx.purges.receipts(self._scope(), page, skipped))
+
+    @verb("apply_retention")
+    def apply_retention(self, dry_run: bool = False) -> list[Retained]:
+        """Remove now what the settings no longer keep, and sessions whose time is over; hourly a job does so.
+
+        Answers what went, by agent. With ``dry_run`` it is only counted.
+        """
+        from limpet.lifecycle import retention  # late: mostly the job does it
+
+        only_count = checked_flag(dry_run, "dry_run")
+        return [
+            each for runtime in self._stores() for each in retention.apply(runtime, self._tenant, dry_run=only_count)
+        ]
+
+    def _user(self, user: str) -> Space:
+        return Space(self._tenant, Level.USER, checked_name(user, "user"))
+
+    def _stores(self) -> list[Runtime]:
+        """This one; with those of agents that have their own, unless this is such a one."""
+        return [self._runtime, *(runtime for _, runtime in self._agents.existing() if self._agent is None)]
+
+    def _owner(self, runtime: Runtime, session: str, user: str | None) -> str | None:
+        scope = self._scope(user=user, session=session)
+        info = runtime.store.read(lambda tx: tx.sessions.get(scope))
+        return None if info is None else info.user
+
+    def _purge(
+        self,
+        stores: Sequence[Runtime],
+        space: Space,
+        what: What,
+        asked_by: str | None,
+        vacuum: bool,
+        dry_run: bool,
+        *,
+        session: str | None = None,
+        before: datetime | None = None,
+    ) -> Receipt:
+        from limpet.lifecycle import purge  # late: most programs never purge
+        from limpet.lifecycle.purge_request import Order
+
+        by, files_anew = optional_name(asked_by, "asked_by"), checked_flag(vacuum, "vacuum")
+        if checked_flag(dry_run, "dry_run"):
+            order = Order("", what, space, session, before)
+            return _together(purge.dry_run(runtime, order) for runtime in stores)
+        return _together(
+            purge.purge(runtime, space, what, session=session, before=before, asked_by=by, vacuum=files_anew)
+            for runtime in stores
+        )
+
+
+def _together(receipts: Iterable[Receipt]) -> Receipt:
+    """One answer for several stores. Each keeps the receipt of its own part."""
+    first, *others = receipts
+    counts = Counter(first.counts)
+    for other in others:
+        counts.update(other.counts)
+    found = [first, *others]
+    return replace(
+        first,
+        counts=dict(sorted(counts.items())),
+        verified=all(each.verified for each in found),
+        left=tuple(place for each in found for place in each.left),
+        bytes=max((each.bytes for each in found), key=_WORST.index),
+    )
+
+
+def _days(value: object) -> timedelta:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100_000:
+        raise InvalidInput("days must be a number from 0 to 100,000")
+    return timedelta(days=value)

@@ -1,0 +1,414 @@
+"""Schedules: goals that come back, made, changed, looked at and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from limpet.api.runtime import Runtime
+from limpet.errors import InvalidInput, ScheduleNotFound, SessionNotFound, WrongState
+from limpet.model.idempotency import Asked, Thing
+from limpet.model.ids import checked_id
+from limpet.model.paging import checked_end
+from limpet.model.schedule import ENDED, Notify, OutputPage, Run, Schedule, ScheduleQuery, ScheduleState
+from limpet.model.scope import Level, Scope, Space
+from limpet.model.session import SessionInfo
+from limpet.model.text import checked_choice, checked_name, checked_text, cut_text, optional_name, shown
+from limpet.model.times import checked_time, zone_named
+from limpet.model.values import checked_metadata, checked_number, checked_page
+from limpet.schedules import decide
+from limpet.schedules.cadence import Once, instant, parsed
+from limpet.schedules.firing import refuse_inside
+from limpet.security.operation import verb
+from limpet.store import once
+from limpet.store.base import Tx
+
+ScopeOf = Callable[..., Scope]  # by user, agent and session; refuses an agent whose memory is kept apart
+_NEVER = ("", "never", "none")
+
+
+class Schedules:
+    """``hf.schedules``: the verbs on schedules. Everything can be said in plain text and numbers."""
+
+    def __init__(self, runtime: Runtime, scope: ScopeOf, *, scheduled: bool = False) -> None:
+        self._runtime = runtime
+        self._gate = runtime.gate
+        self._rules = runtime.config.schedules
+        self._scope = scope
+        self._scheduled = scheduled  # handed to a scheduled turn, which may not make schedules
+
+    @verb("schedules.create")
+    def create(
+        self,
+        user: str,
+        goal: str,
+        cadence: str,
+        timezone: str | None = None,
+        notify: str = "always",
+        *,
+        agent: str | None = None,
+        channel: str | None = None,
+        chat: str | None = None,
+        thread: str | None = None,
+        session: str | None = None,
+        max_runs: int | None = None,
+        ends_at: datetime | str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Schedule:
+        """Let a goal come back: ``cron: 0 9 * * 1-5``, ``once: 2026-12-01T09:00`` or ``every: 15m``.
+
+        Times without an offset are the zone's. ``notify`` says when a run is told: ``always``, ``conditional`` (when
+        it begins with ``[NOTIFY]``) or ``never``. ``session`` is where it was asked for; its channel, chat and thread
+        are where it reports to. Asked again with the same ``idempotency_key`` within two days, it answers with what was
+        made the first time, as it is by then; with another request under that key it raises IdempotencyConflict.
+        """
+        refuse_inside("make", scheduled=self._scheduled)
+        now, rules = self._runtime.clock(), self._rules
+        zone = _checked_zone(rules.timezone if timezone is None else timezone)
+        name = self._runtime.config.session.default_agent if agent is None else agent
+        scope = self._scope(user=checked_name(user, "user"), agent=name)
+        draft = Schedule(
+            id=self._runtime.new_id(),
+            tenant=scope.tenant,
+            user=user,
+            agent=name,
+            goal=_checked_goal(goal, rules.goal_bytes),
+            cadence=parsed(cadence, zone, now).text,
+            timezone=zone,
+            created_at=now,
+            updated_at=now,
+            anchor_at=now,
+            notify=checked_choice(Notify, notify, "notify"),
+            channel=optional_name(channel, "channel"),
+            chat=optional_name(chat, "chat"),
+            thread=optional_name(thread, "thread"),
+            session=None if session is None else checked_id(session, "session id"),
+            max_runs=_checked_runs(max_runs),
+            ends_at=_checked_end(ends_at, zone),
+            metadata=checked_metadata(metadata),
+        )
+        asked = _once(idempotency_key, draft)
+        known = None if asked is None else self._runtime.store.read(lambda tx: _again(tx, draft.scope, asked, now))
+        return known or self._make(draft, asked, now)
+
+    def _make(self, draft: Schedule, asked: Asked | None, now: datetime) -> Schedule:
+        if draft.session is not None:
+            draft = _asked_in(self._session(draft.session, draft.user), draft)
+        made = decide.begun(draft, now)
+        decide.refuse_haste(parsed(draft.cadence, draft.timezone, now), now, self._rules)
+
+        def add(tx: Tx) -> Schedule:
+            before = _again(tx, made.scope, asked, now)
+            if before is not None:
+                return before
+            self._refuse_more(tx, made.scope)
+            tx.schedules.insert(made.scope, made)
+            once.note(tx, _space(made.scope), asked, made.id, now)
+            return made
+
+        return self._runtime.store.write(add)
+
+    @verb("schedules.get")
+    def get(self, id: str, *, user: str | None = None) -> Schedule:
+        """Raises ScheduleNotFound, for another user's too."""
+        scope, wanted = self._scope(user=user), checked_id(id, "schedule id")
+        found = self._runtime.store.read(lambda tx: tx.schedules.get(scope, wanted))
+        if found is None:
+            raise _unknown(wanted)
+        return found
+
+    @verb("schedules.edit")
+    def edit(
+        self,
+        id: str,
+        *,
+        user: str | None = None,
+        goal: str | None = None,
+        cadence: str | None = None,
+        timezone: str | None = None,
+        notify: str | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        chat: str | None = None,
+        thread: str | None = None,
+        max_runs: int | None = None,
+        ends_at: datetime | str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Schedule:
+        """Change what is given; what is left out stays. ``max_runs=0`` and ``ends_at="never"`` take a limit away.
+
+        Another cadence, zone or end begins it anew from now, and brings one that has ended, failed or was disabled
+        back; one that is paused stays so.
+        """
+        refuse_inside("change", scheduled=self._scheduled)
+        if agent is not None:
+            self._scope(agent=agent)  # refused when it is kept apart
+        changes: dict[str, Any] = {
+            "goal": None if goal is None else _checked_goal(goal, self._rules.goal_bytes),
+            "notify": None if notify is None else checked_choice(Notify, notify, "notify"),
+            "agent": agent,
+            "channel": optional_name(channel, "channel"),
+            "chat": optional_name(chat, "chat"),
+            "thread": optional_name(thread, "thread"),
+            "metadata": None if metadata is None else checked_metadata(metadata),
+        }
+        given = {name: value for name, value in changes.items() if value is not None}
+        runs = _checked_runs(max_runs)
+        zone = None if timezone is None else _checked_zone(timezone)
+        if cadence is not None or zone is not None:
+            was = self.get(id, user=user)
+            timed = parsed(cadence or was.cadence, zone or was.timezone, self._runtime.clock())
+            decide.refuse_haste(timed, self._runtime.clock(), self._rules)
+        anew = not (cadence is None and zone is None and max_runs is None and ends_at is None)
+
+        def change(was: Schedule, now: datetime) -> Schedule:
+            edited: Schedule = replace(was, updated_at=now, **given)
+            if not anew:
+                return edited
+            edited = replace(
+                edited,
+                timezone=zone or was.timezone,
+                cadence=was.cadence if cadence is None else cadence,
+                max_runs=was.max_runs if max_runs is None else runs,
+                ends_at=was.ends_at if ends_at is None else _checked_end(ends_at, zone or was.timezone),
+            )
+            return self._timed(was, edited, now, again=cadence is not None or zone is not None)
+
+        return self._change(id, user, change)
+
+    def _timed(self, was: Schedule, edited: Schedule, now: datetime, *, again: bool) -> Schedule:
+        """With its next firing worked out anew."""
+        if again:
+            found = parsed(edited.cadence, edited.timezone, now)
+            edited = replace(edited, cadence=found.text, anchor_at=now, skipped_from=None, skipped_to=None)
+            if isinstance(found, Once) and found.at <= now:
+                raise WrongState(f"{found.text!r} lies in the past; give a time to come")
+        on = decide.begun(edited, now)
+        if was.state is not ScheduleState.PAUSED:
+            return on
+        return replace(on, state=ScheduleState.PAUSED, due_at=None, next_run_at=None)
+
+    @verb("schedules.delete")
+    def delete(self, id: str, *, user: str | None = None) -> None:
+        """With its runs, which it tells nobody of any more."""
+        scope, wanted = self._scope(user=user), checked_id(id, "schedule id")
+        if not self._runtime.store.write(lambda tx: tx.schedules.delete(scope, wanted))["schedules"]:
+            raise _unknown(wanted)
+
+    @verb("schedules.pause")
+    def pause(self, id: str, *, user: str | None = None) -> Schedule:
+        """Let it rest. Firings that pass meanwhile are not made up for, but for a ``once`` that has not come about."""
+
+        def change(was: Schedule, now: datetime) -> Schedule:
+            if was.state is ScheduleState.PAUSED:
+                return was
+            if was.state is not ScheduleState.ACTIVE:
+                raise InvalidInput(f"only an active schedule can be paused; this one is {was.state}")
+            return replace(was, state=ScheduleState.PAUSED, due_at=None, next_run_at=None, attempts=0, updated_at=now)
+
+        return self._change(id, user, change)
+
+    @verb("schedules.resume")
+    def resume(self, id: str, *, user: str | None = None) -> Schedule:
+        """Go on with one that was paused, disabled or failed, as if it had never failed."""
+        refuse_inside("resume", scheduled=self._scheduled)
+
+        def change(was: Schedule, now: datetime) -> Schedule:
+            return was if was.state is ScheduleState.ACTIVE else decide.begun(was, now)
+
+        return self._change(id, user, change)
+
+    @verb("schedules.search")
+    def search(
+        self,
+        user: str | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        text: str | None = None,
+        due_before: datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        before: tuple[datetime, str] | None = None,
+    ) -> list[Schedule]:
+        """The newest first. ``text`` is looked for in the goals; ``due_before`` is when they run next.
+
+        ``before`` goes on where another page ended: its last schedule's ``created_at`` and ``id``.
+        """
+        scope = self._scope(user=user)
+        query = _query(agent, state, text, due_before)
+        first, place = checked_number(offset, "offset"), checked_end(before)
+        query = replace(query, limit=checked_page(limit), offset=first, before=place)
+        return self._runtime.store.read(lambda tx: tx.schedules.find(scope, query))
+
+    @verb("schedules.count")
+    def count(
+        self,
+        user: str | None = None,
+        agent: str | None = None,
+        state: str | None = None,
+        text: str | None = None,
+        due_before: datetime | None = None,
+    ) -> int:
+        """How many a search would find."""
+        scope, query = self._scope(user=user), _query(agent, state, text, due_before)
+        return self._runtime.store.read(lambda tx: tx.schedules.count(scope, query))
+
+    @verb("schedules.due")
+    def due(self, user: str | None = None, limit: int = 50) -> list[Schedule]:
+        """Those that wait for a runner now, the longest first."""
+        scope, now, most = self._scope(user=user), self._runtime.clock(), checked_page(limit)
+        return self._runtime.store.read(lambda tx: tx.schedules.due(scope, now, most))
+
+    @verb("schedules.runs")
+    def runs(self, id: str, *, user: str | None = None, limit: int = 20, offset: int = 0) -> list[Run]:
+        """What came of it, the latest first. Only the last few are kept."""
+        scope, wanted = self._scope(user=user), checked_id(id, "schedule id")
+        page = checked_page(limit), checked_number(offset, "offset")
+
+        def read(tx: Tx) -> list[Run]:
+            if tx.schedules.get(scope, wanted) is None:
+                raise _unknown(wanted)
+            return tx.schedules.runs(scope, wanted, *page)
+
+        return self._runtime.store.read(read)
+
+    @verb("schedules.run_output")
+    def run_output(
+        self, run_id: str, *, user: str | None = None, offset: int = 0, limit: int | None = None
+    ) -> OutputPage:
+        """All that a run said, a page at a time: ``offset`` is the ``next_offset`` of the page before."""
+        scope, wanted = self._scope(user=user), checked_id(run_id, "run id")
+        start = checked_number(offset, "offset")
+        most = self._rules.page_characters if limit is None else checked_number(limit, "limit")
+        if not 1 <= most <= 1_000_000:
+            raise InvalidInput(f"limit is between 1 and 1,000,000 characters, not {most}")
+        # A little more than is wanted, to see where a character ends.
+        found = self._runtime.store.read(lambda tx: tx.schedules.output(scope, wanted, min(start, 2**40), most + 8))
+        if found is None:
+            raise ScheduleNotFound(f"no run {wanted} here; runs(schedule id) lists those that are kept")
+        text, total = found
+        page = cut_text(text, most)
+        end = start + len(page)
+        return OutputPage(page, start, end if page and end < total else None, total)
+
+    def _change(self, id: object, user: str | None, change: Any) -> Schedule:
+        scope, wanted, now = self._scope(user=user), checked_id(id, "schedule id"), self._runtime.clock()
+
+        def work(tx: Tx) -> Schedule:
+            was = tx.schedules.get(scope, wanted)
+            if was is None:
+                raise _unknown(wanted)
+            # Whoever brings one back needs room for it. Counted before the row is held, as create does.
+            live = tx.schedules.count_live(was.scope) if was.state in ENDED else 0
+            was = tx.schedules.lock(scope, wanted)
+            if was is None:
+                raise _unknown(wanted)
+            changed: Schedule = change(was, now)
+            if was.state in ENDED and changed.state not in ENDED:
+                self._refuse_beyond(live, was.user)
+            tx.schedules.replace(was.scope, changed)
+            return changed
+
+        return self._runtime.store.write(work)
+
+    def _session(self, session_id: str, user: str) -> SessionInfo:
+        scope = self._scope(user=user, session=session_id)
+        info = self._runtime.store.read(lambda tx: tx.sessions.get(scope))
+        if info is None:
+            raise SessionNotFound(f"no session {session_id} of {user} here")
+        return info
+
+    def _refuse_more(self, tx: Tx, scope: Scope) -> None:
+        self._refuse_beyond(tx.schedules.count_live(scope), scope.user or "")
+
+    def _refuse_beyond(self, live: int, user: str) -> None:
+        most = self._rules.per_user
+        if live >= most:
+            raise InvalidInput(
+                f"{user} has {live} schedules, and {most} is the limit (schedules.per_user): delete one first"
+            )
+
+
+def _query(agent: str | None, state: str | None, text: str | None, due_before: datetime | None) -> ScheduleQuery:
+    words = None if text is None else checked_text(text, "text", max_bytes=1024)
+    return ScheduleQuery(
+        agent=optional_name(agent, "agent"),
+        state=None if state is None else checked_choice(ScheduleState, state, "state"),
+        text=words or None,
+        due_before=None if due_before is None else checked_time(due_before, "due_before"),
+    )
+
+
+def _checked_goal(value: object, most: int) -> str:
+    text = checked_text(value, "goal", max_bytes=most)
+    if not text.strip():
+        raise InvalidInput("goal is empty; say what is to be done")
+    return text
+
+
+def _checked_zone(value: object) -> str:
+    name = checked_name(value, "timezone")
+    zone_named(name)
+    return name
+
+
+def _checked_runs(value: object) -> int | None:
+    """0 stands for no limit."""
+    return None if value is None else checked_number(value, "max_runs") or None
+
+
+def _checked_end(value: object, zone: str) -> datetime | None:
+    """A moment, or text: in the zone if it says nothing else."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in _NEVER):
+        return None
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise InvalidInput(f"ends_at must be a time such as 2026-12-01T09:00, not {shown(value)}") from None
+        return instant(moment, zone_named(zone)) if moment.tzinfo is None else checked_time(moment, "ends_at")
+    return checked_time(value, "ends_at")
+
+
+def _asked_in(session: SessionInfo, draft: Schedule) -> Schedule:
+    """What is reported goes where it was asked for, if nothing else was said."""
+    key = session.key
+    return replace(
+        draft,
+        session=session.id,
+        channel=draft.channel or key.channel,
+        chat=draft.chat or key.chat,
+        thread=draft.thread or key.thread,
+    )
+
+
+_ASKED = "user agent goal cadence timezone notify channel chat thread session max_runs ends_at metadata".split()
+
+
+def _once(key: str | None, draft: Schedule) -> Asked | None:
+    if key is None:
+        return None
+    return Asked.of(Thing.SCHEDULE, key, {name: getattr(draft, name) for name in _ASKED})
+
+
+def _again(tx: Tx, scope: Scope, asked: Asked | None, now: datetime) -> Schedule | None:
+    def find(tx: Tx, schedule_id: str) -> Schedule:
+        found = tx.schedules.get(scope, schedule_id)
+        if found is None:
+            raise ScheduleNotFound(f"schedule {schedule_id} was made under this idempotency_key, and is gone since")
+        return found
+
+    return once.made_before(tx, _space(scope), asked, find, now)
+
+
+def _space(scope: Scope) -> Space:
+    assert scope.user is not None
+    return Space(scope.tenant, Level.USER, scope.user)
+
+
+def _unknown(schedule_id: str) -> ScheduleNotFound:
+    return ScheduleNotFound(f"no schedule {schedule_id} here; search() lists those there are")

@@ -1,0 +1,90 @@
+"""Recall: a question's answer from everything a user, an agent or a tenant has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Literal
+
+from limpet.api.base import Face
+from limpet.errors import Unsupported
+from limpet.model.chunk import Hit, Vector
+from limpet.model.scope import Space
+from limpet.model.text import optional_name
+from limpet.model.times import checked_time
+from limpet.providers.reranker import Reranker, checked_reranker, reranked
+from limpet.search import recipes, search
+from limpet.search.question import Question
+from limpet.security.operation import verb
+
+
+class Asking(Face):
+    """The verbs that search."""
+
+    @verb("recall")
+    def recall(
+        self,
+        query: str,
+        user: str | None = None,
+        k: int | None = None,
+        session: str | None = None,
+        kinds: Iterable[str] | None = None,
+        layers: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
+        tags: Iterable[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        as_of: datetime | None = None,
+        at: datetime | None = None,
+        recipe: str | None = None,
+        rerank: Reranker | None = None,
+        *,
+        agent: str | None = None,
+        scope: Literal["global"] | None = None,
+        neighbours: int = 0,
+        skill: str | None = None,
+    ) -> list[Hit]:
+        """The chunks that answer the question best, of a user, one of the user's sessions, an agent, or the tenant.
+
+        With ``neighbours`` each hit brings so many messages from before and after it. ``rerank`` looks at the best
+        hits once more and orders them anew. The recipe ``records`` weighs records by relevance, recency, salience,
+        confidence and type, and by whether they were learned with the ``skill`` that is active now.
+        """
+        text, count = search.checked_question(query), search.checked_count(self.config.search.k if k is None else k)
+        chosen = recipes.named(self.config.search.recipe if recipe is None else recipe)
+        checked_reranker(rerank)
+        home = self._home(user, agent, session, scope)
+        chunks = search.chunk_query(
+            session=home.scope.session,
+            kinds=kinds,
+            records=search.record_filter(layers, types, tags, metadata),
+            since=since,
+            until=until,
+            as_of=as_of,
+        )
+        now = self._now()
+        question = Question.read(text, now if at is None else checked_time(at, "at"))
+        wanted = search.Search(
+            question,
+            chunks,
+            chosen,
+            count if rerank is None else max(count, self.config.search.rerank),
+            self.config.search,
+            now,
+            self._meaning(home.space, text, chosen),
+            search.checked_neighbours(neighbours),
+            optional_name(skill, "skill"),
+        )
+        hits = self._read(lambda tx: search.search(tx, home.space, wanted))
+        return hits if rerank is None or not hits else reranked(rerank, text, hits)[:count]
+
+    def _meaning(self, space: Space, question: str, recipe: recipes.Recipe) -> Vector | None:
+        """The question's vector, made before the transaction that searches with it."""
+        if not recipe.dense:
+            return None
+        if self._runtime.embedding is None and not recipe.words:
+            raise Unsupported(
+                f"the recipe {recipe.name!r} needs an embedder: set embedding.model, or install limpet[minilm]"
+            )
+        return self._runtime.meaning(space, question)

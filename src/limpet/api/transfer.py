@@ -1,0 +1,94 @@
+"""Memory that leaves and comes: exports, and imports of those and of what other programs wrote."""
+
+from __future__ import annotations
+
+import logging
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO
+
+from limpet.api.base import Face
+from limpet.api.runtime import SNAPSHOT
+from limpet.errors import InvalidInput
+from limpet.model.text import checked_name, checked_path, shown
+from limpet.model.transfer import ExportedFolder, Imported
+from limpet.model.values import checked_flag, checked_progress
+from limpet.security.operation import verb
+from limpet.store.base import Progress
+
+log = logging.getLogger("limpet.import")
+
+
+class Moving(Face):
+    """The verbs on memory as a whole."""
+
+    @verb("export")
+    def export(
+        self, path: str | PathLike[str], user: str | None = None, *, progress: Progress | None = None
+    ) -> ExportedFolder:
+        """Write everything of a user, or without one of the whole tenant, into a new folder.
+
+        JSON lines that ``import_`` takes in again without loss, and Markdown for people; of one moment, whoever writes
+        meanwhile. The folder is there when it is whole. Two exports of the same memory are the same bytes.
+        """
+        from limpet.lifecycle.export import export  # late: few programs ever export
+
+        place, report = Path(checked_path(path, "the export's path")), checked_progress(progress)
+        return export(self._runtime, self._scope(user=user), place, report or (lambda *_: None))
+
+    @verb("archive")
+    def archive(self, file: BinaryIO, user: str | None = None, *, progress: Progress | None = None) -> ExportedFolder:
+        """What ``export`` writes, as a zip in a file that you opened. It needs no right on the machine's files."""
+        from limpet.lifecycle.archive import archive
+
+        report = checked_progress(progress)
+        if not callable(getattr(file, "write", None)) or not callable(getattr(file, "seek", None)):
+            raise InvalidInput(f"file must be a binary file opened for writing, not {shown(file)}")
+        return archive(self._runtime, self._scope(user=user), file, report or (lambda *_: None))
+
+    @verb("import_")
+    def import_(
+        self,
+        path: str | PathLike[str],
+        user: str | None = None,
+        *,
+        format: str = "auto",
+        progress: Progress | None = None,
+        dry_run: bool = False,
+    ) -> Imported:
+        """Take in an export of ours, or what another program wrote; ``format`` is found out unless you name it.
+
+        ``user`` says whose memory it becomes. What is here already is not taken in twice; an import that was
+        interrupted goes on where it was. ``dry_run`` reads and checks everything and stores nothing.
+        """
+        from limpet.lifecycle.import_any import take_in
+
+        owner = None if user is None else checked_name(user, "user")
+        place, report = checked_path(path, "the import's path"), checked_progress(progress)
+        only_look = checked_flag(dry_run, "dry_run")
+        scope = self._scope(user=owner)
+        done = take_in(self._runtime, scope, place, format, report or (lambda *_: None), dry_run=only_look)
+        if done.messages and not only_look:
+            self._tell_what_goes()
+        return done
+
+    def _tell_what_goes(self) -> None:
+        """Whoever brings years of conversations learns now, and not by their absence, that only days are kept."""
+        from limpet.lifecycle import retention
+
+        if not self._runtime.config.retention.enabled:
+            return
+        found = retention.apply(self._runtime, self._tenant, dry_run=True)
+        if old := sum(each.counts.get("messages", 0) for each in found):
+            log.warning(
+                "%d messages here are older than retention.messages_days keeps them, and go within the hour;"
+                " set it to 0 to keep all",
+                old,
+            )
+
+    def _import_found(self) -> None:
+        folder = self._runtime.folder
+        if folder is not None and (folder / SNAPSHOT).is_file():
+            from limpet.lifecycle import import_snapshot
+
+            import_snapshot.take_in_found(self._runtime, self._scope(), folder / SNAPSHOT)

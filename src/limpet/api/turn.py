@@ -1,0 +1,346 @@
+"""A turn: the user's message in, a context out, the reply in.
+
+What memory knows is read before the turn is written: a question is not its own best answer. Then the user's message is
+kept, history condensed if that is due, the context laid out; the agent works; the reply is kept, and the day's note
+written. Each step is a function below. One that fails is logged and left out, and the turn goes on without it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+from limpet.api.runtime import Runtime, masking
+from limpet.context import collect
+from limpet.context.collect import Asked, Known, Said
+from limpet.errors import InvalidInput, SessionNotFound, StorageError
+from limpet.knowledge import remember
+from limpet.knowledge.candidate import QUOTED
+from limpet.knowledge.echo import echoed
+from limpet.knowledge.english.opt_out import unheard
+from limpet.knowledge.maintenance import ask
+from limpet.knowledge.score import SKILL
+from limpet.knowledge.turn_event import turn_event
+from limpet.model.chunk import SourceKind
+from limpet.model.context import Context, Dropped
+from limpet.model.job import EXTRACT, GRAPH
+from limpet.model.message import Content, Message, ToolCall
+from limpet.model.scope import Home, Level, Scope, Space
+from limpet.model.session import Compacted, ModelUsage, SessionInfo
+from limpet.model.text import optional_name
+from limpet.notes import user_notes
+from limpet.security.operation import verb
+from limpet.sessions import compaction, history
+from limpet.sessions import usage as bill
+from limpet.store.base import Tx
+
+log = logging.getLogger("limpet.api.turn")
+
+T = TypeVar("T")
+
+
+class Kept(NamedTuple):
+    """Messages as they are stored; ``new`` unless all of them were stored before, under their idempotency keys."""
+
+    messages: list[Message]
+    new: bool
+
+
+class Turn:
+    """One exchange of a session, used with ``with``. Belongs to one thread."""
+
+    def __init__(self, runtime: Runtime, info: SessionInfo, message: Message, asked: Asked, window: int | None) -> None:
+        self._runtime = runtime
+        self._gate = runtime.gate
+        self._scope = info.scope
+        self._info = info
+        self._asked = asked
+        self._window = window
+        self._message = message
+        self._context: Context | None = None
+        self._steps: list[Message] = []
+        self._reply: Message | None = None
+        self._answering = _answering(message.idempotency_key)
+        self._compacted: tuple[Compacted, ...] = ()
+        self._recalled: frozenset[str] = frozenset()
+        self._kept = False
+        self._open = False
+        self._failed: list[Dropped] = []
+
+    def __repr__(self) -> str:
+        state = "replied" if self._reply else "open" if self._open else "over" if self._context else "not begun"
+        return f"<Turn of {self._info.key} {self._info.id}, {state}>"
+
+    @property
+    def message(self) -> Message:
+        """The user's message, as it is stored."""
+        return self._message
+
+    @property
+    def context(self) -> Context:
+        """What belongs into the prompt."""
+        if self._context is None:
+            raise InvalidInput("a turn begins with its block: with session.turn(…) as t")
+        return self._context
+
+    @property
+    def compacted(self) -> Compacted | None:
+        """What was condensed last to make room for this turn; None where nothing had to be."""
+        return self._compacted[-1] if self._compacted else None
+
+    @property
+    def failed(self) -> tuple[Dropped, ...]:
+        """The steps of memory that failed, and why. They are in the log too."""
+        return tuple(self._failed)
+
+    # The user's side
+
+    @verb("session.turn")
+    def __enter__(self) -> Self:
+        if self._context is not None:
+            raise InvalidInput("a turn is used once; session.turn(…) makes the next")
+        known = self._step("what memory knows", lambda: recollect(self._runtime, self._info, self._asked), Known())
+        self._failed += [*known.texts.failed, *known.failed]
+        self._recalled = in_use(known, self._runtime.config.search.k)
+        self._message, self._kept = self._ask()
+        self._compacted = self._step("condensing history", self._condense, ())
+        self._context = self._lay_out(known)
+        self._open = True
+        return self
+
+    def _ask(self) -> tuple[Message, bool]:
+        kept = self._step("keeping the user's message", lambda: self._keep([self._message]), None, StorageError)
+        if kept is not None:
+            return kept.messages[0], True
+        return replace(self._message, created_at=self._message.created_at or self._asked.now), False
+
+    def _condense(self) -> tuple[Compacted, ...]:
+        compacted = compaction.compact_if_due(self._runtime, self._info.scope, self._window)
+        return (compacted,) if compacted.done else ()
+
+    def _lay_out(self, known: Known) -> Context:
+        runtime, scope, asked = self._runtime, self._info.scope, self._asked
+        unsaved = None if self._kept and runtime.forgetful is None else self._message
+        whole = self._step(
+            "telling all of the history",
+            lambda: compaction.covering(runtime, scope, asked, known, self._window, unsaved),
+            None,
+        )
+        if whole is not None:
+            self._compacted += whole.compacted
+            return whole.context
+        as_it_stands = self._step(
+            "the conversation", lambda: compaction.laid_out(runtime, scope, asked, known, unsaved), None
+        )
+        if as_it_stands is not None:
+            return as_it_stands
+        return collect.lay_out(runtime, asked, Said(self._info.id).then(self._message), known)
+
+    # The agent's side
+
+    def add(
+        self,
+        role: str,
+        content: Content,
+        *,
+        name: str | None = None,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        tool_call_id: str | None = None,
+        is_error: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        created_at: datetime | None = None,
+    ) -> None:
+        """A message between the question and the reply, such as a tool's result: kept with the reply, or not at all."""
+        self._check_open()
+        self._steps.append(
+            Message.new(
+                role,
+                content,
+                name=name,
+                tool_calls=tool_calls,
+                tool_call_id=tool_call_id,
+                is_error=is_error,
+                metadata=metadata,
+                created_at=created_at or self._runtime.clock(),
+            )
+        )
+
+    @verb("turn.reply")
+    def reply(
+        self,
+        content: Content,
+        *,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        usage: ModelUsage | Mapping[str, Any] | None = None,
+        skill: str | None = None,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        created_at: datetime | None = None,
+    ) -> Message | None:
+        """Keep the reply and all that was added before it, in one transaction. None when it could not be kept.
+
+        ``usage`` is counted to the session's bill: ``{"model": …, "input_tokens": …, "output_tokens": …}``, or what
+        OpenAI or Anthropic answered with.
+        """
+        self._check_open()
+        active = optional_name(skill, "skill") or self._asked.skill
+        said = Message.new(
+            "assistant",
+            content,
+            name=name,
+            tool_calls=tool_calls,
+            metadata={**(metadata or {}), SKILL: active} if active else metadata,
+            created_at=created_at,
+            idempotency_key=self._answering,
+        )
+        said = marked(said, self.context.text)
+        spent = bill.given_usage(usage)
+        missing = [] if self._kept else [self._message]
+        kept = self._step(
+            "keeping the reply", lambda: self._finish([*missing, *self._steps, said], spent), None, StorageError
+        )
+        self._open = False
+        if kept is None:
+            return None
+        self._kept, self._reply = True, kept.messages[-1]
+        if kept.new:
+            self._step(
+                "the day's note", lambda: note(self._runtime, self._info, self._message, kept.messages[-1]), None
+            )
+        return self._reply
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open and self._steps:
+            log.info("%d messages of a turn without a reply are not kept", len(self._steps))
+        self._open = False
+
+    def _check_open(self) -> None:
+        if self._reply is not None:
+            raise InvalidInput("this turn has its reply; session.turn(…) begins the next")
+        if not self._open:
+            raise InvalidInput("this turn is not open: reply inside its block, with session.turn(…) as t, and once")
+
+    # Both
+
+    def _keep(self, messages: Sequence[Message]) -> Kept:
+        return keep(self._runtime, self._info.scope, messages, lambda _tx, _new: None)
+
+    def _finish(self, messages: Sequence[Message], spent: ModelUsage | None) -> Kept:
+        """With what belongs to a finished turn: its bill, its record, and the wish to learn from it."""
+
+        def beside(tx: Tx, new: Sequence[Message]) -> None:
+            if spent is not None:
+                bill.add(tx, self._info.scope, spent)
+            used(self._runtime, tx, self._info, sorted(self._recalled))
+            compaction.ask(self._runtime, tx, self._info)
+            learn_later(self._runtime, tx, self._info, [self._message, *new], self._asked)
+
+        kept = keep(self._runtime, self._info.scope, messages, beside)
+        if self._runtime.config.learn.enabled or self._runtime.llm is not None:
+            self._runtime.wake_worker()
+        return kept
+
+    def _step(self, what: str, work: Callable[[], T], otherwise: T, expected: type[Exception] = Exception) -> T:
+        try:
+            return work()
+        except (InvalidInput, SessionNotFound):
+            raise  # what was asked for is wrong: no less memory would help
+        except expected as error:  # why: memory never breaks the agent; the turn goes on with less of it
+            log.warning("a turn goes on without %s: %s", what, error, exc_info=not isinstance(error, StorageError))
+            self._failed.append(Dropped(what, str(error) or type(error).__name__))
+            return otherwise
+
+
+def recollect(runtime: Runtime, info: SessionInfo, asked: Asked) -> Known:
+    """Before the turn is written: what memory knows about the question, and what the user's files say."""
+    files = user_notes.texts(runtime, Space(info.tenant, Level.USER, info.user), asked.now)
+    return collect.known(runtime, info.scope, info.agent, asked, files)
+
+
+def in_use(known: Known, best: int) -> frozenset[str]:
+    """The records among the best recalled, and those learned from a message that is among them.
+
+    Far down among the passages tried, most share a word with the question and no more.
+    """
+    sources = [hit.source for hit in known.hits[:best]]
+    said = {
+        (source.session_id, sequence)
+        for source in sources
+        if source.kind is SourceKind.MESSAGE
+        for sequence in (source.first_sequence, source.last_sequence)
+    }
+    learned = (
+        record.id
+        for record in known.records
+        if record.id in known.relevance
+        and any((record.source.session_id, sequence) in said for sequence in record.source.sequences)
+    )
+    return frozenset((*(source.id for source in sources if source.kind is SourceKind.RECORD), *learned))
+
+
+def keep(runtime: Runtime, scope: Scope, messages: Sequence[Message], finish: history.Beside) -> Kept:
+    """Messages in one transaction with what else they finish, found by search once it is committed."""
+    is_new = False
+
+    def beside(tx: Tx, new: list[Message]) -> None:
+        nonlocal is_new
+        is_new = bool(new)
+        if is_new:
+            finish(tx, new)
+
+    return Kept(history.extend(runtime, scope, messages, beside=beside), is_new)
+
+
+def marked(reply: Message, shown: str) -> Message:
+    """The reply with the places where it repeats what memory had said: nobody learns from those."""
+    ranges = echoed(reply.text, shown)
+    return replace(reply, metadata={**reply.metadata, QUOTED: [list(each) for each in ranges]}) if ranges else reply
+
+
+def learn_later(runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Message], asked: Asked) -> None:
+    """The finished turn as a record of what happened, and a job to learn from it."""
+    config, now, space = runtime.config, runtime.clock(), Space(info.tenant, Level.USER, info.user)
+    if not config.learn.enabled:
+        return
+    if config.learn.turns:
+        whole = {message.sequence: message for message in turn if message.sequence}
+        home = Home(Scope(info.tenant, user=info.user), Level.USER)
+        skill = turn[-1].metadata.get(SKILL, asked.skill)
+        event = turn_event(runtime.new_id(), home, info.id, list(whole.values()), skill, masking(config), now)
+        if event is not None:
+            remember.insert(tx, event, remember.Cutter(config.chunks))
+    if config.learn.extractor != "none":
+        tx.jobs.ask(space, EXTRACT, info.id, now)
+    if config.graph.enabled:
+        tx.jobs.ask(space, GRAPH, info.id, now)
+    ask(tx, space, config.learn, now)
+
+
+def used(runtime: Runtime, tx: Tx, info: SessionInfo, recalled: Sequence[str]) -> None:
+    """Which refreshes it. What stands in every context, whatever is asked, is not used by that."""
+    now = runtime.clock()
+    for space in collect.spaces(info.scope, info.agent) if recalled else ():
+        tx.records.used(space, recalled, now)
+
+
+def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) -> None:
+    """The turn's line in the notes of its day, where the store has a folder for them."""
+    settings = runtime.config.notes
+    if runtime.folder is None or not (settings.enabled and settings.write_daily):
+        return
+    if not runtime.may_keep_files(info.tenant) or unheard(asked.text):
+        return
+    assert reply.created_at is not None
+    mask, owner = masking(runtime.config), Space(info.tenant, Level.USER, info.user)
+    user_notes.Notes.of(runtime, owner).add(mask(asked.text), mask(reply.text), reply.created_at)
+
+
+def _answering(key: str | None) -> str | None:
+    """A turn that is repeated under its key finds its reply again, too."""
+    return None if key is None else optional_name(f"{key}/reply", "idempotency_key")

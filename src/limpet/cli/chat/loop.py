@@ -1,0 +1,282 @@
+"""The conversation: a line in, memory and the model asked, the reply out and stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from limpet.api.session import Session
+from limpet.cli import show
+from limpet.cli.chat import commands
+from limpet.cli.chat.lines import Lines
+from limpet.cli.chat.prompt import SYSTEM, messages_of
+from limpet.cli.chat.screen import Screen
+from limpet.cli.chat.stopping import Stopped, Stopper
+from limpet.cli.memory import left_out
+from limpet.context.compose import budget_of
+from limpet.errors import LimpetError, ProviderError, SessionNotFound
+from limpet.model import views
+from limpet.model.context import Context, Dropped
+from limpet.model.session import State
+from limpet.model.tokens import estimate
+from limpet.providers.llm import Completion, Finish, Llm, LlmRequest
+
+if TYPE_CHECKING:
+    from limpet import Config, Limpet
+
+NO_MODEL = "no model: showing what memory would give"
+_ASK_WITHOUT_MODEL = "No model to ask: name one with --llm or the setting llm.model. Memory would have given it:"
+NOTHING_KEPT = "The memory of this agent is switched off (memory.enabled): nothing is kept."
+ONLY_THE_QUESTION = "What you said is kept, the reply is not."
+NOTHING_KNOWN = "Memory knows nothing that helps."
+_REPLY = 1024  # tokens of a reply at most, where none are kept free for it
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """In tokens: what the model can read beside our own words, what a context may take of it, what a reply."""
+
+    budget: int
+    reply: int
+    max_tokens: int | None
+    window: int | None  # as it was given
+    model_window: int | None  # without our own words
+
+    @classmethod
+    def of(cls, config: Config, max_tokens: int | None, window: int | None) -> Limits:
+        """Raises BudgetTooSmall."""
+        known = window or config.compact.window or None
+        left = None if known is None else known - estimate(SYSTEM)
+        budget = budget_of(max_tokens or config.context.max_tokens, left, config.context)
+        return cls(budget, config.context.reply_reserve or _REPLY, max_tokens, known, left)
+
+
+class Chat:
+    def __init__(
+        self,
+        hf: Limpet,
+        session: Session,
+        llm: Llm | None,
+        given: tuple[int | None, int | None],
+        screen: Screen,
+        lines: Lines,
+        stopper: Stopper,
+    ) -> None:
+        self._all = hf
+        self.session = session
+        self.llm = llm
+        self._given = given  # the budget and the window that were named
+        self.screen = screen
+        self.lines = lines
+        self.context: Context | None = None  # the last one
+        self.listed: list[str] = []  # the sessions that were numbered last
+        self.over = False
+        self._stopper = stopper
+
+    @property
+    def hf(self) -> Limpet:
+        """Memory as the session's agent has it: that may be apart from all others."""
+        return self._all.agent(self.session.agent)
+
+    @property
+    def everything(self) -> Limpet:
+        """All stores there are, for what has to reach them all."""
+        return self._all
+
+    def renewed(self) -> bool:
+        """After a purge: whether another session had to take the place of this one."""
+        old = self.session
+        with suppress(SessionNotFound):
+            self.load(old.id)
+            return False
+        self.session = self._all.session(old.channel, old.chat, old.thread, user=old.user, agent=old.agent)
+        self.context, self.listed = None, []
+        return True
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the agent has a memory at all."""
+        return self.hf.config.memory.enabled
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.of(self.hf.config, *self._given)
+
+    def load(self, session_id: str) -> Session:
+        """One of the same user's sessions, whichever agent's it is."""
+        return self._all.load_session(session_id, user=self.session.user)
+
+    def run(self, place: str) -> None:
+        self._begin(place)
+        while not self.over:
+            text = self._next()
+            if text is None:
+                self._end_prompt()
+                break
+            if text.startswith("/"):
+                self._obey(text)
+            elif text.strip():
+                self._turn(text)
+
+    def _begin(self, place: str) -> None:
+        """Raises BudgetTooSmall before anything is said."""
+        budget = self.limits.budget
+        info, model = self.session.info, NO_MODEL if self.llm is None else f"model {self.llm.name}"
+        messages = show.quantity(info.message_count, "message")
+        where = f"{shown_place(place)} · {info.user} · session {info.id} ({messages}) · {model} · /help"
+        self.screen.note(where)
+        if not self.keeps:
+            self.screen.note(NOTHING_KEPT)
+        told = {"session": views.session(info), "model": self.llm.name if self.llm else None, "budget": budget}
+        self.screen.done("start", **told)
+
+    def _next(self) -> str | None:
+        while True:
+            try:
+                with self._stopper.prompt():
+                    return self.lines.next()
+            except KeyboardInterrupt:
+                if not self.lines.terminal:
+                    raise
+                self._end_prompt()
+                self.screen.note("Ctrl-D or /quit leaves the chat.")
+
+    def confirm(self, question: str) -> bool:
+        try:
+            with self._stopper.prompt():
+                return self.lines.confirm(question)
+        except KeyboardInterrupt:
+            self._end_prompt()
+            return False
+
+    def _end_prompt(self) -> None:
+        """No Enter has ended the line of a prompt that was left by a key."""
+        if self.lines.terminal:
+            self.screen.break_line()
+
+    def _obey(self, text: str) -> None:
+        try:
+            commands.obey(self, text)
+        except LimpetError as error:
+            self.screen.fault(str(error), error.code)
+        name, _, _ = text.partition(" ")
+        self.screen.done("command", command=name)
+
+    def _turn(self, text: str) -> None:
+        told: dict[str, Any] = {"message": None, "context": None, "reply": None, "stopped": False, "usage": None}
+        try:
+            self._stay_live()
+            with self._watched():
+                self._held(text, told)
+        except Stopped:
+            told["stopped"] = True
+            self.screen.break_line()
+            kept = self.keeps and told["message"] is not None and bool(told["message"]["sequence"])
+            self.screen.note(f"Stopped. {ONLY_THE_QUESTION if kept else 'Nothing of this turn is kept.'}")
+        except LimpetError as error:
+            self.screen.fault(str(error), error.code)
+        self.screen.done("turn", **told)
+
+    def _watched(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.llm is None else self.lines.watched(self._stopper.ask)
+
+    def _held(self, text: str, told: dict[str, Any]) -> None:
+        limits = self.limits
+        with self.session.turn(text, max_tokens=limits.max_tokens, model_window=limits.model_window) as turn:
+            self.context = turn.context
+            told["message"], told["context"] = views.message(turn.message), self._context_told(turn.context)
+            self._note_failed(turn.failed)
+            if turn.compacted is not None and turn.compacted.done:
+                self.screen.note(commands.compacted_line(turn.compacted))
+            if self.llm is None:
+                self.screen.say(_ASK_WITHOUT_MODEL, *memory_lines(turn.context))
+                return
+            whole = self._answered(self.llm, turn.context)
+            told["usage"] = usage_of(self.llm, whole)
+            before = len(turn.failed)
+            turn.reply(whole.text, usage=told["usage"])
+            told["reply"] = whole.text
+            self._remark(whole)
+            self._note_failed(turn.failed[before:])
+
+    def _context_told(self, context: Context) -> dict[str, Any]:
+        told = {**views.context(context), "budget": self.limits.budget}
+        told["messages"] = len(context.messages)
+        return told
+
+    def _note_failed(self, failed: Sequence[Dropped]) -> None:
+        for entry in failed:
+            self.screen.note(f"memory goes without {entry.what}: {entry.reason}")
+
+    def _answered(self, llm: Llm, context: Context) -> Completion:
+        timeout, began = self.hf.config.llm.timeout_s, time.monotonic()
+        request = LlmRequest(messages_of(context), max_tokens=self.limits.reply, timeout=timeout)
+        stream = llm.stream(request)
+        try:
+            return self._streamed(stream, llm)
+        except ProviderError as error:
+            if time.monotonic() - began < timeout:
+                raise
+            raise ProviderError(f"{error} (llm.timeout_s is {timeout:g})") from error
+        finally:
+            with suppress(AttributeError):  # whatever gives the pieces; a generator hangs up
+                stream.close()  # type: ignore[attr-defined]
+
+    def _streamed(self, stream: Iterator[str | Completion], llm: Llm) -> Completion:
+        with self._stopper.reply():
+            for piece in stream:
+                self._stopper.check()
+                if isinstance(piece, Completion):
+                    if not piece.text.strip():
+                        raise ProviderError(f"{llm.name} answered without a word; ask another way, or another model")
+                    return piece
+                self.screen.piece(piece)
+        raise ProviderError(f"{llm.name} broke off in the middle of its answer")
+
+    def _remark(self, whole: Completion) -> None:
+        if whole.finish is Finish.LENGTH:
+            said = f"cut off at {self.limits.reply:,} tokens, or at the end of the model's window"
+            self.screen.note(f"({said}; context.reply_reserve is the limit)")
+        elif whole.finish is Finish.REFUSED:
+            self.screen.note("(the model refused)")
+
+    def _stay_live(self) -> None:
+        """Another chat may have ended this session, or removed it: its key leads on."""
+        old = self.session
+        try:
+            ended = "ended" if old.refresh().state is State.TERMINATED else ""
+        except SessionNotFound:
+            ended = "deleted"
+        if ended:
+            self.session = self._all.session(old.channel, old.chat, old.thread, user=old.user, agent=old.agent)
+            self.screen.note(f"session {old.id} was {ended} elsewhere; this goes on in {self.session.id}")
+
+
+def usage_of(llm: Llm, whole: Completion) -> dict[str, Any]:
+    used = whole.usage
+    return {
+        "model": llm.model,
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "cached_tokens": used.cached_tokens,
+        "cost": used.cost or 0.0,
+    }
+
+
+def shown_place(place: str) -> str:
+    """An address without what may be secret in it."""
+    from urllib.parse import urlsplit
+
+    if "://" not in place:
+        return place
+    parts = urlsplit(place)
+    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+
+
+def memory_lines(context: Context) -> list[str]:
+    """What would have stood before the conversation."""
+    size = f"{show.quantity(len(context.messages), 'message')}, about {context.tokens:,} tokens with what is below"
+    return [size, *left_out(context.dropped), *(context.text.split("\n") if context.text else [NOTHING_KNOWN])]

@@ -1,0 +1,42 @@
+"""mcp: the memory of one user for a program that speaks the Model Context Protocol over its standard streams."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from functools import partial
+from typing import Any
+
+from limpet.cli.options import add_logging, command
+from limpet.cli.place import opened, settings
+from limpet.errors import Unsupported
+
+USER = "LIMPET_USER"
+NOBODY = "me"  # whoever runs the program: a store on one's own machine has one user
+
+
+def add(commands: Any) -> None:
+    parser = command(commands, "mcp", "serve a user's memory over MCP on the standard streams", serve)
+    parser.add_argument("--user", metavar="U", help=f"whose memory; default: ${USER}, then {NOBODY!r}")
+    parser.add_argument("--agent", metavar="A", help="the agent that schedules run as; default: the setting's")
+    add_logging(parser)
+    parser.add_argument(
+        "--allow-purge", action="store_true", help="offer memory_purge, which asks the user; default: mcp.purge"
+    )
+
+
+def serve(args: Namespace) -> int:
+    try:
+        import anyio
+
+        from limpet.mcp.server import over_stdio  # late: it takes a second
+    except ImportError as missing:
+        raise Unsupported(f"{missing.name} is not installed: pip install 'limpet[mcp]'") from None
+    from limpet.tools import Whose
+
+    user = args.user or os.environ.get(USER) or NOBODY
+    config = settings(args)
+    with opened(args, creates=True, config=config) as hf:
+        serving = partial(over_stdio, allow_purge=args.allow_purge or config.mcp.purge)
+        anyio.run(serving, Whose(hf, user, agent=args.agent))
+    return 0

@@ -1,0 +1,163 @@
+"""notes: show, memory, export, import: the files people can read."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+from limpet.cli import options, show
+from limpet.cli.ask import at_terminal, confirm
+from limpet.cli.memory import given_text
+from limpet.cli.options import Parser, UsageError, command
+from limpet.cli.place import opened
+
+if TYPE_CHECKING:
+    from limpet import Limpet
+    from limpet.notes.items import ItemProblem
+
+
+def add(commands: Any) -> None:
+    noun = command(commands, "notes", "daily notes, MEMORY.md and items as files; without a verb: show", show_day)
+    _add_show_options(noun)
+    verbs = noun.add_subparsers(title="verbs", metavar="VERB")
+    # What is left out here must not undo what stood before the verb.
+    unset = {"argument_default": argparse.SUPPRESS}
+    showing = command(verbs, "show", "show the notes of a day", show_day, **unset)
+    _add_show_options(showing)
+    memory_ = command(verbs, "memory", "show MEMORY.md, replace it, or add to it", memory, **unset)
+    _add_user(memory_)
+    change = memory_.add_mutually_exclusive_group()
+    change.add_argument("--edit", metavar="TEXT", default=None, help="the new text; - reads it from the input")
+    change.add_argument("--append", metavar="TEXT", default=None, help="a text to add; - reads it from the input")
+    exporting = command(verbs, "export", "write records to items/*.jsonl in the user's folder", export_items, **unset)
+    _add_user(exporting)
+    importing = command(verbs, "import", "take in what was changed in items/*.jsonl", import_items, **unset)
+    _add_user(importing)
+    importing.add_argument(
+        "--delete-missing", action="store_true", default=False, help="forget records whose line was removed"
+    )
+    options.add_yes(importing)
+    importing.set_defaults(yes=False)
+
+
+def _add_user(parser: Parser) -> None:
+    parser.add_argument("--user", metavar="U", help="the user whose files they are")
+
+
+def _add_show_options(parser: Parser) -> None:
+    _add_user(parser)
+    parser.add_argument("--day", metavar="D", type=_day, help="a day such as 2026-03-10; default: today")
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day such as 2026-03-10") from None
+
+
+def _user(args: Namespace) -> str:
+    if args.user is None:
+        raise UsageError("say whose notes: --user U")
+    user: str = args.user
+    return user
+
+
+def show_day(args: Namespace) -> int:
+    user = _user(args)
+    with opened(args, needed=True) as hf:
+        day = _today(hf) if args.day is None else args.day
+        text = hf.daily_notes(user=user, day=day)
+    lines = _text(text) or [f"No notes of {day}."]
+    show.answer(args, {"user": user, "day": day.isoformat(), "text": text}, lines)
+    return 0
+
+
+def _today(hf: Limpet) -> date:
+    from limpet.model.times import zone_named
+
+    return datetime.now(zone_named(hf.config.notes.timezone)).date()
+
+
+def memory(args: Namespace) -> int:
+    user, new, more = _user(args), _given(args.edit), _given(args.append)
+    changes = new is not None or more is not None
+    with opened(args, creates=changes, needed=not changes) as hf:
+        file = hf.long_term(user=user)
+        text, conflict = file.read(), None
+        if new is not None:
+            written = file.write(new)
+            text, conflict = written.text, written.conflict
+        elif more is not None:
+            text = file.append(more).text
+    value = {
+        "user": user,
+        "file": str(file.path),
+        "text": text,
+        "conflict": None if conflict is None else str(conflict),
+    }
+    show.answer(args, value, _text(text) or ["MEMORY.md is empty."])
+    return 0
+
+
+def _given(text: str | None) -> str | None:
+    """A file of lines: the last one is ended too, which a shell's quotes and the input's reader leave out."""
+    if text is None:
+        return None
+    found = given_text(text)
+    return f"{found}\n" if found and not found.endswith("\n") else found
+
+
+def _text(text: str) -> list[str]:
+    return show.visible(text).rstrip("\n").split("\n") if text.strip() else []
+
+
+def export_items(args: Namespace) -> int:
+    user = _user(args)
+    with opened(args, needed=True) as hf:
+        done = hf.export_items(user=user)
+        folder = hf.long_term(user=user).path.parent / "items"
+    value = {
+        "folder": str(folder),
+        "records": done.records,
+        "waiting": done.waiting,
+        "conflicts": done.conflicts,
+        "problems": _problems(done.problems),
+    }
+    said = [f"{show.quantity(done.records, 'record')} in {folder}"]
+    if done.waiting:
+        said.append(f"{show.quantity(done.waiting, 'changed line')} wait for notes import")
+    show.answer(args, value, [show.one_line(f"{'; '.join(said)}."), *_outcome(done.conflicts, done.problems)])
+    return 0
+
+
+def import_items(args: Namespace) -> int:
+    user = _user(args)
+    if args.delete_missing and at_terminal():
+        confirm(args, f"Forget the records of {show.one_line(user)} whose lines were removed?")
+    with opened(args, needed=True) as hf:
+        done = hf.import_items(user=user, delete_missing=args.delete_missing)
+    value = {
+        "added": done.added,
+        "changed": done.changed,
+        "removed": done.removed,
+        "conflicts": done.conflicts,
+        "problems": _problems(done.problems),
+    }
+    said = f"{done.added:,} added, {done.changed:,} changed, {done.removed:,} removed."
+    show.answer(args, value, [said, *_outcome(done.conflicts, done.problems)])
+    return 0
+
+
+def _problems(problems: Iterable[ItemProblem]) -> list[dict[str, Any]]:
+    return [{"file": one.file, "line": one.line, "reason": one.reason} for one in problems]
+
+
+def _outcome(conflicts: int, problems: Sequence[ItemProblem]) -> list[str]:
+    lines = []
+    if conflicts:
+        lines.append(f"{show.quantity(conflicts, 'line')} lost against newer records: see the .conflict files.")
+    return lines + [show.one_line(f"{one.file}:{one.line}: {one.reason}") for one in problems]

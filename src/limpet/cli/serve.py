@@ -1,0 +1,95 @@
+"""serve: HTTP, MCP and the page on one address."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from limpet.cli.mcp import NOBODY, USER
+from limpet.cli.options import add_logging, command
+from limpet.cli.place import opened, settings, without_worker
+from limpet.errors import Unsupported
+
+if TYPE_CHECKING:
+    from limpet import Limpet
+
+
+def add(commands: Any) -> None:
+    parser = command(commands, "serve", "serve memory over HTTP and MCP, with a page to look at it", serve)
+    parser.add_argument("--host", metavar="ADDRESS", help="where to listen; default: the setting's, 127.0.0.1")
+    parser.add_argument("--port", metavar="N", type=int, help="default: the setting's, 8420; 0: any that is free")
+    parser.add_argument(
+        "--user",
+        metavar="U",
+        help=f"whose memory is meant where nobody is named and there are no keys; default: ${USER}, then {NOBODY!r}",
+    )
+    add_logging(parser)
+    parser.add_argument("--no-worker", action="store_true", help="leave background work to `limpet worker`")
+
+
+def serve(args: Namespace) -> int:
+    try:
+        from limpet.server.run import serve as listen  # late: it takes a second
+    except ImportError as missing:
+        raise Unsupported(f"{missing.name} is not installed: pip install 'limpet[serve]'") from None
+    config = without_worker(settings(args)) if args.no_worker else settings(args)
+    with _ending_in_order(), opened(args, creates=True, config=config) as hf:
+        rules = hf.config.server
+        host, port = args.host or rules.host, rules.port if args.port is None else args.port
+        user = args.user or os.environ.get(USER) or NOBODY
+        work = (lambda _: None) if args.no_worker else partial(_work, hf, args)
+        listen(hf, host=host, port=port, user=user, ready=lambda url: _tell(args, hf, url), work=work)
+    return 0
+
+
+def _work(hf: Limpet, args: Namespace, busy: Callable[[], bool]) -> None:
+    """As `limpet worker` does; schedules too, where that is wanted and can be done."""
+    from collections import deque
+
+    from limpet.cli import scheduled
+
+    if not hf.config.schedules.worker:
+        hf.start_worker(busy=busy)
+        return
+    if not scheduled.has_model(hf):
+        print(f"limpet: note: {scheduled.WAITING}", file=sys.stderr)
+        hf.start_worker(busy=busy)
+        return
+    tell = scheduled.teller(deque(maxlen=1), aloud=not args.json)
+    hf.start_worker(busy=busy, on_schedule=scheduled.turn, notify=tell)
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Being told to stop is no failure: the store is closed, and the exit status is 0."""
+    before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell(args: Namespace, hf: Limpet, url: str) -> None:
+    if args.json:
+        import json  # late: showing help needs none
+
+        print(json.dumps({"url": url, "mcp": f"{url}/mcp", "openapi": f"{url}/openapi.json"}), flush=True)
+        return
+    lines = [
+        f"Limpet serves {hf.stats()['location']}",
+        f"  page   {url}/",
+        f"  API    {url}/v1/…, described at {url}/openapi.json",
+        f"  MCP    {url}/mcp",
+    ]
+    if not hf.sessions(limit=1) and not hf.records(limit=1):
+        lines.append("The store is empty: the page offers a sample conversation to look at.")
+    if not hf.keys.any():
+        lines.append("Nobody needs a key from this machine. limpet keys create makes one; from then on all do.")
+    print("\n".join([*lines, "Stop it with Ctrl-C."]), file=sys.stderr, flush=True)

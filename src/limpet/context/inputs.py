@@ -1,0 +1,119 @@
+"""What a context can be made of, as it was read, and the pieces it is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from limpet.model.chunk import Hit, SourceKind
+from limpet.model.context import Dropped
+from limpet.model.message import Message
+from limpet.model.profile import ProfileLine
+from limpet.model.record import Record
+from limpet.model.session import Summary
+from limpet.model.tokens import TokenCounter, at_least, estimate
+
+
+class Section(StrEnum):
+    """In the order they are printed: what changes least comes first, so that a prompt's beginning stays cached."""
+
+    LONG_TERM = "Long-term Memory"
+    USER = "User Memories"
+    WORKING = "Working Memory"
+    SEMANTIC = "Semantic Memory"
+    PROCEDURAL = "Procedural Memory"
+    EPISODIC = "Episodic Memory"
+    TODAY = "Today's Notes"
+    RECENT = "Recent Context"
+    RELEVANT = "Relevant Memory"
+    SUMMARY = "Summary"
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """``history`` are the newest messages that could fit, ``unsummarised`` those that the summary does not tell.
+
+    The texts are Markdown of the user's own files.
+    """
+
+    session: str
+    now: datetime
+    query: str = ""
+    history: tuple[Message, ...] = ()
+    message_count: int = 0
+    summary: Summary | None = None
+    unsummarised: tuple[Message, ...] | None = None
+    records: tuple[Record, ...] = ()
+    relevance: Mapping[str, float] = field(default_factory=dict)  # of records that were recalled
+    hits: tuple[Hit, ...] = ()
+    working_memory: str = ""
+    long_term: str = ""
+    profile: tuple[ProfileLine, ...] = ()
+    today: str = ""
+    recent: str = ""
+    skill: str | None = None
+    failed: tuple[Dropped, ...] = ()
+
+
+class Entry:
+    """One thing that may be printed in a section, and where it then stands among the section's entries.
+
+    It is counted when somebody asks what it costs: what a context leaves out, it mostly leaves uncounted.
+    """
+
+    __slots__ = ("_count", "_tokens", "hit", "place", "record", "section", "text", "under", "what")
+
+    def __init__(
+        self,
+        section: Section,
+        text: str,
+        count: TokenCounter,
+        what: Callable[[], str],  # for a person, when it is left out
+        place: tuple[str | int, ...] = (),
+        under: str = "",  # a line of ours that entries share, such as their day
+        hit: Hit | None = None,
+        record: str | None = None,
+    ) -> None:
+        self.section = section
+        self.text = text
+        self.what = what
+        self.place = place
+        self.under = under
+        self.hit = hit
+        self.record = record
+        self._count = count
+        self._tokens: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        if self._tokens is None:
+            self._tokens = self._count(f"{self.text}\n")
+        return self._tokens
+
+    def fits(self, room: int) -> bool:
+        if self._tokens is None and self._count is estimate and at_least(self.text) > room:
+            return False
+        return self.tokens <= room
+
+    @property
+    def shows(self) -> str | None:
+        """The id of the record it shows, in its section or as a hit."""
+        if self.hit is not None and self.hit.source.kind is SourceKind.RECORD:
+            return self.hit.source.id
+        return self.record
+
+
+class Choice(NamedTuple):
+    """Entries in the order they are taken, and what was left out already."""
+
+    entries: list[Entry]
+    dropped: list[Dropped]
+
+
+def shown(text: str, most: int = 60) -> str:
+    """The beginning of a text, for a person who looks for what was left out."""
+    line = " ".join(text[: 2 * most].split())
+    return line if len(line) <= most and len(text) <= 2 * most else f"{line[:most].rstrip()}…"

@@ -1,0 +1,1 @@
+"""Documents: read from disk, their text extracted, stored and replaced."""

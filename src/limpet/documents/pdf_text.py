@@ -1,0 +1,43 @@
+"""The text of a PDF, by the extra ``pdf``."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from limpet.errors import InvalidInput, Unsupported
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
+
+
+def pdf_text(data: bytes, name: str) -> tuple[str, str | None]:
+    """The text of all pages, and the title the file gives itself."""
+    try:
+        from pypdf import PdfReader
+    except ImportError:
+        raise Unsupported(f'{name} is a PDF, which needs a package: pip install "limpet[pdf]"') from None
+    try:
+        reader = PdfReader(io.BytesIO(data))
+        locked = reader.is_encrypted and not reader.decrypt("")
+        pages = [] if locked else [page.extract_text() for page in reader.pages]
+        title = None if locked else _title(reader)
+    except Exception as error:  # why: a broken file makes the reader fail in every way there is
+        raise InvalidInput(f"{name} is a PDF that cannot be read: {error}") from error
+    if locked:
+        raise InvalidInput(f"{name} is encrypted; save it without its password first")
+    text = _storable("\n\n".join(filter(None, map(str.strip, pages)))).strip()
+    if not text:
+        raise InvalidInput(f"{name} holds no text, only pictures of it perhaps; recognise the text first")
+    return text, None if title is None else _storable(title)
+
+
+def _title(reader: PdfReader) -> str | None:
+    about = reader.metadata
+    return None if about is None or not isinstance(about.title, str) else about.title
+
+
+def _storable(text: str) -> str:
+    """Fonts without a proper table give characters that no store keeps; nobody could remove them from the file."""
+    whole = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-16-le", "surrogatepass")
+    return whole.decode("utf-16-le", "replace")

@@ -1,0 +1,62 @@
+"""Documents in named queries. Only a space knows whose they are, so every query goes through it."""
+
+from __future__ import annotations
+
+from limpet.knowledge.filters import after_end
+from limpet.model.document import Document
+from limpet.model.paging import PageEnd
+from limpet.model.scope import Space
+from limpet.search.chunk_repository import SqlChunks, space_params
+from limpet.store.db import Db, Params, Row
+from limpet.store.encrypted_columns import DOCUMENTS
+from limpet.store.encryption import Shape
+from limpet.store.encryption_state import TxSeals
+from limpet.store.rows import document_from, document_params
+
+_DOCUMENT = Shape(DOCUMENTS, "id uri title metadata content_hash created_at updated_at")
+
+
+class SqlDocuments:
+    def __init__(self, db: Db, chunks: SqlChunks, seals: TxSeals) -> None:
+        self._db = db
+        self._chunks = chunks
+        self._seals = seals
+
+    def get(self, space: Space, uri: str) -> Document | None:
+        stored = self._seals.of(space.tenant).same(DOCUMENTS["uri"], uri)
+        row = self._db.one("documents.select", {**space_params(space), "uri": stored}, where="d.uri = :uri")
+        return None if row is None else self.opened(space, row)
+
+    def opened(self, space: Space, row: Row) -> Document:
+        return document_from(self._seals.of(space.tenant).opened(_DOCUMENT, row[0], row))
+
+    def _params(self, space: Space, document: Document) -> Params:
+        return self._seals.of(space.tenant).params(DOCUMENTS, document.id, document_params(document))
+
+    def lock(self, space: Space, uri: str) -> Document | None:
+        # The space's row, since a document that is not there yet has none to hold.
+        self._chunks.ensure_space(space)
+        return self.get(space, uri)
+
+    def insert(self, space: Space, document: Document) -> None:
+        row = self._chunks.ensure_space(space)
+        self._db.run("documents.insert", {**self._params(space, document), "space_id": row.id})
+
+    def replace(self, space: Space, document: Document) -> None:
+        row = self._chunks.ensure_space(space)
+        self._db.run("documents.update", {**self._params(space, document), "space_id": row.id})
+
+    def find(self, space: Space, limit: int, offset: int, before: PageEnd | None = None) -> list[Document]:
+        more, place = after_end(before, "d.updated_at", "d.id")
+        params = {**space_params(space), "limit": limit, "offset": offset, **place}
+        order = "ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit OFFSET :offset"
+        return [
+            self.opened(space, row)
+            for row in self._db.all("documents.select", params, where=f"TRUE{more}", order=order)
+        ]
+
+    def delete(self, space: Space, document_id: str) -> dict[str, int]:
+        counts = {"chunks": self._chunks.drop_document(space, document_id)}
+        row = self._chunks.ensure_space(space)
+        counts["documents"] = self._db.run("documents.delete", {"id": document_id, "space_id": row.id})
+        return counts

@@ -1,0 +1,238 @@
+"""What in a message is not the speaker's own word: code, quotations, fiction, questions, irony, tasks on a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from limpet.knowledge.english.opt_out import asks_to_forget, beyond, takes_back, unheard, within
+from limpet.model.sentences import Sentence, sentences
+
+MAX_SENTENCE = 600  # nobody states one fact in more; what is longer is pasted
+
+_FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
+_QUOTED_LINE = re.compile(r"^[ \t]{0,3}>[^\n]*", re.MULTILINE)
+# Comments of code, and what a crash printed, pasted without a fence.
+_CODE_LINE = re.compile(r"^[ \t]*(?:(?://|/\*|\*/|#!|<!--).*|at [\w$.<>]+\(.*|File \".*\", line \d+.*)$", re.MULTILINE)
+_QUOTATION = re.compile(
+    r"\"[^\"\n]{1,1500}\"|“[^”\n]{1,1500}”|«[^»\n]{1,1500}»|‘[^’\n]{8,1500}’(?!\w)|(?<!\w)'[^'\n]{8,300}'(?!\w)"
+)
+_OWN_VOICE = re.compile(r"\b(?:i|i'm|my|we|you|never|always|don't|do not|must|let's|he|she)\b", re.IGNORECASE)
+_BLANK = "\x1f"  # no letter, no space: nothing matches across it
+
+_QUESTION = re.compile(
+    r"^\W*(?:(?:so|and|but|ok|well|hey|also),? )?(?:(?:do|does|did|is|are|am|was|were|can|could|"
+    r"should|would|will|have|has|"
+    r"shall|may|might) (?:i|you|we|they|he|she|it|my|your|the|this|that|there|anyone|someone)\b|"
+    r"(?:where|what|when|who|why|"
+    r"how|which|whose)(?:'s|'re|'d)? (?:do|does|did|is|are|am|was|were|can|could|should|would|will|"
+    r"have|has|about|if)\b|"
+    r"(?:any idea|do you|is it true)\b)",
+    re.IGNORECASE,
+)
+# "As a vegan, what can I eat?" says who asks; "as a lawyer, what would you do?" whom to play.
+_AS_SOMEBODY = re.compile(r"\W*as an? ", re.IGNORECASE)
+_ASKS_FOR_ONESELF = re.compile(r"^(?!.*\byou(?:r|rs|'re|'d)?\b).*\b(?:I|i|my|me)\b")
+_TAIL_QUESTION = re.compile(
+    r"[,;–—-]\s*(?=(?:so |and |but )?(?:can|could|do|does|did|is|are|what|where|which|how|any|would|"
+    r"will|should|have|right|"
+    r"ok|isn't|don't|when|who|why)\b)|"
+    # Without a mark a question is known by its order: "I'm vegan but can you …", "so what …".
+    r"\s(?=(?:so|and|but) (?:(?:can|could|do|does|did|is|are|am|would|will|should|have|has|may|might) (?:i|you|we|they|"
+    r"he|she|it|my|your|there|that|this|the|someone|anyone)|what|where|which|how|when|who|why)\b)",
+    re.IGNORECASE,
+)
+_UNREAL = re.compile(
+    r"^\W*(?:(?:so|and|but|ok|well|or|then),? )?(?:if|suppose|supposing|imagine|pretend|what if|let's "
+    r"say|lets say|say i|as if|for example|for instance|"
+    r"assuming|assume|hypothetically|picture this|in theory|maybe|perhaps|should i|were i|had i|as "
+    r"though|in my dream)\b|"
+    r"\b(?:i wish(?! to\b)|if only|as if|in my dreams|i dreamed|i dreamt|would have|could have|in an alternate|"
+    r"hypothetically|"
+    r"in another life|i said\b.*\bi (?:meant|mean)|once upon a time|for example,? if)\b",
+    re.IGNORECASE,
+)
+_IRONY = re.compile(
+    r"(?:^|\s)/s\b|\byeah,? right\b|\boh,? (?:great|sure|joy|wonderful)\b|\bsure,? because\b|🙄|"
+    r"\bsarcasm\b|\bbecause i totally\b|"
+    r"\bi just love (?:it when|how|when|sitting|waiting|being)\b|\bas if i\b|\bsaid no one ever\b|"
+    r"\b(?:great|fantastic|wonderful|lovely|brilliant|perfect|yay|joy|hooray),? (?:another|one more|yet another|"
+    r"more of)\b|"
+    r"^(?:oh,? )?great,? (?:so )?now (?:i|we)(?:'m| am|'re| are)\b|\bjust what i (?:always )?(?:needed|wanted)\b|"
+    r"\blucky me\b|\bliving the dream\b|\bwhat a surprise\b|"
+    r"\b(?-i:I just LOVE|i just LOVE|I LOVE (?:it )?(?:when|how|being|mondays))\b|"
+    r"\bnot\s*[!.]*$(?<=\bnot\.)",
+    re.IGNORECASE,
+)
+_TAKEN_BACK = re.compile(
+    r"^\W*(?:not|just kidding|kidding|jk|joking|just joking|i'm kidding|psych)\b(?=\W|$)", re.IGNORECASE
+)
+_FICTION = re.compile(
+    r"\b(?:in|of|from) (?:the|this|that|a|my) (?:\w+ )?(?:novel|story|book|film|movie|song|show|game|"
+    r"play|episode|series|poem|"
+    r"comic|anime|manga|campaign|dream|fanfic|screenplay)\b(?=.*\b(?:lives?|works?|hates?|loves?|says|"
+    r"is|named|called)\b)|\bsong goes\b|\blyrics?\b|\bprotagonist\b|"
+    r"\bthe (?:hero|heroine|villain|narrator|main character)\b|\bcharacter (?:who|named|called|is)\b|"
+    r"\bmy character\b|"
+    r"\b(?:old|famous) saying\b",
+    re.IGNORECASE,
+)
+# After these the rest of the message is material for a task, or somebody else's mail.
+_MATERIAL = re.compile(
+    r"^\W*(?:fwd?:|(?:customer|agent|client|interviewer|caller|patient|doctor|host|guest|buyer|seller): \S|"
+    r"forwarded(?: message)?\b|begin forwarded|original message\b|from: \S|subject: \S|"
+    r"on .{6,60} wrote:|"
+    r"dear (?:sir|madam|mr|mrs|ms|dr|prof|team|all|hiring|customer|colleagues?|friends?|editor|committee)\b|"
+    r"(?:riddle|puzzle|quiz|brain ?teaser|(?:math|maths|word) problem|exercise|homework|scenario|case study|prompt|"
+    r"example|excerpt|quote|setting|plot|premise|backstory)\b[^:.!?]{0,20}:|"
+    r"(?:(?:please|can you|could you|can u|pls),? )*(?:check|correct|improve|polish)\b.{0,30}\b(?:grammar|"
+    r"spelling|wording|"
+    r"english)\b)|"
+    r"\b(?!I\b)[\w']+ (?:says|said|writes|wrote|states|stated|asks|asked|replied|answered): \S|"
+    r"^(?:below|here|this|following)(?:'s| is| are) (?:the|an?|my|his|her|their|what) (?:\w+ ){0,3}?(?:letter|"
+    r"e-?mail|mail|"
+    r"message|text|logs?|chat|transcript|post|article|review|statement|contract|notice|output|stack ?trace|traceback)"
+    r"(?: (?:from|of|by|he|she|they|that|I (?:got|received)|we (?:got|received))\b[^:]{0,80})?[:.]?$|"
+    r"\b(?:need|want|write|make|give me|draft|suggest) an? (?:\w+ )?(?:slogan|tagline|caption|headline|motto|"
+    r"jingle|toast)\b|"
+    r"\b(?:email|e-mail|message|letter|text|ad|advert|post|review|bio|profile|note|comment|ticket|issue|page|"
+    r"article|he|she|they)"
+    r" (?:says?|said|reads?|goes|writes|wrote|states):|"
+    r"^\W*(?:(?:please|can you|could you|now|ok|hey|hi),? )*(?:translate|proof-?read|rewrite|re-write|"
+    r"rephrase|paraphrase|"
+    r"summari[sz]e|role-?play|pretend|let'?s (?:play|pretend|role)|act as|act like|imagine|suppose|"
+    r"correct (?:this|the|my)|"
+    r"fix the (?:grammar|spelling|punctuation)|fix (?:my|this) (?:grammar|email|text)|edit (?:this|"
+    r"the following)|convert (?:this|the following)|"
+    r"analy[sz]e (?:this|the following)|classify|label|extract|parse (?:this|the following)|complete "
+    r"(?:this|the) (?:story|sentence|text)|"
+    r"continue (?:this|the) (?:story|text)|repeat after me|what is wrong with this (?:sentence|text))\b|"
+    r"(?:^|[:.] ?)you are (?:now )?(?:a|an|my|the) (?!(?:life|star|gem|genius|legend|best|great|good|"
+    r"angel|hero|saint|rock))\w+|"
+    r"\b(?:in character|role-?play|the following (?:text|message|email|sentence|paragraph|review|conversation))\b|"
+    r"^\W*(?:(?:please|can you|could you),? )*(?:write|draft|compose|create|generate|give me|tell me|"
+    r"make up|invent)\b.*\b(?:story|poem|"
+    r"dialogue|dialog|script|song|scene|bio|biography|character|fan ?fic|persona|joke|sample|example|"
+    r"fictional|limerick|"
+    r"haiku|obituary)\b",
+    re.IGNORECASE,
+)
+# A letter begins: whose, the line before it says or nobody does. The first line of all is meant for who reads it.
+_SALUTATION = re.compile(r"dear (?:[\w.]+ ){0,3}\w+,?$", re.IGNORECASE)
+# What something printed or written says.
+_SOURCE_SAYS = re.compile(
+    r"^\W*(?:[^,;]{0,40}[,;] )?(?:(?:the|this|that|their|your|its|an?|my|some) (?:[\w-]+ ){0,3}?(?:docs?|"
+    r"documentation|manual|"
+    r"readme|spec|specification|article|tutorial|recipe|wiki|book|guide|rfc|linter|compiler|(?:error |log )?message|"
+    r"warning|"
+    r"banner|poster|sign|horoscope|quiz|blog|post|paper|leaflet|label|textbook|website|web ?page|changelog)"
+    r"(?: (?:of|for|in|from|on) [\w .-]{2,40}?)? (?:says?|said|tells? (?:me|us|you)|claims?|states?|recommends?|warns?|"
+    r"suggests?|reads?|mentions?|should say|must say)\b|according to (?:the|this|that|their|an?|some) )",
+    re.IGNORECASE,
+)
+# After a story only what the teller says of themselves is none.
+_OF_ONESELF = re.compile(
+    r"\W*(?:(?:and|but|so|btw|by the way|anyway|also),? )*(?:i|i'm|i've|my|we|our|please)\b", re.IGNORECASE
+)
+_TASK = re.compile(
+    r"^\W*(?:(?:please|can you|could you),? )*(?:write|draft|compose|generate|explain|tell|describe|"
+    r"show|list|find|say|read)\b",
+    re.IGNORECASE,
+)
+
+
+_LASTS = re.compile(r"\b(?:from now on|going forward|in (?:the )?future)\b", re.IGNORECASE)
+
+
+def masked(text: str) -> str:
+    """The text with code, quoted lines and quoted speech blanked out, of the same length."""
+    plain = text.replace("’", "'").replace("‛", "'").replace("`", "`")
+    plain = _without_code(plain)
+    plain = _CODE_LINE.sub(lambda found: _BLANK * len(found.group()), plain)
+    plain = _QUOTED_LINE.sub(lambda found: _BLANK * len(found.group()), plain)
+    return _QUOTATION.sub(lambda found: _blank_speech(found.group()), plain)
+
+
+def _without_code(text: str) -> str:
+    kept, at, fence = [], 0, ""
+    for mark in _FENCE.finditer(text):
+        if not fence:
+            kept.append(text[at : mark.start()])
+            at, fence = mark.start(), mark[1]
+        elif mark[1].startswith(fence):
+            kept.append(_blanked(text[at : mark.end()]))
+            at, fence = mark.end(), ""
+    rest = text[at:]
+    kept.append(_blanked(rest) if fence else rest)
+    return "".join(kept)
+
+
+def _blanked(text: str) -> str:
+    return "\n".join(_BLANK * len(line) for line in text.split("\n"))
+
+
+def _blank_speech(quotation: str) -> str:
+    """A title keeps its words; what somebody says does not."""
+    return _BLANK * len(quotation) if _OWN_VOICE.search(quotation) and quotation.count(" ") else quotation
+
+
+def statements(text: str, *, unheard_too: bool = False) -> Iterator[tuple[Sentence, bool]]:
+    """The sentences the speaker asserts, each with whether it opens the message. Material for a task ends it.
+
+    ``unheard_too``: also what the speaker asks not to have remembered, for whoever has to find all that says it.
+    """
+    if unheard(text) and not unheard_too:
+        return
+    found = [sentence for sentence in sentences(masked(text)) if len(sentence.text) <= MAX_SENTENCE]
+    invented = False
+    for at, sentence in enumerate(found):
+        if _MATERIAL.search(sentence.text) or (at and _SALUTATION.match(sentence.text)):
+            return
+        if _FICTION.search(sentence.text):
+            invented = True
+            continue
+        following = found[at + 1].text if at + 1 < len(found) else ""
+        taken_back = _TAKEN_BACK.match(following) or (takes_back(following) and not unheard_too)
+        if taken_back and len(following) < 200:
+            continue
+        told = _from(sentence, within(sentence.text)) if unheard_too else _heard(sentence)
+        kept = _own(told.text) if told else None
+        if told and kept and not (invented and not _OF_ONESELF.match(kept)):
+            yield Sentence(told.start, kept, told.bullet), at <= 1
+
+
+def _heard(sentence: Sentence) -> Sentence | None:
+    """What is left of it when it asks to forget something: "forget my old job, I work at Shell"."""
+    if not asks_to_forget(sentence.text):
+        return sentence
+    further = beyond(sentence.text)
+    return None if further is None else _from(sentence, further)
+
+
+def _from(sentence: Sentence, at: int) -> Sentence:
+    rest = sentence.text[at:].lstrip()
+    return sentence._replace(start=sentence.start + len(sentence.text) - len(rest), text=rest) if rest else sentence
+
+
+def asserted(sentence: str) -> str | None:
+    """The sentence, the part of it that is no question, or nothing."""
+    return None if _FICTION.search(sentence) else _own(sentence)
+
+
+def _own(sentence: str) -> str | None:
+    if (
+        _IRONY.search(sentence)
+        or _UNREAL.search(sentence)
+        or _SOURCE_SAYS.match(sentence)
+        or (_TASK.match(sentence) and not _LASTS.search(sentence))
+    ):
+        return None
+    if sentence.rstrip("\"')*_ ").endswith("?"):
+        tails = list(_TAIL_QUESTION.finditer(sentence))
+        if not tails or _QUESTION.match(sentence):
+            return None
+        if _AS_SOMEBODY.match(sentence) and not _ASKS_FOR_ONESELF.search(sentence):
+            return None
+        asked = (tail for tail in tails if _QUESTION.match(sentence[tail.end() :]))
+        return sentence[: next(asked, tails[-1]).start()].strip() or None
+    return None if _QUESTION.match(sentence) else sentence

@@ -1,0 +1,305 @@
+"""Cutting what was said of somebody out of the rest of the clause."""
+
+from __future__ import annotations
+
+import re
+
+from limpet.knowledge.english.lexicon import LANGUAGES, OCCUPATIONS, PRODUCTS, SHORT_PLACES
+from limpet.knowledge.graph.words import GIVEN_NAMES, PLACES
+
+_EVER = (
+    r"because|since|but|when|while|although|though|tho|if|so|now|currently|lately|recently|these days|nowadays|"
+    r"at all|"
+    r"right now|at the moment|again|btw|lol|haha|tbh|rn|atm|by the way|anyway|please|who|which|instead|"
+    r"last (?:week|month|year|spring|summer|"
+    r"autumn|fall|winter|night|weekend|thursday|friday|monday|tuesday|wednesday|saturday|sunday)|next \w+|"
+    r"this (?:week|"
+    r"month|year|spring|summer|autumn|fall|winter)|yesterday|ages ago|(?:\w+ )?(?:years?|months?|weeks?) ago|n"
+)
+_PLACE_STOP = re.compile(
+    rf"\s+(?:{_EVER}|for|with|where|that|and|as|before|after|until|in|on|around|near|from|to|by|originally|"
+    rf"together|full[- ]time|at|all (?:my|his|her|our) life|all along|forever|"
+    r"too|also|permanently|alone|yet|during|half|most|part|already|either|anymore|today|tonight|tomorrow|"
+    r"rn|atm|tbh|lol|rather|over|via|because|cause|cuz)\b|[;.!?():]|,(?!\s[A-Z])|\s[-–—]\s|,\s(?:I|My|We)\b",
+)
+_ORG_STOP = re.compile(
+    rf"\s+(?:{_EVER}|for (?=\d|like|ages|about|over|almost|nearly|the past|the last|a (?:year|while|decade)|two|"
+    rf"three|four|five|ten|years)|with|where|that|as|before|after|until|in|on|around|near|from|by|"
+    rf"full[- ]time|"
+    rf"part[- ]time|called|named|"
+    r"too|also|doing|and|today|tonight|tomorrow|full time)\b|[;,!?():]|(?<!\bSt)\.\s|\s[-–—]\s",
+)
+_ROLE_STOP = re.compile(
+    r"\s+(?:at|for|in|with|who|by|from|and|but|so|now|working|currently|living|because|on|based|these|"
+    r"since|specializ\w+|"
+    r"specialis\w+|or|too|n|as|there|here|again|myself)\b|[;,.!?():]|\s[-–—]\s",
+)
+_THING_STOP = re.compile(
+    rf"\s+(?:{_EVER}|a lot(?=$|[,.!])|so much|that much|"
+    r"very much|more than anything|too|either|though|as well|in general|as a kid|"
+    r"any ?more|in case|especially|here|and (?:I|my|we|he|she)\b)(?=\s|$|[,.!?])|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s|:\s",
+    re.IGNORECASE,
+)
+_SPAN_STOP = re.compile(rf"\s+(?:{_EVER})\b|[;!?(]|\.(?:\s|$)|,\s|\s[-–—]\s", re.IGNORECASE)
+_VAGUE = re.compile(
+    r"(?:it|this|that|these|those|them|him|her|you|your|yours|me|us|how|what|when|why|where|who|"
+    r"everything|nothing|anything|"
+    r"something|regularly|daily|often|mostly|mine|his|hers|theirs|the (?:way|idea|fact|sound|look|first|second|"
+    r"third|former|latter|same|one|"
+    r"other|thing|last|new (?:logo|"
+    r"version|design))|to (?:see|know|think|hear|say|ask|point|add|thank|make sure|be|have|go ahead|"
+    r"try|use this)|being|"
+    r"their|its|the (?:\w+ ){0,4}(?:ideas?|suggestions?|options?|approach|plan|concept)\b|my (?:mom|dad|mum|parents)|"
+    r"some (?:things|of|parts)|I|he|she|they|we|everywhere|there|here|one|ones|more|all|another|so|such|as|than|"
+    r"and|or|but|with|to)\b",
+    re.IGNORECASE,
+)
+# Nobody can tell later what was meant.
+_POINTS_ELSEWHERE = re.compile(
+    r"\b(?:it|him|them|they|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
+)
+_IN_JEST = re.compile(
+    r"(?:mornings?|mondays?|work|people|bull\w*|drama|stupid\w*|idiots|exercise|commitment|fun|responsibility|"
+    r"adulting|"
+    r"meetings?|small talk|nonsense|waking up|getting up|cleaning|cooking|math|bad code)\b",
+    re.IGNORECASE,
+)
+_UNFINISHED = re.compile(r"\b(?:of|with|to|for|in|on|at|by|the|a|an|and|or|about|from)$", re.IGNORECASE)
+_ARTICLE = re.compile(r"(?:the|a|an|my|our|his|her|some|this)\s+", re.IGNORECASE)
+_NO_PLACES = re.compile(
+    r"(?:a|an|the)?\s*(?:fear|bubble|past|peace|hope|house|apartment|flat|present|moment|dream|future|"
+    r"city|town|village|"
+    r"country|world|same|area|building|right place|middle|big city|suburbs|countryside|closet|room|next|new|my|"
+    r"his|her|"
+    r"our|their|your|there|here|sin|denial|english|general|it|this|that|hell|heaven|another|different|bed|line)\b",
+    re.IGNORECASE,
+)
+_NO_EMPLOYERS = re.compile(
+    r"(?:home|night|nights|fun|free|a living|me|you|him|her|us|them|it|this|that|the moment|least|all|"
+    r"once|hours|money|the "
+    r"weekend|my desk|peace|what|everyone|anyone|both|most|some|many|\d|a while|years|days|now|the "
+    r"(?:same|time)|all|(?:a|an|the|this|that) (?:\w+ )?(?:place|job|project|company|problem|task|presentation|"
+    r"report|"
+    r"deadline|thing|essay|paper)$)\b",
+    re.IGNORECASE,
+)
+_CALLED = re.compile(r"(?:a|an|the|this) [\w -]{2,30}? (?:called|named) ([A-Z][\w&.-]*(?: [A-Z][\w&.-]*)*)")
+_ERRAND = re.compile(
+    r"(?:the )?(?:\w+day\b|walmart|target|costco|ikea|starbucks|tesco|aldi|lidl|sainsbury|trader joe|whole foods|"
+    r"mcdonald)",
+    re.IGNORECASE,
+)
+# One joins and leaves people and days as well as companies.
+_NO_COMPANIES = (GIVEN_NAMES - {"morgan", "wells", "stanley", "goldman", "philip", "wayne"}) | frozenset(
+    """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
+    september october november december mom dad mum christmas easter""".split()
+)
+_NO_PRODUCTS = frozenset("office rest teams express spring linear node unity spark remix solid vault".split())
+# A great teacher may be anybody.
+_PRAISE = frozenset(
+    "great good amazing wonderful fantastic excellent terrible bad talented brilliant lousy better awful real".split()
+)
+_JUNK_END = re.compile(r"[\s,.;:!?*_\"”)]+$")
+
+
+# A list goes on after its commas: "rye, oats and barley".
+_LIST = re.compile(
+    r"[\w'-]+(?: [\w'-]+){0,3}(?:, [\w'-]+(?: [\w'-]+){0,2}){1,4},? and [\w'-]+(?: [\w'-]+)?(?=$|[,.!;])"
+)
+
+
+def _tidy(text: str) -> str:
+    return _JUNK_END.sub("", text.strip().strip("\"“”'*_")).strip()
+
+
+def _cut(text: str, stop: re.Pattern[str]) -> str:
+    found = stop.search(text)
+    return _tidy(text[: found.start()] if found else text)
+
+
+def place(text: str) -> str | None:
+    """A place has a name. Who writes everything small names it small, too."""
+    found = _cut(text, _PLACE_STOP)
+    if not found or len(found.split()) > 7:
+        return None
+    if is_product(found):
+        return None
+    if re.match(r"an? ", found):
+        return None  # "a small town near Graz" has a name that is not said
+    if any(word[0].isupper() for word in re.findall(r"[^\W\d_]+", found)):
+        return found
+    return None if _NO_PLACES.match(found) or len(found.split()) > 2 or text != text.lower() else found
+
+
+def product(text: str) -> str | None:
+    """A tool, a language, a service by its name, with what it is used for."""
+    found = thing(text)
+    return found if found and is_product(found) and found.split()[0].casefold() not in _NO_PRODUCTS else None
+
+
+def tools(text: str) -> str | None:
+    """Tools by their names and nothing else: "Vim and tmux" of "Vim and tmux on an old laptop"."""
+    found = re.match(r"[\w.+#-]+(?:(?:, and|,| and) (?!I\b|we\b|it\b|then\b)[\w.+#-]+){0,3}", text)
+    if found is None:
+        return None
+    first = re.split(r"[\s,]", found.group(), maxsplit=1)[0].casefold().strip(".")
+    return found.group().strip(".") if first in PRODUCTS and first not in _NO_PRODUCTS else None
+
+
+def is_product(name: str) -> bool:
+    """Teams move to Kubernetes, and data lives in S3."""
+    first = name.split(maxsplit=1)[0].strip(",'’")
+    if first.casefold() in PRODUCTS or re.search(
+        r"[a-z]{2}[A-Z]|\d|\.\w|[+#_/]", re.sub(r"\bMa?c(?=[A-Z])", "", first)
+    ):
+        return True
+    return first.isupper() and 1 < len(first) <= 3 and first.isascii() and first.casefold() not in SHORT_PLACES
+
+
+def new_place(text: str) -> str | None:
+    """Where somebody moved to; of several stations the last."""
+    further = re.split(r"(?:,| and| then)(?: then| later| finally| now)? to (?=[A-Z])", text)
+    return place(further[-1])
+
+
+def named_place(text: str) -> str | None:
+    found = place(text)
+    known = found and (re.match(r"(?:the )?[A-ZÀ-Þ]", found) or found in PLACES)
+    return found if known else None
+
+
+def destination(text: str) -> str | None:
+    """Where somebody was that is worth knowing: no shop and no Sunday mass."""
+    found = named_place(text)
+    return None if found is None or _ERRAND.match(found) else found
+
+
+def employer(text: str) -> str | None:
+    if called := _CALLED.match(text):
+        return called[1]
+    found = _cut(text, _ORG_STOP)
+    if not found or len(found.split()) > 7 or _NO_EMPLOYERS.match(found):
+        return None
+    named = found[0].isupper() or _ARTICLE.match(found)
+    return _ARTICLE.sub("", found, count=1) if named or len(found.split()) == 1 else None
+
+
+def named_employer(text: str) -> str | None:
+    """After a role, where "for fun" and "for ten years" stand as well."""
+    found = employer(text)
+    return found if found and any(word[0].isupper() for word in found.split()) else None
+
+
+def organisation(text: str) -> str | None:
+    """One with a name: after verbs that take anything, "joined" and "left"."""
+    if called := _CALLED.match(text):
+        return called[1]
+    found = _cut(text, _ORG_STOP)
+    if not found or not found[0].isupper() or found.endswith(("'s", "’s")):
+        return None
+    name = re.match(r"[A-Z0-9][\w&.'’-]*(?: (?:of |for |and |& )?[A-Z0-9][\w&.'’-]*)*", found)
+    if name is None or name.end() < len(found):
+        return None  # "left Google Docs open" is no employer
+    first = found.split()[0].casefold().removesuffix("'s").removesuffix("’s")
+    return None if first in _NO_COMPANIES or found.casefold() in PLACES or len(found.split()) > 5 else found
+
+
+def role(text: str) -> str | None:
+    found = _cut(text, _ROLE_STOP)
+    words = found.lower().replace(" of ", " ").split()
+    if words and (words[0] in _PRAISE or words[-2:] == ["role", "model"]):
+        return None
+    known = words and (words[-1] in OCCUPATIONS or words[0] in {"head", "director", "vp", "lead", "chief"})
+    if words and not known and len(words) > 1 and words[-1] in {"student", "worker", "servant", "owner", "assistant"}:
+        known = True
+    return found if known and len(words) <= 6 else None
+
+
+def any_role(text: str) -> str | None:
+    """After "work as": whatever it is, it is a role."""
+    found = _cut(text, _ROLE_STOP)
+    settled = found and not re.match(r"(?:yet|still|not|to be|unclear|undecided)\b", found, re.IGNORECASE)
+    return found if settled and len(found.split()) <= 6 and not _VAGUE.match(found) else None
+
+
+def promoted_role(text: str) -> str | None:
+    found = _cut(text, re.compile(r"\s+(?:at|in|with|and|but|last|this|yesterday|today)\b|[;,.!?():]"))
+    return (
+        found
+        if found and len(found.split()) <= 6 and not re.search(r"\d|\bago\b|\b(?:months|weeks|years)\b", found)
+        else None
+    )
+
+
+def thing(text: str) -> str | None:
+    """What is liked, used, owned: not a pronoun, not half a sentence."""
+    listed = _LIST.match(text)
+    found = _tidy(listed.group()) if listed else _cut(text, _THING_STOP)
+    if not found or len(found.split()) > 9 or _UNFINISHED.search(found):
+        return None
+    if _VAGUE.match(found) or _POINTS_ELSEWHERE.search(found):
+        return None
+    return found if any(map(str.isalpha, found)) else None
+
+
+def choice(text: str) -> str | None:
+    """What is preferred, without what it is preferred to."""
+    return (
+        None
+        if re.match(r"not\b", text, re.IGNORECASE)
+        else thing(re.split(r" (?:over|rather than|instead of|to|than) ", text, maxsplit=1)[0])
+    )
+
+
+def allergen(text: str) -> str | None:
+    """Nobody is allergic to Mondays but in jest."""
+    found = thing(re.sub(r" (?:in|since) (?:[A-Z][a-z]+|\d{4})\b.*", "", text))
+    if found is None or _IN_JEST.match(found):
+        return None
+    return (
+        None
+        if re.match(r"my (?!(?:\w+ )?(?:cats?|dogs?|pets?|rabbits?|medication|meds)\b)", found, re.IGNORECASE)
+        else found
+    )
+
+
+def bare_thing(text: str) -> str | None:
+    found = thing(text)
+    return _ARTICLE.sub("", found, count=1) or None if found else None
+
+
+def deed(text: str) -> str | None:
+    """Something somebody means to do, with its time."""
+    found = _tidy(re.split(r"[;!?(]|\.\s|\s[-–—]\s|,\s|\s(?:because|but|so that|so|since|if)\s", text, maxsplit=1)[0])
+    if _POINTS_ELSEWHERE.search(found):
+        return None
+    return found if found and 1 < len(found.split()) <= 16 else None
+
+
+def intent(text: str) -> str | None:
+    """A plan that may be one word long: retiring."""
+    return deed(text) or _tidy(text) or None
+
+
+def span(text: str) -> str | None:
+    found = re.sub(r"^(?:actually |really |on )+", "", _cut(text, _SPAN_STOP))
+    return found if found and len(found.split()) <= 8 and not _UNFINISHED.search(found) else None
+
+
+def languages(text: str) -> str | None:
+    """As they are listed; where more is said of each, their names: French of "French at work"."""
+    listed = re.match(
+        r"[\w-]+(?:(?:, and|,| and| but| plus) (?:(?:some|a bit of|a little|fluent|basic|broken|good|"
+        r"also) )?[\w-]+){0,6}"
+        r"(?=$|[.!;])",
+        text,
+    )
+    if listed:
+        return _tidy(listed.group())
+    named = dict.fromkeys(word for word in re.findall(r"[\w-]+", text) if word.casefold() in LANGUAGES)
+    first, *others = named or [""]
+    return first if not others else f"{', '.join([first, *others[:-1]])} and {others[-1]}"
+
+
+def given(text: str) -> str | None:
+    return _tidy(text) or None

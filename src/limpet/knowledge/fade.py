@@ -1,0 +1,158 @@
+"""Records fade: they are archived, and deleted later. One that is archived can be had back."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from limpet.api.runtime import Runtime
+from limpet.errors import RecordNotFound
+from limpet.knowledge import remember as memory
+from limpet.knowledge.decay import Fate, Rules, fate, may_fade_after
+from limpet.knowledge.maintenance import DAY, ask
+from limpet.model.record import Record
+from limpet.model.scope import Scope, Space
+from limpet.notes import items
+from limpet.store.base import Tx
+from limpet.store.claim import Claim, Handler
+
+log = logging.getLogger("limpet.knowledge")
+
+_PAGE = 100  # written at a time: others wait that long
+_EVER = datetime(9999, 12, 31, tzinfo=UTC)
+
+
+class Faded(NamedTuple):
+    archived: int = 0
+    deleted: int = 0
+
+
+def decay_job(runtime: Runtime) -> Handler:
+    """Daily, as long as a space has anything that may fade."""
+
+    def run(claim: Claim) -> datetime | None:
+        if not runtime.config.learn.decay:
+            return None
+        space, now = claim.job.space, claim.now()
+        done = fade(runtime, space, now, claim.renew)
+        if done != Faded():
+            log.info("%s %s: %d records archived, %d deleted", space.level, space.owner, *done)
+        return now + DAY if _is_anything_left(runtime, space) else None
+
+    return run
+
+
+def fade(runtime: Runtime, space: Space, now: datetime, between: Callable[[], None] = lambda: None) -> Faded:
+    """Archive what has faded, and delete what was archived long ago."""
+    rules = rules_of(runtime)
+    archived = deleted = 0
+    for page in _pages(runtime, space, now, rules):
+        between()
+        done, gone = _act(runtime, page, now, rules)
+        archived, deleted = archived + done.archived, deleted + done.deleted
+        _drop_lines(runtime, space, gone)
+    return Faded(archived, deleted)
+
+
+def rules_of(runtime: Runtime) -> Rules:
+    limits = runtime.config.learn
+    return Rules(limits.fade_days, limits.delete_archived_days, limits.delete_past_days)
+
+
+def _pages(runtime: Runtime, space: Space, now: datetime, rules: Rules) -> Iterator[list[Record]]:
+    """Archived ones first: what is archived now is not deleted in the same run."""
+    if rules.delete_archived:
+        limit = now - timedelta(days=rules.delete_archived)
+        # One that stays although its time has come would come again and again: each page must get shorter.
+        while page := runtime.store.read(lambda tx: tx.records.archived_before(space, limit, _PAGE)):
+            yield page
+            left = runtime.store.read(lambda tx: tx.records.archived_before(space, limit, _PAGE))
+            if {record.id for record in left} & {record.id for record in page}:
+                break
+    span = may_fade_after(rules)
+    if span == timedelta.max:
+        return
+    after: tuple[datetime, str] | None = None
+    while page := _next_page(runtime, space, now - span, after):
+        yield page
+        last = page[-1]
+        assert last.updated_at is not None
+        after = last.updated_at, last.id
+
+
+def _next_page(runtime: Runtime, space: Space, moment: datetime, after: tuple[datetime, str] | None) -> list[Record]:
+    return runtime.store.read(lambda tx: tx.records.unused_since(space, moment, _PAGE, after))
+
+
+def _act(
+    runtime: Runtime, page: Sequence[Record], now: datetime, rules: Rules
+) -> tuple[Faded, list[tuple[str | None, str]]]:
+    """What was done, and whose records are gone. Most pages hold nothing that is due, and write nothing."""
+    due = [record.id for record in page if fate(record, now, rules) is not Fate.STAYS]
+    if not due:
+        return Faded(), []
+    anywhere, cut = Scope(page[0].home.scope.tenant), memory.Cutter(runtime.config.chunks)
+
+    def write(tx: Tx) -> tuple[Faded, list[tuple[str | None, str]]]:
+        tx.chunks.hold(page[0].home.space)
+        archived, gone = 0, []
+        for id in due:
+            record = tx.records.lock(anywhere, id)
+            if record is None:
+                continue
+            inputs = [found for each in record.inputs if (found := tx.records.get(anywhere, each)) is not None]
+            outcome = fate(record, now, rules, inputs)  # it may have been used meanwhile
+            if outcome is Fate.ARCHIVED:
+                memory.rewrite(tx, record, replace(record, archived_at=now), cut, now)
+                archived += 1
+            elif outcome is Fate.DELETED:
+                tx.records.delete(anywhere, id)
+                gone.append((record.user, id))
+        return Faded(archived, len(gone)), gone
+
+    return runtime.store.write(write)
+
+
+def _drop_lines(runtime: Runtime, space: Space, gone: Sequence[tuple[str | None, str]]) -> None:
+    by_user: dict[str, list[str]] = defaultdict(list)
+    for user, id in gone:
+        if user is not None:
+            by_user[user].append(id)
+    for user, ids in sorted(by_user.items()):
+        items.drop_lines(runtime, space.tenant, user, ids)
+
+
+def _is_anything_left(runtime: Runtime, space: Space) -> bool:
+    """Whatever the records' times are: one that was learned by a clock that is ahead may fade, too."""
+
+    def read(tx: Tx) -> bool:
+        return bool(tx.records.unused_since(space, _EVER, 1) or tx.records.archived_before(space, _EVER, 1))
+
+    return runtime.store.read(read)
+
+
+def revive(runtime: Runtime, scope: Scope, record_id: str, cut: memory.Cutter) -> Record:
+    """Bring an archived record back. It begins its time anew."""
+    now = runtime.clock()
+    found = runtime.store.read(lambda tx: tx.records.get(scope, record_id))
+    if found is not None and found.archived_at is not None:
+        cut = cut.with_vectors(runtime.store, runtime.embedding, replace(found, archived_at=None))
+
+    def write(tx: Tx) -> Record:
+        if found is not None:
+            tx.chunks.hold(found.home.space)
+        record = tx.records.lock(scope, record_id)
+        if record is None:
+            raise RecordNotFound(f"no record {record_id} here")
+        if record.archived_at is None:
+            return record
+        ask(tx, record.home.space, runtime.config.learn, now)
+        return memory.rewrite(tx, record, replace(record, archived_at=None), cut, now)
+
+    revived = runtime.store.write(write)
+    runtime.look_after(cut.drafts(revived))
+    return revived

@@ -1,0 +1,43 @@
+"""The clauses a record query is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from limpet.model.paging import PageEnd
+from limpet.model.record import RecordFilter
+from limpet.model.times import to_micros
+from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS
+from limpet.store.encryption import Box
+
+
+def record_filters(wanted: RecordFilter, box: Box) -> tuple[list[str], dict[str, Any]]:
+    """Clauses on records ``r`` and their parameters. Values are always parameters; only fixed words are composed."""
+    clauses: list[str] = []
+    params: dict[str, Any] = {}
+    for column, values in (("layer", wanted.layers), ("type", wanted.types)):
+        if values:
+            names = [f"{column}_{at}" for at in range(len(values))]
+            clauses.append(f"r.{column} IN ({', '.join(':' + name for name in names)})")
+            params |= {name: str(value) for name, value in zip(names, values, strict=True)}
+    for at, tag in enumerate(wanted.tags):
+        name = f"tag_{at}"
+        clauses.append(f"EXISTS (SELECT 1 FROM record_tags t WHERE t.record_id = r.id AND t.tag = :{name})")
+        params[name] = box.same(RECORD_TAGS["tag"], tag)
+    for at, (key, value) in enumerate(wanted.metadata.items()):
+        key_name, value_name = f"meta_key_{at}", f"meta_value_{at}"
+        clauses.append(
+            "EXISTS (SELECT 1 FROM record_metadata d "
+            f"WHERE d.record_id = r.id AND d.key = :{key_name} AND d.value = :{value_name})"
+        )
+        params[key_name] = box.same(RECORD_METADATA["key"], key)
+        params[value_name] = box.same(RECORD_METADATA["value"], value)
+    return clauses, params
+
+
+def after_end(place: PageEnd | None, time: str, id: str) -> tuple[str, dict[str, Any]]:
+    """The clause that goes on behind a place of a list, the latest first."""
+    if place is None:
+        return "", {}
+    clause = f" AND ({time} < :end_at OR ({time} = :end_at AND {id} < :end_id))"
+    return clause, {"end_at": to_micros(place.at), "end_id": place.id}

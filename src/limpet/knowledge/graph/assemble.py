@@ -1,0 +1,181 @@
+"""Rows of the store to a graph that people read: names joined, relations said twice told once, and as far as asked."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from limpet.knowledge.graph.relate import EXCLUSIVE, role_of
+from limpet.knowledge.graph.resolve import Joined, joined
+from limpet.model.graph import Entity, EntityKind, Graph, Link, Mention, Node, Relation, RelationKind, Seen, normal
+
+_Key = tuple[int, str, int | None, str | None, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The part of the graph that was asked for; its mentions are still to be read, of ``nodes``."""
+
+    joined: Joined
+    nodes: Mapping[int, Node]
+    groups: tuple[int, ...]  # by the node that stands for each entity
+    relations: tuple[tuple[_Key, Relation], ...]
+    cut: bool
+
+    @property
+    def numbers(self) -> list[int]:
+        wanted = set(self.groups)
+        return [number for number in self.nodes if self.joined[number] in wanted]
+
+
+def chosen(nodes: Sequence[Node], links: Sequence[Link], entity: str | None, depth: int, most: int) -> Chosen:
+    """Around one entity so many relations far, or everything; of too many the most mentioned."""
+    known = {node.number: node for node in nodes}
+    one = joined(nodes, links)
+    relations = _relations(links, known, one)
+    weight: dict[int, int] = defaultdict(int)
+    for node in nodes:
+        weight[one[node.number]] += sum(node.kinds.values())
+    wanted = set(weight) if entity is None else _around(_named(entity, nodes, one), relations, depth)
+    ranked = sorted(wanted, key=lambda number: (-weight[number], known[number].id))
+    groups = tuple(ranked[:most])
+    kept = set(groups)
+    between = tuple(
+        (key, relation) for key, relation in relations.items() if key[0] in kept and (key[2] is None or key[2] in kept)
+    )
+    return Chosen(one, known, groups, between, len(ranked) > most)
+
+
+def assembled(part: Chosen, seen: Sequence[Seen], cut: bool) -> Graph:
+    members: dict[int, list[Node]] = defaultdict(list)
+    for node in part.nodes.values():
+        members[part.joined[node.number]].append(node)
+    entities = tuple(_entity(part.nodes[group], members[group], part) for group in part.groups)
+    ids = {node.number: part.nodes[part.joined[node.number]].id for node in part.nodes.values()}
+    mentions = dict.fromkeys(Mention(ids[each.node], each.source) for each in seen if each.node in ids)
+    return Graph(entities, tuple(relation for _, relation in part.relations), tuple(mentions), part.cut or cut)
+
+
+def _entity(head: Node, members: Sequence[Node], part: Chosen) -> Entity:
+    kinds: dict[EntityKind, int] = defaultdict(int)
+    for node in members:
+        for kind, count in node.kinds.items():
+            kinds[kind] += count
+    return Entity(
+        id=head.id,
+        name=head.name,
+        kind=Node(head.number, head.id, head.name, kinds).kind,
+        aliases=tuple(node.name for node in members if node.number != head.number),
+        could_be=tuple(part.nodes[number].id for number in part.joined.could_be.get(head.number, ())),
+        mentions=sum(kinds.values()),
+    )
+
+
+def _named(entity: str, nodes: Iterable[Node], one: Joined) -> set[int]:
+    wanted = normal(entity)
+    return {one[node.number] for node in nodes if wanted in (node.id, normal(node.name))}
+
+
+def _around(start: set[int], relations: Mapping[_Key, Relation], depth: int) -> set[int]:
+    reached = set(start)
+    for _ in range(depth):
+        ends = [(subject, object_) for subject, _, object_, *_ in relations if object_ is not None]
+        further = {
+            other for pair in ends for here, other in (pair, pair[::-1]) if here in reached and other is not None
+        }
+        if further <= reached:
+            break
+        reached |= further
+    return reached
+
+
+def _relations(links: Sequence[Link], known: Mapping[int, Node], one: Joined) -> dict[_Key, Relation]:
+    groups: dict[_Key, list[Link]] = defaultdict(list)
+    meant = _Meant.of(links, known, one)
+    for link in links:
+        if link.subject not in known or (link.object is not None and link.object not in known):
+            continue
+        from_, to = meant.ends(link)
+        subject, object_ = one[from_], None if to is None else one[to]
+        if subject != object_:  # that two names are one is shown by the entity itself
+            groups[subject, link.predicate, object_, link.value, link.holds].append(link)
+    ends = _ends(groups)
+    return {key: _relation(key, said, known, ends.get(key)) for key, said in groups.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """Whom a relation is about where a name is shared, or a way leads to several: its sentence often says."""
+
+    known: Mapping[int, Node]
+    shared: Mapping[int, tuple[int, ...]]  # names, with the ways that lead to them
+    several: Mapping[int, Mapping[str, int]]  # ways, with the names they lead to
+
+    @classmethod
+    def of(cls, links: Sequence[Link], known: Mapping[int, Node], one: Joined) -> _Meant:
+        names: dict[int, dict[str, int]] = defaultdict(dict)
+        for link in links:
+            if link.object is None or link.object not in known or link.subject not in known:
+                continue
+            if link.kind is RelationKind.IDENTITY and link.holds:
+                names[link.subject][known[link.object].name] = link.object
+        return cls(known, one.could_be, {way: found for way, found in names.items() if len(found) > 1})
+
+    def ends(self, link: Link) -> tuple[int, int | None]:
+        if link.kind is RelationKind.IDENTITY:
+            return link.subject, link.object
+        return self._one(link.subject, link), None if link.object is None else self._one(link.object, link)
+
+    def _one(self, node: int, link: Link) -> int:
+        if node in self.shared:
+            role = link.predicate if link.kind is RelationKind.ROLE else role_of(self.known[node].name, link.sentence)
+            ways = [way for way in self.shared[node] if role and self.known[way].id.endswith(f"/{role}")]
+            return ways[0] if len(ways) == 1 else node
+        step = self.known[node].id.rpartition("/")[2]
+        names = [at for name, at in self.several.get(node, {}).items() if role_of(name, link.sentence) == step]
+        return names[0] if len(names) == 1 and names[0] not in self.shared else node
+
+
+def _relation(key: _Key, said: Sequence[Link], known: Mapping[int, Node], end: datetime | None) -> Relation:
+    subject, predicate, object_, value, holds = key
+    by_records = [link for link in said if link.source.record_id is not None]
+    telling = by_records or said  # a record knows when it ended; a message only that it was said
+    begins = [link.valid_from for link in telling if link.valid_from is not None]
+    stops = [link.valid_to for link in telling]
+    until = None if None in stops else max(stop for stop in stops if stop is not None)
+    return Relation(
+        subject=known[subject].id,
+        predicate=predicate,
+        object=None if object_ is None else known[object_].id,
+        value=value,
+        kind=said[0].kind,
+        holds=holds,
+        valid_from=min(begins, default=None),
+        valid_to=until if by_records else end,
+        sentence=said[0].sentence,
+        sources=tuple(dict.fromkeys(link.source for link in said)),
+    )
+
+
+def _ends(groups: Mapping[_Key, Sequence[Link]]) -> dict[_Key, datetime]:
+    """When messages alone tell: of what there is one of at a time, the later ends the earlier."""
+    lines: dict[tuple[int, str], list[tuple[datetime, _Key]]] = defaultdict(list)
+    for key, said in groups.items():
+        subject, predicate, *_ = key
+        if predicate in EXCLUSIVE and said[0].kind is RelationKind.FACT:
+            for link in said:
+                lines[subject, predicate].append((link.source.at, key))
+    ends: dict[_Key, datetime] = {}
+    for line in lines.values():
+        line.sort(key=lambda entry: (entry[0], str(entry[1])))
+        holding: set[_Key] = set()
+        for at, key in line:
+            over = holding - {key} if key[4] else holding & {(*key[:4], True)}  # another one, or said to be over
+            ends |= dict.fromkeys(over, at)
+            holding -= over
+            if key[4]:
+                holding.add(key)
+                ends.pop(key, None)  # said again, it is true again
+    return ends

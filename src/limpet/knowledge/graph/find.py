@@ -1,0 +1,209 @@
+"""Names in a text, by rules: words in capitals, titles in quotation marks, files, and who is somebody's sister.
+
+Made for languages that write names in capitals and leave other words small. A function of one text alone, so that it
+finds the same whenever it looks.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from limpet.knowledge.english.assertion_filter import masked
+from limpet.knowledge.graph.words import ENDINGS, GIVEN_NAMES, LOCATED, NAMELESS, ORGANISED, PLACES, TOOLS
+from limpet.knowledge.references import references
+from limpet.model.graph import MAX_NAME, EntityKind, Found, normal
+from limpet.model.sentences import Sentence, sentences
+
+MAX_TEXT = 20_000  # characters of a message that are looked at; what is longer was pasted
+
+
+def _ranges(chars: list[int]) -> str:
+    """Characters as a class of a pattern."""
+    parts, start, last = [], chars[0], chars[0]
+    for char in [*chars[1:], sys.maxunicode]:
+        if char != last + 1:
+            parts.append(f"{chr(start)}-{chr(last)}")
+            start = char
+        last = char
+    return "".join(parts)
+
+
+_CAPITAL = "[A-Z" + _ranges([at for at in range(0xC0, 0x530) if unicodedata.category(chr(at)) == "Lu"]) + "]"
+_WORD = rf"{_CAPITAL}[\w-]*(?:['’](?!s\b|ll\b|re\b|ve\b|d\b|m\b|t\b)[\w-]+)?"
+_LINK = r"(?:of the|of|de la|de|del|la|van der|van|von|der|di|da|dos|du|al|bin|&)"
+_NAME = re.compile(rf"(?<![\w'’@#/.-]){_WORD}(?: (?:{_LINK} )?{_WORD}){{0,5}}(?![\w@])")
+_QUOTED = re.compile(r"[\"“]([^\"“”\n]{2,80})[\"”]")
+_TAG = re.compile(r"(?<![\w&/])#([^\W\d_][\w-]{1,40})")
+_BEFORE_PLACE = re.compile(r"\b(?:in|near|visit(?:ed|ing)?|moved? to|trip to|fl[ey]w? to)(?: the)? $", re.IGNORECASE)
+_BEFORE_WORK = re.compile(
+    r"\b(?:work(?:s|ed|ing)? (?:at|for)|job at|hired by|joined|intern(?:ship|ed|ing)? at|studie[sd] at"
+    r"|employed (?:at|by))"
+    r"(?: the)? $",
+    re.IGNORECASE,
+)
+_BEFORE_PERSON = re.compile(
+    r"\b(?:mr|mrs|ms|miss|dr|prof|professor|aunt|auntie|uncle|hi|hey|hello|thanks|dear|grandma|grandpa|coach|nurse"
+    r"|named|called|met|told|asked|married|friend|sister|brother|mom|mum|dad|wife|husband|son|daughter|cousin|colleague"
+    r"|boss|neighbou?r|niece|nephew|partner|boyfriend|girlfriend|fiancée?)\.?,? $",
+    re.IGNORECASE,
+)
+_AFTER_PERSON = re.compile(
+    r"(?:,)? (?:said|says|told|asked|thinks|thought|wants|wanted|loves|loved|likes|liked|hates|called|texted|and i"
+    r"|is coming|was born|married|smiled|laughed|lives|works|plays|went|feels|felt|suggested|recommended|mentioned)\b"
+    r"|['’]s (?:mom|mum|dad|mother|father|wife|husband|birthday|house|place|party|wedding|sister|brother|son"
+    r"|daughter|kids)\b",
+    re.IGNORECASE,
+)
+
+
+_SHORT = 3  # letters of a place in capitals only: UK, NYC
+_OPENING = 2  # characters before the first word, such as a quotation mark
+
+
+class Spot(NamedTuple):
+    """A name, and where it stands in its sentence."""
+
+    start: int
+    end: int
+    found: Found
+
+
+class Reading(NamedTuple):
+    """Each name once, with the kind that most speaks for, and every sentence with the names in it."""
+
+    entities: tuple[Found, ...]
+    sentences: tuple[tuple[Sentence, tuple[Spot, ...]], ...]
+
+
+def found_in(text: str) -> tuple[Found, ...]:
+    return read(text).entities
+
+
+def read(text: str) -> Reading:
+    whole = masked(text[:MAX_TEXT])
+    calm = [sentence for sentence in sentences(_without_titles(whole)) if not _is_shouted(sentence.text)]
+    inner = _in_the_middle(calm)
+    said = tuple((sentence, tuple(_spots(sentence.text, inner))) for sentence in calm)
+    best: dict[str, Found] = {}
+    for _, spots in said:
+        for spot in spots:
+            known = best.get(spot.found.id)
+            if known is None or known.kind is EntityKind.THING:
+                best[spot.found.id] = spot.found
+    for name in _titles(whole):
+        best.setdefault(normal(name), Found(normal(name), name))
+    for found in (*_tags(whole), *_files(text[:MAX_TEXT])):
+        best.setdefault(found.id, found)
+    return Reading(tuple(found for found in best.values() if found.id), said)
+
+
+def _without_titles(text: str) -> str:
+    """A title's words are no names by themselves."""
+    return _QUOTED.sub(lambda match: " " * len(match.group()) if _is_title(match[1]) else match.group(), text)
+
+
+def _in_the_middle(calm: Sequence[Sentence]) -> frozenset[str]:
+    """Words that are in capitals although no sentence begins there: they are names where one does, too."""
+    inner: set[str] = set()
+    for sentence in calm:
+        for match in _NAME.finditer(sentence.text):
+            if match.start() > _OPENING:
+                inner.update(word.casefold() for word in match.group().split())
+    return frozenset(inner - NAMELESS)
+
+
+def _spots(text: str, inner: frozenset[str]) -> Iterator[Spot]:
+    for match in _NAME.finditer(text):
+        for start, name in _pieces(match.group(), match.start(), inner):
+            kind = _kind(name, text[max(0, start - 40) : start], text[start + len(name) : start + len(name) + 30])
+            if id_ := normal(name):
+                yield Spot(start, start + len(name), Found(id_, name, kind))
+
+
+def _is_shouted(text: str) -> bool:
+    letters = [char for char in text if char.isalpha()]
+    return len(letters) > 12 and sum(map(str.isupper, letters)) > 0.6 * len(letters)
+
+
+def _pieces(name: str, start: int, inner: frozenset[str]) -> Iterator[tuple[int, str]]:
+    """The name without the words around it that are in capitals for another reason."""
+    words = name.split(" ")
+    at = start
+    opening = start <= _OPENING
+    while words and (words[0].casefold() in NAMELESS or (opening and not _begins_name(words, inner))):
+        at += len(words[0]) + 1
+        words = words[1:]
+        opening = False
+        while words and not words[0][:1].isupper():  # a link that now leads from nothing
+            at += len(words[0]) + 1
+            words = words[1:]
+    while words and (words[-1].casefold() in NAMELESS or not words[-1][:1].isupper()):
+        words = words[:-1]
+    whole = " ".join(words)
+    if words and 1 < len(whole) <= MAX_NAME and not whole.isdigit():
+        yield at, whole
+
+
+def _begins_name(words: list[str], inner: frozenset[str]) -> bool:
+    """A sentence begins in capitals whatever its first word is."""
+    first = words[0].casefold()
+    if first in inner or first in GIVEN_NAMES or first in PLACES:
+        return True
+    if len(words[0]) > 1 and any(map(str.isupper, words[0][1:])):  # NATO, O'Brien, GitHub
+        return True
+    several = len(words) > 1
+    return several and not first.endswith(ENDINGS)
+
+
+def _kind(name: str, before: str, after: str) -> EntityKind:
+    words = normal(name).split()
+    if not words:
+        return EntityKind.THING
+    if " ".join(words) in PLACES:
+        return EntityKind.PLACE
+    if words[0] in TOOLS:
+        return EntityKind.THING
+    if words[-1] in ORGANISED or (words[0] in ORGANISED and len(words) > 1):
+        return EntityKind.ORGANISATION
+    if words[-1] in LOCATED and len(words) > 1:
+        return EntityKind.PLACE
+    given = words[0] in GIVEN_NAMES and len(words) <= 3
+    if given or _BEFORE_PERSON.search(before):
+        return EntityKind.PERSON
+    if _BEFORE_WORK.search(before):
+        return EntityKind.ORGANISATION
+    if _BEFORE_PLACE.search(before) and len(words) <= 3 and not (name.isupper() and len(name) > _SHORT):
+        return EntityKind.PLACE
+    if len(words) <= 2 and not name.isupper() and _AFTER_PERSON.match(after):
+        return EntityKind.PERSON
+    return EntityKind.THING
+
+
+def _titles(text: str) -> Iterator[str]:
+    """What stands in quotation marks and is written like a title."""
+    for match in _QUOTED.finditer(text):
+        if _is_title(match[1]):
+            yield " ".join(match[1].strip(" ,.!?").split())
+
+
+def _is_title(quotation: str) -> bool:
+    words = quotation.strip(" ,.!?").split()
+    heads = [word for word in words if word[:1].isupper()]
+    if not 1 <= len(words) <= 8 or not words[0][:1].isupper() or 2 * len(heads) <= len(words):
+        return False
+    return len(words) > 1 or words[0].casefold() not in NAMELESS
+
+
+def _tags(text: str) -> Iterator[Found]:
+    for match in _TAG.finditer(text):
+        yield Found(normal(match[1]), match[1], EntityKind.TOPIC)
+
+
+def _files(text: str) -> Iterator[Found]:
+    for name in references(text):
+        if len(name) <= MAX_NAME and "\n" not in name and " " not in name and (id_ := normal(name)):
+            yield Found(id_, name)

@@ -1,0 +1,156 @@
+"""What messages say for the graph, found by a language model: refused where the text does not bear it out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+from limpet.errors import ProviderError
+from limpet.knowledge.english.lexicon import PETS, RELATIONS
+from limpet.knowledge.graph.read import MAX_SENTENCE_KEPT, is_heard, speaker
+from limpet.knowledge.similarity import folded
+from limpet.model.graph import EntityKind, Found, RelationKind, Stated, Told, normal
+from limpet.model.message import Message
+from limpet.providers.llm import Llm, LlmRequest, TokenUsage, asking
+from limpet.providers.structured import Unreadable, read_object
+
+MAX_TOKENS = 3000
+_MAX_MESSAGE = 6000  # characters of a message that the model is shown
+_ME = "me"
+_PREDICATE = re.compile(r"[a-z][a-z '-]{0,40}")
+_NUMBER = {"type": "integer"}
+_TEXT = {"type": "string"}
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["entities", "relations"],
+    "properties": {
+        "entities": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["name", "kind", "number"],
+                "properties": {
+                    "name": _TEXT,
+                    "kind": {"type": "string", "enum": [kind.value for kind in EntityKind]},
+                    "number": _NUMBER,
+                },
+            },
+        },
+        "relations": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["subject", "predicate", "object", "sentence", "number", "holds"],
+                "properties": {
+                    **dict.fromkeys(("subject", "predicate", "object", "sentence"), _TEXT),
+                    "number": _NUMBER,
+                    "holds": {"type": "boolean"},
+                },
+            },
+        },
+    },
+}
+
+
+@cache
+def instructions() -> str:
+    return resources.files("limpet.knowledge").joinpath("prompts/graph.md").read_text(encoding="utf-8")
+
+
+def request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
+    """As JSON nothing that was said can pass for a part of the question."""
+    heard = [
+        {
+            "number": message.sequence,
+            "role": str(message.role),
+            "speaker": message.name or "",
+            "text": message.text[:_MAX_MESSAGE],
+        }
+        for message in messages
+        if is_heard(message)
+    ]
+    question = json.dumps({"messages": heard}, ensure_ascii=False)
+    return LlmRequest(
+        asking(question, system=instructions()), max_tokens=MAX_TOKENS, temperature=0.0, timeout=timeout, schema=SCHEMA
+    )
+
+
+class Answered(NamedTuple):
+    """What was told, and what it cost to learn it."""
+
+    told: list[Told]
+    calls: int = 0
+    used: TokenUsage = TokenUsage(cost=0.0)
+
+
+def ask(llm: Llm, messages: Sequence[Message], by_rules: Sequence[Told], most: int, *, timeout: float) -> Answered:
+    """One ``Told`` for each message, as the rules gave. Who is "my sister" the rules know better, and they keep that.
+
+    Raises ProviderError; no answer is never taken for "nothing is named".
+    """
+    if not any(map(is_heard, messages)):
+        return Answered(list(by_rules))
+    answer = llm.complete(request(messages, timeout=timeout))
+    data = answer.data
+    if data is None:  # a model that somebody handed over may know nothing of schemas
+        try:
+            data = read_object(answer.text, SCHEMA).data
+        except Unreadable as error:
+            raise ProviderError(f"{llm.name} gave no object for the graph: {error}") from None
+    told = [_grounded(message, rules, data, most) for message, rules in zip(messages, by_rules, strict=True)]
+    return Answered(told, 1, answer.usage)
+
+
+def _grounded(message: Message, rules: Told, data: Mapping[str, Any], most: int) -> Told:
+    if not is_heard(message):
+        return rules
+    text = folded(message.text)
+    entities = {found.id: found for found in rules.entities if "/" in found.id}
+    me = speaker(message)
+    for item in data["entities"]:
+        name, id_ = str(item["name"]).strip(), normal(str(item["name"]))
+        if (
+            item["number"] == message.sequence
+            and id_
+            and "/" not in id_
+            and folded(name) in text
+            and len(entities) < most
+        ):
+            entities[id_] = Found(id_, name, EntityKind(item["kind"]))
+    relations = [stated for stated in rules.relations if stated.kind is not RelationKind.FACT]
+    ends = {end for stated in relations for end in (stated.subject, stated.object)}
+    entities = {found.id: found for found in rules.entities if found.id in ends} | entities
+    for item in data["relations"] if me is not None else ():
+        stated = _stated(item, message, text, entities, me)
+        if stated is not None and stated not in relations:
+            relations.append(stated)
+            if me is not None and me.id in {stated.subject, stated.object}:
+                entities.setdefault(me.id, me)
+    return Told(rules.source, tuple(entities.values()), tuple(relations))
+
+
+def _stated(
+    item: Mapping[str, Any], message: Message, text: str, known: Mapping[str, Found], me: Found | None
+) -> Stated | None:
+    """The relation, if its sentence and its ends stand in the message."""
+    sentence, predicate = str(item["sentence"]).strip(), " ".join(str(item["predicate"]).casefold().split())
+    if item["number"] != message.sequence or not sentence or folded(sentence) not in text:
+        return None
+    ends = []
+    for name in (str(item["subject"]), str(item["object"])):
+        if name.strip().casefold() == _ME:
+            ends.append(me.id if me is not None else "")
+        else:
+            ends.append(normal(name) if normal(name) in known else "")
+    if not all(ends) or ends[0] == ends[1] or not _PREDICATE.fullmatch(predicate):
+        return None
+    role = RELATIONS.get(predicate, predicate if predicate in PETS else None)
+    kind = RelationKind.FACT if role is None else RelationKind.ROLE
+    return Stated(ends[0], role or predicate, ends[1], None, kind, bool(item["holds"]), sentence[:MAX_SENTENCE_KEPT])

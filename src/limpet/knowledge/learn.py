@@ -1,0 +1,403 @@
+"""What turns teach becomes records: found outside the transaction, reconciled with what is known inside one.
+
+How far learning has come through a session is stored with it, so that no turn is learned from twice, whatever is
+restarted in between. Two workers that learn from the same user take turns by the user's space.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from limpet.api.runtime import Runtime, masking
+from limpet.config import Config
+from limpet.errors import ProviderError, SessionNotFound
+from limpet.knowledge import remember
+from limpet.knowledge.candidate import Candidate, Said
+from limpet.knowledge.english.retraction import changes
+from limpet.knowledge.maintenance import ask
+from limpet.knowledge.reconcile import Add, End, Ignore, Known, Merge, Supersede, reconcile
+from limpet.knowledge.remember import MAX_TAGS, Cutter
+from limpet.model.chunk import ChunkQuery, Hit, SourceKind
+from limpet.model.job import Job
+from limpet.model.message import Message, Role
+from limpet.model.record import Origin, Record, RecordSource, fingerprint
+from limpet.model.scope import Home, Level, Scope, Space
+from limpet.model.session import Learned, SessionInfo
+from limpet.model.turns import turns_of
+from limpet.providers.llm import Llm, TokenUsage
+from limpet.search import recipes
+from limpet.search.question import Question
+from limpet.search.search import Search, search
+from limpet.sessions import usage
+from limpet.store.base import Tx
+from limpet.store.claim import Claim
+
+log = logging.getLogger("limpet.knowledge")
+
+CURSOR = "extract"
+_BATCH = 200  # messages learned from at a time
+_NEAR = 8  # records a candidate is compared with, beside those about the same thing
+_RECORDS = ChunkQuery(kinds=(SourceKind.RECORD,))
+_QUESTION = 600  # characters of a message by which records are looked for that it may repeat
+
+
+def job(runtime: Runtime) -> Callable[[Claim], datetime | None]:
+    """Learn from a session, a batch of messages a run."""
+
+    def run(claim: Claim) -> datetime | None:
+        scope = _scope(claim.job)
+        info = runtime.store.read(lambda tx: tx.sessions.get(scope))
+        if info is None:
+            return None  # deleted since: there is nothing to learn from
+        config = runtime.config.of_agent(info.agent).learn
+        patience = claim.job.attempts <= config.llm_attempts
+        lesson = _Lesson.begin(runtime, info, patient=patience, everything=False)
+        if lesson is None:
+            return None
+        claim.renew()
+        more = claim.now() if lesson.more else None
+        lesson.learn(lambda tx: claim.finish(tx, more))
+        return more
+
+    return run
+
+
+def learn(runtime: Runtime, info: SessionInfo) -> Learned:
+    """All that is left of a session, at once. A model that fails is the caller's to know."""
+    total = Learned()
+    while (lesson := _Lesson.begin(runtime, info, patient=True, everything=True)) is not None:
+        total += lesson.learn()
+        if not lesson.more:
+            break
+    return total
+
+
+def _scope(job: Job) -> Scope:
+    return Scope(job.space.tenant, user=job.space.owner, session=job.detail)
+
+
+class Found(NamedTuple):
+    """What was found in some messages, with what finding it cost."""
+
+    candidates: list[Candidate]
+    calls: int = 0
+    used: TokenUsage = TokenUsage()
+
+
+@dataclass(frozen=True, slots=True)
+class _Lesson:
+    """A few turns of a session, and what they teach."""
+
+    runtime: Runtime
+    info: SessionInfo
+    after: int
+    through: int
+    more: bool
+    found: Found
+    near: Sequence[Mapping[str, float | None]]  # for each candidate, the records that are near it
+    cut: Cutter
+    llm: Llm | None
+
+    @classmethod
+    def begin(cls, runtime: Runtime, info: SessionInfo, *, patient: bool, everything: bool) -> _Lesson | None:
+        """Everything slow: reading, finding, embedding. None when there is nothing to learn from."""
+        config = runtime.config.of_agent(info.agent)
+        scope = info.scope
+        after, messages = runtime.store.read(lambda tx: _unlearned(tx, scope))
+        turns = _finished(messages, everything=everything or len(messages) == _BATCH)
+        if not turns:
+            return None
+        llm = _model(runtime, config, patient=patient)
+        found = _find(runtime, info, config, turns, llm)
+        candidates = [_masked(candidate, masking(config)) for candidate in found.candidates]
+        near = [_near(runtime, info, candidate.content) for candidate in candidates]
+        through = turns[-1][-1].sequence
+        drafts = [_record(info, candidate, "draft", runtime.clock()) for candidate in candidates]
+        return cls(
+            runtime,
+            info,
+            after,
+            through,
+            len(messages) == _BATCH,
+            found._replace(candidates=candidates),
+            near,
+            Cutter(runtime.config.chunks).with_vectors(runtime.store, runtime.embedding, *drafts),
+            llm,
+        )
+
+    def learn(self, finish: Callable[[Tx], None] = lambda _: None) -> Learned:
+        return self.runtime.store.write(lambda tx: self._write(tx, finish))
+
+    def _write(self, tx: Tx, finish: Callable[[Tx], None]) -> Learned:
+        tx.chunks.hold(_space(self.info))
+        finish(tx)
+        if tx.sessions.get(self.info.scope) is None:
+            raise SessionNotFound(f"session {self.info.id} was deleted while it was learned from")
+        if tx.cursors.get(self.info.scope, CURSOR) != self.after:
+            return Learned()  # somebody else was quicker: what is there now was learned from
+        tx.cursors.set(self.info.scope, CURSOR, self.through)
+        if self.llm is not None and self.found.calls:
+            usage.add(tx, self.info.scope, usage.billed(self.llm.model, self.found.calls, self.found.used))
+        learned = Learned()
+        for candidate, near in zip(self.found.candidates, self.near, strict=True):
+            learned += _Reconciling(self.runtime, tx, self.info, candidate, self.cut).act(near)
+        if learned.added:
+            ask(tx, _space(self.info), self.runtime.config.learn, self.runtime.clock())
+        return learned
+
+
+def _unlearned(tx: Tx, scope: Scope) -> tuple[int, list[Message]]:
+    after = tx.cursors.get(scope, CURSOR)
+    return after, tx.messages.range(scope, after, None, _BATCH)
+
+
+def _finished(messages: Sequence[Message], *, everything: bool) -> list[list[Message]]:
+    """Turns that have their reply. The last one of several that are read may go on behind them."""
+    turns = [[messages[at] for step in turn for at in step] for turn in turns_of(messages)]
+    turns = [sorted(turn, key=lambda message: message.sequence) for turn in turns if turn]
+    if everything or not turns:
+        return turns
+    last = turns[-1]
+    done = last[-1].role is Role.ASSISTANT and not last[-1].tool_calls
+    return turns if done else turns[:-1]
+
+
+def _model(runtime: Runtime, config: Config, *, patient: bool) -> Llm | None:
+    settings = config.learn
+    if settings.extractor in ("rules", "none") or not settings.enabled:
+        return None
+    if settings.extractor == "auto" and not patient and runtime.llm is not None:
+        log.warning("the language model failed too often; rules learn from these turns")
+        return None
+    return runtime.llm
+
+
+def _find(
+    runtime: Runtime, info: SessionInfo, config: Config, turns: Sequence[Sequence[Message]], llm: Llm | None
+) -> Found:
+    if not config.learn.enabled or config.learn.extractor == "none":
+        return Found([])
+    if config.learn.extractor == "llm" and llm is None:
+        raise ProviderError("learn.extractor is llm, and there is no language model; set llm.model, or choose rules")
+    from limpet.knowledge import llm_extract  # late: the rules have many patterns
+    from limpet.knowledge.english.extract import extract
+
+    candidates: list[Candidate] = []
+    calls, used = 0, TokenUsage()
+    for turn in turns:
+        said = [Said.of(message, info.created_at) for message in turn]
+        recalled = _recalled(runtime, info, turn)
+        if llm is None:
+            found = extract(said, recalled)
+            candidates += [*found, *_corrected(runtime, info, said, found)]
+        else:
+            answer = llm_extract.ask(llm, said, recalled, timeout=config.learn.timeout_s)
+            candidates += answer.candidates
+            calls, used = calls + answer.calls, used + answer.used
+    return Found(candidates, calls, used)
+
+
+def _corrected(
+    runtime: Runtime, info: SessionInfo, said: Sequence[Said], found: Sequence[Candidate]
+) -> list[Candidate]:
+    """Whom "her name is Alexis, not Alexa" is about, only what is known can tell."""
+    from limpet.knowledge.english.correct import applied, corrections  # late: the rules have many patterns
+
+    named = [applied(correction, _known_as(runtime, info, correction.old)) for correction in corrections(said, found)]
+    return [candidate for candidate in named if candidate is not None]
+
+
+def _known_as(runtime: Runtime, info: SessionInfo, value: str) -> list[Record]:
+    ids = [hit.source.id for hit in _hits(runtime, info, value, _NEAR)]
+    known = runtime.store.read(lambda tx: tx.records.some(_space(info), ids))
+    return [record for record in known if record.superseded_by is None and record.archived_at is None]
+
+
+def _recalled(runtime: Runtime, info: SessionInfo, turn: Sequence[Message]) -> list[str]:
+    """What memory may have put before the model: what an assistant repeats of it is not news."""
+    echoes = [message.text for message in turn if message.role is Role.ASSISTANT and message.text.strip()]
+    found = [record for text in echoes for record in _like(runtime, info, text[:_QUESTION])]
+    return list(dict.fromkeys(found))
+
+
+def _like(runtime: Runtime, info: SessionInfo, text: str) -> list[str]:
+    return [hit.text for hit in _hits(runtime, info, text, 2 * _NEAR)]
+
+
+def _near(runtime: Runtime, info: SessionInfo, text: str) -> dict[str, float | None]:
+    """The records most like a text, with the cosine where it is known."""
+    hits = _hits(runtime, info, text, _NEAR)
+    return {hit.source.id: signal.score if (signal := hit.signals.get("vectors")) else None for hit in hits}
+
+
+def _hits(runtime: Runtime, info: SessionInfo, text: str, k: int) -> list[Hit]:
+    space, now = _space(info), runtime.clock()
+    recipe = recipes.WORDS if runtime.embedding is None else recipes.WEIGHTED
+    meaning = runtime.meaning(space, text)
+    wanted = Search(Question.read(text, now), _RECORDS, recipe, k, runtime.config.search, now, meaning)
+    return runtime.store.read(lambda tx: search(tx, space, wanted))
+
+
+def _space(info: SessionInfo) -> Space:
+    return Space(info.tenant, Level.USER, info.user)
+
+
+def _masked(candidate: Candidate, mask: Callable[[str], str]) -> Candidate:
+    value = None if candidate.value is None else mask(candidate.value)
+    references = tuple(mask(reference) for reference in candidate.references)
+    content, sentence = mask(candidate.content), mask(candidate.sentence)
+    return replace(candidate, content=content, sentence=sentence, value=value, references=references)
+
+
+def _record(info: SessionInfo, candidate: Candidate, id: str, now: datetime) -> Record:
+    return Record(
+        id=id,
+        home=Home(Scope(info.tenant, user=info.user), Level.USER),
+        layer=candidate.layer,
+        type=candidate.type,
+        content=candidate.content,
+        tags=candidate.tags,
+        confidence=candidate.confidence,
+        salience=candidate.salience,
+        references=candidate.references,
+        fingerprint=fingerprint(candidate.type, candidate.content),
+        source=RecordSource(info.id, (candidate.sequence,), candidate.speaker, candidate.sentence),
+        origin=Origin.EXTRACTED,
+        created_at=now,
+        updated_at=now,
+        valid_from=candidate.said_at,
+        subject=candidate.subject,
+        attribute=candidate.attribute,
+        value=candidate.value,
+        polarity=candidate.polarity,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reconciling:
+    """One candidate among what is known, inside the transaction."""
+
+    runtime: Runtime
+    tx: Tx
+    info: SessionInfo
+    candidate: Candidate
+    cut: Cutter
+
+    def act(self, near: Mapping[str, float | None]) -> Learned:
+        found = self._known(near)
+        known = {record.id: record for record in found.values() if record.archived_at is None}
+        faded = [record for record in found.values() if record.archived_at is not None]
+        decision = reconcile(self.candidate, [_as_known(record, near.get(record.id)) for record in known.values()])
+        match decision:
+            case Add(valid_from, valid_to, conflicts, confidence):
+                new = replace(
+                    self._new(),
+                    valid_from=valid_from,
+                    valid_to=valid_to,
+                    confidence=self.candidate.confidence if confidence is None else confidence,
+                )
+                new = self._insert(new, conflicts)
+                if valid_to is None:
+                    self._end_faded(faded, new)
+                return Learned(added=(new.id,))
+            case Merge():
+                self._merge(known[decision.into], decision)
+                return Learned(merged=(decision.into,))
+            case Supersede(ids, at, conflicts):
+                new = self._insert(self._new(), conflicts)
+                for old in ids:
+                    self._end(known[old], at, new)
+                self._end_faded(faded, new)
+                return Learned(added=(new.id,), superseded=ids)
+            case End(ids, at):
+                for old in ids:
+                    self._end(known[old], at, None)
+                return Learned(ended=ids)
+            case Ignore(reason):
+                log.debug("what message %d says is passed over: %s", self.candidate.sequence, reason)
+        return Learned()
+
+    def _known(self, near: Iterable[str]) -> dict[str, Record]:
+        """Those that say the same, are about the same, or are near. Read here: others may have learned meanwhile."""
+        tx, space, candidate = self.tx, _space(self.info), self.candidate
+        found = tx.records.same(space, fingerprint(candidate.type, candidate.content))
+        if candidate.attribute is not None:
+            found += tx.records.about(space, candidate.subject, candidate.attribute)
+            found += self._others_like_them()
+        owner = Scope(self.info.tenant, user=self.info.user)
+        found += [record for id_ in near if (record := tx.records.get(owner, id_)) is not None]
+        # A chat's own records and a superseded one are none to merge with or to retire.
+        return {
+            record.id: record for record in found if record.home.level is Level.USER and record.superseded_by is None
+        }
+
+    def _others_like_them(self) -> list[Record]:
+        """Whether "my sister" is one of two: what says so are her names, and how many there are."""
+        subject = self.candidate.subject
+        if not changes(subject, self.candidate.sentence):
+            return []
+        about, space = self.tx.records.about, _space(self.info)
+        return [*about(space, subject, "name"), *about(space, subject.rpartition("/")[0], "family")]
+
+    def _new(self) -> Record:
+        return _record(self.info, self.candidate, self.runtime.new_id(), self.runtime.clock())
+
+    def _insert(self, record: Record, conflicts: Sequence[str]) -> Record:
+        metadata = {"conflicts": " ".join(conflicts)} if conflicts else {}
+        return remember.insert(self.tx, replace(record, metadata=metadata), self.cut)
+
+    def _merge(self, record: Record, merge: Merge) -> None:
+        """Said again: counted. Only what it adds is a change, with its history."""
+        now = self.runtime.clock()
+        self.tx.records.weigh(_space(self.info), record.id, merge.confidence, int(merge.agrees), now)
+        if (merge.tags, merge.references) != (record.tags, record.references):
+            current = self.tx.records.lock(record.home.scope, record.id) or record
+            wanted = replace(current, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
+            remember.rewrite(self.tx, current, wanted, self.cut, now)
+
+    def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
+        """The record was true until then, and so was what was made of it."""
+        now = self.runtime.clock()
+        for old in (record, *self._copies(record)):
+            until = max(at, old.valid_from or at)
+            wanted = replace(old, valid_to=until, superseded_by=successor.id if successor else None)
+            remember.rewrite(self.tx, old, wanted, self.cut, now)
+
+    def _end_faded(self, faded: Sequence[Record], new: Record) -> None:
+        """What was archived is not merged with, but what is over is over: nobody may revive it as if it still held."""
+        decision = reconcile(self.candidate, [_as_known(record, None) for record in faded])
+        if isinstance(decision, (Supersede, End)):
+            ended = set(decision.ids)
+            for record in faded:
+                if record.id in ended:
+                    self._end(record, decision.at, new)
+
+    def _copies(self, record: Record) -> list[Record]:
+        made = self.tx.records.made_from(_space(self.info), [record.id])
+        return [copy for copy in made if copy.origin is Origin.PROMOTED and copy.superseded_by is None]
+
+
+def _as_known(record: Record, similarity: float | None) -> Known:
+    return Known(
+        id=record.id,
+        type=record.type,
+        content=record.content,
+        fingerprint=record.fingerprint,
+        subject=record.subject,
+        attribute=record.attribute,
+        value=record.value,
+        polarity=record.polarity,
+        valid_from=record.valid_from,
+        valid_to=record.valid_to,
+        confidence=record.confidence,
+        uses=record.uses,
+        origin=record.origin,
+        pinned=record.pinned,
+        tags=record.tags,
+        references=record.references,
+        similarity=similarity,
+    )

@@ -1,0 +1,256 @@
+"""What a turn teaches, found by a language model: asked for with the sentence each came from, refused without it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+from limpet.errors import ProviderError
+from limpet.knowledge.candidate import Candidate, Said
+from limpet.knowledge.echo import Echoes
+from limpet.knowledge.english.extract import extract
+from limpet.knowledge.english.opt_out import asks_to_forget, unheard
+from limpet.knowledge.references import references
+from limpet.knowledge.similarity import folded, same_value
+from limpet.model.message import Role
+from limpet.model.record import Layer, RecordType
+from limpet.model.sentences import sentences
+from limpet.providers.llm import Llm, LlmRequest, TokenUsage, asking
+from limpet.providers.structured import Unreadable, parse_object
+
+MAX_FACTS = 30
+MAX_TOKENS = 1500
+_MAX_MESSAGE = 6000  # characters of a message that the model is shown
+_MAX_TEXT = 2000
+
+TYPES = ("fact", "preference", "decision", "goal", "constraint", "failure", "fix", "note")
+# Attributes of which there is one value at a time, whatever a model thinks.
+EXCLUSIVE = frozenset(
+    "home employer role name nickname age birthday diet relationship email phone timezone status origin".split()
+)
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["facts"],
+    "properties": {
+        "facts": {
+            "type": "array",
+            "maxItems": MAX_FACTS,
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["type", "statement", "sentence", "subject", "attribute", "value", "holds"],
+                "properties": {
+                    "type": {"type": "string", "enum": list(TYPES)},
+                    "statement": {"type": "string"},
+                    "sentence": {"type": "string"},
+                    "subject": {"type": "string"},
+                    "attribute": {"type": "string"},
+                    "value": {"type": "string"},
+                    "holds": {"type": "boolean"},
+                },
+            },
+        }
+    },
+}
+
+_BULLET = re.compile(r"\s*(?:[-*•‣▪●◦–—+>]+|\(?\[?\d{1,3}[\]).:]+|\[[ xX✓]?\]|[a-z]\))\s+(?:\[[ xX✓]?\]\s+)?")
+_NONE = re.compile(
+    r"\W*(?:none|null|nil|n/?a|nothing|empty|keine?s?|nichts|aucune?|ninguno|ninguna|nessuno|no|"
+    r"(?:there (?:is|are|were|was) )?(?:no|nothing|not any)(?: new| relevant| memorable| notable| "
+    r"such| personal| lasting)*"
+    r"(?: facts?| memories| information| preferences?| decisions?| items?| statements?| details?| content)?"
+    r"(?:,? (?:or|and) (?:facts?|preferences?|decisions?|goals?))*"
+    r"(?: (?:found|present|stated|here|to (?:report|extract|remember|store|save|note)|worth "
+    r"(?:remembering|keeping|storing)|"
+    r"was found|were found|in (?:this|the) (?:turn|text|conversation|message)))*)\W*",
+    re.IGNORECASE,
+)
+_SUBJECT = re.compile(r"[^\W_][\w .'-]{0,60}(?:/[^\W_][\w '-]{0,40}){0,3}")
+_ATTRIBUTE = re.compile(r"[a-z][a-z0-9 _-]{0,30}(?::[\w '-]{1,40})?")
+_FENCE = re.compile(r"^\s*```\w*\s*|\s*```\s*$")
+
+
+@cache
+def instructions() -> str:
+    return resources.files("limpet.knowledge").joinpath("prompts/extract.md").read_text(encoding="utf-8")
+
+
+def request(turn: Sequence[Said], *, timeout: float = 60.0) -> LlmRequest:
+    """As JSON nothing that was said can pass for a part of the question. System and tool texts are not shown."""
+    told = [
+        {
+            "number": said.sequence,
+            "role": str(said.role),
+            "speaker": said.speaker or "",
+            "text": said.text[:_MAX_MESSAGE],
+        }
+        for said in turn
+        if said.role in {Role.USER, Role.ASSISTANT} and said.text.strip()
+    ]
+    question = json.dumps({"messages": told}, ensure_ascii=False)
+    return LlmRequest(
+        asking(question, system=instructions()), max_tokens=MAX_TOKENS, temperature=0.0, timeout=timeout, schema=SCHEMA
+    )
+
+
+class Answered(NamedTuple):
+    """What a model found, and what it cost."""
+
+    candidates: list[Candidate]
+    calls: int = 0
+    used: TokenUsage = TokenUsage()
+
+
+def ask(llm: Llm, turn: Sequence[Said], recalled: Collection[str] = (), *, timeout: float = 60.0) -> Answered:
+    """Raises ProviderError; no answer is never taken for "nothing to remember"."""
+    if not any(said.role is Role.USER and said.text.strip() for said in turn):
+        return Answered([])
+    answer = llm.complete(request(turn, timeout=timeout))
+    found = parse(answer.text, turn) if answer.data is None else _grounded(answer.data["facts"], turn)
+    echoes = Echoes(recalled)
+    news = [candidate for candidate in found if not echoes.holds(candidate.sentence)]
+    return Answered(news, 1, answer.usage)
+
+
+def parse(answer: str, turn: Sequence[Said]) -> list[Candidate]:
+    """JSON, or lines of any common kind. Raises ProviderError for JSON that cannot be read."""
+    text = _FENCE.sub("", answer.strip()).strip()
+    if not text:
+        raise ProviderError("the model's answer is empty; ask again, or switch extraction to rules")
+    if _NONE.fullmatch(text) or text in {"[]", "{}"}:
+        return []
+    if text[0] in "[{" and not _BULLET.match(text):
+        return _grounded(_items(text), turn)
+    if "{" in text and '"sentence"' in text:
+        return _grounded(
+            _items(text[text.index("{") :] if "[" not in text[: text.index("{")] else text[text.index("[") :]), turn
+        )
+    return _grounded([{"statement": line} for line in _lines(text)], turn)
+
+
+def _items(text: str) -> Sequence[object]:
+    """The list in an object or by itself, read with the repairs that have one meaning only."""
+    wrapped = f'{{"facts": {text}}}' if text.lstrip().startswith("[") else text
+    try:
+        reading = parse_object(wrapped)
+    except Unreadable as error:
+        raise ProviderError(f"the model's answer is no JSON that can be read: {error}") from None
+    if reading.cut and not reading.data:
+        raise ProviderError("the model's answer was cut off before its first fact; raise its max_tokens")
+    data = reading.data
+    found = data.get("facts", next((value for value in data.values() if isinstance(value, list)), None))
+    if found is None and ("sentence" in data or "statement" in data):
+        found = [data]
+    if found is None or not isinstance(found, list):
+        if not data:
+            return []
+        raise ProviderError("the model's answer holds no list of facts")
+    return found
+
+
+def _lines(text: str) -> Iterator[str]:
+    """What is listed; without any bullet every line. A heading ends with a colon."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    listed = [line for line in lines if _BULLET.match(line)]
+    for line in listed or lines:
+        bare = _BULLET.sub("", line, count=1).strip().strip("*_").strip()
+        if bare and not _NONE.fullmatch(bare) and not bare.endswith(":"):
+            yield bare
+
+
+def _grounded(items: Sequence[object], turn: Sequence[Said]) -> list[Candidate]:
+    """Each once; one without its sentence in the turn is refused, and one that its sentence plainly contradicts."""
+    found: dict[tuple[str, str], Candidate] = {}
+    for item in items[:MAX_FACTS]:
+        fact = {"statement": item} if isinstance(item, str) else item
+        if isinstance(fact, Mapping) and (candidate := _candidate(fact, turn)):
+            found.setdefault((candidate.type, folded(candidate.content)), candidate)
+    if not any(candidate.attribute in EXCLUSIVE for candidate in found.values()):
+        return list(found.values())
+    by_rules = extract(turn)
+    return [candidate for candidate in found.values() if not _misread(candidate, by_rules)]
+
+
+def _misread(candidate: Candidate, by_rules: Sequence[Candidate]) -> bool:
+    """Whether rules read another value in the same words, or somebody else where it says the user.
+
+    "I live in Porto" is not Berlin, and "My sister lives in Rome" not the user's home. Such a fact retires a true one.
+    """
+    if candidate.attribute not in EXCLUSIVE:
+        return False
+    same = [one for one in by_rules if one.attribute == candidate.attribute and one.sentence in candidate.sentence]
+    mine = [one for one in same if one.subject == candidate.subject]
+    if any(one.polarity == candidate.polarity and same_value(one.value, candidate.value) for one in mine):
+        return False
+    return bool(mine) or (bool(same) and candidate.subject == "user")
+
+
+def _candidate(fact: Mapping[str, Any], turn: Sequence[Said]) -> Candidate | None:
+    statement, quoted = _text(fact, "statement"), _text(fact, "sentence")
+    kind = _text(fact, "type").casefold()
+    place = _place(quoted or statement, turn)
+    if place is None:
+        return None
+    said, sentence = place
+    if unheard(said.text) or asks_to_forget(sentence):
+        return None
+    type_ = RecordType.FACT if kind in {"goal", ""} else RecordType(kind) if kind in TYPES else RecordType.FACT
+    if said.role is Role.ASSISTANT and type_ not in {RecordType.DECISION, RecordType.FAILURE, RecordType.FIX}:
+        return None
+    attribute = _matching(_ATTRIBUTE, _text(fact, "attribute").casefold()) or ("goal" if kind == "goal" else None)
+    subject = _matching(_SUBJECT, _text(fact, "subject").casefold()) or "user"
+    value = _text(fact, "value") or None
+    procedural = type_ in {RecordType.FAILURE, RecordType.FIX}
+    return Candidate(
+        type=type_,
+        layer=Layer.PROCEDURAL if procedural else Layer.SEMANTIC,
+        content=statement or sentence,
+        sentence=sentence,
+        sequence=said.sequence,
+        subject=subject,
+        said_at=said.created_at,
+        speaker=said.speaker,
+        attribute=attribute if value else None,
+        value=value if attribute else None,
+        exclusive=value is not None and _is_exclusive(subject, attribute),
+        polarity=fact.get("holds") is not False,
+        confidence=0.8,
+        salience=0.6,
+        references=references(sentence),
+    )
+
+
+def _is_exclusive(subject: str, attribute: str | None) -> bool:
+    return (
+        attribute is not None and "/" not in subject and (attribute in EXCLUSIVE or attribute.startswith("favourite:"))
+    )
+
+
+def _text(fact: Mapping[str, Any], name: str) -> str:
+    value = fact.get(name)
+    return " ".join(str(value).split())[:_MAX_TEXT] if isinstance(value, (str, int, float)) else ""
+
+
+def _matching(form: re.Pattern[str], text: str) -> str | None:
+    return text if form.fullmatch(text) else None
+
+
+def _place(quoted: str, turn: Sequence[Said]) -> tuple[Said, str] | None:
+    """The message that holds the words, and its own sentence with them: case, spacing and quotation marks aside."""
+    wanted = folded(quoted).strip(" \"'.!?…")
+    if len(wanted) < 3:
+        return None
+    for said in turn:
+        if said.role not in {Role.USER, Role.ASSISTANT} or wanted not in folded(said.text):
+            continue
+        for sentence in sentences(said.text):
+            if wanted in folded(sentence.text):
+                return said, sentence.text
+        at = said.text.find(quoted)
+        return said, quoted if at >= 0 else said.text.strip()[:_MAX_TEXT]
+    return None

@@ -1,0 +1,83 @@
+"""A finished turn as a record: what was asked, what was answered, and how its tools fared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from limpet.knowledge.english.opt_out import unheard
+from limpet.knowledge.references import references
+from limpet.model.message import Message, Role
+from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
+from limpet.model.scope import Home
+
+Mask = Callable[[str], str]
+
+_ASKED, _ANSWERED, _TOOL = 200, 300, 80  # characters
+_TOOLS = 20
+_CONFIDENCE, _SALIENCE = 0.6, 0.3  # what happened, and not yet a lesson
+
+
+class Outcome(NamedTuple):
+    tool: str
+    failed: bool
+
+
+def turn_event(
+    id: str, home: Home, session: str, turn: Sequence[Message], skill: str | None, mask: Mask, now: datetime
+) -> Record | None:
+    """None where nobody said a word, or the user asked not to have it remembered.
+
+    ``turn`` begins with the user's message and ends with the reply.
+    """
+    if any(message.role is Role.USER and unheard(message.text) for message in turn):
+        return None
+    asked = " ".join(message.text for message in turn if message.role is Role.USER)
+    answered = turn[-1].text if turn and turn[-1].role is Role.ASSISTANT else ""
+    parts = {"Asked": _clipped(mask(asked), _ASKED), "Answered": _clipped(mask(answered), _ANSWERED)}
+    content = " | ".join(f"{name}: {text}" for name, text in parts.items() if text)
+    if not content:
+        return None
+    outcomes = tool_outcomes(turn)
+    return Record(
+        id=id,
+        home=home,
+        layer=Layer.EPISODIC,
+        type=RecordType.TASK_STATE,
+        content=content,
+        tags=("turn", *((skill,) if skill else ())),
+        metadata=_metadata(outcomes, skill),
+        confidence=_CONFIDENCE,
+        salience=_SALIENCE,
+        references=references(mask(f"{asked}\n{answered}")),
+        fingerprint=fingerprint(RecordType.TASK_STATE, content),
+        source=RecordSource(session, tuple(message.sequence for message in turn), turn[0].name),
+        origin=Origin.TURN,
+        created_at=now,
+        updated_at=now,
+        valid_from=now,
+    )
+
+
+def tool_outcomes(turn: Sequence[Message]) -> tuple[Outcome, ...]:
+    """Each call with whether its result was an error, or never came."""
+    results = {message.tool_call_id: message for message in turn if message.role is Role.TOOL}
+    calls = [call for message in turn for call in message.tool_calls]
+    return tuple(Outcome(call.name, call.id not in results or results[call.id].is_error) for call in calls)
+
+
+def _metadata(outcomes: Sequence[Outcome], skill: str | None) -> dict[str, str]:
+    said: dict[str, str] = {"skill": skill} if skill else {}
+    if outcomes:
+        said["outcome"] = "failed" if any(outcome.failed for outcome in outcomes) else "done"
+        named = dict.fromkeys(
+            f"{outcome.tool[:_TOOL]} {'failed' if outcome.failed else 'done'}" for outcome in outcomes
+        )
+        said["tools"] = ", ".join(list(named)[:20])
+    return said
+
+
+def _clipped(text: str, most: int) -> str:
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most and len(text) <= 4 * most else f"{line[: most - 1].rstrip()}…"

@@ -1,0 +1,62 @@
+"""An export as one file, for whoever has no folder on this machine."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo, is_zipfile
+
+from limpet.api.runtime import Runtime
+from limpet.documents.files import readable
+from limpet.errors import InvalidInput
+from limpet.lifecycle.export import export
+from limpet.lifecycle.export_folder import FORMAT, MANIFEST
+from limpet.model.scope import Scope
+from limpet.model.transfer import ExportedFolder
+from limpet.store.atomic_files import translated
+from limpet.store.base import Progress
+
+_THEN = (1980, 1, 1, 0, 0, 0)  # two archives of the same memory are the same bytes
+
+
+def archive(runtime: Runtime, scope: Scope, file: BinaryIO, progress: Progress) -> ExportedFolder:
+    with TemporaryDirectory(prefix="limpet-") as place:
+        folder = Path(place, "export")
+        done = export(runtime, scope, folder, progress)
+        with translated(folder, "pack"), ZipFile(file, "w") as packed:
+            for each in sorted(path for path in folder.rglob("*") if path.is_file()):
+                entry = ZipInfo(each.relative_to(folder).as_posix(), _THEN)
+                entry.compress_type = ZIP_DEFLATED
+                with each.open("rb") as source, packed.open(entry, "w", force_zip64=True) as into:
+                    while piece := source.read(1 << 20):
+                        into.write(piece)
+    return replace(done, path="")
+
+
+def is_archive(path: Path) -> bool:
+    """Whether it is a zip that says so of itself; whether it is whole is another question."""
+    try:
+        if not (path.is_file() and is_zipfile(path)):
+            return False
+        with ZipFile(path) as packed, packed.open(MANIFEST) as manifest:
+            return FORMAT.encode() in manifest.read(4096)
+    except (OSError, KeyError, RuntimeError, NotImplementedError, BadZipFile, zlib.error):
+        return False
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """As the folder it was made of, for as long as it is read."""
+    with TemporaryDirectory(prefix="limpet-") as place:
+        folder = Path(place, "export")
+        try:
+            with translated(folder, "unpack"), ZipFile(path) as packed:
+                packed.extractall(folder)  # which leaves nothing outside the folder, whatever names are in it
+        except (EOFError, RuntimeError, NotImplementedError, BadZipFile, zlib.error) as error:
+            raise InvalidInput(f"{readable(str(path))} cannot be unpacked: {error}") from error
+        yield folder

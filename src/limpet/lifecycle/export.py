@@ -1,0 +1,87 @@
+"""A user's or a tenant's whole memory as files: one consistent view of the store, a folder that appears whole.
+
+An export that is interrupted is begun anew: the view it had of the store is gone with its transaction, and one that is
+pasted together from two moments would be none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from limpet.api.runtime import Runtime
+from limpet.lifecycle import copied_files
+from limpet.lifecycle.copied_files import CopiedFile
+from limpet.lifecycle.export_folder import DATA, MANIFEST, DataFile, LineWriter, Manifest, NewFolder
+from limpet.lifecycle.lines import KINDS, Kind
+from limpet.lifecycle.lines.kind import session_scopes
+from limpet.lifecycle.readable import Readable
+from limpet.model.scope import Level, Scope, Space
+from limpet.model.transfer import ExportedFolder
+from limpet.store.atomic_files import translated
+from limpet.store.base import Progress, Tx
+
+FILES = "files"
+NAMES = (*(kind.name for kind in KINDS), FILES)
+_TOLD_EVERY = 500
+
+
+def export(runtime: Runtime, scope: Scope, path: Path, progress: Progress) -> ExportedFolder:
+    """Of the scope's user, or of its whole tenant."""
+    with NewFolder(path) as folder, translated(path, "write"):
+        files = runtime.store.read(lambda tx: _write(tx, runtime, scope, folder.path, progress))
+        manifest = Manifest(scope.user, files)
+        (folder.path / MANIFEST).write_bytes(manifest.as_bytes())
+    counts = {name: file.lines for name, file in files.items()}
+    return ExportedFolder(str(path), counts, sum(file.bytes for file in files.values()))
+
+
+def _write(tx: Tx, runtime: Runtime, scope: Scope, folder: Path, progress: Progress) -> dict[str, DataFile]:
+    (folder / DATA).mkdir()
+    totals, files = tx.moving.totals(scope), {}
+    with Readable(folder) as readable:
+        for kind in KINDS:
+            with LineWriter(folder / DATA / f"{kind.name}.jsonl") as writer:
+                _write_kind(tx, scope, kind, writer, readable, totals, progress)
+            files[kind.name] = writer.done()
+    with LineWriter(folder / DATA / f"{FILES}.jsonl") as writer:
+        for file in _copied(tx, runtime, scope, folder):
+            writer.write(file.line())
+    files[FILES] = writer.done()
+    return files
+
+
+def _write_kind(
+    tx: Tx,
+    scope: Scope,
+    kind: Kind,
+    writer: LineWriter,
+    readable: Readable,
+    totals: Mapping[str, int],
+    progress: Progress,
+) -> None:
+    for line in kind.lines(tx, scope):
+        writer.write(line)
+        readable.add(kind.name, line)
+        if writer.lines % _TOLD_EVERY == 0:
+            progress(kind.name, writer.lines, max(writer.lines, totals.get(kind.name, 0)))
+    progress(kind.name, writer.lines, writer.lines)
+
+
+def _copied(tx: Tx, runtime: Runtime, scope: Scope, folder: Path) -> Iterator[CopiedFile]:
+    if runtime.folder is None:
+        return
+    for file, source in _found(tx, runtime, scope, runtime.folder):
+        size, digest = copied_files.copy(source, folder / file.path)
+        yield replace(file, bytes=size, sha256=digest)
+
+
+def _found(tx: Tx, runtime: Runtime, scope: Scope, root: Path) -> Iterator[tuple[CopiedFile, Path]]:
+    own = [] if scope.user is None else [Space(scope.tenant, Level.USER, scope.user)]
+    for space in own or tx.moving.spaces(scope):
+        yield from copied_files.of_owner(root, space)
+    for one in session_scopes(tx, scope):
+        place = runtime.session_folder(str(one.session))
+        if place is not None:
+            yield from copied_files.of_session(place, str(one.session))

@@ -1,0 +1,245 @@
+"""The folder an export is: ``manifest.json``, a file of JSON lines for each kind, and what people read.
+
+Nothing in it says when it was made or where, so that two exports of the same memory are the same bytes. A folder gets
+its name when it is whole; until then it is called ``NAME.unfinished``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Self
+
+from limpet.errors import InvalidInput, StorageError
+from limpet.model.values import checked_number
+from limpet.store import strict_json
+from limpet.store.atomic_files import make_folder, sync_folder, translated
+
+FORMAT, VERSION = "limpet-export", 1
+MANIFEST = "manifest.json"
+UNFINISHED = ".unfinished"
+DATA = "data"
+MAX_LINE_BYTES = 268_435_456  # no message, record or value is as long as that
+_MAX_MANIFEST_BYTES = 1_048_576
+_PIECE = 1_048_576
+
+
+class Line(NamedTuple):
+    """A line's number, from 1; where in the file the next one begins; its object."""
+
+    number: int
+    end: int
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """What the manifest says of a file of lines."""
+
+    lines: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    user: str | None  # whose memory it is; None for a whole tenant's
+    files: Mapping[str, DataFile] = field(default_factory=dict)  # by kind
+
+    def as_bytes(self) -> bytes:
+        files = [
+            {"path": f"{DATA}/{kind}.jsonl", "lines": file.lines, "bytes": file.bytes, "sha256": file.sha256}
+            for kind, file in self.files.items()
+        ]
+        return strict_json.dumps({"format": FORMAT, "version": VERSION, "user": self.user, "files": files})
+
+
+def is_export(path: Path) -> bool:
+    """Whether it is a folder that says so of itself; whether it is whole is another question."""
+    try:
+        with open(path / MANIFEST, "rb") as file:
+            return FORMAT.encode() in file.read(4096)
+    except OSError:
+        return False
+
+
+def read_manifest(folder: Path, kinds: tuple[str, ...]) -> tuple[Manifest, str]:
+    """With the digest by which the whole export is known: it has those of all files in it."""
+    try:
+        with open(folder / MANIFEST, "rb") as file:
+            data = file.read(_MAX_MANIFEST_BYTES + 1)
+    except OSError as error:
+        raise InvalidInput(f"{folder / MANIFEST} cannot be read: {error.strerror}") from error
+    try:
+        if len(data) > _MAX_MANIFEST_BYTES:
+            raise InvalidInput(f"it is longer than {_MAX_MANIFEST_BYTES:,} bytes")
+        return _manifest(strict_json.loads(data), kinds), hashlib.sha256(data).hexdigest()
+    except ValueError as error:
+        raise InvalidInput(f"{MANIFEST}: {error}") from None
+
+
+def _manifest(value: object, kinds: tuple[str, ...]) -> Manifest:
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise InvalidInput(f"it is not the manifest of a {FORMAT}")
+    if value.get("version") != VERSION:
+        raise InvalidInput(f"this release reads version {VERSION} of {FORMAT}, not {value.get('version')!r}")
+    user, files = value.get("user"), value.get("files")
+    if (user is not None and not isinstance(user, str)) or not isinstance(files, list):
+        raise InvalidInput("user must be text or null, and files a list")
+    known = {f"{DATA}/{kind}.jsonl": kind for kind in kinds}
+    found: dict[str, DataFile] = {}
+    for entry in files:
+        # Only names that are known are ever opened: a path in a file leads nowhere.
+        path = entry.get("path") if isinstance(entry, dict) else None
+        if not isinstance(path, str) or path not in known or known[path] in found:
+            raise InvalidInput(f"files: {str(path)[:80]!r} is unknown to this release, or there twice")
+        digest = entry.get("sha256")
+        if not isinstance(digest, str) or len(digest) != 64:
+            raise InvalidInput(f"{path}: sha256 is no SHA-256 in hexadecimal")
+        lines, size = checked_number(entry.get("lines"), "lines"), checked_number(entry.get("bytes"), "bytes")
+        found[known[path]] = DataFile(lines, size, digest)
+    if missing := [kind for kind in kinds if kind not in found]:
+        raise InvalidInput(f"files: {', '.join(missing)} is missing")
+    return Manifest(user, found)
+
+
+def read_lines(folder: Path, kind: str, expected: DataFile) -> Iterator[Line]:
+    """Every line, checked as it is read; at the end InvalidInput where the file is not what the manifest tells."""
+    name, digest, end = f"{DATA}/{kind}.jsonl", hashlib.sha256(), 0
+    with opened(folder, kind) as file:
+        for number, raw in enumerate(_raw_lines(file, name, 1), start=1):
+            digest.update(raw)
+            end += len(raw)
+            if number > expected.lines:
+                break
+            yield Line(number, end, parsed(raw, name, number))
+        else:
+            number = 0 if not end else number
+        if number != expected.lines or end != expected.bytes or digest.hexdigest() != expected.sha256:
+            raise InvalidInput(
+                f"{name} is not what {MANIFEST} says it is: {expected.lines:,} lines and {expected.bytes:,} bytes with "
+                f"the SHA-256 {expected.sha256[:12]}… It was cut off or edited; export again, or fetch it again"
+            )
+
+
+def read_on(folder: Path, kind: str, line: int, offset: int) -> Iterator[Line]:
+    """The lines behind one that was read before, of a file that was checked."""
+    name = f"{DATA}/{kind}.jsonl"
+    with opened(folder, kind) as file:
+        file.seek(offset)
+        for number, raw in enumerate(_raw_lines(file, name, line + 1), start=line + 1):
+            offset += len(raw)
+            yield Line(number, offset, parsed(raw, name, number))
+
+
+def opened(folder: Path, kind: str) -> BinaryIO:
+    path = folder / DATA / f"{kind}.jsonl"
+    try:
+        if path.is_symlink() or path.parent.is_symlink():
+            raise InvalidInput(f"{path} is a link; an export has none")
+        return open(path, "rb")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _raw_lines(file: BinaryIO, name: str, first: int) -> Iterator[bytes]:
+    number = first
+    while raw := file.readline(MAX_LINE_BYTES + 1):
+        if len(raw) > MAX_LINE_BYTES:
+            raise InvalidInput(f"{name}, line {number}: it is longer than {MAX_LINE_BYTES:,} bytes")
+        yield raw
+        number += 1
+
+
+def parsed(raw: bytes, name: str, number: int) -> dict[str, Any]:
+    try:
+        value = strict_json.loads(raw)
+    except ValueError as error:
+        raise InvalidInput(f"{name}, line {number}: it is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{name}, line {number}: a line is an object, not {type(value).__name__}")
+    return value
+
+
+def digest_of(path: Path) -> tuple[int, str]:
+    """Of a file of any size: how long it is, and its SHA-256."""
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return size, digest.hexdigest()
+
+
+class LineWriter:
+    """A file of lines that knows its own digest."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = open(path, "wb", buffering=_PIECE)  # noqa: SIM115 - closed by __exit__
+        self._digest = hashlib.sha256()
+        self.lines = self.bytes = 0
+
+    def write(self, value: Mapping[str, Any]) -> None:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        raw = text.encode() + b"\n"
+        if len(raw) > MAX_LINE_BYTES:
+            raise StorageError(f"{self._path.name}: one line would be {len(raw):,} bytes long; nothing was exported")
+        self._file.write(raw)
+        self._digest.update(raw)
+        self.lines += 1
+        self.bytes += len(raw)
+
+    def done(self) -> DataFile:
+        return DataFile(self.lines, self.bytes, self._digest.hexdigest())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        self._file.close()
+
+
+class NewFolder:
+    """A folder that appears whole or not at all. What an interrupted call left is removed by the next one."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self.path = target.with_name(target.name + UNFINISHED)
+
+    def __enter__(self) -> Self:
+        with translated(self.target, "write"):
+            if self.target.is_symlink() or self.target.is_file():
+                raise InvalidInput(f"{self.target} is no folder; name a new one")
+            if self.target.exists() and any(self.target.iterdir()):
+                raise InvalidInput(f"{self.target} is there and not empty; name a new folder")
+            if self.path.is_symlink() or self.path.is_file():
+                raise InvalidInput(f"{self.path} is in the way; remove it")
+            if self.path.exists():
+                shutil.rmtree(self.path)
+            make_folder(self.path)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            shutil.rmtree(self.path, ignore_errors=True)
+            return
+        with translated(self.target, "write"):
+            sync_folder(self.path)
+            if self.target.exists():
+                self.target.rmdir()
+            os.replace(self.path, self.target)
+            sync_folder(self.target.parent)

@@ -1,0 +1,199 @@
+"""ChatGPT's export: ``conversations.json``, a tree of messages for each conversation.
+
+Of the tree the branch is followed that the user last saw, from ``current_node`` up. What was regenerated or edited away
+stays out, as do messages ChatGPT hides itself and the model's thoughts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from limpet.errors import InvalidInput
+from limpet.lifecycle.formats.contents import Found, FoundSession, clean, dicts, key_of, name_of, when
+from limpet.lifecycle.formats.source import Source, values
+from limpet.model.message import FilePart, ImagePart, Message, Part, TextPart, ToolCall
+from limpet.model.transfer import Skipped
+
+NAME = "chatgpt"
+_ROLES = {"user", "assistant", "system", "tool"}
+_HIDDEN = {
+    "user_editable_context": "custom instructions",
+    "model_editable_context": "ChatGPT's own memory",
+    "thoughts": "the model's thoughts",
+    "reasoning_recap": "the model's thoughts",
+}
+_OTHERS = ("message_feedback", "model_comparisons", "shared_conversations", "user", "user_settings")
+
+
+def read(source: Source) -> Iterator[Found]:
+    conversations = source.named("conversations") if source.kind != "file" else source.names
+    for name in conversations:
+        with source.open(name) as file:
+            for place, value in values(file, name):
+                yield from _conversation(place, value)
+    if source.kind != "file":
+        for name in source.named(*_OTHERS):
+            yield Skipped(name, "it is no conversation")
+        others = [name for name in source.names if not name.endswith(".json")]
+        if others:
+            yield Skipped(others[0], f"{len(others):,} files of pictures, sounds and pages; messages name theirs")
+
+
+def _conversation(place: str, value: object) -> Iterator[Found]:
+    mapping = value.get("mapping") if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping) or not isinstance(mapping, Mapping):
+        yield Skipped(place, "it is no conversation: it has no mapping")
+        return
+    id_ = name_of(value.get("conversation_id") or value.get("id"))
+    if id_ is None:
+        yield Skipped(place, "it has no id")
+        return
+    branch = _branch(mapping, value.get("current_node"))
+    left: Counter[str] = Counter()
+    elsewhere = sum(1 for node in mapping.values() if isinstance(node, Mapping) and node.get("message")) - sum(
+        1 for node in branch if node.get("message")
+    )
+    left["on branches that were left"] = elsewhere
+    created, messages = when(value.get("create_time")), []
+    last = created
+    for node in branch:
+        message, reason = _message(node)
+        if message is not None:
+            last = message.created_at or last
+            messages.append(replace(message, created_at=last))
+        elif reason:
+            left[reason] += 1
+    about = {"title": clean(value.get("title")), "model": clean(value.get("default_model_slug"))}
+    metadata = {name: text for name, text in about.items() if text}
+    yield FoundSession(id_, tuple(messages), created, when(value.get("update_time")), metadata)
+    yield from (Skipped(place, f"left out {number:,}: {reason}") for reason, number in left.items() if number > 0)
+
+
+def _branch(mapping: Mapping[str, Any], leaf: object) -> list[Mapping[str, Any]]:
+    """From the root to the leaf; without one, to the leaf that was said last. Never in a circle."""
+    if not isinstance(leaf, str) or leaf not in mapping:
+        leaf = max(mapping, key=lambda id_: _said_at(mapping[id_]), default=None)
+    found: list[Mapping[str, Any]] = []
+    seen: set[str] = set()
+    while isinstance(leaf, str) and leaf in mapping and leaf not in seen:
+        seen.add(leaf)
+        node = mapping[leaf]
+        if not isinstance(node, Mapping):
+            break
+        found.append(node)
+        leaf = node.get("parent")
+    return found[::-1]
+
+
+def _said_at(node: object) -> float:
+    message = node.get("message") if isinstance(node, Mapping) else None
+    at = message.get("create_time") if isinstance(message, Mapping) else None
+    return float(at) if isinstance(at, (int, float)) else 0.0
+
+
+def _message(node: Mapping[str, Any]) -> tuple[Message | None, str]:
+    message = node.get("message")
+    if not isinstance(message, Mapping):
+        return None, ""
+    author, content = _object(message, "author"), _object(message, "content")
+    about, kind = _object(message, "metadata"), str(content.get("content_type"))
+    role = str(author.get("role"))
+    if kind in _HIDDEN:
+        return None, _HIDDEN[kind]
+    if about.get("is_visually_hidden_from_conversation"):
+        return None, "hidden by ChatGPT"
+    if role not in _ROLES:
+        return None, f"of the unknown role {role[:40]!r}"
+    try:
+        return _read(message, role, author, content, about, kind)
+    except InvalidInput as error:
+        return None, f"it cannot be kept: {error}"[:200]
+
+
+def _read(
+    message: Mapping[str, Any],
+    role: str,
+    author: Mapping[str, Any],
+    content: Mapping[str, Any],
+    about: Mapping[str, Any],
+    kind: str,
+) -> tuple[Message | None, str]:
+    parts = _parts(content, kind)
+    if parts is None:
+        return None, f"of the unknown kind {kind[:40]!r}"
+    recipient = message.get("recipient")
+    calls: tuple[ToolCall, ...] = ()
+    if role == "assistant" and isinstance(recipient, str) and recipient not in ("all", ""):
+        calls = (ToolCall(str(message.get("id") or ""), recipient[:256], _arguments(parts)),)
+        parts = []
+    for file in dicts(about.get("attachments")):
+        id_ = clean(file.get("id")) or clean(file.get("name"))
+        if id_:
+            parts.append(FilePart(f"chatgpt-file:{id_}", name_of(file.get("mime_type")), clean(file.get("name"))))
+    if not calls and not any(not isinstance(part, TextPart) or part.text.strip() for part in parts):
+        return None, "empty" if role != "system" else ""
+    plain = all(isinstance(part, TextPart) for part in parts)
+    body: Any = "\n".join(part.text for part in parts if isinstance(part, TextPart)) if plain else parts
+    model = clean(about.get("model_slug"))
+    return Message.new(
+        role,
+        body,
+        name=name_of(author.get("name")) if role == "tool" else None,
+        tool_calls=calls,
+        is_error=kind == "system_error",
+        metadata={"model": model} if model else None,
+        created_at=when(message.get("create_time")),
+        idempotency_key=key_of(NAME, message.get("id")),
+    ), ""
+
+
+def _parts(content: Mapping[str, Any], kind: str) -> list[Part] | None:
+    if kind in ("text", "multimodal_text"):
+        given = content.get("parts")
+        found = [_part(part) for part in given] if isinstance(given, list) else []
+        return [part for part in found if part is not None]
+    if kind in ("code", "execution_output", "system_error"):
+        return [TextPart(clean(content.get("text")))]
+    if kind == "tether_quote":
+        head = " ".join(filter(None, (clean(content.get("title")), clean(content.get("url")))))
+        return [TextPart("\n".join(filter(None, (head, clean(content.get("text"))))))]
+    if kind == "tether_browsing_display":
+        return [TextPart(clean(content.get("result")) or clean(content.get("summary")))]
+    return None
+
+
+def _part(part: object) -> Part | None:
+    if isinstance(part, str):
+        return TextPart(clean(part))
+    if not isinstance(part, Mapping):
+        return None
+    kind, pointer = part.get("content_type"), clean(part.get("asset_pointer"))
+    if kind == "image_asset_pointer" and pointer:
+        prompt = _object(_object(part, "metadata"), "dalle").get("prompt")
+        return ImagePart(pointer, alt=clean(prompt)[:1000])
+    if pointer:
+        return FilePart(pointer, name=str(kind or "")[:200])
+    text = clean(part.get("text"))
+    return TextPart(text) if text else None
+
+
+def _arguments(parts: list[Part]) -> dict[str, Any]:
+    """What a tool was given: the text as an object if it is one, else as it is."""
+    text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+    try:
+        value = json.loads(text)
+        if isinstance(value, dict):
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+            return value
+    except (ValueError, RecursionError):
+        pass
+    return {"input": text}
+
+
+def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,109 @@
+"""Which program wrote it: found out from the first thing it holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from limpet.documents.files import readable
+from limpet.errors import LimpetError, Unsupported
+from limpet.lifecycle.export_folder import FORMAT
+from limpet.lifecycle.formats import chat_api, chatgpt, claude, markdown, mcp_memory, mem0
+from limpet.lifecycle.formats.contents import Found
+from limpet.lifecycle.formats.source import Source, values
+from limpet.model.document import DocumentKind, kind_of
+from limpet.model.text import shown
+
+SNAPSHOT = "sessions.json"
+AUTO = "auto"
+FOREIGN = (chatgpt.NAME, claude.NAME, mem0.NAME, mcp_memory.NAME, chat_api.OPENAI, chat_api.ANTHROPIC, markdown.NAME)
+FORMATS = (FORMAT, *FOREIGN, SNAPSHOT)
+_START = 65_536
+
+
+def checked_format(value: object) -> str:
+    if not isinstance(value, str) or value not in (AUTO, *FORMATS):
+        raise Unsupported(f"{shown(value)} is no format this release knows; it knows {', '.join((AUTO, *FORMATS))}")
+    return value
+
+
+def detect(source: Source) -> str:
+    """InvalidInput for what is broken, Unsupported for what is nothing we know."""
+    found = _in_file(source, source.names[0]) if source.kind == "file" else _in_many(source)
+    if found is None:
+        name = readable(str(source.path))
+        raise Unsupported(f"{name} is in no format this release knows; it knows {', '.join(FORMATS)}")
+    return found
+
+
+def _in_many(source: Source) -> str | None:
+    chats = source.named("conversations")
+    for name in chats or source.named("memories", "projects", "sessions"):
+        return _in_file(source, name)
+    if source.kind == "folder" and any(kind_of(name) is DocumentKind.MARKDOWN for name in source.names):
+        return markdown.NAME
+    return None
+
+
+def _in_file(source: Source, name: str) -> str | None:
+    if kind_of(name) is DocumentKind.MARKDOWN:
+        return markdown.NAME
+    start = source.beginning(name, _START).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start[:1] not in (b"[", b"{"):
+        return None
+    line = _first_line(start)
+    if isinstance(line, Mapping) and line.get("type") in ("entity", "relation"):
+        return mcp_memory.NAME
+    if name.endswith(".jsonl"):
+        return chat_api.flavour(line.get("messages"), line) if isinstance(line, Mapping) else None
+    try:
+        with source.open(name) as file:
+            return _by(next((value for _, value in values(file, name)), None), source, name)
+    except LimpetError:
+        return SNAPSHOT  # whose reader says what is wrong
+
+
+def _first_line(start: bytes) -> Any:
+    try:
+        return json.loads(start.splitlines()[0])
+    except (ValueError, RecursionError):
+        return None
+
+
+def _by(value: object, source: Source, name: str) -> str | None:
+    if not isinstance(value, Mapping):
+        return SNAPSHOT
+    if isinstance(value.get("mapping"), Mapping):
+        return chatgpt.NAME
+    if isinstance(value.get("chat_messages"), list) or "conversations_memory" in value or "prompt_template" in value:
+        return claude.NAME
+    if any(isinstance(value.get(listed), list) for listed in ("results", "memories")) or (
+        isinstance(value.get("memory"), str) and "id" in value
+    ):
+        return mem0.NAME
+    if isinstance(value.get("role"), str):
+        return chat_api.flavour(_all(source, name))
+    if "id" not in value and "channel" not in value:
+        return chat_api.flavour(value.get("messages"), value) or SNAPSHOT
+    return SNAPSHOT
+
+
+def _all(source: Source, name: str) -> list[Any]:
+    with source.open(name) as file:
+        return [value for _, value in values(file, name)]
+
+
+def read(source: Source, format: str, max_document_bytes: int) -> Iterator[Found]:
+    """Everything in it, one by one."""
+    if format == markdown.NAME:
+        return markdown.read(source, max_document_bytes)
+    readers = {
+        chatgpt.NAME: chatgpt.read,
+        claude.NAME: claude.read,
+        mem0.NAME: mem0.read,
+        mcp_memory.NAME: mcp_memory.read,
+        chat_api.OPENAI: chat_api.read,
+        chat_api.ANTHROPIC: chat_api.read,
+    }
+    return readers[format](source)

@@ -1,0 +1,232 @@
+"""What another program wrote, stored: each conversation, memory and document under an id made of the one it has there.
+
+So the same file again adds nothing, and a newer one adds what is new. A call that was interrupted is simply repeated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+from limpet.api.runtime import Runtime
+from limpet.documents.add import Intake
+from limpet.errors import InvalidInput
+from limpet.knowledge import remember
+from limpet.lifecycle.formats import mem0
+from limpet.lifecycle.formats.contents import Found, FoundDocument, FoundRecord, FoundSession
+from limpet.lifecycle.formats.detect import read
+from limpet.lifecycle.formats.source import Source
+from limpet.model.document import MAX_URI_BYTES, DocumentStatus
+from limpet.model.ids import uuid7
+from limpet.model.message import Message
+from limpet.model.naming import SessionKey
+from limpet.model.record import Layer, Origin, Record, RecordType, fingerprint
+from limpet.model.scope import Home, Level, Scope, Space
+from limpet.model.session import SessionInfo, State
+from limpet.model.times import from_micros
+from limpet.model.transfer import SHOWN_SKIPS, Imported, Skipped
+from limpet.sessions import append
+from limpet.store.base import Progress, Tx
+
+_MESSAGES = 200  # stored in one transaction
+_IMPORTED_ID = "imported_id"
+_NO_OWNER = "it does not say whose it is; import it with a user"
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What was taken in so far."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    here: int = 0
+    left_out: int = 0
+    renamed: str | None = None  # the user there whose memory becomes that of the user who was named
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def skip(self, skipped: Skipped) -> None:
+        self.left_out += 1
+        if len(self.skipped) < SHOWN_SKIPS:
+            self.skipped.append(skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    runtime: Runtime
+    scope: Scope  # the tenant, and the user it all becomes the memory of, if one was named
+    format: str
+    now: datetime
+    dry_run: bool
+
+    def run(self, source: Source, progress: Progress) -> Imported:
+        if self.scope.user is None and self.format != mem0.NAME:
+            raise InvalidInput(f"a {self.format} export does not say whose memory it is here; name a user")
+        taken = _Taken()
+        limit = self.runtime.config.documents.max_file_bytes
+        total = 0
+        for total, _ in enumerate(read(source, self.format, limit), start=1):
+            progress(f"reading {self.format}", total, total)  # what breaks off in the middle is not taken in by half
+        for number, found in enumerate(read(source, self.format, limit), start=1):
+            try:
+                self._take(found, taken)
+            except InvalidInput as error:
+                taken.skip(Skipped(_place(found), str(error)))
+            progress(self.format, number, max(number, total))
+        counts = taken.counts
+        if counts.total() and not self.dry_run and self.runtime.embedding is not None:
+            self.runtime.wake_worker()
+        return Imported(
+            self.format,
+            sessions=counts["sessions"],
+            messages=counts["messages"],
+            records=counts["records"],
+            documents=counts["documents"],
+            already=bool(taken.here) and not counts.total(),
+            left_out=taken.left_out + taken.here,
+            skipped=tuple(taken.skipped),
+            dry_run=self.dry_run,
+        )
+
+    def _take(self, found: Found, taken: _Taken) -> None:
+        if isinstance(found, Skipped):
+            taken.skip(found)
+            return
+        user = self._owner(found, taken)
+        if isinstance(found, FoundSession):
+            self._take_session(found, user, taken)
+        elif isinstance(found, FoundRecord):
+            self._count("records", taken, added=self.dry_run or self._take_record(found, user))
+        else:
+            self._count("documents", taken, added=self.dry_run or self._take_document(found, user))
+
+    def _owner(self, found: FoundSession | FoundRecord | FoundDocument, taken: _Taken) -> str:
+        """Whose it becomes. A user that is named takes the place of one there, not of several: two people stay two."""
+        told = found.user if isinstance(found, FoundRecord) else None
+        if self.scope.user is None:
+            if told is None:
+                raise InvalidInput(_NO_OWNER)
+            return told
+        taken.renamed = taken.renamed or told
+        if told not in (None, taken.renamed):
+            reason = f"it is of {told!r}, and not of {taken.renamed!r}"
+            raise InvalidInput(f"{reason}; without a user everybody keeps their own")
+        return self.scope.user
+
+    @staticmethod
+    def _count(noun: str, taken: _Taken, *, added: bool) -> None:
+        taken.counts[noun] += added
+        taken.here += not added
+
+    # Conversations
+
+    def _take_session(self, found: FoundSession, user: str, taken: _Taken) -> None:
+        if not found.messages:
+            raise InvalidInput("it has no messages")
+        if self.dry_run:
+            taken.counts.update(sessions=1, messages=len(found.messages))
+            return
+        info = self._info(found, user)
+        config = self.runtime.config.chunks
+        for start in range(0, len(found.messages), _MESSAGES):
+            page = [_dated(message, info.created_at) for message in found.messages[start : start + _MESSAGES]]
+            entries = append.prepare(page, config, self.now)
+            new, added = self.runtime.store.write(partial(_store, info=info, entries=entries, now=self.now))
+            taken.counts.update(sessions=new, messages=added)
+            taken.here += len(page) - added
+
+    def _info(self, found: FoundSession, user: str) -> SessionInfo:
+        agent = self.runtime.config.session.default_agent
+        said = [message.created_at for message in found.messages if message.created_at]
+        created = found.created_at or min(said, default=self.now)
+        return SessionInfo(
+            id=self._id(user, found.id, found.created_at),
+            tenant=self.scope.tenant,
+            user=user,
+            agent=agent,
+            key=SessionKey.of(self.format, found.id),
+            state=State.TERMINATED,  # it is over, or goes on elsewhere
+            metadata={**found.metadata, _IMPORTED_ID: found.id},
+            created_at=created,
+            last_active_at=max([created, *said, *([found.last_active_at] if found.last_active_at else [])]),
+        )
+
+    def _id(self, user: str, name: str, created: datetime | None) -> str:
+        text = f"{self.scope.tenant}\n{user}\n{self.format}\n{name}"
+        return uuid7(created or from_micros(0), hashlib.blake2b(text.encode(), digest_size=10).digest())
+
+    # Memories
+
+    def _take_record(self, found: FoundRecord, user: str) -> bool:
+        home = Home(Scope(self.scope.tenant, user=user), Level.USER)
+        given = {"content": found.content, "title": found.title, "tags": found.tags, "metadata": dict(found.metadata)}
+        changes = remember.checked_changes(given, self.now)
+        created = found.created_at or self.now
+        draft = Record(
+            id=self._id(user, found.id, found.created_at),
+            home=home,
+            layer=Layer.SEMANTIC,
+            type=RecordType.FACT,
+            content=found.content,
+            origin=Origin.EXPLICIT,  # what somebody took along is not to fade because it is old
+            created_at=created,
+            updated_at=max(created, found.updated_at or created),
+            valid_from=created,
+            subject=found.subject,
+            attribute=found.attribute,
+            value=found.value,
+        )
+        record = changes.over(draft)
+        cut = remember.Cutter(self.runtime.config.chunks, for_graph=self.runtime.config.graph.enabled)
+        return self.runtime.store.write(lambda tx: _store_record(tx, record, cut, self.now))
+
+    # Documents
+
+    def _take_document(self, found: FoundDocument, user: str) -> bool:
+        space = Space(self.scope.tenant, Level.USER, user)
+        intake = Intake.of(self.runtime, space, found.title, found.metadata or None)
+        uri = " ".join(found.uri.split())
+        if len(uri.encode()) > MAX_URI_BYTES:
+            raise InvalidInput(f"its name is longer than {MAX_URI_BYTES:,} bytes")
+        document = intake.add(uri, found.text, lambda *_: None)
+        assert not isinstance(document, list)
+        return document.status is not DocumentStatus.UNCHANGED
+
+
+def _store(tx: Tx, info: SessionInfo, entries: Sequence[append.Entry], now: datetime) -> tuple[int, int]:
+    """Whether the session is new, and how many of the messages are."""
+    scope, new = info.scope, 0
+    if tx.sessions.get(scope) is None:
+        if not tx.sessions.add(scope, info):
+            raise InvalidInput("its id belongs to somebody else's session here")
+        new = 1
+    before = tx.sessions.head(scope).message_count
+    append.append(tx, scope, entries, now)
+    return new, tx.sessions.head(scope).message_count - before
+
+
+def _store_record(tx: Tx, record: Record, cut: remember.Cutter, now: datetime) -> bool:
+    """Whether it was not here, or said something else."""
+    old = tx.records.lock(Scope(record.home.scope.tenant), record.id)
+    if old is None:
+        remember.insert(tx, record, cut)
+        return True
+    if old.home != record.home:
+        raise InvalidInput("its id belongs to somebody else's record here")
+    if old.content == record.content:
+        return False
+    wanted = replace(old, content=record.content, fingerprint=fingerprint(old.type, record.content))
+    remember.rewrite(tx, old, wanted, cut, now)
+    return True
+
+
+def _dated(message: Message, moment: datetime) -> Message:
+    return message if message.created_at else replace(message, created_at=moment)
+
+
+def _place(found: Found) -> str:
+    if isinstance(found, Skipped):
+        return found.place
+    return found.uri if isinstance(found, FoundDocument) else f"{type(found).__name__[5:].lower()} {found.id[:80]}"

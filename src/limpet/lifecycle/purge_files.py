@@ -1,0 +1,243 @@
+"""The files of a purge. Each step may be done again: a purge that was interrupted does."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from limpet.api.runtime import SNAPSHOT, Runtime, masking
+from limpet.errors import InvalidInput, KeyMissing, LimpetError
+from limpet.knowledge.remember import Cutter
+from limpet.lifecycle.purge_request import Order
+from limpet.model.ids import checked_id
+from limpet.model.message import Message, Role
+from limpet.model.receipt import What
+from limpet.model.scope import DEFAULT_TENANT, Scope
+from limpet.notes import edited, items
+from limpet.notes.daily import day_file, line_of
+from limpet.notes.layout import own_place, owner_folder
+from limpet.notes.long_term import NAME
+from limpet.notes.user_notes import Notes
+from limpet.store.base import Tx
+
+log = logging.getLogger("limpet.purge")
+
+_IMPORTED = f"{SNAPSHOT}.migrated"
+
+LineTest = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    runtime: Runtime
+    order: Order
+
+    @property
+    def root(self) -> Path | None:
+        return self.runtime.folder
+
+    @property
+    def folder(self) -> Path:
+        assert self.root is not None
+        return owner_folder(self.root, self.order.space)
+
+    def before_rows(self) -> int:
+        """What only the messages tell how to find: the lines of a session in the daily notes."""
+        if self.root is None or self.order.session is None or not self.folder.is_dir():
+            return 0
+        scope = self.order.of_session(self.order.session)
+        messages = self.runtime.store.read(lambda tx: tx.messages.range(scope, None, None, None))
+        return self._drop_lines(messages)
+
+    def after_rows(self, sessions: Collection[str], records: Collection[str], *, resumed: bool) -> int:
+        """How many files went."""
+        if self.root is None:
+            return 0
+        gone = self._drop_sessions(sessions, resumed=resumed) + self._drop_imported()
+        if self.order.what is What.USER:
+            return gone + _remove(self.root, self.folder)
+        self._drop_items(records, resumed=resumed)
+        if self.order.before is not None and self.folder.is_dir():
+            gone += self._drop_older(self.order.before)
+        return gone
+
+    def left(self, sessions: Collection[str]) -> list[str]:
+        """What should be gone and is there."""
+        if self.root is None:
+            return []
+        wanted = [self.root / "sessions" / session for session in sessions]
+        wanted += [self.folder] if self.order.what is What.USER else []
+        if self.order.before is not None and self.folder.is_dir():
+            wanted += list(self._older(self.order.before))
+        return [f"file {_shown(self.root, path)}" for path in wanted if path.exists() or path.is_symlink()]
+
+    def count(self, sessions: Collection[str]) -> int:
+        """How many files would go."""
+        if self.root is None:
+            return 0
+        folders = [self.root / "sessions" / session for session in sessions]
+        folders += [self.folder] if self.order.what is What.USER else []
+        found = [path for folder in folders if folder.is_dir() for path in folder.rglob("*") if path.is_file()]
+        if self.order.before is not None and self.folder.is_dir():
+            found += list(self._older(self.order.before))
+        return len(found)
+
+    # A session's
+
+    def _drop_sessions(self, sessions: Collection[str], *, resumed: bool) -> int:
+        assert self.root is not None
+        found = [self.root / "sessions" / session for session in sessions]
+        if resumed:  # whose they were is forgotten; that they are nobody's can be seen
+            found += self._orphans(self.root / "sessions")
+        return sum(_remove(self.root, path) for path in found)
+
+    def _orphans(self, folder: Path) -> list[Path]:
+        if not folder.is_dir():
+            return []
+        names = [path.name for path in folder.iterdir() if _is_id(path.name)]
+        tenants = self.runtime.store.tenants()
+        known = self.runtime.store.read(
+            lambda tx: {name for name in names for each in tenants if _is_known(tx, Scope(each, session=name))}
+        )
+        return [folder / name for name in names if name not in known]
+
+    def _drop_lines(self, messages: Iterable[Message]) -> int:
+        """Lines of the daily notes of which both sides were said in the session."""
+        mask, sides, days = masking(self.runtime.config), set[str](), set[date]()
+        for message in messages:
+            if message.role in (Role.USER, Role.ASSISTANT) and message.created_at is not None:
+                day = Notes.day_of(self.runtime, message.created_at)
+                days |= {day, day + timedelta(days=1)}  # a turn's line stands where its reply came
+                for text in {message.text, mask(message.text)}:
+                    pair = (text, "") if message.role is Role.USER else ("", text)
+                    sides.add(line_of(message.created_at, *pair)[8:])
+        return sum(self._change_day(day, lambda line: _is_said(line, sides)) for day in sorted(days))
+
+    def _change_day(self, day: date, goes: LineTest) -> int:
+        path = day_file(self.folder, day)
+        assert self.root is not None
+        if not path.exists():
+            return 0
+        removed = 0
+
+        def change(there: bytes) -> bytes:
+            nonlocal removed
+            lines = edited.text_of(path, there).splitlines(keepends=True)
+            kept = [line for line in lines if not goes(line.rstrip("\r\n"))]
+            removed = len(lines) - len(kept)
+            return "".join(kept).encode() if removed else there
+
+        with edited.held(self.root, path):
+            left = edited.rewrite(path, change)
+        if removed and not left.strip():
+            for each in _beside(path):
+                _remove(self.root, each)
+        return removed
+
+    # Older
+
+    def _drop_older(self, before: datetime) -> int:
+        assert self.root is not None
+        gone = sum(_remove(self.root, path) for path in list(self._older(before)))
+        moment = Notes.of(self.runtime, self.order.space).local(before)
+        return gone + bool(self._change_day(moment.date(), partial(_is_before, f"[{moment:%H:%M}]")))
+
+    def _older(self, before: datetime) -> Iterator[Path]:
+        """Notes of days that were over, and MEMORY.md with its copies if nobody changed them since."""
+        first = Notes.day_of(self.runtime, before)
+        for path in sorted(self.folder.iterdir()):
+            day = _day(path.name)
+            if (day is not None and day < first) or (path.name.startswith(NAME) and _is_unchanged(path, before)):
+                yield path
+        copies = sorted((self.folder / "items").glob("**/*.conflict"))
+        yield from (path for path in copies if _is_unchanged(path, before))
+
+    def _drop_items(self, records: Collection[str], *, resumed: bool) -> None:
+        space = self.order.space
+        items.drop_lines(self.runtime, space.tenant, space.owner, records)
+        if resumed and (self.folder / "items").is_dir():  # which records went is forgotten: only those there are stay
+            items.Items.of(self.runtime, self.order.user, Cutter(self.runtime.config.chunks)).export()
+
+    def _drop_imported(self) -> int:
+        """A snapshot that was taken in is a copy of what is in the store; it goes if the user is in it."""
+        assert self.root is not None
+        path = self.root / _IMPORTED
+        if self.order.space.tenant != DEFAULT_TENANT or not path.is_file():
+            return 0
+        from limpet.lifecycle.formats.snapshot import parse_snapshot  # late: few stores ever import
+
+        try:
+            snapshot = parse_snapshot(path.read_bytes(), now=self.runtime.clock())
+        except InvalidInput:
+            log.warning("%s cannot be read; look whether it tells of who was purged", path)
+            return 0
+        return _remove(self.root, path) if any(s.user == self.order.space.owner for s in snapshot.sessions) else 0
+
+
+def _is_known(tx: Tx, session: Scope) -> bool:
+    try:
+        return tx.sessions.get(session) is not None
+    except KeyMissing:  # there is a row, and whoever has the key can read it
+        return True
+
+
+def _is_said(line: str, sides: Collection[str]) -> bool:
+    parts = line[8:].split(" | ")
+    return line.startswith("[") and all(part in sides for part in parts)
+
+
+def _is_before(moment: str, line: str) -> bool:
+    return line.startswith("[") and line[:7] < moment
+
+
+def _day(name: str) -> date | None:
+    """Of a day's notes, its copies and its lock."""
+    try:
+        return date.fromisoformat(name.lstrip(".")[:10]) if ".md" in name else None
+    except ValueError:
+        return None
+
+
+def _is_unchanged(path: Path, since: datetime) -> bool:
+    return path.is_file() and path.lstat().st_mtime < since.timestamp()
+
+
+def _is_id(name: str) -> bool:
+    try:
+        checked_id(name, "session id")
+    except LimpetError:
+        return False
+    return True
+
+
+def _beside(path: Path) -> list[Path]:
+    """The file with its lock."""
+    return [path, path.with_name(f"{path.name}.lock")]
+
+
+def _remove(root: Path, path: Path) -> int:
+    """How many files went. A link is removed, and what it leads to left alone."""
+    own_place(root, path.parent)
+    try:
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+            return 1
+        if not path.is_dir():
+            return 0
+        count = sum(1 for each in path.rglob("*") if each.is_file())
+        shutil.rmtree(path)
+    except OSError as error:
+        log.warning("a file could not be removed: %s", error.strerror)
+        return 0
+    return count
+
+
+def _shown(root: Path, path: Path) -> str:
+    """Where a file is, without whose it is."""
+    parts = path.relative_to(root).parts
+    return "/".join("…" if before == "users" else part for before, part in zip(("", *parts), parts, strict=False))

@@ -1,0 +1,225 @@
+"""The rows of a purge, in transactions of a bounded size, each of which may be the last that happens for a while."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from limpet.api.runtime import Runtime
+from limpet.knowledge import remember
+from limpet.lifecycle.purge_request import Order
+from limpet.model.receipt import What
+from limpet.model.record import Origin, Record, RecordSource
+from limpet.model.scope import Level, Scope, Space
+from limpet.sessions import append, lifecycle
+from limpet.sessions.digest import digest
+from limpet.store.base import Tx
+
+LIMIT = 20_000  # rows of one transaction, about: others wait that long
+_RECORDS = 500
+# What a promoted record has of the one it was made from.
+_SAID = "content title tags metadata references fingerprint source subject attribute value polarity".split()
+
+
+@dataclass(slots=True)
+class Removal:
+    """One transaction of a purge."""
+
+    runtime: Runtime
+    tx: Tx
+    order: Order
+    now: datetime
+    limit: int = LIMIT
+    counts: Counter[str] = field(default_factory=Counter)
+    records: list[str] = field(default_factory=list)  # ids of those that went, whose lines stand in files, too
+
+    def run(self) -> bool:
+        """Whether all rows are gone now."""
+        if self.order.what is What.USER:
+            return self._user()
+        if self.order.what is What.SESSION:
+            assert self.order.session is not None
+            self.drop_session(self.order.session)
+            return True
+        assert self.order.before is not None
+        return self._older(self.order.before)
+
+    def _user(self) -> bool:
+        self._unlearn_elsewhere()
+        counts, done = self.tx.purges.drop_space(self.order.space, self.limit)
+        self._count(counts)
+        return done
+
+    def _unlearn_elsewhere(self) -> None:
+        """Records for the whole tenant that were made of this user's."""
+        anywhere = Scope(self.order.space.tenant)
+        made = [self.tx.records.get(anywhere, id) for id in self.tx.purges.learned_elsewhere(self.order.space)]
+        for record in filter(None, made):
+            inputs = [self.tx.records.get(anywhere, id) for id in record.inputs]
+            gone = {each.id: each for each in inputs if each is not None and each.home.space == self.order.space}
+            if _is_made_of(record, gone):
+                self._delete([record])
+            else:
+                self._relearn(record, gone)
+
+    def drop_session(self, session: str) -> None:
+        """A session with everything that came of it."""
+        space, scope = self.order.space, self.order.of_session(session)
+        learned = self.tx.records.some(space, self.tx.purges.learned_from(space, session))
+        self._unlearn(learned)
+        self.counts["versions"] += self.tx.purges.drop_versions_of(space, session)
+        if self.tx.sessions.get(scope) is not None:
+            self._count(lifecycle.delete(self.tx, scope, self.now))
+
+    # Older
+
+    def _older(self, before: datetime) -> bool:
+        space, purges = self.order.space, self.tx.purges
+        for session in purges.sessions_before(space, before):
+            if self._is_full():
+                return False
+            info = self.tx.sessions.get(self.order.of_session(session))
+            if info is not None and info.last_active_at < before:
+                self.drop_session(session)
+            elif info is not None and not self._drop_messages(session, before):
+                return False
+        while ids := purges.records_before(space, before, _RECORDS):
+            self._unlearn(self.tx.records.some(space, ids))
+            if self._is_full():
+                return False
+        while ids := purges.documents_before(space, before, _RECORDS):
+            for id in ids:
+                self._count(self.tx.documents.delete(space, id))
+            if self._is_full():
+                return False
+        self._count(purges.drop_small(space, before))
+        return True
+
+    def _drop_messages(self, session: str, before: datetime) -> bool:
+        """Whether all of them went. What was learned from those alone goes, too."""
+        sequences = self.tx.purges.older_messages(self.order.of_session(session), before, self.limit)
+        self.forget_messages(session, sequences)
+        return len(sequences) < self.limit
+
+    def forget_messages(self, session: str, sequences: list[int]) -> None:
+        gone, space = set(sequences), self.order.space
+        learned = self.tx.records.some(space, self.tx.purges.learned_from(space, session))
+        sources = [record for record in learned if record.source.session_id == session and record.source.sequences]
+        only = [record for record in sources if gone.issuperset(record.source.sequences)]
+        self.drop_messages(session, sequences)
+        self._unlearn(only)
+        others = {record.id for record in only}
+        for record in sources:
+            if record.id not in others and gone.intersection(record.source.sequences):
+                self._rewrite(record, replace(record, source=_without(record.source, gone)))
+
+    def drop_messages(self, session: str, sequences: list[int], *, retell: bool = True) -> None:
+        """Without what was learned from them. The summary is told again from what is left."""
+        scope = self.order.of_session(session)
+        self.tx.sessions.lock(scope)
+        counts, ranges = self.tx.purges.drop_messages(scope, sequences)
+        self._count(counts)
+        self._index_between(scope, ranges)
+        if retell:
+            self._retell(scope)
+
+    def _index_between(self, scope: Scope, ranges: Mapping[bytes, tuple[int, int]]) -> None:
+        """Messages that stay and say the same."""
+        if not ranges:
+            return
+        low, high = min(one for one, _ in ranges.values()), max(two for _, two in ranges.values())
+        kept = self.tx.messages.range(scope, low - 1, high + 1, None)
+        for entry in append.prepare(kept, self.runtime.config.chunks, self.now):
+            drafts = [draft for draft in entry.chunks if draft.hash in ranges]
+            if drafts:
+                append.index(self.tx, scope, entry.message, drafts)
+
+    def _retell(self, scope: Scope) -> None:
+        summary = self.tx.summaries.get(scope)
+        if summary is None:
+            return
+        told = self.tx.messages.range(scope, None, summary.upper_sequence + 1, None)
+        if not told:
+            self.counts["summaries"] += self.tx.purges.drop_summary(scope)
+            return
+        config, (_, epoch) = self.runtime.config.compact, self.tx.summaries.past(scope)
+        text = digest("", told, config.summary_tokens, self.runtime.count)
+        self.tx.summaries.put(
+            scope, replace(summary, text=text, epoch=epoch + 1, message_count=len(told), updated_at=self.now)
+        )
+
+    # Records
+
+    def _unlearn(self, records: Iterable[Record]) -> None:
+        """These records, and what was made of nothing else."""
+        going = {record.id: record for record in records}
+        changed: dict[str, Record] = {}
+        waiting = list(going)
+        everybody = Space(self.order.space.tenant, Level.GLOBAL, "")
+        while waiting:
+            page, waiting = waiting, []
+            for space in (self.order.space, everybody):
+                for made in self.tx.records.made_from(space, page):
+                    if made.id in going:
+                        continue
+                    if _is_made_of(made, going):
+                        going[made.id] = made
+                        waiting.append(made.id)
+                    else:
+                        changed[made.id] = made
+        self._delete(going.values())
+        for record in changed.values():
+            if record.id not in going:
+                self._relearn(record, going)
+
+    def _delete(self, records: Iterable[Record]) -> None:
+        """What was condensed together with them, and stays, is condensed again."""
+        gone = remember.forget(self.tx, list(records), self._cutter(), self.now)
+        self._count(gone.counts)
+        self.records += gone.ids
+
+    def _relearn(self, record: Record, gone: Mapping[str, Record]) -> None:
+        """A record that others said too, as they said it."""
+        anywhere = Scope(self.order.space.tenant)
+        rest = tuple(id for id in record.inputs if id not in gone)
+        first = next((found for id in rest if (found := self.tx.records.get(anywhere, id)) is not None), None)
+        if record.origin is Origin.PROMOTED and first is not None:
+            changed = replace(record, inputs=rest, **{name: getattr(first, name) for name in _SAID})
+        else:
+            tags = {tag for each in gone.values() for tag in each.tags}
+            references = {reference for each in gone.values() for reference in each.references}
+            changed = replace(
+                record,
+                inputs=rest,
+                tags=tuple(tag for tag in record.tags if tag not in tags),
+                references=tuple(each for each in record.references if each not in references),
+            )
+        self._rewrite(record, changed)
+
+    def _rewrite(self, record: Record, changed: Record) -> None:
+        """Its history says what it said before, and goes."""
+        remember.rewrite(self.tx, record, changed, self._cutter(), self.now)
+        self.counts["versions"] += self.tx.purges.drop_versions(Scope(self.order.space.tenant), record.id)
+
+    def _cutter(self) -> remember.Cutter:
+        config = self.runtime.config
+        return remember.Cutter(config.chunks, for_graph=config.graph.enabled)
+
+    def _is_full(self) -> bool:
+        return sum(self.counts.values()) >= self.limit
+
+    def _count(self, counts: Mapping[str, int]) -> None:
+        self.counts.update(counts)
+
+
+def _is_made_of(record: Record, gone: Mapping[str, Record]) -> bool:
+    """Condensed texts tell of each of their inputs; a promoted copy stays if somebody else said the same."""
+    if record.origin is Origin.CONDENSED:
+        return True
+    return record.origin is Origin.PROMOTED and set(record.inputs) <= gone.keys()
+
+
+def _without(source: RecordSource, gone: set[int]) -> RecordSource:
+    return replace(source, sequences=tuple(number for number in source.sequences if number not in gone))

@@ -1,0 +1,218 @@
+"""Retention: what is older than the settings want it goes, hourly; and sessions whose time is over.
+
+Messages go with their chunks, words, vectors and what the graph has of them. What was learned from them stays, by the
+rule of records. A summary stays as long as it was told since.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from limpet.api.runtime import Runtime
+from limpet.config import Config
+from limpet.errors import KeyMissing
+from limpet.lifecycle.purge_request import Order
+from limpet.lifecycle.purge_rows import Removal
+from limpet.model.idempotency import KEPT
+from limpet.model.receipt import What
+from limpet.model.record import RecordQuery
+from limpet.model.retention import Days, Retained
+from limpet.model.scope import Level, Scope, Space
+from limpet.notes import items
+from limpet.sessions import lifecycle
+from limpet.store.base import Tx
+from limpet.store.claim import Claim, Handler
+from limpet.store.repositories import Owned
+
+log = logging.getLogger("limpet.lifecycle.retention")
+
+HOUR = timedelta(hours=1)
+_SESSIONS, _MESSAGES, _PAGE = 20, 2000, 200  # removed in one transaction
+
+
+def job(runtime: Runtime) -> Handler:
+    def run(claim: Claim) -> datetime | None:
+        if not runtime.config.retention.enabled:
+            return None
+        for tenant in runtime.store.tenants():
+            try:
+                swept = apply(runtime, tenant, between=claim.renew)
+            except KeyMissing as error:  # its key is elsewhere: that must not keep the others' for longer
+                log.warning("retention leaves out a tenant: %s", error)
+                continue
+            for done in swept:
+                if done.counts:
+                    log.info("retention of agent %s: %s", done.agent, dict(done.counts))
+        return claim.now() + HOUR
+
+    return run
+
+
+def apply(
+    runtime: Runtime, tenant: str, *, dry_run: bool = False, between: Callable[[], None] = lambda: None
+) -> list[Retained]:
+    """One tenant's. With ``dry_run`` it is only counted."""
+    work = _Sweep(runtime, tenant, runtime.clock(), between, dry_run=dry_run)
+    scope = Scope(tenant)
+    agents = runtime.store.read(lambda tx: tx.retention.agents(scope))
+    expired = work.expired()
+    found = []
+    for agent in sorted({*agents, *expired}):
+        days = days_of(runtime.config.of_agent(agent), tenant)
+        counts = Counter(expired.get(agent, {}))
+        counts.update(work.messages(agent, days.before("messages", work.now)))
+        found.append(Retained(tenant, agent, {"messages": days.messages}, +counts))
+    work.once()
+    days = days_of(runtime.config, tenant)
+    counts = Counter({"records": work.records(days), "documents": work.documents(days)})
+    return [*found, Retained(tenant, None, {"records": days.records, "documents": days.documents}, +counts)]
+
+
+def days_of(config: Config, tenant: str) -> Days:
+    rules = config.retention
+    return Days(rules.messages_days, rules.records_days, rules.documents_days).of_tenant(rules.tenants, tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    runtime: Runtime
+    tenant: str
+    now: datetime
+    between: Callable[[], None]
+    dry_run: bool = False
+
+    @property
+    def _scope(self) -> Scope:
+        return Scope(self.tenant)
+
+    def expired(self) -> dict[str, Counter[str]]:
+        """Sessions whose time is over, with everything under them; by their agents."""
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        most = 1 << 31 if self.dry_run else _SESSIONS
+        while found := self.runtime.store.read(lambda tx: tx.retention.expired(self._scope, self.now, most)):
+            for scope in found:
+                counts[scope.agent or ""].update(self._end(scope))
+            if self.dry_run:
+                break
+        return counts
+
+    def _end(self, scope: Scope) -> Counter[str]:
+        if self.dry_run:
+            return Counter(sessions=1)
+        self.between()
+        counts, records = self.runtime.store.write(partial(_delete_session, scope=scope, now=self.now))
+        assert scope.user is not None
+        items.drop_lines(self.runtime, scope.tenant, scope.user, records)
+        folder = None if scope.session is None else self.runtime.session_folder(scope.session)
+        if folder is not None and not folder.is_symlink():
+            shutil.rmtree(folder, ignore_errors=True)
+        return Counter(counts)
+
+    def messages(self, agent: str, before: datetime | None) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        if before is None:
+            return counts
+        scope = Scope(self.tenant, agent=agent)
+        if self.dry_run:
+            return Counter(messages=self.runtime.store.read(lambda tx: tx.retention.count_messages(scope, before)))
+        while found := self.runtime.store.read(lambda tx: tx.retention.sessions_before(scope, before, _SESSIONS)):
+            for session in found:
+                self.between()
+                counts.update(self.runtime.store.write(partial(self._drop_some, scope=session, before=before)))
+        return counts
+
+    def _drop_some(self, tx: Tx, *, scope: Scope, before: datetime) -> Counter[str]:
+        """Some of a session's messages. It is found again as long as there are more."""
+        assert scope.user is not None
+        assert scope.session is not None
+        if tx.sessions.get(scope) is None:
+            return Counter()
+        order = Order("", What.OLDER, Space(scope.tenant, Level.USER, scope.user), before=before)
+        removal = Removal(self.runtime, tx, order, self.now)
+        removal.drop_messages(scope.session, tx.purges.older_messages(scope, before, _MESSAGES), retell=False)
+        summary = tx.summaries.get(scope)
+        if summary is not None and summary.updated_at < before:
+            removal.counts["summaries"] += tx.purges.drop_summary(scope)
+        return removal.counts
+
+    def once(self) -> None:
+        """Idempotency keys that nobody will repeat any more. They are no memory, and are not counted."""
+        before = self.now - KEPT
+        while not self.dry_run:
+            self.between()
+            gone = self.runtime.store.write(lambda tx: tx.once.trim(self._scope, before, _MESSAGES))
+            if gone < _MESSAGES:
+                return
+
+    def records(self, days: Days) -> int:
+        before = days.before("records", self.now)
+        if before is None:
+            return 0
+        count = 0
+        for page in self._pages(lambda tx, after: tx.retention.records_before(self._scope, before, after, _PAGE)):
+            count += len(page)
+            if not self.dry_run:
+                self.between()
+                self._drop_lines(self.runtime.store.write(partial(self._delete_records, ids=page)))
+        return count
+
+    def _pages(self, read: Callable[[Tx, str], list[str]]) -> Iterator[list[str]]:
+        after = ""
+        while page := self.runtime.store.read(partial(_read_page, read=read, after=after)):
+            yield page
+            after = page[-1]
+
+    def _delete_records(self, tx: Tx, *, ids: Iterable[str]) -> list[tuple[str | None, str]]:
+        found = [record for id in ids if (record := tx.records.get(self._scope, id)) is not None]
+        for record in found:
+            tx.records.delete(self._scope, record.id)
+        return [(record.user, record.id) for record in found]
+
+    def _drop_lines(self, gone: Iterable[tuple[str | None, str]]) -> None:
+        by_user: dict[str, list[str]] = defaultdict(list)
+        for user, id in gone:
+            if user is not None:
+                by_user[user].append(id)
+        for user, ids in sorted(by_user.items()):
+            items.drop_lines(self.runtime, self.tenant, user, ids)
+
+    def documents(self, days: Days) -> int:
+        before = days.before("documents", self.now)
+        if before is None:
+            return 0
+        count, after = 0, ""
+        while page := self.runtime.store.read(partial(_documents, scope=self._scope, before=before, after=after)):
+            count, after = count + len(page), page[-1].id
+            if not self.dry_run:
+                self.between()
+                self.runtime.store.write(partial(_delete_documents, page=page))
+        return count
+
+
+def _delete_session(tx: Tx, *, scope: Scope, now: datetime) -> tuple[dict[str, int], list[str]]:
+    """What went, and the ids of the session's own records. Another may have been quicker, or given it more time."""
+    info = tx.sessions.get(scope)
+    if info is None or info.expires_at is None or info.expires_at > now:
+        return {}, []
+    mine = Scope(scope.tenant, user=scope.user, session=scope.session)  # a session's records name no agent
+    found = tx.records.find(mine, RecordQuery(include_past=True, limit=None), now)
+    return lifecycle.delete(tx, scope, now), [record.id for record in found]
+
+
+def _read_page(tx: Tx, *, read: Callable[[Tx, str], list[str]], after: str) -> list[str]:
+    return read(tx, after)
+
+
+def _documents(tx: Tx, *, scope: Scope, before: datetime, after: str) -> list[Owned]:
+    return tx.retention.documents_before(scope, before, after, _PAGE)
+
+
+def _delete_documents(tx: Tx, *, page: Iterable[Owned]) -> None:
+    for document in page:
+        tx.documents.delete(document.space, document.id)

@@ -1,0 +1,44 @@
+"""What is older than somebody wants to keep it, in named queries."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from limpet.model.scope import Level, Scope, Space
+from limpet.model.times import to_micros
+from limpet.store.db import Db
+from limpet.store.repositories import Owned
+
+
+class SqlRetention:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def agents(self, scope: Scope) -> list[str]:
+        return [agent for (agent,) in self._db.all("retention.agents", {"tenant": scope.tenant})]
+
+    def sessions_before(self, scope: Scope, moment: datetime, limit: int) -> list[Scope]:
+        where = "agent = :agent AND oldest_at < :moment"
+        return self._sessions(scope, where, {"agent": scope.agent, "moment": to_micros(moment), "limit": limit})
+
+    def expired(self, scope: Scope, now: datetime, limit: int) -> list[Scope]:
+        return self._sessions(scope, "expires_at <= :now", {"now": to_micros(now), "limit": limit})
+
+    def _sessions(self, scope: Scope, where: str, params: dict[str, Any]) -> list[Scope]:
+        rows = self._db.all("retention.sessions", {"tenant": scope.tenant, **params}, where=where)
+        return [Scope(scope.tenant, user=user, agent=agent, session=id_) for id_, user, agent in rows]
+
+    def count_messages(self, scope: Scope, moment: datetime) -> int:
+        params = {"tenant": scope.tenant, "agent": scope.agent, "moment": to_micros(moment)}
+        row = self._db.one("retention.count_messages", params)
+        return 0 if row is None else int(row[0])
+
+    def records_before(self, scope: Scope, moment: datetime, after: str, limit: int) -> list[str]:
+        params = {"tenant": scope.tenant, "moment": to_micros(moment), "after": after, "limit": limit}
+        return [id_ for (id_,) in self._db.all("retention.records", params)]
+
+    def documents_before(self, scope: Scope, moment: datetime, after: str, limit: int) -> list[Owned]:
+        params = {"tenant": scope.tenant, "moment": to_micros(moment), "after": after, "limit": limit}
+        rows = self._db.all("retention.documents", params)
+        return [Owned(id_, Space(scope.tenant, Level(level), owner)) for id_, level, owner in rows]

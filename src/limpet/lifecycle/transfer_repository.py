@@ -1,0 +1,303 @@
+"""Everything of an owner, read in the order of its ids and put back as it was; and how far an import has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from limpet.errors import SessionNotFound
+from limpet.knowledge.repository import in_scope as records_in_scope
+from limpet.model.graph import EntityKind, Found, GraphSource, RelationKind, Stated, Told
+from limpet.model.job import EXTRACT, GRAPH, GRAPH_RECORD
+from limpet.model.record import Record
+from limpet.model.scope import Home, Level, Scope, Space
+from limpet.model.times import from_micros, to_micros
+from limpet.model.transfer import DocumentState, Piece, RecordState, RecordVersion, SessionState
+from limpet.search.chunk_repository import space_params
+from limpet.sessions.repository import in_scope as sessions_in_scope
+from limpet.store import jobs
+from limpet.store.db import Db, Row
+from limpet.store.encrypted_columns import CHUNKS, ENTITIES, IMPORTS, MOVES, RECORD_VERSIONS, RELATIONS, SESSIONS
+from limpet.store.encryption import Shape
+from limpet.store.encryption_state import TxSeals
+from limpet.store.rows import micros, record_body, to_json
+
+if TYPE_CHECKING:
+    from limpet.store.tx import SqlTx
+
+_OF_SESSIONS = (EXTRACT, GRAPH)
+_PIECE = Shape(CHUNKS, "id text")
+_MENTION = Shape(ENTITIES, "- - - - normal name")
+_NAMES = Shape(ENTITIES, "- normal - normal")
+_STATE = Shape(MOVES, "state")
+_RELATION = Shape(RELATIONS, "- - predicate - value kind polarity sentence")
+_ELSEWHERE = {
+    "sessions": "moving.sessions_elsewhere",
+    "records": "moving.records_elsewhere",
+    "documents": "moving.documents_elsewhere",
+    "schedules": "moving.schedules_elsewhere",
+    "schedule_runs": "moving.runs_elsewhere",
+}
+
+
+class SqlImports:
+    def __init__(self, db: Db, seals: TxSeals) -> None:
+        self._db = db
+        self._seals = seals
+
+    def seen(self, scope: Scope, digest: str) -> bool:
+        stored = self._seals.of(scope.tenant).same(IMPORTS["digest"], digest)
+        return self._db.one("imports.seen", {"tenant": scope.tenant, "digest": stored}) is not None
+
+    def note(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None:
+        params = {"tenant": scope.tenant, "digest": digest, "name": name, "sessions": sessions, "messages": messages}
+        box = self._seals.of(scope.tenant)
+        bound = box.same(IMPORTS["digest"], digest)
+        self._db.run("imports.note", box.params(IMPORTS, bound, {**params, "imported_at": to_micros(now)}))
+
+    def progress(self, scope: Scope, digest: str) -> str | None:
+        box = self._seals.of(scope.tenant)
+        stored = box.same(MOVES["digest"], digest)
+        row = self._db.one("imports.progress", {"tenant": scope.tenant, "digest": stored})
+        return None if row is None else str(box.opened(_STATE, stored, row)[0])
+
+    def mark(self, scope: Scope, digest: str, name: str, state: str, now: datetime) -> None:
+        params = {"tenant": scope.tenant, "digest": digest, "user": scope.user or "", "name": name, "state": state}
+        box = self._seals.of(scope.tenant)
+        bound = box.same(MOVES["digest"], digest)
+        self._db.run("imports.mark", box.params(MOVES, bound, {**params, "now": to_micros(now)}))
+
+    def finish(self, scope: Scope, digest: str) -> None:
+        stored = self._seals.of(scope.tenant).same(MOVES["digest"], digest)
+        self._db.run("imports.finish", {"tenant": scope.tenant, "digest": stored})
+
+
+class SqlMoving:
+    def __init__(self, db: Db, tx: SqlTx) -> None:
+        self._db = db
+        self._tx = tx
+
+    def totals(self, scope: Scope) -> dict[str, int]:
+        where, params = sessions_in_scope(scope)
+        clauses, of_records = records_in_scope(scope)
+        chats = self._db.one("moving.session_totals", params, where=where) or (0, 0)
+        known = self._db.one("records.count", of_records, where=" AND ".join(clauses)) or (0,)
+        return {"sessions": int(chats[0]), "messages": int(chats[1]), "records": int(known[0])}
+
+    def spaces(self, scope: Scope) -> list[Space]:
+        rows = self._db.all("moving.spaces", {"tenant": scope.tenant})
+        found = [Space(scope.tenant, Level(level), owner) for level, owner in rows]
+        return sorted(space for space in found if scope.user is None or space[1:] == (Level.USER, scope.user))
+
+    # Sessions
+
+    def session_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
+        where, params = sessions_in_scope(scope)
+        rows = self._db.all("moving.session_ids", {**params, "after": after, "limit": limit}, where=where)
+        return [id_ for (id_,) in rows]
+
+    def session(self, scope: Scope) -> SessionState:
+        info = self._tx.sessions.get(scope)
+        if info is None:
+            raise SessionNotFound(f"no session {scope.session} here; it may have been deleted")
+        where, params = sessions_in_scope(scope)
+        cleared_through, epoch = self._tx.summaries.past(scope)
+        space = Space(info.tenant, Level.USER, info.user)
+        return SessionState(
+            info=info,
+            cleared_through=cleared_through,
+            summary_epoch=epoch,
+            summary=self._tx.summaries.get(scope),
+            usage=tuple(sorted(self._tx.usage.find(scope), key=lambda entry: entry.model)),
+            cursors=dict(sorted(self._db.all("moving.cursors", params, where=where))),
+            waiting=self._waiting(space, info.id, _OF_SESSIONS),
+        )
+
+    def _waiting(self, space: Space, detail: str, kinds: Sequence[str]) -> tuple[str, ...]:
+        key = jobs.key_of(space, detail)
+        return tuple(kind for kind in kinds if self._db.one("moving.waiting", {"kind": kind, "key": key}))
+
+    def put_session(self, scope: Scope, state: SessionState) -> bool:
+        info = state.info
+        space = self._tx.chunks.ensure_space(Space(scope.tenant, Level.USER, info.user))
+        params = {
+            "id": info.id,
+            "tenant": scope.tenant,
+            "user": info.user,
+            "agent": info.agent,
+            "space_id": space.id,
+            "key": str(info.key),
+            "channel": info.key.channel,
+            "chat": info.key.chat,
+            "thread": info.key.thread,
+            "state": info.state.value,
+            "metadata": to_json(dict(info.metadata)),
+            "created_at": to_micros(info.created_at),
+            "last_active_at": to_micros(info.last_active_at),
+            "expires_at": micros(info.expires_at),
+            "cleared_through": state.cleared_through,
+        }
+        box = self._tx.seals.of(scope.tenant)
+        if self._db.run("moving.put_session", box.params(SESSIONS, info.id, params)) != 1:
+            return False
+        for entry in state.usage:
+            self._tx.usage.add(scope, entry)
+        return True
+
+    def settle_session(self, scope: Scope, state: SessionState) -> None:
+        info, past = state.info, self._tx.summaries.past(scope)
+        at = {"session": scope.session, "tenant": scope.tenant}
+        if state.summary is not None and not past[1]:
+            self._tx.summaries.put(scope, state.summary)
+        self._db.run("moving.settle_session", {**at, "last_sequence": info.last_sequence, "epoch": state.summary_epoch})
+        cursors = sorted(state.cursors.items())
+        rows = [{"session": scope.session, "name": name, "sequence": sequence} for name, sequence in cursors]
+        self._db.many("moving.put_cursor", rows)
+        for kind in state.waiting:
+            jobs.ask(self._db, Space(info.tenant, Level.USER, info.user), kind, info.id, from_micros(0))
+
+    def has_message(self, scope: Scope, sequence: int) -> bool:
+        where, params = sessions_in_scope(scope)
+        return self._db.one("moving.has_message", {**params, "sequence": sequence}, where=where) is not None
+
+    # Records
+
+    def record_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
+        clauses, params = records_in_scope(scope)
+        rows = self._db.all(
+            "moving.record_ids", {**params, "after": after, "limit": limit}, where=" AND ".join(clauses)
+        )
+        return [id_ for (id_,) in rows]
+
+    def records(self, scope: Scope, ids: Sequence[str]) -> list[RecordState]:
+        clauses, params = records_in_scope(scope)
+        params["ids"] = self._db.texts(ids)
+        rows = self._db.all(
+            "records.select", params, where=" AND ".join([*clauses, "r.id IN :ids[]"]), order="ORDER BY r.id"
+        )
+        versions: dict[str, list[RecordVersion]] = {}
+        for id_, number, body, replaced_at in self._db.all("moving.versions", {"ids": params["ids"]}):
+            past = self._tx.records.past(scope.tenant, id_, (number, body))
+            versions.setdefault(id_, []).append(RecordVersion(past, from_micros(replaced_at)))
+        return [self._record_state(record, versions) for record in self._tx.records.opened(scope.tenant, rows)]
+
+    def _record_state(self, record: Record, versions: dict[str, list[RecordVersion]]) -> RecordState:
+        waiting = self._waiting(record.home.space, record.id, (GRAPH_RECORD,))
+        return RecordState(record, tuple(versions.get(record.id, ())), waiting)
+
+    def put_record(self, home: Home, state: RecordState) -> None:
+        record, box = state.record, self._tx.seals.of(home.scope.tenant)
+        self._tx.records.insert(home, record)
+        rows = [
+            {
+                "id": record.id,
+                "version": version.record.version,
+                "body": record_body(version.record),
+                "updated_at": micros(version.record.updated_at),
+                "replaced_at": to_micros(version.replaced_at),
+            }
+            for version in state.versions
+        ]
+        sealed = [box.params(RECORD_VERSIONS, (record.id, row["version"]), row) for row in rows]
+        self._db.many("records.keep_version", sealed)
+        for kind in state.waiting:
+            jobs.ask(self._db, home.space, kind, record.id, from_micros(0))
+
+    # Documents
+
+    def documents(self, scope: Scope, after: str, limit: int) -> list[DocumentState]:
+        return self._documents(scope, "d.id > :id", {"id": after, "limit": limit})
+
+    def document(self, scope: Scope, document_id: str) -> DocumentState | None:
+        return next(iter(self._documents(scope, "d.id = :id", {"id": document_id, "limit": 1})), None)
+
+    def _documents(self, scope: Scope, where: str, params: dict[str, Any]) -> list[DocumentState]:
+        params["tenant"] = scope.tenant
+        if scope.user is not None:
+            where += " AND s.level = 'user' AND s.owner = :user"
+            params["user"] = scope.user
+        rows = self._db.all("moving.documents", params, where=where)
+        found = [(Space(scope.tenant, Level(level), owner), (*rest, 0)) for level, owner, *rest in rows]
+        return [DocumentState(space, self._tx.documents.opened(space, rest)) for space, rest in found]
+
+    def pieces(self, space: Space, document_id: str, after: int, limit: int) -> list[tuple[int, Piece]]:
+        params = {"document": document_id, "after": after, "limit": limit, "space_id": self._space_id(space)}
+        box = self._tx.seals.of(space.tenant)
+        rows = (box.opened(_PIECE, row[0], row) for row in self._db.all("moving.pieces", params))
+        return [(id_, Piece(text, offset)) for id_, text, offset in rows]
+
+    def last_piece(self, space: Space, document_id: str) -> int:
+        row = self._db.one("moving.last_piece", {"document": document_id, "space_id": self._space_id(space)})
+        return -1 if row is None else int(row[0])
+
+    def _space_id(self, space: Space) -> int:
+        row = self._db.one("spaces.number", space_params(space))
+        return -1 if row is None else int(row[0])
+
+    # The graph
+
+    def told_by_session(self, scope: Scope, after: int, limit: int) -> list[Told]:
+        assert scope.user is not None
+        space = Space(scope.tenant, Level.USER, scope.user)
+        at = self._space_id(space)
+        params = {"space_id": at, "session": scope.session, "after": after, "limit": limit}
+        rows = self._mentions(space, params, "m.session_id = :session AND m.sequence > :after")
+        sources = [(sequence, list(found)) for sequence, found in groupby(rows, key=lambda row: row[1])]
+        if len(rows) == limit and len(sources) > 1:
+            sources.pop()  # there may be more of the last one: it begins the next page
+        elif len(rows) == limit:
+            return self.told_by_session(scope, after, 2 * limit)
+        if not sources:
+            return []
+        span = {"space_id": at, "session": scope.session, "after": after, "last": sources[-1][0]}
+        where = "x.session_id = :session AND x.sequence > :after AND x.sequence <= :last"
+        stated: dict[int, list[Row]] = {}
+        for sequence, *rest in self._relations(space, span, where):
+            stated.setdefault(sequence, []).append(tuple(rest))
+        return [_told(found, stated.get(sequence, ())) for sequence, found in sources]
+
+    def told_by_record(self, space: Space, record_id: str) -> Told | None:
+        params = {"space_id": self._space_id(space), "record": record_id}
+        rows = self._mentions(space, {**params, "limit": 1 << 31}, "m.record_id = :record")
+        if not rows:
+            return None
+        relations = self._relations(space, params, "x.record_id = :record")
+        return _told(rows, [rest for _, *rest in relations])
+
+    def _mentions(self, space: Space, params: dict[str, Any], where: str) -> list[Row]:
+        box, at = self._tx.seals.of(space.tenant), params["space_id"]
+        rows = self._db.all("moving.mentions", params, where=where)
+        return [box.opened(_MENTION, (at, row[4]), row) for row in rows]
+
+    def _relations(self, space: Space, params: dict[str, Any], where: str) -> list[Row]:
+        """Without the number of the subject, which they are bound to."""
+        box, at = self._tx.seals.of(space.tenant), params["space_id"]
+        rows = self._db.all("moving.relations", params, where=where)
+        return [box.opened(_RELATION, (at, row[-1]), box.opened(_NAMES, None, row))[:-1] for row in rows]
+
+    def has_told(self, space: Space, source: GraphSource) -> bool:
+        params: dict[str, Any] = {"space_id": self._space_id(space), "limit": 1}
+        if source.record_id is not None:
+            where, params["record"] = "m.record_id = :record", source.record_id
+        else:
+            where = "m.session_id = :session AND m.sequence = :sequence"
+            params |= {"session": source.session_id, "sequence": source.sequence}
+        return bool(self._db.all("moving.mentions", params, where=where))
+
+    def taken(self, scope: Scope, kind: str, owners: Mapping[str, str]) -> list[str]:
+        rows = self._db.all(_ELSEWHERE[kind], {"ids": self._db.texts(list(owners))})
+        return [id_ for id_, tenant, owner in rows if tenant != scope.tenant or owner != owners[id_]]
+
+
+def _told(mentions: Sequence[Row], relations: Sequence[Sequence[Any]]) -> Told:
+    session_id, sequence, record_id, at = mentions[0][:4]
+    return Told(
+        GraphSource(from_micros(at), session_id, sequence, record_id),
+        tuple(Found(normal, name, EntityKind(kind)) for *_, normal, name, kind in mentions),
+        tuple(
+            Stated(subject, predicate, object_, value, RelationKind(kind), bool(polarity), sentence)
+            for subject, predicate, object_, value, kind, polarity, sentence in relations
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The nouns of Limpet: frozen values that check themselves, with no I/O and no clock."""

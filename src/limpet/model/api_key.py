@@ -1,0 +1,83 @@
+"""API keys: what a program shows to a server so that it acts for somebody. The secret is shown once and never kept."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from limpet.model.access import Grant, Principal
+
+SECRET_BYTES = 32
+MAX_NAME = 128  # bytes; the audit has it with "key:" before it
+_SECRET = re.compile(r"hf_[A-Za-z0-9_-]{43}")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """A key as it is kept: whom it acts for, what it may besides, and until when. Nothing of its secret."""
+
+    id: str
+    tenant: str
+    name: str
+    user: str | None
+    agent: str | None
+    grants: tuple[Grant, ...]
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+    def is_live(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def lived_at(self, moment: datetime) -> bool:
+        return self.created_at <= moment and (self.revoked_at is None or moment <= self.revoked_at)
+
+    @property
+    def principal(self) -> Principal:
+        return Principal(audit_name(self.name), self.tenant, self.user, self.agent, None, self.grants)
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key that was just made, with its secret, which is nowhere else."""
+
+    secret: str = field(repr=False)  # printed by accident, it would stay in a log
+    info: KeyInfo
+
+
+def made_by(maker: KeyInfo, keys: Iterable[KeyInfo]) -> list[KeyInfo]:
+    """Those of the keys that it made, that those made, and so on. While it lives, its name is no other key's."""
+    by: dict[str, list[KeyInfo]] = {}
+    for key in keys:
+        by.setdefault(key.created_by, []).append(key)
+    found, makers = {maker.id: maker}, [maker]
+    while makers:
+        one = makers.pop()
+        made = [key for key in by.get(audit_name(one.name), ()) if one.lived_at(key.created_at)]
+        makers += [key for key in made if key.id not in found]
+        found |= {key.id: key for key in made}
+    del found[maker.id]
+    return list(found.values())
+
+
+def audit_name(key_name: str) -> str:
+    """What the audit calls whoever acts by a key of this name."""
+    return f"key:{key_name}"
+
+
+def spelled(randomness: bytes) -> str:
+    """A secret as people copy it: ``hf_`` and 43 letters."""
+    return f"hf_{base64.urlsafe_b64encode(randomness).rstrip(b'=').decode()}"
+
+
+def hash_of(secret: object) -> str | None:
+    """What is kept of a secret; None for what cannot be one."""
+    if not isinstance(secret, str) or _SECRET.fullmatch(secret) is None:
+        return None
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,93 @@
+"""A document: a text somebody gave to be remembered, found again by where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from limpet.model.text import checked_name, checked_text
+
+MAX_URI_BYTES = 2048  # with the space's number it must fit one entry of a PostgreSQL index
+MAX_TITLE_BYTES = 4096
+
+
+class DocumentKind(StrEnum):
+    """What a document is, by the end of its name: how its text is got out, and where it may be cut."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    PDF = "pdf"
+    CODE = "code"
+
+
+class DocumentStatus(StrEnum):
+    """What adding a document did."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """``status`` says what the call that answered did to it; it is None for one that was only looked up."""
+
+    id: str
+    uri: str
+    title: str | None
+    metadata: Mapping[str, str]
+    content_hash: str
+    created_at: datetime
+    updated_at: datetime
+    chunks: int = 0
+    status: DocumentStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentDraft:
+    """A document on its way in. A title or metadata left None stays what it was.
+
+    The title its content gives itself is the weaker one, but follows the content when that changes.
+    """
+
+    uri: str
+    content_hash: str
+    title: str | None = None
+    metadata: Mapping[str, str] | None = None
+    own_title: str | None = None
+
+    def relabels(self, known: Document) -> bool:
+        """Whether it names the document otherwise than before."""
+        return self.title not in (None, known.title) or self.metadata not in (None, known.metadata)
+
+
+_SUFFIXES = {
+    DocumentKind.MARKDOWN: "md markdown mdown mkd mdx",
+    DocumentKind.HTML: "html htm xhtml",
+    DocumentKind.PDF: "pdf",
+    DocumentKind.CODE: (
+        "py pyi pyx js mjs cjs jsx ts mts cts tsx vue svelte java kt kts scala groovy clj cljs c h cc cpp cxx hh hpp"
+        " hxx m mm cs fs go rs zig nim swift dart rb php pl pm lua r jl ex exs erl hs ml mli elm lisp el scm sh bash"
+        " zsh fish ps1 bat cmd sql css scss sass less proto graphql tf hcl nix cmake gradle asm s f90 pas vb sol v vhd"
+        " json yaml yml toml ini cfg xml"
+    ),
+}
+_KIND_OF = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+
+
+def kind_of(name: str) -> DocumentKind:
+    """The kind of what has this name or uri; plain text when its end says nothing."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    stem, dot, suffix = last.rpartition(".")
+    return _KIND_OF.get(suffix.lower(), DocumentKind.TEXT) if stem and dot else DocumentKind.TEXT
+
+
+def checked_uri(value: object) -> str:
+    return checked_name(value, "the document's uri", max_bytes=MAX_URI_BYTES)
+
+
+def checked_title(value: object) -> str:
+    return checked_text(value, "title", max_bytes=MAX_TITLE_BYTES)

@@ -1,0 +1,199 @@
+"""The knowledge graph: who and what is spoken of, how they are related, and where that was said."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+USER = "user"  # whoever speaks to the assistant
+MAX_NAME = 120  # characters; what is longer is a sentence
+
+_SPACE = re.compile(r"\s+")
+_EDGE = " \t\"'“”‘’«»`*_.,;:!?()[]{}<>…"
+_POSSESSIVE = re.compile(r"['’]s?$")
+_TITLE = re.compile(r"^(?:mr|mrs|ms|miss|dr|prof|professor|sir|the)\.?\s+(?=\S)", re.IGNORECASE)
+
+
+class EntityKind(StrEnum):
+    """In the order in which they are believed where as much speaks for one as for the other."""
+
+    PERSON = "person"
+    ANIMAL = "animal"
+    ORGANISATION = "organisation"
+    PLACE = "place"
+    TOPIC = "topic"
+    THING = "thing"  # also everything of which only the name is known
+
+
+class RelationKind(StrEnum):
+    IDENTITY = "identity"  # two names of one: the user's sister is Anna
+    ROLE = "role"  # who somebody is to somebody: the user has the sister Anna
+    FACT = "fact"
+
+
+def normal(name: str) -> str:
+    """What two spellings of one name have in common. Empty for what is no name."""
+    text, before = name, ""
+    while text != before:  # a title may stand before a title; each round makes it shorter
+        before = text
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+        text = _SPACE.sub(" ", text)[:MAX_NAME].strip(_EDGE)
+        text = _TITLE.sub("", _POSSESSIVE.sub("", text).strip(_EDGE))
+    return text
+
+
+def first_word(id: str) -> str:
+    """By which a name and the longer ones that begin with it are found together. A way to somebody is one word."""
+    return id if "/" in id else id.partition(" ")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A name that stands in a text. A way to somebody, such as ``user/sister``, is one too."""
+
+    id: str  # the normal form of the name
+    name: str
+    kind: EntityKind = EntityKind.THING
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """That somebody or something stands in a relation, as one sentence states it. Either ``object`` or ``value``."""
+
+    subject: str
+    predicate: str
+    object: str | None = None
+    value: str | None = None
+    kind: RelationKind = RelationKind.FACT
+    holds: bool = True
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSource:
+    """A message of a session, or a record."""
+
+    at: datetime
+    session_id: str | None = None
+    sequence: int | None = None
+    record_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Everything one source says for the graph."""
+
+    source: GraphSource
+    entities: tuple[Found, ...] = ()
+    relations: tuple[Stated, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A name as the store keeps it. ``kinds`` counts what it was taken for."""
+
+    number: int
+    id: str
+    name: str
+    kinds: Mapping[EntityKind, int] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> EntityKind:
+        known = {kind: count for kind, count in self.kinds.items() if kind is not EntityKind.THING}
+        order = list(EntityKind)
+        return max(known, key=lambda kind: (known[kind], -order.index(kind)), default=EntityKind.THING)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A relation as the store keeps it, between the numbers of nodes. What a record states holds as long as it does."""
+
+    subject: int
+    predicate: str
+    object: int | None
+    value: str | None
+    kind: RelationKind
+    holds: bool
+    sentence: str
+    source: GraphSource
+    valid_from: datetime | None
+    valid_to: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A mention as the store keeps it."""
+
+    node: int
+    source: GraphSource
+
+
+# What is handed out
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Somebody or something under all its names. ``could_be`` are those a name may mean, where more than one does."""
+
+    id: str
+    name: str
+    kind: EntityKind
+    aliases: tuple[str, ...] = ()
+    could_be: tuple[str, ...] = ()
+    mentions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """``subject`` and ``object`` are ids of entities; a relation to what is none has a ``value``."""
+
+    subject: str
+    predicate: str
+    object: str | None
+    value: str | None
+    kind: RelationKind
+    holds: bool
+    valid_from: datetime | None
+    valid_to: datetime | None
+    sentence: str
+    sources: tuple[GraphSource, ...]
+
+    def true_at(self, moment: datetime) -> bool:
+        begun = self.valid_from is None or self.valid_from <= moment
+        return self.holds and begun and (self.valid_to is None or self.valid_to > moment)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    entity: str
+    source: GraphSource
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A space's graph, or the part of it around an entity. ``cut`` where there is more than was asked for."""
+
+    entities: tuple[Entity, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    mentions: tuple[Mention, ...] = ()
+    cut: bool = False
+
+    def entity(self, id: str) -> Entity | None:
+        return next((entity for entity in self.entities if entity.id == id), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for ``json.dumps``."""
+        from limpet.knowledge.graph import export
+
+        return export.as_json(self)
+
+    def to_graphml(self) -> str:
+        """As GraphML, which graph tools such as Gephi, yEd and networkx read."""
+        from limpet.knowledge.graph import export
+
+        return export.as_graphml(self)

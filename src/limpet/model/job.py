@@ -1,0 +1,70 @@
+"""Work that is due, kept in the store until it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from limpet.model.scope import Level, Space
+
+EXTRACT = "extract"  # learn from a session's turns; the detail is the session
+COMPACT = "compact"  # condense a session's history where it is due; the detail is the session
+EMBED = "embed"  # make the vectors a space lacks; the detail is the model
+DECAY = "decay"  # archive what faded in a space, and delete what was archived long ago
+CONSOLIDATE = "consolidate"  # promote, merge and condense what a space has learned, and bring its profile up to date
+GRAPH = "graph"  # read a session's new messages for the graph; the detail is the session
+GRAPH_RECORD = "graph-record"  # read a record for the graph; the detail is the record
+PURGE = "purge"  # finish a purge that was begun; the detail says which
+SCRUB = "scrub"  # overwrite what purges have left in unused places of the file; of the whole store
+RETENTION = "retention"  # remove what is older than the settings want it; of the whole store
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as a worker holds it.
+
+    ``asked`` grows each time the same work is asked for: what was asked for meanwhile is done once more. ``attempts``
+    counts the runs begun since it last went well, this one included. ``leased_until`` tells this holder from the next:
+    whoever took the job since has another.
+    """
+
+    id: int
+    kind: str
+    space: Space
+    detail: str
+    asked: int
+    attempts: int
+    leased_until: datetime
+
+
+class JobState(StrEnum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    DEAD = "dead"  # laid aside after its last attempt
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """A job as people see it. ``level`` and ``owner`` say whose memory it works on."""
+
+    id: int
+    kind: str
+    tenant: str
+    level: Level
+    owner: str
+    detail: str
+    state: JobState
+    attempts: int
+    run_at: datetime | None  # None: due since ever
+    leased_until: datetime | None  # while somebody is at it
+    error: str | None  # of its last run
+    created_at: datetime | None  # None: asked for by what has no clock
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    state: JobState | None = None
+    kind: str | None = None
+    limit: int = 50
+    offset: int = 0

@@ -1,0 +1,92 @@
+"""Whose memory. Every read and every write of the store carries one of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from limpet.errors import InvalidInput
+from limpet.model.ids import checked_id
+from limpet.model.text import checked_name
+
+DEFAULT_TENANT = "default"
+DEFAULT_AGENT = "assistant"
+
+
+class Level(StrEnum):
+    """The one level a record belongs to."""
+
+    SESSION = "session"
+    USER = "user"
+    AGENT = "agent"
+    GLOBAL = "global"
+
+
+class Space(NamedTuple):
+    """One body of searchable text with its own word statistics: a user's, an agent's, or a tenant's own."""
+
+    tenant: str
+    level: Level
+    owner: str
+
+
+# Whose the jobs of a whole store are: no tenant has such a name, so that none lists or drops them.
+STORE = Space(" ", Level.GLOBAL, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A tenant, narrowed by each field that is given. A field left None does not narrow."""
+
+    tenant: str
+    user: str | None = None
+    agent: str | None = None
+    session: str | None = None
+
+    @classmethod
+    def of(cls, tenant: str, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
+        return cls(
+            checked_name(tenant, "tenant"),
+            None if user is None else checked_name(user, "user"),
+            None if agent is None else checked_name(agent, "agent"),
+            None if session is None else checked_id(session, "session id"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a record lives: exactly one level, with the names that level needs."""
+
+    scope: Scope
+    level: Level
+
+    @property
+    def owner(self) -> str:
+        """The name that, with tenant and level, makes a record's key unique."""
+        names = {Level.SESSION: self.scope.session, Level.USER: self.scope.user, Level.AGENT: self.scope.agent}
+        return names.get(self.level) or ""
+
+    @property
+    def space(self) -> Space:
+        """A session's records are searched with its user's."""
+        if self.scope.user is not None:
+            return Space(self.scope.tenant, Level.USER, self.scope.user)
+        if self.level is Level.AGENT:
+            return Space(self.scope.tenant, Level.AGENT, self.owner)
+        return Space(self.scope.tenant, Level.GLOBAL, "")
+
+
+def home_of(scope: Scope, *, everyone: bool = False) -> Home:
+    """The narrowest level the scope names. Memory for everybody must be asked for, never fallen into."""
+    if everyone:
+        if scope.user or scope.agent or scope.session:
+            raise InvalidInput("scope='global' is memory for the whole tenant: leave out user, agent and session")
+        return Home(scope, Level.GLOBAL)
+    if scope.session is not None:
+        return Home(scope, Level.SESSION)
+    if scope.user is not None:
+        return Home(Scope(scope.tenant, user=scope.user), Level.USER)
+    if scope.agent is not None:
+        return Home(Scope(scope.tenant, agent=scope.agent), Level.AGENT)
+    raise InvalidInput("say whose memory this is: user=, agent= or session=, or scope='global' for the whole tenant")

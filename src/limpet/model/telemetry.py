@@ -1,0 +1,61 @@
+"""What is told about a piece of work: which, whose tenant, how it ended and how long it took. Never what was said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from limpet.errors import LimpetError, PermissionDenied
+from limpet.model.audit import Outcome
+
+
+class Kind(StrEnum):
+    VERB = "verb"  # a call through a public method
+    JOB = "job"  # a run of background work
+    SCHEDULE = "schedule"  # a schedule's turn
+    CHAT = "chat"  # a request to the language model
+    EMBEDDINGS = "embeddings"  # texts handed to the embedder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Something that begins. ``name`` is the verb, the kind of job or the model.
+
+    Who did it, and to whose memory, is None unless the setting ``observe.names`` wants it told.
+    """
+
+    kind: Kind
+    name: str
+    tenant: str | None = None  # None for a model, which belongs to all of them
+    provider: str | None = None  # of a model
+    principal: str | None = None
+    user: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    record: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed(Work):
+    """Something that is over. ``code`` is the error's, or the name of its class where the error is not ours.
+
+    ``count`` is how many things a list brought, were written or removed, or how many texts were embedded.
+    """
+
+    outcome: Outcome
+    seconds: float
+    code: str | None = None
+    count: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+def outcome_of(error: BaseException | None) -> Outcome:
+    if error is None:
+        return Outcome.DONE
+    return Outcome.REFUSED if isinstance(error, PermissionDenied) else Outcome.FAILED
+
+
+def code_of(error: BaseException) -> str:
+    """Never its words: they may quote what somebody said."""
+    return error.code if isinstance(error, LimpetError) else type(error).__qualname__

@@ -1,0 +1,118 @@
+"""Memory on its way from one place to another: what of each noun has to go along, and what became of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from limpet.model.document import Document
+from limpet.model.graph import Told
+from limpet.model.record import Record
+from limpet.model.schedule import Run
+from limpet.model.scope import Space
+from limpet.model.session import ModelUsage, SessionInfo, Summary
+
+SHOWN_SKIPS = 200  # what was left out is counted to the end, and named up to here
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A session with all that is its own but its messages and key-value entries."""
+
+    info: SessionInfo
+    cleared_through: int = 0
+    summary_epoch: int = 0
+    summary: Summary | None = None
+    usage: tuple[ModelUsage, ...] = ()
+    cursors: Mapping[str, int] = field(default_factory=dict)
+    waiting: tuple[str, ...] = ()  # the kinds of jobs that are asked for
+
+
+@dataclass(frozen=True, slots=True)
+class RecordVersion:
+    """What a record said before a change."""
+
+    record: Record
+    replaced_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RecordState:
+    record: Record
+    versions: tuple[RecordVersion, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentState:
+    space: Space
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A chunk of a document's text, and where it stands in it."""
+
+    text: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphState:
+    """What one message or record says for the graph."""
+
+    space: Space
+    told: Told
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A run of a schedule with all that it said."""
+
+    run: Run
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFolder:
+    """What an export wrote: lines by kind, and copied files."""
+
+    path: str
+    counts: Mapping[str, int]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something that was not taken in: where it stands, and why."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import took in. ``already`` says that all of it was here; ``continued`` how many lines an earlier call,
+    which was interrupted, had taken in; of ``left_out`` things the first are named in ``skipped``."""
+
+    format: str
+    sessions: int = 0
+    messages: int = 0
+    records: int = 0
+    documents: int = 0
+    files: int = 0
+    already: bool = False
+    continued: int = 0
+    left_out: int = 0
+    skipped: tuple[Skipped, ...] = ()
+    dry_run: bool = False
+    schedules: int = 0
+
+
+def renewed_id(old: str, owner: str) -> str:
+    """Another id for another owner's copy: always the same one, and in the same order by time."""
+    digest = hashlib.blake2b(f"{owner}\n{old}".encode(), digest_size=10).hexdigest()
+    variant = "89ab"[int(digest[3], 16) % 4]
+    return f"{old[:13]}-7{digest[:3]}-{variant}{digest[4:7]}-{digest[7:19]}"

@@ -1,0 +1,143 @@
+"""Records as lines of JSON, to be read, compared and moved with plain tools.
+
+``items/semantic.jsonl``, ``items/procedural.jsonl`` and ``items/episodic/YYYY-MM-DD.jsonl`` in an owner's folder. What
+both sides last agreed on is in ``items/.sync.json``, by the digest of each record: whoever differs from it has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from limpet.errors import StorageError
+from limpet.notes import edited
+from limpet.notes.layout import own_place
+from limpet.store import strict_json
+from limpet.store.atomic_files import make_folder, write_atomic
+
+log = logging.getLogger("limpet.notes")
+
+EPISODIC = "episodic"
+SYNC = ".sync.json"
+MAX_FILE_BYTES = 268_435_456
+_STANDING = ("semantic.jsonl", "procedural.jsonl")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line as it stands; ``value`` is its object, or ``problem`` says why there is none."""
+
+    file: str
+    number: int
+    raw: bytes
+    value: Mapping[str, Any] | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Which store the files agree with, and each record's digest when they last did."""
+
+    store: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFiles:
+    root: Path
+    folder: Path
+
+    def read(self) -> dict[str, bytes]:
+        """Every file of items there is, by its name below the folder."""
+        found = {name: edited.read(self.root, self.folder / name, MAX_FILE_BYTES) for name in self._names()}
+        return {name: data for name, data in found.items() if data}
+
+    def _names(self) -> list[str]:
+        own_place(self.root, self.folder / EPISODIC)
+        try:
+            days = [path.name for path in (self.folder / EPISODIC).iterdir() if _DAY.fullmatch(path.name)]
+        except FileNotFoundError:
+            days = []
+        except OSError as error:
+            raise StorageError(f"cannot list {self.folder / EPISODIC}: {error.strerror}") from error
+        return [*_STANDING, *(f"{EPISODIC}/{day}" for day in sorted(days))]
+
+    def write(self, contents: Mapping[str, bytes], before: Mapping[str, bytes]) -> None:
+        """Replace what differs from ``before``. A file that was saved since it was read stops this: FileChanged."""
+        for name in sorted({*contents, *before}):
+            data = contents.get(name, b"")
+            if data == before.get(name, b""):
+                continue
+            path = own_place(self.root, self.folder / name)
+            make_folder(path.parent)
+            write_atomic(path, data, edited.unless_changed(path, before.get(name, b"")))
+            if not data:
+                with suppress(OSError):  # an empty file says the same
+                    path.unlink()
+
+    def add_conflicts(self, lines: Sequence[Line]) -> None:
+        """Keep lines that lost beside the file they stood in, each once."""
+        for line in lines:
+            path = own_place(self.root, self.folder / f"{line.file}.conflict")
+            there = edited.read(self.root, path, MAX_FILE_BYTES)
+            if line.raw not in there.split(b"\n"):
+                write_atomic(path, there + line.raw + b"\n")
+
+    def drop(self, ids: Collection[str]) -> None:
+        """Remove the lines of these records, those that were kept as conflicts too."""
+        for name in chain.from_iterable((name, f"{name}.conflict") for name in self._names()):
+            path = own_place(self.root, self.folder / name)
+
+            def without(data: bytes, name: str = name) -> bytes:
+                gone = {line.raw for line in lines_of({name: data}) if line.value and line.value.get("id") in ids}
+                kept = [raw for raw in data.split(b"\n") if raw.removesuffix(b"\r") not in gone]
+                return b"\n".join(kept) if gone else data
+
+            edited.rewrite(path, without)
+
+    def read_sync(self) -> Sync:
+        path = self.folder / SYNC
+        data = edited.read(self.root, path, MAX_FILE_BYTES)
+        if not data:
+            return Sync()
+        try:
+            value = strict_json.loads(data)
+            return Sync(str(value["store"]), {str(id): str(digest) for id, digest in value["digests"].items()})
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            log.warning("%s is damaged (%s): lines that differ from their records will count as conflicts", path, error)
+            return Sync()
+
+    def write_sync(self, sync: Sync) -> None:
+        path = own_place(self.root, self.folder / SYNC)
+        write_atomic(path, strict_json.dumps({"store": sync.store, "digests": dict(sorted(sync.digests.items()))}))
+
+
+def lines_of(files: Mapping[str, bytes]) -> list[Line]:
+    return [
+        _line(name, number, raw.removesuffix(b"\r"))
+        for name, data in files.items()
+        for number, raw in enumerate(data.split(b"\n"), start=1)
+        if raw.strip()
+    ]
+
+
+def _line(name: str, number: int, raw: bytes) -> Line:
+    try:
+        value = strict_json.loads(raw)
+    except ValueError as error:
+        return Line(name, number, raw, problem=f"it is not JSON: {error}")
+    if not isinstance(value, dict):
+        return Line(name, number, raw, problem="it is no JSON object")
+    return Line(name, number, raw, value)
+
+
+def one_line(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()

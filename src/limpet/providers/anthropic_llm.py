@@ -1,0 +1,234 @@
+"""Anthropic's Messages API, at Anthropic or at any server that speaks it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from limpet.errors import ConfigError
+from limpet.model.message import Message, ToolCall
+from limpet.providers.endpoint import checked_key
+from limpet.providers.http import Answer, HttpFailure, error_message
+from limpet.providers.http_llm import HttpLlm, Refused, Stream, count, instructed, sendable
+from limpet.providers.llm import Completion, Finish, LlmRequest, Prices, TokenUsage
+from limpet.providers.structured import parse_object
+
+ADDRESS = "https://api.anthropic.com"
+_VERSION = "2023-06-01"
+_ANSWER = "answer"  # the tool a structured answer is asked for with
+_FINISHES = {
+    "end_turn": Finish.STOP,
+    "stop_sequence": Finish.STOP,
+    "max_tokens": Finish.LENGTH,
+    "model_context_window_exceeded": Finish.LENGTH,
+    "tool_use": Finish.TOOLS,
+    "refusal": Finish.REFUSED,
+}
+
+
+class AnthropicLlm(HttpLlm):
+    """A limit, a fault of the server or of the network is tried again ``retries`` times within the request's timeout;
+    ``chance`` gives numbers from 0 to 1 that spread the waits of many clients.
+    """
+
+    kind = "anthropic"
+    concessions: ClassVar = {"tool_choice": ("tool",), "temperature": ("temperature",)}
+
+    def __init__(
+        self,
+        model: str,
+        api_key: str | None = None,
+        base_url: str = ADDRESS,
+        *,
+        prices: Prices | None = None,
+        retries: int = 3,
+        sleep: Callable[[float], None] = time.sleep,
+        chance: Callable[[], float] | None = None,
+    ) -> None:
+        if not api_key and base_url == ADDRESS:
+            raise ConfigError("Anthropic needs an API key; give one, or the address of a server that needs none")
+        super().__init__(
+            base_url,
+            "/v1/messages",
+            model,
+            {"anthropic-version": _VERSION} | ({"x-api-key": checked_key(api_key)} if api_key else {}),
+            secret=api_key,
+            prices=prices,
+            retries=retries,
+            sleep=sleep,
+            chance=chance,
+        )
+
+    def _fields(self, request: LlmRequest, refused: Refused) -> dict[str, object]:
+        messages = request.messages
+        fields: dict[str, object] = {"max_tokens": request.max_tokens}
+        tools = [(tool.name, tool.description, tool.parameters) for tool in request.tools]
+        if request.schema is not None:
+            if "tool_choice" in refused:
+                messages = instructed(request, request.schema)
+            else:
+                tools = [(_ANSWER, "Give the answer in this form.", request.schema)]
+                fields["tool_choice"] = {"type": "tool", "name": _ANSWER}
+        if tools:
+            fields["tools"] = [
+                {"name": name, "description": description, "input_schema": dict(schema)}
+                for name, description, schema in tools
+            ]
+        if system := "\n\n".join(sendable(message.text) for message in messages if message.role == "system"):
+            fields["system"] = system
+        if request.temperature is not None and "temperature" not in refused:
+            fields["temperature"] = request.temperature
+        if request.stop:
+            fields["stop_sequences"] = list(request.stop)
+        return {"model": self._model, "messages": _messages(messages), **fields}
+
+    def _read(self, answer: Answer, request: LlmRequest) -> Completion:
+        stream = _AnthropicStream()
+        stream.take(answer)
+        whole = stream.whole()
+        if whole is None:
+            raise ValueError("it is no message with content")
+        given = [call.arguments for call in whole.tool_calls if call.name == _ANSWER]
+        if request.schema is None or not given:  # some servers do not force a tool: the object may stand in the text
+            return whole
+        finish = Finish.STOP if whole.finish is Finish.TOOLS else whole.finish
+        return replace(whole, text=json.dumps(given[0]), tool_calls=(), finish=finish, data=given[0])
+
+    def _stream(self) -> Stream:
+        return _AnthropicStream()
+
+
+@dataclass
+class _Block:
+    """Text, or a call of a tool with the JSON of its input; of other kinds nothing is kept."""
+
+    kind: str
+    id: str
+    name: str
+    given: Mapping[str, Any]
+    pieces: list[str]
+
+    @classmethod
+    def of(cls, block: Mapping[str, Any]) -> _Block:
+        kind = _text(block, "type")
+        given = block.get("input") if kind == "tool_use" else None
+        text = _text(block, "text") if kind == "text" else ""
+        return cls(kind, _text(block, "id"), _text(block, "name"), given if isinstance(given, dict) else {}, [text])
+
+    def call(self, place: int) -> ToolCall:
+        if not self.name:
+            raise ValueError("a tool call has no name")
+        arguments = "".join(self.pieces)
+        given = parse_object(arguments).data if arguments.strip() else self.given
+        return ToolCall(self.id or f"call_{place}", self.name, given)
+
+
+class _AnthropicStream:
+    """A whole answer is a stream of one event."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._blocks: dict[int, _Block] = {}
+        self._finish = ""
+        self._usage: dict[str, Any] = {}
+
+    def take(self, event: Answer) -> str:
+        match event:
+            case {"type": "message", "content": list(blocks)}:
+                self._blocks = {
+                    place: _Block.of(block) for place, block in enumerate(blocks) if isinstance(block, dict)
+                }
+                self._take_end(event, event)
+                self.ended = True
+                return "".join(block.pieces[0] for block in self._blocks.values())
+            case {"type": "message_start", "message": dict(message)}:
+                self._take_end({}, message)
+            case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
+                self._blocks[index] = _Block.of(block)
+                return self._blocks[index].pieces[0]
+            case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
+                return self._grow(index, delta)
+            case {"type": "message_delta", "delta": dict(delta)}:
+                self._take_end(delta, event)
+            case {"type": "message_stop"}:
+                self.ended = True
+            case {"type": "error"} | {"error": _}:
+                raise HttpFailure("gave up", passing=False, said=error_message(event))
+            case {"type": str(kind)} if kind not in {"message", "content_block_start", "content_block_delta"}:
+                pass  # a ping, the end of a block, and what may come later: to be passed over, says the API
+            case _:
+                raise ValueError("it is no message, and no event of one")
+        return ""
+
+    def whole(self) -> Completion | None:
+        if not self.ended:
+            return None
+        blocks = [block for _, block in sorted(self._blocks.items())]
+        calls = tuple(block.call(place) for place, block in enumerate(blocks) if block.kind == "tool_use")
+        text = "".join("".join(block.pieces) for block in blocks if block.kind == "text")
+        return Completion(text, calls, _FINISHES.get(self._finish, Finish.OTHER), self._total())
+
+    def _grow(self, index: int, delta: Mapping[str, Any]) -> str:
+        block = self._blocks.get(index)
+        if block is None:
+            raise ValueError("a block grows that was not begun")
+        match delta.get("type"):
+            case "text_delta":
+                block.pieces.append(_text(delta, "text"))
+                return block.pieces[-1]
+            case "input_json_delta":
+                block.pieces.append(_text(delta, "partial_json"))
+        return ""
+
+    def _take_end(self, delta: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+        """The numbers of a stream come in two parts, and later ones hold."""
+        self._finish = _text(delta, "stop_reason") or self._finish
+        usage = event.get("usage")
+        if isinstance(usage, dict):
+            self._usage |= {name: value for name, value in usage.items() if value is not None}
+
+    def _total(self) -> TokenUsage:
+        """Anthropic counts what it read from its cache, and what it put there, beside what went in."""
+        names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        into = sum(count(self._usage, name) for name in names)
+        return TokenUsage(into, count(self._usage, "output_tokens"), count(self._usage, "cache_read_input_tokens"))
+
+
+def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """User and assistant in turn, the user first; what a tool answered is the user's."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = _blocks(message)
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        elif blocks:
+            turns.append({"role": role, "content": blocks})
+    if not turns or turns[0]["role"] != "user":
+        turns.insert(0, {"role": "user", "content": [{"type": "text", "text": "(What was said before is left out.)"}]})
+    return turns
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    """A block of white space is refused there, and so is white space at the end of what the assistant said."""
+    text = sendable(message.text)
+    if message.role == "system":
+        return []
+    if message.role == "tool":
+        result = {"type": "tool_result", "tool_use_id": message.tool_call_id or "", "content": text}
+        return [result | ({"is_error": True} if message.is_error else {})]
+    if message.role == "assistant":
+        text = text.rstrip()
+    said = [{"type": "text", "text": text}] if text.strip() else []
+    calls = message.tool_calls
+    return said + [{"type": "tool_use", "id": c.id, "name": c.name, "input": dict(c.arguments)} for c in calls]
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"its {name!r} is no text")
+    return value or ""

@@ -1,0 +1,122 @@
+"""How an embedder is used: at once or later, in batches, checked, and never trusted to work."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Lock
+from time import monotonic
+
+from limpet.config import Embedding as EmbeddingConfig
+from limpet.errors import ProviderError
+from limpet.model.chunk import Vector
+from limpet.model.telemetry import Kind, Work
+from limpet.model.text import checked_name
+from limpet.providers.embedder import Embedder
+from limpet.providers.watched import named
+from limpet.security.telemetry import Observers
+
+log = logging.getLogger("limpet.providers")
+
+Progress = Callable[[str, int, int], None]
+
+_LARGEST = 1e15  # of a value: squares of many add up within 32 bits
+_MOST_DIMENSIONS = 16_000  # what pgvector takes
+_QUESTIONS = 256  # whose vectors are remembered: a context asks what a recall just asked
+_REST_S = 30.0  # after a failure, so that not every question waits for one that hangs
+
+
+class Embedding:
+    """An embedder with the settings it is used by. Safe to share between threads if the embedder is."""
+
+    def __init__(self, embedder: Embedder, config: EmbeddingConfig, observers: Observers | None = None) -> None:
+        self.model = checked_name(embedder.name, "the embedder's name")
+        self._embedder = embedder
+        self._config = config
+        self._observers = observers or Observers()
+        self._seconds_a_text: float | None = None
+        self._loaded = False
+        self._resting_until = 0.0
+        self._lock = Lock()
+        self._asked: OrderedDict[str, Vector] = OrderedDict()
+
+    @property
+    def at_once(self) -> bool:
+        """Whether a caller may wait for it. One that says nothing about itself is believed quick until it was not."""
+        if self._config.when != "auto":
+            return self._config.when == "now"
+        if not getattr(self._embedder, "quick", True):
+            return False
+        return self._seconds_a_text is None or self._seconds_a_text * 1000 <= self._config.quick_ms
+
+    def vectors(self, texts: Sequence[str], progress: Progress | None = None) -> list[Vector]:
+        """Raises ProviderError, whatever the embedder raised."""
+        found: list[Vector] = []
+        for batch in _batches(texts, self._config.batch):
+            started = monotonic()
+            try:
+                found += [Vector(self.model, values) for values in self._embed(batch)]
+            finally:  # one that fails may take its time too
+                if self._loaded:  # the first call may have loaded a model
+                    self._seconds_a_text = (monotonic() - started) / len(batch)
+                self._loaded = True
+            if progress is not None:
+                progress("embedding", len(found), len(texts))
+        return found
+
+    def _embed(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
+        if not self._observers.on:
+            return self._made(texts)
+        provider, model = named(self.model)
+        with self._observers.during(Work(kind=Kind.EMBEDDINGS, name=model, provider=provider)) as seen:
+            seen.count = len(texts)
+            return self._made(texts)
+
+    def _made(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
+        try:
+            # In this order: some embedders learn their dimension from the first answer.
+            return _checked_vectors(self._embedder.embed(texts), len(texts), self._embedder.dimension)
+        except ProviderError:
+            raise
+        except Exception as error:  # why: an embedder is anybody's code, and its failure is never the caller's
+            raise ProviderError(f"the embedder {self.model} failed: {error}") from error
+
+    def question(self, text: str) -> Vector | None:
+        """None when the embedder fails: words answer then."""
+        with self._lock:
+            if text in self._asked:
+                self._asked.move_to_end(text)
+                return self._asked[text]
+        if monotonic() < self._resting_until:
+            return None
+        try:
+            vector = Vector(self.model, self._embed([text])[0])
+        except ProviderError as error:
+            log.warning("questions are not embedded for %d seconds, words answer alone: %s", _REST_S, error)
+            self._resting_until = monotonic() + _REST_S
+            return None
+        with self._lock:
+            self._asked[text] = vector
+            while len(self._asked) > _QUESTIONS:
+                self._asked.popitem(last=False)
+        return vector
+
+
+def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (texts[start : start + size] for start in range(0, len(texts), size))
+
+
+def _checked_vectors(given: Iterable[Iterable[float]], count: int, dimension: int) -> list[tuple[float, ...]]:
+    """A vector a text, all of one length, of numbers to reckon with: else some backend would refuse the message."""
+    vectors = [tuple(map(float, vector)) for vector in given]
+    if len(vectors) != count:
+        raise ProviderError(f"{len(vectors)} vectors came for {count} texts")
+    if len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
+        raise ProviderError("the vectors are empty or of different lengths")
+    if len(vectors[0]) != dimension or dimension > _MOST_DIMENSIONS:
+        most = f"{dimension} were promised, and {_MOST_DIMENSIONS} can be stored"
+        raise ProviderError(f"vectors of {len(vectors[0])} dimensions came; {most}")
+    if not all(-_LARGEST < value < _LARGEST for vector in vectors for value in vector):
+        raise ProviderError("a vector holds a value that is no number or too large")
+    return vectors

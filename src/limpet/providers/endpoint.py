@@ -1,0 +1,151 @@
+"""An address that is asked over HTTP with a key: again when a fault passes, and never showing the key."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from math import inf
+from urllib.parse import urlsplit
+from zlib import crc32
+
+from limpet.errors import ConfigError, ProviderError
+from limpet.providers.http import MAX_BYTES, Answer, HttpFailure, post_events, post_json
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds
+
+ADVICE: Mapping[int, str] = {
+    401: "check the API key",
+    402: "the account there needs credit",
+    403: "check the API key and what it may use",
+    404: "check the address, which usually ends in /v1, and the model's name",
+    429: "it limits how often it is asked; wait, or raise the limit there",
+}
+
+
+class Endpoint:
+    """``what`` names it in errors. ``path`` is put behind the address, less what of it stands there already.
+
+    A limit, a fault of the server or of the network is tried again ``retries`` times, each after a longer wait;
+    ``chance`` gives numbers from 0 to 1 that spread the waits of many clients, which without it differ by what they
+    send.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        base_url: str,
+        path: str,
+        headers: Mapping[str, str],
+        *,
+        secret: str | None,
+        retries: int,
+        sleep: Callable[[float], None],
+        chance: Callable[[], float] | None,
+        advice: Mapping[int, str] = ADVICE,
+        limit: int = MAX_BYTES,
+    ) -> None:
+        self._what = what
+        self._url = _checked_url(what, base_url, path)
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "limpet"}
+        self._headers |= headers
+        self._secret = secret
+        self._retries = retries
+        self._sleep = sleep
+        self._chance = chance
+        self._advice = advice
+        self._limit = limit
+
+    @property
+    def place(self) -> str:
+        """What messages may show: an address can hold a password, or a key in its query."""
+        parts = urlsplit(self._url)
+        return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+
+    def ask(self, fields: Mapping[str, object], timeout: float, until: float = inf) -> Answer:
+        """Each attempt has ``timeout`` seconds, and all of them end by ``until``. Raises HttpFailure."""
+        body = json.dumps(fields).encode()
+        for attempt in range(self._retries + 1):
+            try:
+                left = min(timeout, until - time.monotonic())
+                return post_json(self._url, body, self._headers, max(left, 0.001), self._limit)
+            except HttpFailure as failure:
+                self._wait_or_raise(failure, attempt, body, until)
+        raise ProviderError(f"{self.place} was never asked: retries is {self._retries}")
+
+    def stream(self, fields: Mapping[str, object], timeout: float, until: float = inf) -> Generator[str]:
+        """As ``ask``, giving the data of each event. Once something was given, a failure is final."""
+        body = json.dumps(fields).encode()
+        headers = {**self._headers, "Accept": "text/event-stream"}
+        for attempt in range(self._retries + 1):
+            given = False
+            try:
+                left = min(timeout, until - time.monotonic())
+                with closing(post_events(self._url, body, headers, max(left, 0.001), self._limit)) as events:
+                    for data in events:
+                        given = True
+                        yield data
+            except HttpFailure as failure:
+                if given:
+                    raise
+                self._wait_or_raise(failure, attempt, body, until)
+            else:
+                return
+        raise ProviderError(f"{self.place} was never asked: retries is {self._retries}")
+
+    def error(self, failure: HttpFailure) -> ProviderError:
+        """Never with the key: a server may repeat it in what it says."""
+        said = "" if failure.status in {401, 403} else failure.said  # some repeat a part of the key
+        advice = self._advice.get(failure.status or 0, "try again later" if failure.passing else "")
+        tried = f" (tried {failure.attempts} times)" if failure.attempts > 1 else ""
+        parts = [f"the {self._what} at {self.place} {failure.what}{tried}", self.masked(said)[:200], advice]
+        return ProviderError(self.masked(": ".join(part for part in parts if part)))
+
+    def masked(self, text: str) -> str:
+        return text.replace(self._secret, "…") if self._secret else text
+
+    def _wait_or_raise(self, failure: HttpFailure, attempt: int, body: bytes, until: float) -> None:
+        failure.attempts = attempt + 1
+        if not failure.passing or attempt == self._retries:
+            raise failure from None
+        wait = self._wait(attempt, failure.retry_after, body, longest=_LONGEST_WAIT if until == inf else inf)
+        if time.monotonic() + wait >= until:  # no time is left for another attempt: whoever waits is told at once
+            if failure.retry_after:
+                failure.what += f" and asks to wait {failure.retry_after:g} seconds"
+            raise failure from None
+        self._sleep(wait)
+
+    def _wait(self, attempt: int, told: float | None, body: bytes, longest: float) -> float:
+        chance = self._chance() if self._chance else crc32(body, attempt) / 2**32
+        planned = _FIRST_WAIT * (1 << attempt) * (0.5 + chance)
+        return min(longest, max(planned, told or 0.0))
+
+
+def checked_key(api_key: str) -> str:
+    """A header's value. Never shown, not even when it is refused."""
+    if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
+        raise ConfigError("the API key holds a space or a character no header can carry; was it copied whole?")
+    return api_key
+
+
+def _checked_url(what: str, base_url: str, path: str) -> str:
+    if any(character.isspace() or not character.isprintable() for character in base_url):
+        raise ConfigError(f"the {what}'s address holds a space or a control character; was it copied whole?")
+    try:
+        parts = urlsplit(base_url)
+        named = bool(parts.hostname) and parts.port != 0  # a port that is no number raises here
+    except ValueError as error:
+        raise ConfigError(f"the {what}'s address is none: {error}") from None
+    if parts.scheme not in {"http", "https"} or not named:
+        raise ConfigError(f"the {what}'s address must begin with http:// or https:// and name a host")
+    if parts.username is not None:
+        raise ConfigError(f"the {what}'s address must hold no user or password; give an API key instead")
+    return parts._replace(path=_joined(parts.path.rstrip("/"), path), fragment="").geturl()
+
+
+def _joined(given: str, path: str) -> str:
+    """/v1 and /v1/messages is /v1/messages: addresses are copied with more or less of their end."""
+    ends = [path[:place] for place, character in enumerate(f"{path}/") if character == "/" and place]
+    there = max((end for end in ends if given.endswith(end)), key=len, default="")
+    return given.removesuffix(there) + path

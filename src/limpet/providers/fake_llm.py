@@ -1,0 +1,66 @@
+"""A language model for tests: scripted answers, failures on demand, every call remembered."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Union
+
+from limpet.errors import InvalidInput, ProviderError
+from limpet.model.tokens import estimate
+from limpet.providers.insist import insist
+from limpet.providers.llm import Completion, LlmRequest, TokenUsage
+
+Answer = Union[str, Mapping[str, Any], Completion, Exception]
+Script = Union[Answer, Sequence[Answer], Callable[[LlmRequest], Answer]]
+
+
+class FakeLlm:
+    """Gives one answer for ever, those of a list in turn, or what a function makes of the request.
+
+    An answer is a text, a mapping that is sent as JSON, a Completion, or an exception to raise. It is read as a real
+    model's would be: with a schema a wrong one is asked for once more. ``failures`` calls fail, then it works again; -1
+    fails for ever. ``calls`` holds every request, the failed ones included.
+    """
+
+    def __init__(self, answers: Script = "", *, model: str = "fake", failures: int = 0) -> None:
+        self.model = model
+        self.name = f"fake:{model}"
+        self.failures = failures
+        self.error: Exception = ProviderError("the fake language model was told to fail")
+        self.calls: list[LlmRequest] = []
+        self._script = answers
+
+    def complete(self, request: LlmRequest) -> Completion:
+        return insist(request, self._answered, self.name)
+
+    def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
+        if request.schema is not None:
+            raise InvalidInput("an answer with a schema is not streamed; use complete")
+        whole = self._answered(request)
+        return iter([*re.findall(r"\s*\S+\s*$|\s*\S+", whole.text), whole])
+
+    def _answered(self, request: LlmRequest) -> Completion:
+        self.calls.append(request)
+        if self.failures:
+            self.failures -= self.failures > 0
+            raise self.error
+        answer = self._next(request)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Completion):
+            return answer
+        text = answer if isinstance(answer, str) else json.dumps(answer)
+        into = sum(estimate(message.searchable) for message in request.messages)
+        return Completion(text, usage=TokenUsage(into, estimate(text), estimated=True))
+
+    def _next(self, request: LlmRequest) -> Answer:
+        if callable(self._script):
+            return self._script(request)
+        if isinstance(self._script, (str, Mapping, Completion, Exception)):
+            return self._script
+        if not self._script:
+            raise ProviderError(f"the fake language model has no answer left for call {len(self.calls)}")
+        answer, self._script = self._script[0], self._script[1:]
+        return answer

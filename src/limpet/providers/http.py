@@ -1,0 +1,156 @@
+"""JSON requests over HTTP with the standard library: bounded in time and size, and never led elsewhere."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from limpet.providers.sse import events
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
+Answer = Any  # whatever the JSON holds
+
+MAX_BYTES = 64 << 20
+_PIECE = 1 << 16
+_PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
+
+
+class HttpFailure(Exception):
+    """Why there is no answer: ``what`` it did, what it ``said``, and whether asking again may help."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        passing: bool,
+        status: int | None = None,
+        said: str = "",
+        retry_after: float | None = None,
+        late: bool = False,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.passing = passing
+        self.status = status
+        self.said = said
+        self.retry_after = retry_after
+        self.late = late
+        self.attempts = 1
+
+
+def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout: float, limit: int = MAX_BYTES) -> Answer:
+    """The answer's JSON, whole within ``timeout`` seconds and ``limit`` bytes. Raises HttpFailure."""
+    with _answering(url, body, headers, timeout) as response:
+        content = b"".join(_pieces(response, limit))
+    return as_json(content)
+
+
+def post_events(
+    url: str, body: bytes, headers: Mapping[str, str], timeout: float, limit: int = MAX_BYTES
+) -> Generator[str]:
+    """The data of each server-sent event, as they come; an answer that is no stream is one event.
+
+    Raises HttpFailure, and not only at the first: a stream may break off. Closing it hangs up.
+    """
+    with _answering(url, body, headers, timeout) as response:
+        if response.headers.get_content_type() == "text/event-stream":
+            yield from events(_pieces(response, limit))
+        else:
+            yield b"".join(_pieces(response, limit)).decode("utf-8", "replace")
+
+
+def as_json(content: bytes | str) -> Answer:
+    """Raises HttpFailure."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise HttpFailure("answered what is no JSON", passing=False) from None
+
+
+@contextmanager
+def _answering(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Iterator[HTTPResponse]:
+    """An answer to read. Whatever fails, the reading included, is an HttpFailure."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request
+
+    from limpet.providers.opening import opener
+
+    request = Request(url, body, dict(headers), method="POST")  # noqa: S310 -- the caller checked the scheme
+    late = HttpFailure(f"did not answer within {float(f'{timeout:.3g}'):g} seconds", passing=True, late=True)
+    try:
+        with opener(time.monotonic() + timeout).open(request, timeout=timeout) as response:
+            yield response
+    except HTTPError as error:
+        with error:
+            raise _refused(error.code, error.headers, _said(error)) from None
+    except TimeoutError:
+        raise late from None
+    except URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            raise late from None
+        distrusted = "CERTIFICATE_VERIFY_FAILED" in str(error.reason)
+        raise HttpFailure(f"cannot be reached ({error.reason})", passing=not distrusted) from None
+    except (HTTPException, OSError) as error:
+        raise HttpFailure(f"broke off ({error or type(error).__name__})", passing=True) from None
+
+
+def _pieces(response: HTTPResponse, limit: int) -> Iterator[bytes]:
+    size, promised = 0, response.length  # none when the end says itself where it is
+    while size != promised and (piece := response.read1(_PIECE)):
+        size += len(piece)
+        if size > limit:
+            raise HttpFailure(f"answered more than {limit >> 20} MB", passing=False)
+        yield piece
+    if promised is not None and size < promised:
+        raise ConnectionError(f"{promised - size} bytes are missing")
+
+
+def _refused(status: int, headers: Message, said: str) -> HttpFailure:
+    if 300 <= status < 400:
+        parts = urlsplit(headers.get("Location", ""))
+        where = f" to {parts.scheme}://{parts.hostname}" if parts.hostname else ""
+        what = f"redirects{where}, which is not followed; give the address it has moved to"
+        return HttpFailure(what, passing=False, status=status)
+    wait = _retry_after(headers)
+    return HttpFailure(f"answered {status}", passing=status in _PASSING, status=status, said=said, retry_after=wait)
+
+
+def _said(response: Any) -> str:
+    """The message of an error answer, in one line: found where most put it, else the answer's beginning."""
+    from http.client import HTTPException
+
+    try:
+        text = response.read(_PIECE).decode("utf-8", "replace")
+    except (HTTPException, OSError):
+        return ""
+    with suppress(ValueError, RecursionError):
+        text = error_message(json.loads(text)) or text
+    return " ".join(text.split())
+
+
+def error_message(answer: Answer) -> str:
+    """``{"error": {"message": …}}``, which OpenAI and Anthropic say, or a plain text in its place; else nothing."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return message if isinstance(message, str) else ""
+
+
+def _retry_after(headers: Message) -> float | None:
+    """In seconds. A date is compared with the server's own, so that no clock here needs to be right."""
+    value = headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        wait = (parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("Date", ""))).total_seconds()
+    except (ValueError, TypeError):  # TypeError: one with a zone, one without
+        return None
+    return max(0.0, wait)

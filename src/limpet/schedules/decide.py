@@ -1,0 +1,235 @@
+"""What becomes of a schedule when it is made or changed, and when a run has ended. Pure: values in, values out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from limpet.config import Schedules as Rules
+from limpet.errors import InvalidInput, WrongState
+from limpet.model.schedule import LIVE, MARK, Notify, RunStatus, Schedule, ScheduleState
+from limpet.model.text import cut_text
+from limpet.schedules.cadence import Cadence, Once, count_between, parsed, smallest_gap
+
+
+class Settled(NamedTuple):
+    """The schedule after a run, and how many further firings that run stands for."""
+
+    schedule: Schedule
+    started_at: datetime
+    ended_at: datetime
+    missed: int = 0
+
+
+class Said(NamedTuple):
+    """What a run said, without the mark, and whether it bore one."""
+
+    text: str
+    marked: bool
+
+
+def cadence_of(schedule: Schedule) -> Cadence:
+    return parsed(schedule.cadence, schedule.timezone, schedule.anchor_at)
+
+
+def refuse_haste(cadence: Cadence, now: datetime, rules: Rules) -> None:
+    """No two of the next firings may be too close to each other."""
+    gap = smallest_gap(cadence, now, rules.gap_firings)
+    least = timedelta(seconds=rules.smallest_gap_s)
+    if gap is not None and gap < least:
+        raise InvalidInput(
+            f"{cadence.text!r} fires {gap.total_seconds():g} seconds apart; at least {rules.smallest_gap_s} must lie"
+            " between two firings (schedules.smallest_gap_s): choose a slower cadence"
+        )
+
+
+def begun(schedule: Schedule, now: datetime) -> Schedule:
+    """Active, with its next firing worked out and every failure forgotten. Raises InvalidInput when none is left."""
+    cadence = cadence_of(schedule)
+    due = _first(schedule, cadence, now)
+    reason = _over(schedule, due)
+    if reason:
+        raise WrongState(f"{schedule.cadence!r} has nothing left to fire: {reason}")
+    return replace(
+        schedule,
+        state=ScheduleState.ACTIVE,
+        due_at=due,
+        next_run_at=due,
+        attempts=0,
+        failures=0,
+        updated_at=now,
+        settled_at=now,
+    )
+
+
+def _first(schedule: Schedule, cadence: Cadence, now: datetime) -> datetime | None:
+    if isinstance(cadence, Once) and schedule.anchor_at < cadence.at:
+        done = schedule.last_due_at is not None and schedule.last_due_at >= cadence.at
+        return None if done else cadence.at  # its time may have passed while it was paused: better late than never
+    return next_firing(schedule, cadence, now)
+
+
+def next_firing(schedule: Schedule, cadence: Cadence, after: datetime) -> datetime | None:
+    """The first one later than this that has not come about yet, whatever the clock said when others did."""
+    found, last = cadence.after(after), schedule.last_due_at
+    if found is None or last is None or found > last:
+        return found
+    begin, end = schedule.skipped_from, schedule.skipped_to
+    if begin is not None and end is not None:
+        found = cadence.after(max(after, begin))
+        if found is not None and found < end:
+            return found
+    return cadence.after(max(after, last))
+
+
+def _over(schedule: Schedule, due: datetime | None) -> str:
+    if schedule.max_runs is not None and schedule.run_count >= schedule.max_runs:
+        return f"it has had its {schedule.max_runs} runs; raise max_runs"
+    if due is None:
+        return "its time has passed; give it another cadence"
+    if schedule.ends_at is not None and due > schedule.ends_at:
+        return f"it ends at {schedule.local(schedule.ends_at).isoformat()}; give it a later ends_at"
+    return ""
+
+
+def after_run(was: Schedule, status: RunStatus, started: datetime, ended: datetime, rules: Rules) -> Settled:
+    """The schedule once its firing has run: over, to be tried again, or at its end."""
+    assert was.due_at is not None
+    ok, failures = status is RunStatus.OK, 0 if status is RunStatus.OK else was.failures + 1
+    cadence, over = cadence_of(was), _with_firing_over(was)
+    reached = _reached(was, ended)
+    following = next_firing(over, cadence, reached)
+    too_often = failures >= rules.disable_after
+    again = ended + wait_after(was.attempts, rules)
+    ran: dict[str, Any] = {"failures": failures, "last_run_at": started, "last_status": status}
+    ran |= {"updated_at": ended, "settled_at": ended}
+    if not ok and not too_often and was.attempts < rules.attempts and (following is None or again < following):
+        return Settled(replace(was, next_run_at=again, **ran), started, ended)
+    missed = count_between(cadence, was.due_at, reached)
+    over = replace(over, attempts=0, run_count=was.run_count + 1, **ran)
+    over = _with_gap(was, over, following if missed else None)
+    on = _going_on(over, following, ok=ok, too_often=too_often)
+    if on.state is ScheduleState.FAILED and isinstance(cadence, Once):
+        on = replace(on, last_due_at=was.last_due_at)  # it may be begun anew, so its time is not taken for done
+    return Settled(on, started, ended, missed)
+
+
+def _with_firing_over(was: Schedule) -> Schedule:
+    assert was.due_at is not None
+    return replace(was, last_due_at=was.due_at if was.last_due_at is None else max(was.last_due_at, was.due_at))
+
+
+def _is_late(was: Schedule) -> bool:
+    """Whether the firing at hand is one that was passed over before."""
+    return was.last_due_at is not None and was.due_at is not None and was.due_at < was.last_due_at
+
+
+def _reached(was: Schedule, ended: datetime) -> datetime:
+    """Up to where this run stands for the firings after its own. One that is late does so to the end of its gap."""
+    assert was.due_at is not None
+    late = _is_late(was) and was.skipped_to is not None
+    return max(was.due_at, min(ended, was.skipped_to - timedelta(microseconds=1)) if late and was.skipped_to else ended)
+
+
+def _with_gap(was: Schedule, over: Schedule, following: datetime | None) -> Schedule:
+    """What was passed over now. Nothing in the gap has come about, so it begins anew with each firing in it.
+
+    Only the last one is remembered: what was passed over before it was counted as missed, and is past.
+    """
+    begin, end, due = was.skipped_from, was.skipped_to, was.due_at
+    if following is not None and not _is_late(was):
+        return replace(over, skipped_from=due, skipped_to=following)
+    inside = begin is not None and end is not None and due is not None and begin < due < end
+    return replace(over, skipped_from=due) if inside else over
+
+
+def _going_on(over: Schedule, following: datetime | None, *, ok: bool, too_often: bool) -> Schedule:
+    if _over(over, following):
+        state = ScheduleState.COMPLETED if ok else ScheduleState.FAILED
+        return replace(over, state=state, due_at=None, next_run_at=None)
+    if too_often:
+        return replace(over, state=ScheduleState.DISABLED, due_at=None, next_run_at=None)
+    return replace(over, due_at=following, next_run_at=following)
+
+
+def wait_after(attempts: int, rules: Rules) -> timedelta:
+    """Twice as long each time."""
+    return timedelta(seconds=min(rules.first_wait_s * 2 ** min(max(0, attempts - 1), 32), rules.longest_wait_s))
+
+
+_TIMING = ("state", "cadence", "timezone", "due_at", "max_runs", "ends_at")
+_TOLD = ("goal", "notify", "agent", "metadata", "channel", "chat", "thread")
+
+
+def joined(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:
+    """What a run made of the schedule it was given, with what somebody else has made of it meanwhile."""
+    changed = {name for name in _TIMING if getattr(was, name) != getattr(now, name)}
+    rested = now.state is ScheduleState.PAUSED and changed <= {"state", "due_at"}
+    if not changed or (rested and settled.state not in LIVE):  # one that has ended has, paused or not
+        told: dict[str, Any] = {name: getattr(now, name) for name in _TOLD}
+        return replace(settled, **told)
+    # Paused, edited, resumed or mended while it ran: what was set stands, what the run counted is added.
+    merged = replace(
+        now,
+        last_run_at=settled.last_run_at,
+        last_status=settled.last_status,
+        last_due_at=max(filter(None, (now.last_due_at, settled.last_due_at)), default=None),
+        run_count=max(now.run_count, settled.run_count),
+        attempts=0,
+        settled_at=settled.settled_at,
+    )
+    return _without(merged, was.due_at) if settled.due_at != was.due_at else merged
+
+
+def _without(merged: Schedule, done: datetime | None) -> Schedule:
+    """A firing that is over does not come again because somebody else had worked it out, too."""
+    assert done is not None
+    begin, end = merged.skipped_from, merged.skipped_to
+    if begin is not None and end is not None and begin < done < end:
+        merged = replace(merged, skipped_from=done)
+    if merged.due_at != done or merged.settled_at is None:
+        return merged
+    due = next_firing(merged, cadence_of(merged), max(done, merged.settled_at))
+    return _going_on(merged, due, ok=merged.last_status is RunStatus.OK, too_often=False)
+
+
+def mended(schedule: Schedule, now: datetime) -> Schedule:
+    """Its next firing was worked out by a clock far ahead of this one: it is worked out anew. What fired, has fired."""
+    right = replace(schedule, settled_at=now)
+    cadence = cadence_of(right)
+    # This clock may be the one that is wrong: it brings nothing about that was before the schedule.
+    due = right.due_at if isinstance(cadence, Once) else next_firing(right, cadence, max(now, right.anchor_at))
+    if due is None or (right.due_at is not None and due >= right.due_at):
+        return replace(right, next_run_at=right.due_at)
+    return replace(right, due_at=due, next_run_at=due, attempts=0)
+
+
+def said_by(text: str) -> Said:
+    """The mark is for us; people do not see it, whatever the policy."""
+    begins = text.lstrip()
+    if begins[: len(MARK)].upper() != MARK:
+        return Said(text, marked=False)
+    return Said(begins[len(MARK) :].lstrip(), marked=True)
+
+
+def is_to_notify(schedule: Schedule, status: RunStatus, said: Said, wished: bool | None, rules: Rules) -> bool:
+    """Whether a run is told. A failure is, when it has come often enough, or was the last straw."""
+    if schedule.notify is Notify.NEVER:
+        return False
+    if status is RunStatus.FAILED:
+        ended = schedule.state in (ScheduleState.FAILED, ScheduleState.DISABLED)
+        return ended or schedule.failures == rules.notify_after
+    if wished is not None:
+        return wished
+    return said.marked or (schedule.notify is Notify.ALWAYS and bool(said.text.strip()))
+
+
+def failure_text(schedule: Schedule, error: str | None) -> str:
+    goal = cut_text(" ".join(schedule.goal.split()), 80)
+    told = {
+        ScheduleState.FAILED: "It is not tried again; resume it to try once more.",
+        ScheduleState.DISABLED: "It is switched off until it is resumed.",
+    }.get(schedule.state, "It goes on.")
+    times = "once" if schedule.failures == 1 else f"{schedule.failures} times in a row"
+    return f"The schedule {goal!r} has failed {times}: {error or 'it did not say why'}. {told}"

@@ -1,0 +1,415 @@
+"""Schedules and their runs: leased to one runner at a time, settled only by whoever holds the lease.
+
+Each lease has a number, one more than any before it on that schedule. Times of leases are wall time, so that machines
+can share them; the number is what tells a holder from the next, whatever became of the clocks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import count, islice
+from typing import Any
+
+from limpet.errors import LeaseLost
+from limpet.knowledge.filters import after_end
+from limpet.model.schedule import LIVE, Held, Notify, Run, RunStatus, Schedule, ScheduleQuery, ScheduleState
+from limpet.model.scope import Level, Scope, Space
+from limpet.model.times import from_micros, to_micros
+from limpet.search.chunk_repository import SqlChunks
+from limpet.store.base import Notice
+from limpet.store.db import Db, Params, Row
+from limpet.store.encrypted_columns import SCHEDULE_RUNS, SCHEDULES
+from limpet.store.encryption import Shape
+from limpet.store.encryption_state import TxSeals
+from limpet.store.rows import micros, moment, to_json
+
+_NANO = 1_000_000_000
+# What clocks may differ by. What was settled further ahead was settled by a clock that was wrong.
+_CLOCKS_DIFFER = timedelta(hours=1)
+_LEASE, _TOKEN = 25, 29  # the columns of schedules.select that only leases are made of
+_DUE = "s.state = 'active' AND s.next_run_at <= :now AND s.leased_until <= :now"
+_FIRST = "ORDER BY s.next_run_at, s.id"
+_PAGE = 200
+_SCHEDULE = Shape(SCHEDULES, f"id - - - goal {'- ' * 21} metadata")
+_RUN = Shape(SCHEDULE_RUNS, "id - - - - - - - summary characters turns - error")
+_OUTPUT = Shape(SCHEDULE_RUNS, "id output")
+_NOTICE = Shape(SCHEDULE_RUNS, "id - - - output")
+
+
+class SqlSchedules:
+    def __init__(self, db: Db, chunks: SqlChunks, seals: TxSeals) -> None:
+        self._db = db
+        self._chunks = chunks
+        self._seals = seals
+
+    def count_live(self, scope: Scope) -> int:
+        assert scope.user is not None
+        # Two that make one at the same time would else both count the same.
+        self._chunks.hold(Space(scope.tenant, Level.USER, scope.user))
+        names = ", ".join(f"'{state}'" for state in LIVE)
+        where, params = _in_scope(scope)
+        return self._count(f"{where} AND s.state IN ({names})", params)
+
+    def insert(self, scope: Scope, schedule: Schedule) -> None:
+        self._db.run("schedules.insert", self._params(schedule))
+
+    def get(self, scope: Scope, schedule_id: str) -> Schedule | None:
+        return self._one(scope, schedule_id, "")
+
+    def lock(self, scope: Scope, schedule_id: str) -> Schedule | None:
+        return self._one(scope, schedule_id, self._db.for_update)
+
+    def _one(self, scope: Scope, schedule_id: str, order: str) -> Schedule | None:
+        where, params = _in_scope(scope)
+        row = self._db.one(
+            "schedules.select", {**params, "id": schedule_id}, where=f"{where} AND s.id = :id", order=order
+        )
+        return None if row is None else _opened(self._seals, row)
+
+    def _params(self, schedule: Schedule) -> Params:
+        return self._seals.of(schedule.tenant).params(SCHEDULES, schedule.id, _params(schedule))
+
+    def replace(self, scope: Scope, schedule: Schedule) -> None:
+        self._db.run("schedules.update", self._params(schedule))
+
+    def find(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
+        if self._has_to_look(scope, query):
+            return list(islice(self._matching(scope, query), query.offset, query.offset + query.limit))
+        return self._listed(scope, query)
+
+    def _has_to_look(self, scope: Scope, query: ScheduleQuery) -> bool:
+        """The database cannot look into the goals of a sealed tenant."""
+        return query.text is not None and self._seals.of(scope.tenant).is_sealed
+
+    def _matching(self, scope: Scope, query: ScheduleQuery) -> Iterator[Schedule]:
+        """Each goal opened and compared here, a page at a time."""
+        wanted = (query.text or "").casefold()
+        for offset in count(step=_PAGE):
+            page = self._listed(scope, replace(query, text=None, limit=_PAGE, offset=offset))
+            yield from (schedule for schedule in page if wanted in schedule.goal.casefold())
+            if len(page) < _PAGE:
+                return
+
+    def _listed(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
+        where, params = _chosen(scope, query)
+        more, place = after_end(query.before, "s.created_at", "s.id")
+        where += more
+        params |= {"limit": query.limit, "offset": query.offset, **place}
+        order = "ORDER BY s.created_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
+        rows = self._db.all("schedules.select", params, where=where, order=order)
+        return [_opened(self._seals, row) for row in rows]
+
+    def due(self, scope: Scope, now: datetime, limit: int) -> list[Schedule]:
+        where, params = _in_scope(scope)
+        params |= {"now": to_micros(now), "limit": limit}
+        rows = self._db.all("schedules.select", params, where=f"{where} AND {_DUE}", order=f"{_FIRST} LIMIT :limit")
+        return [_opened(self._seals, row) for row in rows]
+
+    def count(self, scope: Scope, query: ScheduleQuery) -> int:
+        if self._has_to_look(scope, query):
+            return sum(1 for _ in self._matching(scope, query))
+        return self._count(*_chosen(scope, query))
+
+    def _count(self, where: str, params: Mapping[str, Any]) -> int:
+        found = self._db.one("schedules.count", params, where=where)
+        return 0 if found is None else int(found[0])
+
+    def delete(self, scope: Scope, schedule_id: str) -> Mapping[str, int]:
+        found = self.lock(scope, schedule_id)
+        if found is None:
+            return {"schedules": 0, "runs": 0}
+        whose = {"id": schedule_id, "tenant": found.tenant, "user": found.user}
+        runs = self._db.run("schedules.delete_runs", whose)
+        return {"schedules": self._db.run("schedules.delete", whose), "runs": runs}
+
+    def hold(self, scope: Scope, held: Held) -> Schedule:
+        row = self._db.one(
+            "schedules.select",
+            {"id": held.schedule.id, "tenant": scope.tenant},
+            where="s.id = :id AND s.tenant = :tenant",
+            order=self._db.for_update,
+        )
+        if row is None or row[_TOKEN] != held.token or not row[_LEASE]:
+            raise LeaseLost(f"the firing of {held.schedule.id} is somebody else's by now, or the schedule is gone")
+        return _opened(self._seals, row)
+
+    def finish(
+        self, scope: Scope, held: Held, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
+    ) -> None:
+        self.replace(scope, schedule)
+        self._db.run("schedules.release", _leased(held))
+        self.add_run(scope, run, output)
+        runs, ended = keep
+        self._db.run("schedules.trim_runs", {"schedule_id": schedule.id, "keep": runs})
+        if schedule.state not in LIVE:
+            self._trim_ended(schedule.scope, ended)
+
+    def _trim_ended(self, scope: Scope, keep: int) -> None:
+        params = {"tenant": scope.tenant, "user": scope.user, "keep": keep}
+        for (id_,) in self._db.all("schedules.ended", params):
+            self.delete(scope, id_)
+
+    def free(self, scope: Scope, schedule_id: str, now: datetime) -> None:
+        self._db.run("schedules.free", {"id": schedule_id, "ahead": to_micros(now + _CLOCKS_DIFFER)})
+
+    def add_run(self, scope: Scope, run: Run, output: str) -> None:
+        notice = {"notice": 2 if run.notified else int(run.to_notify), "notice_until": 0}
+        params = {**_run_params(run), "output": output, "characters": len(output), **notice}
+        self._db.run("schedules.insert_run", self._seals.of(scope.tenant).params(SCHEDULE_RUNS, run.id, params))
+
+    def told(self, scope: Scope, run_id: str) -> None:
+        self._db.run("schedules.told", {"id": run_id})
+
+    def runs(self, scope: Scope, schedule_id: str, limit: int, offset: int) -> list[Run]:
+        where, params = _in_scope(scope)
+        params |= {"id": schedule_id, "limit": limit, "offset": offset}
+        order = "ORDER BY r.ended_at DESC, r.id DESC LIMIT :limit OFFSET :offset"
+        rows = self._db.all("schedules.runs", params, where=f"{where} AND r.schedule_id = :id", order=order)
+        return [self._run(scope, row) for row in rows]
+
+    def _run(self, scope: Scope, row: Row) -> Run:
+        return _run(self._seals.of(scope.tenant).opened(_RUN, row[0], row))
+
+    def run(self, scope: Scope, run_id: str) -> Run | None:
+        where, params = _in_scope(scope)
+        row = self._db.one("schedules.runs", {**params, "id": run_id}, where=f"{where} AND r.id = :id")
+        return None if row is None else self._run(scope, row)
+
+    def output(self, scope: Scope, run_id: str, offset: int, limit: int) -> tuple[str, int] | None:
+        where, params = _in_scope(scope)
+        where, params["id"] = f"{where} AND r.id = :id", run_id
+        box = self._seals.of(scope.tenant)
+        if box.is_sealed:  # no part of it can be read without the whole
+            row = self._db.one("schedules.whole_output", params, where=where)
+            whole = "" if row is None else box.opened(_OUTPUT, row[0], row)[1]
+            return None if row is None else (whole[offset : offset + limit], len(whole))
+        row = self._db.one("schedules.output", {**params, "first": offset + 1, "count": limit}, where=where)
+        return None if row is None else (row[0], int(row[1]))
+
+    def page(self, scope: Scope, after: str, limit: int) -> list[Schedule]:
+        where, params = _in_scope(scope)
+        params |= {"after": after, "limit": limit}
+        order = "ORDER BY s.id LIMIT :limit"
+        rows = self._db.all("schedules.select", params, where=f"{where} AND s.id > :after", order=order)
+        return [_opened(self._seals, row) for row in rows]
+
+    def run_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
+        where, params = _in_scope(scope)
+        rows = self._db.all("moving.run_ids", {**params, "after": after, "limit": limit}, where=where)
+        return [id_ for (id_,) in rows]
+
+
+def _usable(
+    db: Db, seals: TxSeals, find: Callable[[str, dict[str, Any]], list[Row]], tenant: Callable[[Row], str]
+) -> list[Row]:
+    """Rows of those tenants that this program may use. What is due in others waits for whoever has their key, and
+    holds up nobody."""
+    rows = find("TRUE", {})
+    if all(seals.may_use(tenant(row)) for row in rows):
+        return rows
+    closed = [name for (name,) in db.all("schedules.tenants", {}) if not seals.may_use(name)]
+    return find("NOT s.tenant IN :closed[]", {"closed": db.texts(closed)})
+
+
+def take(db: Db, seals: TxSeals, now: datetime, until: datetime) -> Held | None:
+    """The schedule that has been due longest."""
+
+    def due(where: str, params: dict[str, Any]) -> list[Row]:
+        order = f"{_FIRST} LIMIT 1 {db.skip_locked}"
+        return db.all("schedules.select", {**params, "now": to_micros(now)}, where=f"{_DUE} AND {where}", order=order)
+
+    row = next(iter(_usable(db, seals, due, lambda row: str(row[1]))), None)
+    if row is None:
+        return None
+    db.run("schedules.lease", {"id": row[0], "until": to_micros(until)})
+    found = _opened(seals, row)
+    return Held(replace(found, attempts=found.attempts + 1, running_until=until), row[_TOKEN] + 1, until)
+
+
+def renew(db: Db, held: Held, until: datetime) -> bool:
+    return bool(db.run("schedules.renew", {**_leased(held), "until": to_micros(until)}))
+
+
+def put_back(db: Db, held: Held, until: datetime) -> bool:
+    return bool(db.run("schedules.put_back", {**_leased(held), "until": to_micros(until)}))
+
+
+def next_due(db: Db, seals: TxSeals) -> datetime | None:
+    rows = _usable(
+        db, seals, lambda where, params: db.all("schedules.next", params, where=where), lambda row: str(row[1])
+    )
+    found = [at for at, _ in rows]
+    return from_micros(min(found)) if found else None
+
+
+def astray(db: Db, seals: TxSeals, now: datetime) -> list[Schedule]:
+    """Those whose next firing or lease was set by a clock far ahead of this one."""
+    params = {"ahead": to_micros(now + _CLOCKS_DIFFER)}
+    where = "(s.state = 'active' AND s.settled_at > :ahead) OR s.leased_until > :ahead"
+    rows = db.all("schedules.select", params, where=where)
+    return [_opened(seals, row) for row in rows if seals.may_use(row[1])]
+
+
+def take_notice(
+    db: Db, seals: TxSeals, schedules: SqlSchedules, now: datetime, oldest: datetime, until: datetime
+) -> Notice | None:
+    def waiting(where: str, params: dict[str, Any]) -> list[Row]:
+        times = {"now": to_micros(now), "oldest": to_micros(oldest)}
+        return db.all("schedules.notice", {**params, **times}, where=where, order=db.skip_locked)
+
+    row = next(iter(_usable(db, seals, waiting, lambda row: str(row[2]))), None)
+    if row is None:
+        return None
+    db.run("schedules.hold_notice", {"id": row[0], "until": to_micros(until)})
+    scope = Scope(row[2], user=row[3])
+    schedule, run = schedules.get(scope, row[1]), schedules.run(scope, row[0])
+    assert schedule is not None
+    assert run is not None
+    return Notice(schedule, run, seals.of(scope.tenant).opened(_NOTICE, row[0], row)[4])
+
+
+def _in_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
+    """Schedules belong to users, and runs to their schedules."""
+    given = {"tenant": scope.tenant, "user": scope.user, "agent": scope.agent}
+    columns = {"tenant": "s.tenant", "user": "s.user_id", "agent": "s.agent"}
+    params = {name: value for name, value in given.items() if value is not None}
+    return " AND ".join(f"{columns[name]} = :{name}" for name in params), params
+
+
+def _chosen(scope: Scope, query: ScheduleQuery) -> tuple[str, dict[str, Any]]:
+    where, params = _in_scope(scope)
+    if query.agent is not None:
+        where, params["of_agent"] = f"{where} AND s.agent = :of_agent", query.agent
+    if query.state is not None:
+        where, params["state"] = f"{where} AND s.state = :state", query.state.value
+    if query.text is not None:
+        where += " AND s.goal_folded LIKE :text ESCAPE '!'"
+        params["text"] = f"%{_escaped(query.text.casefold())}%"
+    if query.due_before is not None:
+        where += " AND s.state = 'active' AND s.next_run_at < :due_before"
+        params["due_before"] = to_micros(query.due_before)
+    return where, params
+
+
+def _escaped(text: str) -> str:
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+def _leased(held: Held) -> dict[str, Any]:
+    return {"id": held.schedule.id, "token": held.token}
+
+
+def _params(schedule: Schedule) -> dict[str, Any]:
+    return {
+        "id": schedule.id,
+        "tenant": schedule.tenant,
+        "user": schedule.user,
+        "agent": schedule.agent,
+        "goal": schedule.goal,
+        "goal_folded": schedule.goal.casefold(),
+        "cadence": schedule.cadence,
+        "timezone": schedule.timezone,
+        "state": schedule.state.value,
+        "notify": schedule.notify.value,
+        "channel": schedule.channel,
+        "chat": schedule.chat,
+        "thread": schedule.thread,
+        "session_id": schedule.session,
+        "next_run_at": micros(schedule.next_run_at),
+        "due_at": micros(schedule.due_at),
+        "last_due_at": micros(schedule.last_due_at),
+        "skipped_from": micros(schedule.skipped_from),
+        "skipped_to": micros(schedule.skipped_to),
+        "last_run_at": micros(schedule.last_run_at),
+        "last_status": None if schedule.last_status is None else schedule.last_status.value,
+        "attempts": schedule.attempts,
+        "failures": schedule.failures,
+        "run_count": schedule.run_count,
+        "max_runs": schedule.max_runs,
+        "ends_at": micros(schedule.ends_at),
+        "anchor_at": to_micros(schedule.anchor_at),
+        "settled_at": micros(schedule.settled_at),
+        "metadata": to_json(dict(schedule.metadata)),
+        "created_at": to_micros(schedule.created_at),
+        "updated_at": to_micros(schedule.updated_at),
+    }
+
+
+def _opened(seals: TxSeals, row: Row) -> Schedule:
+    return _schedule(seals.of(row[1]).opened(_SCHEDULE, row[0], row))
+
+
+def _schedule(row: Row) -> Schedule:
+    return Schedule(
+        id=row[0],
+        tenant=row[1],
+        user=row[2],
+        agent=row[3],
+        goal=row[4],
+        cadence=row[5],
+        timezone=row[6],
+        state=ScheduleState(row[7]),
+        notify=Notify(row[8]),
+        channel=row[9],
+        chat=row[10],
+        thread=row[11],
+        session=row[12],
+        next_run_at=moment(row[13]),
+        due_at=moment(row[14]),
+        last_due_at=moment(row[15]),
+        last_run_at=moment(row[16]),
+        last_status=None if row[17] is None else RunStatus(row[17]),
+        attempts=row[18],
+        failures=row[19],
+        run_count=row[20],
+        max_runs=row[21],
+        ends_at=moment(row[22]),
+        anchor_at=from_micros(row[23]),
+        settled_at=moment(row[24]),
+        running_until=from_micros(row[_LEASE]) if row[_LEASE] else None,
+        metadata=json.loads(row[26]),
+        created_at=from_micros(row[27]),
+        updated_at=from_micros(row[28]),
+        skipped_from=moment(row[30]),
+        skipped_to=moment(row[31]),
+    )
+
+
+def _run_params(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "schedule_id": run.schedule_id,
+        "due_at": to_micros(run.due_at),
+        "started_at": to_micros(run.started_at),
+        "ended_at": to_micros(run.ended_at),
+        "status": run.status.value,
+        "attempt": run.attempt,
+        "missed": run.missed,
+        "summary": run.summary,
+        "turns": run.turns,
+        "cost_nanos": round(run.cost * _NANO),
+        "error": run.error,
+    }
+
+
+def _run(row: Row) -> Run:
+    return Run(
+        id=row[0],
+        schedule_id=row[1],
+        due_at=from_micros(row[2]),
+        started_at=from_micros(row[3]),
+        ended_at=from_micros(row[4]),
+        status=RunStatus(row[5]),
+        attempt=row[6],
+        missed=row[7],
+        summary=row[8],
+        output_characters=int(row[9]),
+        turns=row[10],
+        cost=row[11] / _NANO,
+        error=row[12],
+        to_notify=row[13] > 0,
+        notified=row[13] == 2,
+    )

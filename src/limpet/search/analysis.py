@@ -1,0 +1,130 @@
+"""Text to index terms: the one analysis both for what is stored and for what is asked.
+
+Words are folded and stemmed (Snowball English); Chinese, Japanese and Korean runs become overlapping pairs, since
+they have no spaces; an emoji is a word. A term is kept as a 64-bit number, so that an index row holds no readable
+text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from functools import cache, lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+
+from limpet.model.chunk import Terms
+
+# Stored with every database: an index cut by another analysis is rebuilt, never mixed.
+ANALYSIS = "snowball-english-3/pairs/dated"
+
+_STOP_WORDS = frozenset(
+    """a an and are as at be been but by did do does for from had has have he her him his how i if in into is it
+    its me my of on or our she so than that the their them then there these they this those to us was we were
+    what when where which who whom whose why will with would you your am being could should can't don't i'm it's
+    you're""".split()
+)
+_CJK = (
+    "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff"
+    "\uf900-\ufaff\U00020000-\U0003134f"
+)
+_EMOJI = "\u2600-\u27bf\U0001f300-\U0001faff"
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
+# For what is ASCII: letters small, everything that is in no word a space.
+_SPACED = "".join(char.lower() if char.isalnum() else " " for char in map(chr, range(128)))
+_MAX_WORD = 64
+_MAX_NAMES = 200
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
+
+def analyse(text: str) -> Terms:
+    terms = _terms(text)
+    return Terms(Counter(terms), len(terms))
+
+
+def indexed_text(text: str, name: str | None, at: datetime) -> str:
+    """What is indexed of a message's chunk: a question may name the speaker or the date."""
+    spoken = f"{name}: {text}" if name else text
+    return f"[{at.day} {_MONTHS[at.month - 1]} {at.year}] {spoken}"
+
+
+def embedded_text(text: str, names: tuple[str, ...]) -> str:
+    """What is embedded of a chunk or a question: everybody's names are everywhere, and make everything alike."""
+    if not names:
+        return text
+    bare = " ".join(_naming(names[:_MAX_NAMES]).sub(" ", text).split())
+    return bare or text
+
+
+@lru_cache(maxsize=256)
+def _naming(names: tuple[str, ...]) -> re.Pattern[str]:
+    longest_first = sorted(names, key=len, reverse=True)  # "Anna Maria" before "Anna"
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})(?:['\u2019]s)?\b", re.IGNORECASE)
+
+
+def query_terms(text: str) -> list[int]:
+    """The distinct terms of a question, in the order they first appear."""
+    return list(dict.fromkeys(_terms(text)))
+
+
+def shared_terms(question: frozenset[int], text: str) -> int:
+    """How many of a question's terms the text holds."""
+    return len(question.intersection(map(_term, _words(text))))
+
+
+def _terms(text: str) -> list[int]:
+    return [term for word in _words(text) if (term := _term(word)) is not None]
+
+
+def _words(text: str) -> Iterable[str]:
+    if not text.isascii():
+        return _words_of_any_script(text)
+    # An apostrophe belongs to the word it stands in. Most texts have none, and are quicker to take apart.
+    return _ASCII_WORD.findall(text.lower()) if "'" in text else text.translate(_SPACED).split()
+
+
+def _words_of_any_script(text: str) -> Iterator[str]:
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    for run, word in _patterns().findall(folded):
+        if run:
+            yield from _pairs(run)
+        else:
+            yield word
+
+
+@cache
+def _patterns() -> re.Pattern[str]:
+    """A run of ideographs, or another word. Compiled when the first text that is not ASCII comes."""
+    letter = f"[^\\W_{_CJK}]"
+    return re.compile(f"([{_CJK}]+)|({letter}+(?:'{letter}+)*|[{_EMOJI}])")
+
+
+def _pairs(run: str) -> Iterator[str]:
+    """Each character alone and with its follower: a one-character question finds it, a longer one ranks by pairs."""
+    yield from run
+    yield from map("".join, pairwise(run))
+
+
+@lru_cache(maxsize=1 << 16)
+def _term(word: str) -> int | None:
+    if word in _STOP_WORDS:
+        return None
+    # Nobody searches for the hundredth character of a base64 run; its beginning identifies it.
+    stem = _stemmer()(word[:_MAX_WORD]) if word.isascii() else word[:_MAX_WORD]
+    return int.from_bytes(blake2b(stem.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+@cache
+def _stemmer() -> Callable[[str], str]:
+    from Stemmer import Stemmer  # late: most commands cut no words
+
+    stemmer = Stemmer("english")
+    stemmer.maxCacheSize = 0  # _term remembers, and holds the number as well
+    stem: Callable[[str], str] = stemmer.stemWord
+    return stem

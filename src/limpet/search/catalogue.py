@@ -1,0 +1,264 @@
+"""What ranking needs to know of every chunk of a space, as arrays: whose, when, beside what. No text.
+
+Read once, then only what is new. Any removal, also by another process, shows in the space's counter; what is gone is
+then found by comparing the ordinals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from limpet.model.chunk import SourceKind
+from limpet.search.flags import Trait
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any  # annotations can be read without numpy
+
+# The speaker of a record: whoever is asked about, since it was kept for its own sake.
+KEPT = -2
+# Before the first message of a session, and after its last: whoever looks there finds a zero at the end of an array.
+NONE = -1
+_KINDS = {kind.value: number for number, kind in enumerate(SourceKind)}
+
+
+class ChunkFacts(NamedTuple):
+    """A row of the catalogue as the store reads it."""
+
+    ordinal: int
+    session: str | None
+    sequence: int | None
+    role: str | None
+    name: str | None
+    created_at: int
+    words: int
+    traits: int
+    kind: str = SourceKind.MESSAGE.value
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Per chunk, in the order of the ordinals: its message and what is its own. Per message: everything else.
+
+    A record's chunk counts as a message in a session of its own.
+    """
+
+    removals: int
+    ordinals: Array
+    message: Array
+    words: Array
+    time_word: Array
+    standing_wish: Array
+    session: Array
+    sequence: Array
+    kind: Array
+    is_user: Array
+    speaker: Array
+    time: Array
+    ends_asking: Array
+    only_asks: Array
+    previous: Array
+    following: Array
+    names: tuple[str, ...]
+    sessions: dict[str, int]
+    session_count: int
+
+    @property
+    def chunks(self) -> int:
+        return len(self.ordinals)
+
+    @property
+    def messages(self) -> int:
+        return len(self.session)
+
+    @property
+    def is_among_people(self) -> bool:
+        """Whether several speak under their names, rather than a user with an assistant."""
+        return len(self.names) > 1
+
+    @property
+    def nbytes(self) -> int:
+        arrays: int = sum(getattr(self, name).nbytes for name in _TYPES)
+        return arrays + 100 * len(self.sessions)
+
+    @property
+    def last_ordinal(self) -> int:
+        return int(self.ordinals[-1]) if self.chunks else -1
+
+    def of_kinds(self, kinds: Iterable[SourceKind]) -> Array:
+        """Marks the chunks of these kinds."""
+        import numpy as np
+
+        marked: Array = np.isin(self.kind, [_KINDS[kind.value] for kind in kinds])[self.message]
+        return marked
+
+    def before(self, ordinal: int) -> Catalogue:
+        """Only the chunks below this ordinal. Messages stay, at worst as some that nothing points to."""
+        import numpy as np
+
+        count = int(np.searchsorted(self.ordinals, ordinal))
+        return replace(self, **{name: getattr(self, name)[:count] for name in _OF_A_CHUNK})
+
+    def kept(self, ordinals: Array, removals: int) -> Catalogue:
+        """Only the chunks with these ordinals, and nothing of messages, sessions and speakers that have none left."""
+        import numpy as np
+
+        stays = np.isin(self.ordinals, ordinals, assume_unique=True)
+        arrays = {name: getattr(self, name)[stays] for name in _OF_A_CHUNK}
+        used = np.zeros(self.messages + 1, dtype=bool)  # the last one is beside nothing
+        used[arrays["message"]] = True
+        number = np.where(used, np.cumsum(used) - 1, NONE)
+        arrays["message"] = number[arrays["message"]].astype("i4")
+        arrays |= {name: getattr(self, name)[used[:-1]] for name in _TYPES if name not in _OF_A_CHUNK}
+        for beside in ("previous", "following"):
+            arrays[beside] = number[arrays[beside]].astype("i4")
+        arrays["speaker"], names = _renumbered(arrays["speaker"], self.names)
+        left, session = np.unique(arrays["session"], return_inverse=True)
+        arrays["session"], place = session.astype("i4"), {at: place for place, at in enumerate(left.tolist())}
+        sessions = {id_: place[at] for id_, at in self.sessions.items() if at in place}
+        return replace(self, removals=removals, **arrays, names=names, sessions=sessions, session_count=len(left))
+
+    def grown(self, facts: Sequence[ChunkFacts]) -> Catalogue:
+        """With these chunks, whose ordinals are above all that are here."""
+        return _Growth(self).grow(facts) if facts else self
+
+
+_OF_A_CHUNK = ("ordinals", "message", "words", "time_word", "standing_wish")
+_TYPES = {
+    "ordinals": "i8",
+    "message": "i4",
+    "words": "i4",
+    "time_word": "?",
+    "standing_wish": "?",
+    "session": "i4",
+    "sequence": "i8",
+    "kind": "i1",
+    "is_user": "?",
+    "speaker": "i4",
+    "time": "f8",
+    "ends_asking": "?",
+    "only_asks": "?",
+    "previous": "i4",
+    "following": "i4",
+}
+
+
+def _renumbered(speaker: Array, names: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
+    """The speakers' numbers, and the names of those that are left, in the order they first spoke."""
+    import numpy as np
+
+    found, first = np.unique(speaker[speaker >= 0], return_index=True)
+    order = found[np.argsort(first)]
+    number = np.full(len(names) + 2, -1, dtype="i4")  # the last two are nobody and KEPT
+    number[order] = np.arange(len(order))
+    number[KEPT] = KEPT
+    return number[speaker], tuple(names[at] for at in order.tolist())
+
+
+def empty(removals: int) -> Catalogue:
+    import numpy as np  # late: most commands never search
+
+    arrays = {name: np.zeros(0, dtype=kind) for name, kind in _TYPES.items()}
+    return Catalogue(removals, **arrays, names=(), sessions={}, session_count=0)
+
+
+class _Growth:
+    """New rows beside the old arrays, which others may be reading."""
+
+    def __init__(self, base: Catalogue) -> None:
+        self._base = base
+        self._names = {name: number for number, name in enumerate(base.names)}
+        self._sessions = dict(base.sessions)
+        self._session_count = base.session_count
+        self._messages = base.messages
+        self._rows: dict[str, list[Any]] = {name: [] for name in _TYPES}
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._links: list[tuple[int, int]] = []  # messages that follow each other
+
+    def grow(self, facts: Sequence[ChunkFacts]) -> Catalogue:
+        self._recall_messages(facts)
+        for fact in facts:
+            self._add(fact)
+        return self._joined()
+
+    def _recall_messages(self, facts: Sequence[ChunkFacts]) -> None:
+        """The messages already here that a new one may belong to or stand beside."""
+        import numpy as np
+
+        lowest: dict[int, int] = {}
+        for fact in facts:
+            number = self._base.sessions.get(fact.session) if fact.session else None
+            if number is not None:
+                lowest[number] = min(lowest.get(number, fact.sequence or 0), fact.sequence or 0)
+        for session, sequence in lowest.items():
+            near = np.flatnonzero((self._base.session == session) & (self._base.sequence >= sequence - 1))
+            for at, known in zip(near.tolist(), self._base.sequence[near].tolist(), strict=True):
+                self._numbers[session, known] = at
+
+    def _add(self, fact: ChunkFacts) -> None:
+        session, sequence = self._session(fact.session), fact.sequence or 0
+        message = self._numbers.get((session, sequence))
+        if message is None:
+            message = self._numbers[session, sequence] = self._messages
+            self._messages += 1
+            self._add_message(fact, session, sequence, message)
+        rows = self._rows
+        rows["ordinals"].append(fact.ordinal)
+        rows["message"].append(message)
+        rows["words"].append(fact.words)
+        rows["time_word"].append(fact.traits & Trait.TIME_WORD != 0)
+        rows["standing_wish"].append(fact.traits & Trait.STANDING_WISH != 0)
+
+    def _session(self, session_id: str | None) -> int:
+        number = None if session_id is None else self._sessions.get(session_id)
+        if number is None:
+            number = self._session_count
+            self._session_count += 1
+            if session_id is not None:
+                self._sessions[session_id] = number
+        return number
+
+    def _add_message(self, fact: ChunkFacts, session: int, sequence: int, message: int) -> None:
+        rows, said = self._rows, fact.session is not None
+        rows["session"].append(session)
+        rows["sequence"].append(sequence)
+        rows["kind"].append(_KINDS[fact.kind])
+        rows["is_user"].append(fact.role == "user" or not said)
+        rows["speaker"].append(self._speaker(fact.name) if said else KEPT)
+        rows["time"].append(fact.created_at / 1e6)
+        rows["ends_asking"].append(fact.traits & Trait.ENDS_ASKING != 0)
+        rows["only_asks"].append(fact.traits & Trait.ONLY_ASKS != 0)
+        rows["previous"].append(NONE)
+        rows["following"].append(NONE)
+        if said:
+            before, after = (self._numbers.get((session, sequence + step)) for step in (-1, 1))
+            self._links += [(before, message)] if before is not None else []
+            self._links += [(message, after)] if after is not None else []
+
+    def _speaker(self, name: str | None) -> int:
+        return self._names.setdefault(name, len(self._names)) if name else -1
+
+    def _joined(self) -> Catalogue:
+        import numpy as np
+
+        base = self._base
+        arrays = {
+            name: np.concatenate([getattr(base, name), np.array(rows, dtype=_TYPES[name])])
+            for name, rows in self._rows.items()
+        }
+        if self._links:
+            earlier, later = np.array(self._links, dtype=np.int64).T
+            arrays["following"][earlier] = later
+            arrays["previous"][later] = earlier
+        return Catalogue(
+            base.removals,
+            **arrays,
+            names=tuple(self._names),
+            sessions=self._sessions,
+            session_count=self._session_count,
+        )

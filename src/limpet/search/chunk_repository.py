@@ -1,0 +1,401 @@
+"""Chunks with their words and vectors: written, found and removed together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from limpet.errors import StorageError
+from limpet.knowledge.filters import record_filters
+from limpet.model.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, SourceKind, Vector
+from limpet.model.job import EMBED
+from limpet.model.scope import Level, Scope, Space
+from limpet.model.times import from_micros, to_micros
+from limpet.search import word_index
+from limpet.search.cache import Caches
+from limpet.search.catalogue import Catalogue, ChunkFacts, empty
+from limpet.search.vector_repository import SqlVectors
+from limpet.search.word_index import SpaceRow
+from limpet.store import jobs
+from limpet.store.base import Cut, Stored, Unembedded, WordScores
+from limpet.store.db import Db, Row
+from limpet.store.encrypted_columns import CHUNKS, DOCUMENTS, RECORDS
+from limpet.store.encryption import Box, Shape
+from limpet.store.encryption_state import TxSeals
+
+if TYPE_CHECKING:
+    from limpet.search.catalogue import Array
+    from limpet.search.vector_cache import Nearness
+
+
+_MESSAGE = SourceKind.MESSAGE.value
+_CUT = Shape(CHUNKS, "hash first_sequence last_sequence text id")
+_FACTS = Shape(CHUNKS, "id session_id first_sequence role name created_at word_count traits kind")
+_FETCHED = Shape(CHUNKS, "id text kind - record_id document_id first_sequence last_sequence role name")
+_DROPPED = Shape(CHUNKS, "id word_count terms hash first_sequence last_sequence")
+_OF_RECORD = Shape(RECORDS, f"{'- ' * 11} metadata - - - - - - key")
+_OF_DOCUMENT = Shape(DOCUMENTS, f"{'- ' * 19} uri title metadata")
+
+
+class SqlChunks:
+    def __init__(self, db: Db, caches: Caches, seals: TxSeals) -> None:
+        self._db = db
+        self._caches = caches
+        self._catalogues = caches.catalogues
+        self._seals = seals
+        self._vectors = SqlVectors(db, caches)
+        self._seen: dict[Space, tuple[SpaceRow | None, str | None]] | None = None  # none while anything may change
+
+    @contextmanager
+    def one_view(self) -> Iterator[None]:
+        """While a transaction only reads, a space is looked up once: a search asks for it at every step."""
+        self._seen = {}
+        try:
+            yield
+        finally:
+            self._seen = None
+
+    def ensure_space(self, space: Space) -> SpaceRow:
+        found = self._space(space, self._db.for_update)
+        if found is None:
+            self._db.run("spaces.add", space_params(space))
+            found = self._space(space, self._db.for_update)
+        if found is None:
+            raise StorageError(f"the space of {space.level} {space.owner!r} could not be made")
+        return found
+
+    def _space(self, space: Space, order: str = "") -> SpaceRow | None:
+        if self._seen is None:
+            found, purges = self._look_up(space, order)
+        elif space in self._seen:
+            found, purges = self._seen[space]
+        else:
+            found, purges = self._seen[space] = self._look_up(space, order)
+        if found is not None and purges != self._caches.purges:
+            self._forget_purged(purges)
+        return found
+
+    def _look_up(self, space: Space, order: str) -> tuple[SpaceRow | None, str | None]:
+        """And the store's count of purges."""
+        row = self._db.one("spaces.get", space_params(space), order=order)
+        if row is None:
+            return None, None
+        *counters, newest, model, purges = row
+        found = SpaceRow(*counters)
+        found.model = model
+        if newest is not None:  # past those that are gone, too: an ordinal is never given out twice
+            found.next_ordinal = max(found.next_ordinal, word_index.ordinal_of(newest) + 1)
+        return found, purges
+
+    def _forget_purged(self, purges: str | None) -> None:
+        """Somebody was purged, maybe by another process: nothing of theirs stays remembered here."""
+        known = self._caches.spaces()
+        for (number,) in self._db.all("purge.hidden", {"ids": self._db.numbers(known)}) if known else ():
+            self._caches.drop_space(number)
+        self._caches.purges = purges
+
+    def forget(self, number: int) -> None:
+        self._caches.drop_space(number)
+
+    def hold(self, space: Space) -> None:
+        self.ensure_space(space)
+
+    def space_id(self, space: Space) -> int | None:
+        row = self._space(space)
+        return None if row is None else row.id
+
+    def add(self, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
+        if not drafts:
+            return 0
+        row = self.ensure_space(space)
+        shared = {
+            "space_id": row.id,
+            "kind": source.kind.value,
+            "session": source.session_id if source.kind is SourceKind.MESSAGE else None,
+            "record": source.id if source.kind is SourceKind.RECORD else None,
+            "document": source.id if source.kind is SourceKind.DOCUMENT else None,
+            "sequence": source.sequence,
+            "role": source.role,
+            "name": source.name,
+            "created_at": to_micros(source.created_at),
+            "worded_at": to_micros(source.worded_at or source.created_at),
+        }
+        before, once = row.next_ordinal, source.kind is SourceKind.MESSAGE
+        box = self._seals.of(space.tenant)
+        complete = [self._insert(row, box, shared, draft, once=once) for draft in drafts]
+        if row.model is not None and not all(complete):
+            # Also after another process has changed the model. Due since ever, whatever clock looks.
+            jobs.ask(self._db, space, EMBED, row.model, from_micros(0))
+        if row.next_ordinal - row.merged_ordinal >= word_index.TAIL:
+            word_index.merge_tail(self._db, row)
+            self._advance(row)
+        return row.next_ordinal - before
+
+    def _insert(self, row: SpaceRow, box: Box, shared: dict[str, Any], draft: ChunkDraft, *, once: bool) -> bool:
+        """Whether the chunk has a vector of the store's model now, or was there before."""
+        id_ = row.chunk_id(row.next_ordinal)
+        plain = {
+            **shared,
+            "id": id_,
+            "hash": draft.hash,
+            "word_count": draft.terms.length,
+            "traits": draft.traits,
+            "terms": word_index.pack_terms(box.terms(draft.terms)),
+            "text": draft.text,
+        }
+        params = box.params(CHUNKS, id_, plain)
+        if once:
+            stored = self._db.one("chunks.insert_once", params)
+            if stored is not None and stored[0] != id_:
+                return True  # the session has this chunk already; its range now reaches here
+        else:
+            start = draft.offset
+            end = None if start is None else start + len(draft.text)
+            self._db.run("chunks.insert", {**params, "offset": start, "end_offset": end})
+        row.next_ordinal += 1
+        if draft.vector is None or not self._vectors.put(box, id_, draft.vector):
+            return False
+        return draft.vector.model == row.model
+
+    def cut_of_session(self, scope: Scope) -> list[Cut]:
+        assert scope.user is not None
+        space = Space(scope.tenant, Level.USER, scope.user)
+        return self._cut(space, "chunks.cut_of_session", {"session": scope.session})
+
+    def cut_of_record(self, space: Space, record_id: str) -> list[Cut]:
+        return self._cut(space, "chunks.cut_of_record", {"record": record_id})
+
+    def _cut(self, space: Space, query: str, params: dict[str, Any]) -> list[Cut]:
+        row = self._space(space)
+        if row is None:
+            return []
+        box = self._seals.of(space.tenant)
+        found = [box.opened(_CUT, each[4], each) for each in self._db.all(query, {"space_id": row.id, **params})]
+        return [Cut(bytes(hash_), first, last, text) for hash_, first, last, text, _ in found]
+
+    def drop_session(self, scope: Scope) -> int:
+        """Remove the chunks of a session's messages."""
+        assert scope.user is not None
+        return self._drop(Space(scope.tenant, Level.USER, scope.user), "chunks.of_session", {"session": scope.session})
+
+    def drop_record(self, space: Space, record_id: str) -> int:
+        return self._drop(space, "chunks.of_record", {"record": record_id})
+
+    def drop_document(self, space: Space, document_id: str) -> int:
+        return self._drop(space, "chunks.of_document", {"document": document_id})
+
+    def _drop(self, space: Space, query: str, params: dict[str, Any]) -> int:
+        row = self._space(space, self._db.for_update)
+        gone = [] if row is None else self._db.all(query, {"space_id": row.id, **params})
+        return 0 if row is None else self._drop_rows(row, gone)
+
+    def _drop_rows(self, row: SpaceRow, gone: Sequence[Row]) -> int:
+        """Chunks as (id, word count, packed terms), with their words and vectors."""
+        if not gone:
+            return 0
+        word_index.remove(self._db, row, gone)
+        row.removals += 1
+        keys = [{"id": chunk_id} for chunk_id, _, _ in gone]
+        self._db.many("vectors.delete", keys)
+        self._db.many("chunks.delete", keys)
+        self._advance(row)
+        return len(gone)
+
+    def drop_messages(self, scope: Scope, sequences: Sequence[int]) -> tuple[int, dict[bytes, tuple[int, int]]]:
+        """Chunks that these messages said first or last. With the hashes of those that others may have said too, and
+        between which sequences: those that stay are the caller's to index again."""
+        assert scope.user is not None
+        row = self._space(Space(scope.tenant, Level.USER, scope.user), self._db.for_update)
+        if row is None:
+            return 0, {}
+        gone, found = set(sequences), self._db.all("purge.chunks", {"space_id": row.id, "session": scope.session})
+        dropped = [each for each in found if each[4] in gone or each[5] in gone]
+        box = self._seals.of(scope.tenant)
+        wide = (box.opened(_DROPPED, each[0], each) for each in dropped if each[5] > each[4])
+        ranges = {bytes(hash_): (one, two) for _, _, _, hash_, one, two in wide}
+        return self._drop_rows(row, [each[:3] for each in dropped]), ranges
+
+    def _advance(self, row: SpaceRow) -> None:
+        self._db.run(
+            "spaces.advance",
+            {
+                "id": row.id,
+                "next_ordinal": row.next_ordinal,
+                "merged_ordinal": row.merged_ordinal,
+                "chunk_count": row.chunk_count,
+                "word_count": row.word_count,
+                "removals": row.removals,
+            },
+        )
+
+    def catalogue(self, space: Space) -> Catalogue | None:
+        row = self._space(space)
+        return None if row is None else self._catalogue(space, row)
+
+    def _catalogue(self, space: Space, row: SpaceRow) -> Catalogue:
+        box = self._seals.of(space.tenant)  # also where all is remembered: nobody searches without the key
+        remembered = self._catalogues.get(row.id)
+        # A view from before something was removed has to read for itself, and is not what to remember.
+        outdated = remembered is not None and remembered.removals > row.removals
+        known = empty(row.removals) if remembered is None or outdated else remembered
+        if known.removals < row.removals:
+            known = known.kept(self._ordinals(row), row.removals)
+        if known.last_ordinal + 1 < row.next_ordinal:
+            stored = self._db.all("chunks.catalogue", row.ids_from(known.last_ordinal + 1))
+            found = (box.opened(_FACTS, each[0], each) for each in stored)
+            known = known.grown([ChunkFacts(word_index.ordinal_of(chunk_id), *facts) for chunk_id, *facts in found])
+        if known is not remembered and not outdated:
+            self._catalogues.put(row.id, known)
+        # Somebody with a later view may have added what this one does not see.
+        return known if known.last_ordinal < row.next_ordinal else known.before(row.next_ordinal)
+
+    def _ordinals(self, row: SpaceRow) -> Array:
+        import numpy as np  # late: most commands never search
+
+        return np.array(
+            [word_index.ordinal_of(id_) for (id_,) in self._db.all("chunks.ids", row.ids_from(0))], dtype="i8"
+        )
+
+    def names(self, space: Space) -> tuple[str, ...]:
+        catalogue = self.catalogue(space)
+        return () if catalogue is None else catalogue.names
+
+    def score_words(
+        self, space: Space, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
+    ) -> WordScores | None:
+        row = self._space(space)
+        return (
+            None
+            if row is None
+            else word_index.score(self._db, row, weights, beside, k1, b, self._seals.of(space.tenant))
+        )
+
+    def allowed(self, space: Space, query: ChunkQuery) -> list[int] | None:
+        row = self._space(space)
+        where, params = _chunk_filters(query, self._seals.of(space.tenant))
+        if row is None or not where:
+            return None
+        found = self._db.all("chunks.allowed", {**row.ids_from(0), **params}, where=where)
+        return [word_index.ordinal_of(chunk_id) for (chunk_id,) in found]
+
+    def untrue(self, space: Space, now: datetime) -> list[int]:
+        row = self._space(space)
+        if row is None:
+            return []
+        found = self._db.all("chunks.untrue", {"space_id": row.id, "now": to_micros(now)})
+        return [word_index.ordinal_of(chunk_id) for (chunk_id,) in found]
+
+    def read(self, space: Space, ordinals: Sequence[int], as_of: datetime | None, now: datetime) -> dict[int, Stored]:
+        row = self._space(space)
+        if row is None:
+            return {}
+        ids = self._db.numbers([row.chunk_id(ordinal) for ordinal in ordinals])
+        moment = to_micros(now)
+        box = self._seals.of(space.tenant)
+        return {
+            word_index.ordinal_of(chunk[0]): _stored(_opened(box, chunk))
+            for chunk in self._db.all("chunks.fetch", {"ids": ids})
+            if as_of is not None or _is_current(chunk, moment)
+        }
+
+    # Vectors
+
+    def nearness(self, space: Space, question: Vector) -> Nearness | None:
+        row = self._space(space)
+        return (
+            None
+            if row is None
+            else self._vectors.nearness(self._seals.of(space.tenant), row, self._catalogue(space, row), question)
+        )
+
+    def cosines(self, space: Space, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+        row = self._space(space)
+        return {} if row is None else self._vectors.exact(self._seals.of(space.tenant), row, question, ordinals)
+
+    def unembedded(self, space: Space, model: str, after: int, limit: int) -> list[Unembedded]:
+        row = self._space(space)
+        return [] if row is None else self._vectors.missing(self._seals.of(space.tenant), row, model, after, limit)
+
+    def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> bool:
+        row = self._space(space, self._db.for_update)
+        return row is None or self._vectors.put_late(self._seals.of(space.tenant), row, vectors)
+
+
+def _chunk_filters(query: ChunkQuery, box: Box) -> tuple[str, dict[str, Any]]:
+    clauses: list[str] = []
+    params: dict[str, Any] = {}
+    if query.kinds:
+        names = ", ".join(f"'{kind.value}'" for kind in query.kinds)
+        clauses.append(f"c.kind IN ({names})")
+    if query.session is not None:
+        clauses.append("(c.session_id = :session OR r.session_id = :session)")
+        params["session"] = query.session
+    if query.since is not None:
+        clauses.append("c.worded_at >= :since")
+        params["since"] = to_micros(query.since)
+    if query.until is not None:
+        clauses.append("c.created_at < :until")
+        params["until"] = to_micros(query.until)
+    if query.as_of is not None:
+        clauses.append("CASE c.kind WHEN 'message' THEN c.created_at ELSE c.worded_at END <= :as_of")
+        clauses.append(
+            "(r.id IS NULL OR (r.valid_from <= :as_of AND (r.valid_to IS NULL OR r.valid_to > :as_of)"
+            " AND (r.expires_at IS NULL OR r.expires_at > :as_of)))"
+        )
+        params["as_of"] = to_micros(query.as_of)
+    if query.records is not None:
+        record_clauses, record_params = record_filters(query.records, box)
+        clauses += ["c.kind = 'record'", *record_clauses]
+        params |= record_params
+    return " AND ".join(clauses), params
+
+
+def _is_current(chunk: Row, now: int) -> bool:
+    valid_from, valid_to, superseded_by, expires_at = chunk[12:16]
+    if valid_from is None:
+        return True  # no record's
+    begun = valid_from <= now
+    ended = any(end is not None and end <= now for end in (valid_to, expires_at))
+    return begun and not ended and superseded_by is None
+
+
+def _opened(box: Box, chunk: Row) -> Row:
+    """A row of ``chunks.fetch``: of a chunk, and of the record or document it is from."""
+    opened = box.opened(_FETCHED, chunk[0], chunk)
+    if chunk[4] is not None:
+        return box.opened(_OF_RECORD, chunk[4], opened)
+    return opened if chunk[5] is None else box.opened(_OF_DOCUMENT, chunk[5], opened)
+
+
+def _stored(chunk: Row) -> Stored:
+    _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, about_record = chunk[:12]
+    if kind == _MESSAGE:
+        said = Source(SourceKind.MESSAGE, session_id, from_micros(created_at), session_id, first, last, role, name)
+        return Stored(text, said, {})
+    *_, layer, type_, key, uri, title, about_document = chunk
+    of_document = document_id is not None
+    source = Source(
+        kind=SourceKind.DOCUMENT if of_document else SourceKind.RECORD,
+        id=document_id if of_document else record_id,
+        created_at=from_micros(created_at),
+        session_id=session_id,
+        first_sequence=None if of_document else first,
+        last_sequence=None if of_document else last,
+        role=role,
+        name=name,
+        uri=uri,
+        offset=first if of_document else None,
+        end_offset=last if of_document else None,
+    )
+    if of_document:
+        about = {**json.loads(about_document), "uri": uri} | ({"title": title} if title else {})
+    else:
+        about = {**json.loads(about_record), "layer": layer, "type": type_} | ({"key": key} if key else {})
+    return Stored(text, source, about)
+
+
+def space_params(space: Space) -> dict[str, str]:
+    return {"tenant": space.tenant, "level": space.level.value, "owner": space.owner}

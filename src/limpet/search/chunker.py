@@ -1,0 +1,135 @@
+"""Cutting text into chunks."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from limpet.model.chunk import ChunkDraft
+from limpet.model.document import DocumentKind
+from limpet.model.message import Message
+from limpet.search import flags
+from limpet.search.analysis import analyse, indexed_text
+
+
+class Layout(NamedTuple):
+    """Where a piece of text may end, best first; where the next may begin; what is no part of its beginning."""
+
+    ends: tuple[re.Pattern[str], ...]
+    begins: re.Pattern[str]
+    margin: str | None = None  # white space of any kind
+
+
+_WORD = re.compile(r"\s")
+_LINE = re.compile(r"\n")
+# A paragraph, a sentence (also in Chinese and Japanese), a line, a word.
+PROSE = Layout((re.compile(r"\n\s*\n"), re.compile(r"[.!?…]+[\"')\]]*\s|[。！？]+"), _LINE, _WORD), _WORD)
+# A blank line before something that is not indented, any blank line, a line, a word. Indentation is part of a line.
+CODE = Layout((re.compile(r"\n[^\S\n]*\n(?=\S)"), re.compile(r"\n[^\S\n]*\n"), _LINE, _WORD), _LINE, "\r\n")
+
+_HEADING_OR_FENCE = re.compile(r"^ {0,3}(?:(`{3,}|~{3,})|#{1,6}(?=\s|$).*)", re.MULTILINE)
+
+
+def cut(text: str, max_chars: int, overlap: int) -> Iterator[str]:
+    """Pieces of at most ``max_chars``, each beginning up to ``overlap`` characters before the last one's end."""
+    return (piece for _, piece in pieces(text, max_chars, overlap))
+
+
+def pieces(
+    text: str, max_chars: int, overlap: int, layout: Layout = PROSE, start: int = 0, stop: int | None = None
+) -> Iterator[tuple[int, str]]:
+    """The pieces between two places of a text, each with the place where it stands."""
+    whole = text[start:stop].rstrip()
+    stop = start + len(whole)
+    start = stop - len(whole.lstrip(layout.margin))
+    while start < stop:
+        end = _end(text, start, stop, max_chars, layout)
+        kept = text[start:end].rstrip()
+        piece = kept.lstrip(layout.margin)
+        if piece:
+            yield start + len(kept) - len(piece), piece
+        if end >= stop:
+            return
+        start = _start(text, max(end - overlap, start + 1), end, layout)
+
+
+def _end(text: str, start: int, stop: int, max_chars: int, layout: Layout) -> int:
+    limit = start + max_chars
+    if limit >= stop:
+        return stop
+    # A break in the first half would leave a stub; a plain cut is better than that.
+    floor = start + max_chars // 2
+    for pattern in layout.ends:
+        ends = [match.end() for match in pattern.finditer(text, floor, limit)]
+        if ends:
+            return ends[-1]
+    return limit
+
+
+def _start(text: str, wanted: int, end: int, layout: Layout) -> int:
+    """Where a word or line first begins at or after ``wanted``; ``wanted`` itself when none does before ``end``."""
+    before = layout.begins.search(text, wanted - 1, end)
+    return before.end() if before else wanted
+
+
+def sections(text: str) -> Iterator[tuple[int, int]]:
+    """From each Markdown heading to the next. One with nothing under it belongs to the next; code holds none."""
+    starts, under_heading, fence = [0], 0, ""
+    for mark in _HEADING_OR_FENCE.finditer(text):
+        if mark[1]:
+            if not fence:
+                fence = mark[1]
+            elif mark[1].startswith(fence):
+                fence = ""
+        elif not fence:
+            if text[under_heading : mark.start()].strip():
+                starts.append(mark.start())
+            under_heading = mark.end()
+    return zip(starts, [*starts[1:], len(text)], strict=True)
+
+
+def message_drafts(message: Message, created_at: datetime, max_chars: int, overlap: int) -> tuple[ChunkDraft, ...]:
+    """A message's chunks, ready to store. Who said it is part of a chunk's identity: two who say the same stay two."""
+    whole = flags.of_message(message.text)
+    speaker = f"{message.role} {message.name or ''}"
+    return tuple(
+        ChunkDraft(
+            piece,
+            _hash(speaker, piece),
+            analyse(indexed_text(piece, message.name, created_at)),
+            int(whole | flags.of_chunk(piece)),
+        )
+        for _, piece in pieces(message.searchable, max_chars, overlap)
+    )
+
+
+def text_drafts(text: str, max_chars: int, overlap: int) -> list[ChunkDraft]:
+    """The chunks of a record."""
+    return [_draft(piece) for piece in cut(text, max_chars, overlap)]
+
+
+def document_drafts(text: str, kind: DocumentKind, max_chars: int, overlap: int) -> list[ChunkDraft]:
+    """The chunks of a document, each with its place in the text; Markdown by its sections."""
+    layout = CODE if kind is DocumentKind.CODE else PROSE
+    parts = sections(text) if kind is DocumentKind.MARKDOWN else [(0, len(text))]
+    return [
+        _draft(piece, offset)
+        for start, stop in parts
+        for offset, piece in pieces(text, max_chars, overlap, layout, start, stop)
+    ]
+
+
+def piece_draft(piece: str, offset: int) -> ChunkDraft:
+    """A document's chunk that was cut before."""
+    return _draft(piece, offset)
+
+
+def _draft(piece: str, offset: int | None = None) -> ChunkDraft:
+    return ChunkDraft(piece, _hash("", piece), analyse(piece), int(flags.of_chunk(piece)), offset=offset)
+
+
+def _hash(speaker: str, piece: str) -> bytes:
+    return hashlib.blake2b(f"{speaker}\n{piece}".encode(), digest_size=16).digest()

@@ -1,0 +1,143 @@
+"""Walking the graph from a question: to passages that name what it names (local), and what comes with it (global)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from limpet.knowledge.graph.communities import Place
+from limpet.knowledge.graph.resolve import joined
+from limpet.model.graph import Link, Node, RelationKind
+from limpet.model.scope import Space
+from limpet.search.question import Question
+from limpet.search.recipes import Recipe
+from limpet.store.base import Tx
+
+if TYPE_CHECKING:
+    from limpet.search.catalogue import Array, Catalogue
+
+_WORD = re.compile(r"[^\s\"“”‘()\[\]{}<>,;:!?*_]+")
+_EDGE = ".'’"
+_MINE = ("my", "our")
+_MAX_WORDS = 64
+_FEW_LETTERS = 2
+_MAX_HOPS = 30  # nodes that are related to those the question names
+
+
+class Linked(NamedTuple):
+    """For each chunk of the catalogue; None where the graph says nothing or is not asked."""
+
+    entity: Array | None = None
+    community: Array | None = None
+
+
+class Named(NamedTuple):
+    """The nodes the question names, each with how much it counts, and the words it was read from."""
+
+    weights: Mapping[int, float]
+    words: Sequence[str]
+
+
+def walk(tx: Tx, space: Space, catalogue: Catalogue, question: Question, recipe: Recipe) -> Linked:
+    if not recipe.entity and not recipe.community:
+        return Linked()
+    speakers = frozenset(name.casefold() for name in catalogue.names) if catalogue.is_among_people else frozenset()
+    named = _named(tx, space, question.text, recipe, speakers)
+    entity = community = None
+    if recipe.entity and named.weights:
+        entity = _placed(catalogue, tx.graph.places(space, list(named.weights)), named.weights)
+    if recipe.community:
+        community = _community(tx, space, catalogue, named, speakers)
+    return Linked(entity, community)
+
+
+def words_of(text: str) -> list[str]:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    words = [word.strip(_EDGE) for word in _WORD.findall(folded)]
+    return [word for word in words if word][:_MAX_WORDS]
+
+
+def _named(tx: Tx, space: Space, text: str, recipe: Recipe, speakers: frozenset[str]) -> Named:
+    words = words_of(text)
+    bare = [re.sub(r"['’]s?$", "", word) for word in words]
+    ways = {f"{'user' if owner in _MINE else owner}/{role}" for owner, role in pairwise(bare)}
+    nodes = tx.graph.nodes(space, sorted({word for word in bare if len(word) > _FEW_LETTERS} | ways))
+    asked, whole = ways, f" {' '.join(bare)} "
+    there = [node for node in nodes if node.id in asked or f" {node.id} " in whole]
+    start = [node for node in there if node.id not in speakers]
+    if not start:
+        return Named({}, bare)
+    links = tx.graph.links(space, [node.number for node in start])
+    return Named(_weights(start, nodes, links, recipe.hop), bare)
+
+
+def _weights(start: Sequence[Node], nodes: Sequence[Node], links: Sequence[Link], hop: float) -> dict[int, float]:
+    """1 for what is named, under any of its names; ``hop`` for what is related to it."""
+    one = joined(nodes, links)
+    heads = {one[node.number] for node in start}
+    weights = {node.number: 1.0 for node in nodes if one[node.number] in heads}
+    weights |= {node.number: 1.0 for node in start}
+    for link in links[: _MAX_HOPS * 4]:
+        near = 1.0 if link.kind is RelationKind.IDENTITY else hop
+        for here, there in ((link.subject, link.object), (link.object, link.subject)):
+            if here in weights and there is not None and near and len(weights) < _MAX_HOPS:
+                weights.setdefault(there, near)
+    return weights
+
+
+def _community(tx: Tx, space: Space, catalogue: Catalogue, named: Named, speakers: frozenset[str]) -> Array | None:
+    """The communities the question's names and words belong to, the best at 1."""
+    known = tx.graph.communities(space)
+    if known is None:
+        return None
+    match: dict[int, float] = defaultdict(float)
+    for node, weight in named.weights.items():
+        if node in known.of:
+            match[known.of[node]] += weight
+    for word in set(named.words) - speakers:
+        groups = known.words.get(word, {}) if len(word) > _FEW_LETTERS else {}
+        for label in groups:
+            match[label] += 1 / len(groups)
+    if not match:
+        return None
+    best = max(match.values())
+    scores = None
+    for label, value in match.items():
+        part = _marked(catalogue, known.places[label]) * (value / best)
+        scores = part if scores is None else scores.clip(min=part)
+    return scores
+
+
+def _placed(catalogue: Catalogue, places: Iterable[Place], weights: Mapping[int, float]) -> Array:
+    """For each chunk what the names in it weigh: less what is named everywhere. The most of all is 1."""
+    import numpy as np
+
+    by_node: dict[int, list[Place]] = defaultdict(list)
+    for place in places:
+        by_node[place.node].append(place)
+    total, scores = max(2, catalogue.messages), np.zeros(catalogue.chunks)
+    for node, where in by_node.items():
+        rarity = np.log(total / min(total, len(where))) / np.log(total)
+        scores += weights[node] * rarity * _marked(catalogue, where)
+    return scores
+
+
+def _marked(catalogue: Catalogue, places: Sequence[Place]) -> Array:
+    """1 for the chunks of these messages and records."""
+    import numpy as np
+
+    wanted = [
+        (catalogue.sessions[place.session] << 40) + place.sequence
+        for place in places
+        if place.session is not None and place.session in catalogue.sessions and place.sequence is not None
+    ]
+    messages = np.isin((catalogue.session.astype("i8") << 40) + catalogue.sequence, np.asarray(wanted, dtype="i8"))
+    marked = messages[catalogue.message].astype(float) if len(messages) else np.zeros(catalogue.chunks)
+    ordinals = [place.ordinal for place in places if place.ordinal is not None]
+    if ordinals:
+        marked = np.maximum(marked, np.isin(catalogue.ordinals, np.asarray(ordinals, dtype="i8")))
+    return marked

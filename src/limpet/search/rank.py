@@ -1,0 +1,330 @@
+"""Signals to a ranking: pure functions on arrays over a space's catalogue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from limpet.search.catalogue import KEPT, NONE, Catalogue
+from limpet.search.question import Question
+from limpet.search.recipes import Recipe
+from limpet.search.time_expressions import Span
+
+if TYPE_CHECKING:
+    from limpet.search.catalogue import Array
+    from limpet.search.vector_cache import Nearness
+
+# Below these sums of what is shared with the question, nothing stored is about it.
+FLOOR_DENSE, FLOOR_COVER, FLOOR_DENSE_NAMED = 0.50, 0.5, 0.10
+FLOOR_SPREAD = 0.10
+# A chunk that shares no word with the question is at least this near to be a hit.
+NEAR_ENOUGH = 0.20
+FLOOR_WORDS, FLOOR_KNOWN, FLOOR_WORDS_NAMED = 0.35, 0.25, 0.10
+_CHANCE_OF_MANY = math.sqrt(2 * math.log(600))  # of as many texts as the floor was found with
+_DAY = 86_400.0
+_FEW = 8
+_CLOSER = 5  # so many times the candidates are looked at closely when a first look was rough
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What each chunk of the catalogue shares with the question. ``nearness`` is None without vectors.
+
+    ``exactly`` gives the cosines of some places once more, from the vectors as they were stored.
+    """
+
+    words: Array
+    covered: Array
+    known: float
+    nearness: Nearness | None = None
+    exactly: Callable[[Array], Array] | None = None
+    entity: Array | None = None
+    community: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Positions in the catalogue, best first, with the final score and each signal's own."""
+
+    positions: Array
+    scores: Array
+    parts: dict[str, Array]
+
+
+NOTHING = Ranked(np.zeros(0, dtype=np.int64), np.zeros(0), {})
+
+
+def rank(
+    catalogue: Catalogue,
+    question: Question,
+    signals: Signals,
+    recipe: Recipe,
+    spans: Sequence[Span],
+    allowed: Array | None,
+) -> Ranked:
+    if recipe.fuse == "words":
+        return _by_one(catalogue, "words", np.where(signals.words > 0, signals.words, -np.inf), allowed)
+    words = smooth(catalogue, signals.words, *recipe.words_beside)
+    chosen = _best(np.where(signals.words > 0, words, -np.inf), recipe.candidates, allowed)
+    cosines = looked_closely(catalogue, signals, recipe, allowed, chosen)
+    if recipe.floor and _nothing_stored(catalogue, question, signals, cosines):
+        return NOTHING
+    if recipe.fuse == "vectors":
+        return _by_one(catalogue, "vectors", _unknown_last(cosines, catalogue), allowed, recipe.candidates)
+    dense = None if cosines is None else _dense(catalogue, signals, recipe, cosines)
+    if dense is not None and cosines is not None:
+        near = (signals.words > 0) | (np.nan_to_num(cosines) >= NEAR_ENOUGH)
+        chosen = (chosen | _best(np.where(np.isnan(cosines), -np.inf, dense), recipe.candidates, allowed)) & near
+    if signals.entity is not None and recipe.linked:
+        chosen = chosen | _best(np.where(signals.entity > 0, signals.entity, -np.inf), recipe.linked, allowed)
+    at = np.flatnonzero(chosen)
+    if not len(at):
+        return NOTHING
+    parts = {"words": signals.words[at]}
+    if dense is not None and cosines is not None:
+        parts["vectors"] = cosines[at]
+    if recipe.fuse == "shares":
+        shares = recipe.words * share(parts["words"]) + recipe.dense * share(
+            np.nan_to_num(parts.get("vectors", np.zeros(len(at))))
+        )
+        return _ordered(catalogue, recipe, at, shares, shares, parts)
+    fused = z(words[at])
+    if dense is not None and cosines is not None:
+        fused = recipe.words * fused + recipe.dense * _z_of_known(dense[at], ~np.isnan(cosines[at]))
+    fused = fused + _said_exactly(signals, recipe, at, parts)
+    fused = fused + _who_and_when(catalogue, question, recipe, spans, at, parts) + _linked(signals, recipe, at, parts)
+    final = _with_priors(catalogue, question, recipe, at, fused, parts)
+    # Between 0 and 1, and 0.5 for a candidate like the average one; the order is the same.
+    return _ordered(catalogue, recipe, at, final, 1 / (1 + np.exp(-final)), parts)
+
+
+def looked_closely(
+    catalogue: Catalogue, signals: Signals, recipe: Recipe, allowed: Array | None, chosen: Array
+) -> Array | None:
+    """The cosines, exact for those that matter: the best, and those the words have chosen."""
+    if signals.nearness is None or not recipe.dense:
+        return None
+    cosines = signals.nearness.cosines.copy()
+
+    def best(count: int) -> Array:
+        smoothed = _dense(catalogue, signals, recipe, cosines)
+        return _best(np.where(np.isnan(cosines), -np.inf, smoothed), count, allowed) | chosen
+
+    if signals.nearness.rough:
+        closer = np.flatnonzero(_and_beside(catalogue, best(_CLOSER * recipe.candidates)))
+        cosines[:] = np.nan  # an estimate is no match for what was looked at: it may be far too high
+        cosines[closer] = signals.nearness.close(closer)
+    if signals.exactly is not None:
+        at = np.flatnonzero(best(recipe.candidates) & ~np.isnan(cosines))
+        cosines[at] = signals.exactly(at)
+    return cosines
+
+
+def _dense(catalogue: Catalogue, signals: Signals, recipe: Recipe, cosines: Array) -> Array:
+    """The cosines with those beside. The average is that of the whole space, however few were looked at closely."""
+    assert signals.nearness is not None
+    known = np.flatnonzero(~np.isnan(cosines))
+    average = signals.nearness.average
+    if len(known) * _FEW > len(cosines):
+        return smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside, average)
+    # Few were looked at: the others need no place in the sums.
+    message, (before, after) = catalogue.message[known], recipe.dense_beside
+    best = np.zeros(catalogue.messages + 1, dtype=cosines.dtype)
+    np.maximum.at(best, message, cosines[known])
+    best[NONE] = average
+    smoothed = np.zeros(len(cosines), dtype=cosines.dtype)
+    beside = before * best[catalogue.previous[message]] + after * best[catalogue.following[message]]
+    smoothed[known] = cosines[known] + beside
+    return smoothed
+
+
+def _and_beside(catalogue: Catalogue, chosen: Array) -> Array:
+    """These chunks, and all of the messages before and after theirs."""
+    marked = np.zeros(catalogue.messages + 1, dtype=bool)
+    message = catalogue.message[chosen]
+    for near in (message, catalogue.previous[message], catalogue.following[message]):
+        marked[near] = True
+    marked[NONE] = False
+    beside: Array = marked[catalogue.message]
+    return beside
+
+
+def _by_one(catalogue: Catalogue, name: str, scores: Array, allowed: Array | None, count: int | None = None) -> Ranked:
+    """In the order of one signal; places without it are left out."""
+    scores = _within(scores, allowed)
+    at = np.flatnonzero(scores > -np.inf)
+    order = np.lexsort((-catalogue.ordinals[at], -scores[at]))[:count]
+    at = at[order]
+    return Ranked(at, scores[at], {name: scores[at]})
+
+
+def _unknown_last(cosines: Array | None, catalogue: Catalogue) -> Array:
+    nowhere = np.full(catalogue.chunks, -np.inf)
+    return nowhere if cosines is None else np.where(np.isnan(cosines), nowhere, cosines)
+
+
+def _z_of_known(values: Array, known: Array) -> Array:
+    """The others get what the average one gets: nothing is known for or against them."""
+    standard = np.zeros(len(values))
+    if known.any():
+        standard[known] = z(values[known])
+    return standard
+
+
+def share(values: Array) -> Array:
+    """From 0 for the least to 1 for the best."""
+    low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
+    shares: Array = (values - low) / (high - low) if high > low else np.ones(len(values)) * (high > 0)
+    return shares
+
+
+def _nothing_stored(catalogue: Catalogue, question: Question, signals: Signals, cosines: Array | None) -> bool:
+    """A question that shares too little with anything here. One that names somebody here shares that already."""
+    about = bool(question.named(catalogue.names))
+    coverage = float(signals.covered.max()) if len(signals.covered) else 0.0
+    if cosines is None or np.isnan(cosines).all():
+        return coverage + FLOOR_KNOWN * signals.known + FLOOR_WORDS_NAMED * about < FLOOR_WORDS
+    nearest = float(np.nanmax(cosines))
+    return nearest + FLOOR_COVER * coverage + FLOOR_DENSE_NAMED * about < _dense_floor(len(cosines))
+
+
+def _dense_floor(chunks: int) -> float:
+    """Among many texts one is near by chance, as the largest of so many draws is; among few, less is something."""
+    chance = math.sqrt(2 * math.log(max(2, chunks)))
+    return FLOOR_DENSE - FLOOR_SPREAD * max(0.0, _CHANCE_OF_MANY - chance)
+
+
+def smooth(catalogue: Catalogue, scores: Array, before: float, after: float, average: float | None = None) -> Array:
+    """A chunk's own score, and a part of the best of the messages before and after its own.
+
+    Where a session begins or ends, the average stands for the message that is not there: nothing speaks for or against.
+    """
+    if not before and not after:
+        return scores
+    best = _best_of_messages(catalogue, scores)
+    best[NONE] = (scores.mean() if len(scores) else 0.0) if average is None else average
+    beside = before * best[catalogue.previous] + after * best[catalogue.following]
+    smoothed: Array = scores + beside[catalogue.message]
+    return smoothed
+
+
+def _best_of_messages(catalogue: Catalogue, scores: Array) -> Array:
+    """Never below 0. A message's chunks nearly always lie together."""
+    best = np.zeros(catalogue.messages + 1, dtype=scores.dtype)
+    if not len(scores):
+        return best
+    starts = np.flatnonzero(np.diff(catalogue.message, prepend=-1))
+    message, peaks = catalogue.message[starts], np.maximum.reduceat(scores, starts)
+    np.maximum(peaks, 0, out=peaks)
+    best[message] = peaks
+    lower = best[message] < peaks  # a message in two places, of which the last was not the best
+    if lower.any():
+        np.maximum.at(best, message[lower], peaks[lower])
+    return best
+
+
+def _best(scores: Array, count: int, allowed: Array | None) -> Array:
+    """Marks the best so many of those that are allowed and not out of the question; of equals the newer."""
+    scores = _within(scores, allowed)
+    chosen: Array = scores > -np.inf
+    values = scores[chosen]
+    if len(values) > count:
+        last = np.partition(values, -count)[-count]
+        chosen = scores > last
+        equals = np.flatnonzero(scores == last)
+        chosen[equals[np.count_nonzero(chosen) - count :]] = True
+    return chosen
+
+
+def _within(scores: Array, allowed: Array | None) -> Array:
+    return scores if allowed is None else np.where(allowed, scores, -np.inf)
+
+
+def z(values: Array) -> Array:
+    spread = values.std()
+    standard: Array = (values - values.mean()) / (spread if spread > 1e-9 else 1.0)
+    return standard
+
+
+def _said_exactly(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
+    """Whoever asks for a number or a name wants the text that has it, however near others seem."""
+    beyond: Array = np.maximum(0.0, signals.covered[at] - recipe.all_said) / (1 - recipe.all_said)
+    if beyond.any():
+        parts["exact"] = beyond
+    return recipe.exact * beyond
+
+
+def _linked(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
+    """What the graph says for a chunk."""
+    bonus = np.zeros(len(at))
+    for name, values, weight in (
+        ("entity", signals.entity, recipe.entity),
+        ("community", signals.community, recipe.community),
+    ):
+        if values is not None and weight and values[at].any():
+            parts[name] = values[at]
+            bonus += weight * parts[name]
+    return bonus
+
+
+def _who_and_when(
+    catalogue: Catalogue, question: Question, recipe: Recipe, spans: Sequence[Span], at: Array, parts: dict[str, Array]
+) -> Array:
+    message = catalogue.message[at]
+    bonus = np.zeros(len(at))
+    if catalogue.is_among_people:
+        named = question.named(catalogue.names)
+        if len(named) == 1:
+            speaker = catalogue.speaker[message]
+            parts["speaker"] = ((speaker == named[0]) | (speaker == KEPT)).astype(float)
+            bonus += recipe.speaker * parts["speaker"]
+    elif not question.about_assistant:
+        parts["speaker"] = catalogue.is_user[message].astype(float)
+        bonus += recipe.user * parts["speaker"]
+    if spans:
+        parts["time"] = date_fit(catalogue.time[message], spans)
+        bonus += recipe.date * parts["time"]
+    return bonus
+
+
+def date_fit(times: Array, spans: Sequence[Span]) -> Array:
+    """1 inside a span, fading outside with half its length, three days at least."""
+    fit = np.zeros(len(times))
+    for start, end in ((span.start.timestamp(), span.end.timestamp()) for span in spans):
+        away = np.maximum(np.maximum(start - times, times - end), 0.0)
+        fit = np.maximum(fit, np.exp(-away / max(3 * _DAY, (end - start) / 2)))
+    return fit
+
+
+def _with_priors(
+    catalogue: Catalogue, question: Question, recipe: Recipe, at: Array, fused: Array, parts: dict[str, Array]
+) -> Array:
+    message = catalogue.message[at]
+    session = catalogue.session[message]
+    best = np.full(int(catalogue.session.max()) + 1, -np.inf)
+    np.maximum.at(best, session, fused)
+    parts["session"] = z(best[session])
+    final = z(fused) + recipe.session * parts["session"]
+    asking = catalogue.ends_asking if catalogue.is_among_people else catalogue.only_asks
+    final = final - recipe.asking * asking[message]
+    if catalogue.is_among_people:
+        final = final + recipe.length * (np.log1p(catalogue.words[at]) - 3)
+    elif question.requests:
+        final = final + recipe.wish * catalogue.standing_wish[at]
+    if question.asks_when:
+        final = final + recipe.when * catalogue.time_word[at]
+    return final
+
+
+def _ordered(
+    catalogue: Catalogue, recipe: Recipe, at: Array, final: Array, scores: Array, parts: dict[str, Array]
+) -> Ranked:
+    order = np.lexsort((-catalogue.ordinals[at], -final))  # the newer first among equals
+    if recipe.one_hit_a_message:
+        first = np.unique(catalogue.message[at[order]], return_index=True)[1]
+        order = order[np.sort(first)]
+    return Ranked(at[order], scores[order], {name: values[order] for name, values in parts.items()})

@@ -1,0 +1,159 @@
+"""Vectors: written beside their chunks or later, remembered small, compared exactly."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from limpet.model.chunk import Vector
+from limpet.search import word_index
+from limpet.search.cache import Caches
+from limpet.search.word_index import SpaceRow
+from limpet.store.base import Unembedded
+from limpet.store.db import Db, Row, cosines
+from limpet.store.encrypted_columns import CHUNKS
+from limpet.store.encryption import Box, Shape
+
+if TYPE_CHECKING:
+    from limpet.search.catalogue import Array, Catalogue
+    from limpet.search.vector_cache import Nearness, Page
+
+log = logging.getLogger("limpet.store")
+
+_PAGE = 4096
+_UNEMBEDDED = Shape(CHUNKS, "id text")
+
+
+class SqlVectors:
+    def __init__(self, db: Db, caches: Caches) -> None:
+        self._db = db
+        self._cache = caches.vectors
+
+    def put(self, box: Box, chunk_id: int, vector: Vector) -> bool:
+        """A new chunk's vector, in the chunk's own transaction. False when it cannot be compared with the others."""
+        model_id = self._model(vector)
+        if model_id is None:
+            return False
+        self._db.run("vectors.put", self._params(box, chunk_id, model_id, vector))
+        return True
+
+    def _params(self, box: Box, chunk_id: int, model_id: int, vector: Vector) -> dict[str, Any]:
+        params = {"id": chunk_id, "model_id": model_id}
+        if not box.is_sealed:
+            return {**params, "vector": self._db.pack_vector(vector.values), "sealed": None}
+        sealed = box.vector((model_id, chunk_id), packed(vector.values))
+        return {**params, "vector": self._db.no_vector, "sealed": sealed}
+
+    def put_late(self, box: Box, row: SpaceRow, vectors: Mapping[int, Vector]) -> bool:
+        """Vectors by ordinal. Chunks that are gone by now get none. False when some cannot be compared."""
+        puts = [
+            self._params(box, row.chunk_id(ordinal), model_id, vector)
+            for ordinal, vector in sorted(vectors.items())
+            if (model_id := self._model(vector)) is not None
+        ]
+        if puts:
+            self._db.many("vectors.put_late", puts)
+            low, high = puts[0]["id"], puts[-1]["id"] + 1
+            self._db.run("vectors.note_late", {"space_id": row.id, "low": low, "high": high})
+        return len(puts) == len(vectors)
+
+    def _model(self, vector: Vector) -> int | None:
+        """The model's number. None for vectors that cannot be compared with its others: the text goes in without."""
+        found = self._db.one("models.get", {"name": vector.model})
+        if found is None:
+            self._db.run("models.add", {"name": vector.model, "dimension": len(vector.values)})
+            found = self._db.one("models.get", {"name": vector.model})
+        if found is None or found[1] != len(vector.values):
+            log.warning(
+                "the model %r gave %d dimensions where it has %s: give a changed model another name",
+                vector.model,
+                len(vector.values),
+                found and found[1],
+            )
+            return None
+        return int(found[0])
+
+    def _known_model(self, vector: Vector) -> int | None:
+        """The number of the model this question's vector can be compared in."""
+        found = self._db.one("models.get", {"name": vector.model})
+        return int(found[0]) if found is not None and found[1] == len(vector.values) else None
+
+    def missing(self, box: Box, row: SpaceRow, model: str, after: int, limit: int) -> list[Unembedded]:
+        known = self._db.one("models.get", {"name": model})
+        params = {**row.ids_from(after + 1), "model_id": -1 if known is None else known[0], "limit": limit}
+        found = (box.opened(_UNEMBEDDED, each[0], each) for each in self._db.all("chunks.unembedded", params))
+        return [Unembedded(word_index.ordinal_of(id_), text) for id_, text in found]
+
+    def nearness(self, box: Box, row: SpaceRow, catalogue: Catalogue, question: Vector) -> Nearness | None:
+        import numpy as np  # late: most commands never search
+
+        from limpet.search.vector_cache import SpaceVectors, Stamp
+
+        model_id = self._known_model(question)
+        if model_id is None:
+            return None
+        late = self._db.one("vectors.late", {"space_id": row.id})
+        key = (row.id, model_id)
+        vectors = self._cache.get(key) or self._cache.claim(key, SpaceVectors(len(question.values)))
+        found = vectors.nearness(
+            catalogue.ordinals,
+            Stamp(row.removals, late[0] if late else 0),
+            lambda first: self._pages(box, model_id, **row.ids_from(first)),
+            lambda number: self._late(box, row, model_id, number),
+            _unit(np.asarray(question.values, dtype=np.float32)),
+        )
+        self._cache.put(key, vectors)  # it may have grown: the others make room for it
+        return found
+
+    def _late(self, box: Box, row: SpaceRow, model_id: int, number: int) -> Iterator[Page]:
+        for low, high in self._db.all("vectors.late_ranges", {"space_id": row.id, "number": number}):
+            yield from self._pages(box, model_id, low, high)
+
+    def _pages(self, box: Box, model_id: int, low: int, high: int) -> Iterator[Page]:
+        import numpy as np
+
+        from limpet.search.vector_cache import Page
+
+        query = "vectors.sealed_page" if box.is_sealed else "vectors.page"
+        while found := self._db.all(query, {"model_id": model_id, "low": low, "high": high, "limit": _PAGE}):
+            ordinals = np.array([word_index.ordinal_of(chunk_id) for chunk_id, _ in found], dtype=np.int64)
+            matrix = _opened(box, model_id, found) if box.is_sealed else self._db.matrix([each for _, each in found])
+            yield Page(ordinals, _unit(matrix))
+            low = found[-1][0] + 1
+
+    def exact(self, box: Box, row: SpaceRow, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+        """Cosines with the vectors as they were stored, by ordinal."""
+        model_id = self._known_model(question)
+        if model_id is None or not ordinals:
+            return {}
+        ids = [row.chunk_id(ordinal) for ordinal in ordinals]
+        if box.is_sealed:
+            stored = self._db.all("vectors.sealed_some", {"model_id": model_id, "ids": self._db.numbers(ids)})
+            matrix = _opened(box, model_id, stored)
+            found = cosines([chunk_id for chunk_id, _ in stored], matrix, question.values)
+        else:
+            found = self._db.cosines(model_id, ids, question.values)
+        return {word_index.ordinal_of(chunk_id): cosine for chunk_id, cosine in found.items()}
+
+
+def packed(values: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+def _opened(box: Box, model_id: int, found: Sequence[Row]) -> Array:
+    """The database holds these as bytes, whichever it is: they are compared here, as they would be there."""
+    import numpy as np
+
+    opened = [box.opened_vector((model_id, chunk_id), bytes(stored)) for chunk_id, stored in found]
+    return np.frombuffer(b"".join(opened), dtype="<f4").reshape(len(found), -1) if found else np.zeros((0, 0), "<f4")
+
+
+def _unit(vectors: Array) -> Array:
+    """Scaled to length one; zeros stay what they are."""
+    import numpy as np
+
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    scaled: Array = vectors / np.where(length > 0, length, 1)
+    return scaled

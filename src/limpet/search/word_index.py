@@ -1,0 +1,209 @@
+"""The word index as plain rows.
+
+Each chunk carries its own terms. The newest chunks of a space, its *tail*, are searched by those. When the tail is
+long enough it is merged into postings: for each term, blocks of (ordinal, count, length) in the order of the
+ordinals. A search reads the blocks of its terms and the tail, so its cost follows the space it asks in and never the
+rest of the database.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from limpet.model.chunk import Terms
+from limpet.store.base import WordScores
+from limpet.store.db import Db, Params, Row
+from limpet.store.encryption import Box
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# Long enough that a merge writes several postings to a row, short enough that looking through it is quick.
+TAIL = 512
+BLOCK = 256
+_YOUNG = 500
+_ENTRY = 8
+_MAX_COUNT = 255
+_MAX_LENGTH = 0xFFFF
+
+
+@dataclass(slots=True)
+class SpaceRow:
+    """A space's counters while a transaction works on it. The counts are those of the merged chunks."""
+
+    id: int
+    next_ordinal: int
+    merged_ordinal: int
+    chunk_count: int
+    word_count: int
+    removals: int = 0
+    model: str | None = None  # whose vectors the store keeps
+
+    def chunk_id(self, ordinal: int) -> int:
+        return self.id << 32 | ordinal
+
+    def ids_from(self, ordinal: int) -> dict[str, int]:
+        """The half-open range of the ids of this space's chunks from the ordinal on."""
+        return {"low": self.chunk_id(ordinal), "high": self.chunk_id(0) + (1 << 32)}
+
+
+def ordinal_of(chunk_id: int) -> int:
+    return chunk_id & 0xFFFFFFFF
+
+
+def pack_terms(terms: Terms) -> bytes:
+    counts = terms.counts.values()
+    try:
+        packed = bytes(counts)
+    except ValueError:  # a word said more often than a byte can count
+        packed = bytes(min(count, _MAX_COUNT) for count in counts)
+    return struct.pack(f"<{len(terms.counts)}q", *terms.counts) + packed
+
+
+def unpack_terms(data: bytes) -> tuple[tuple[int, ...], bytes]:
+    size = len(data) // 9
+    return struct.unpack_from(f"<{size}q", data), data[size * 8 :]
+
+
+def merge_tail(db: Db, space: SpaceRow) -> None:
+    """Move the tail into the postings. The caller writes the space's counters back."""
+    rows = db.all("chunks.tail", space.ids_from(space.merged_ordinal))
+    added = postings_of(rows)
+    last_blocks = db.all("words.last_blocks", {"space_id": space.id, "terms": db.numbers(list(added))})
+    open_blocks = {term: (first, bytes(data)) for term, first, data in last_blocks if len(data) < BLOCK * _ENTRY}
+    puts: list[Params] = []
+    for term, entries in added.items():
+        first, old = open_blocks.get(term, (_first_ordinal(entries), b""))
+        puts += _blocks(space.id, term, first, old + entries)
+    db.many("words.put", puts)
+    space.merged_ordinal = space.next_ordinal
+    space.chunk_count += len(rows)
+    space.word_count += sum(length for _, length, _ in rows)
+
+
+def postings_of(rows: Iterable[Row]) -> dict[int, bytes]:
+    """(id, word count, packed terms) rows turned around: each term's packed entries."""
+    entries: defaultdict[int, bytearray] = defaultdict(bytearray)
+    for chunk_id, length, packed in rows:
+        ordinal = ordinal_of(chunk_id)
+        terms, counts = unpack_terms(bytes(packed))
+        for term, count in zip(terms, counts, strict=True):
+            entries[term] += struct.pack("<II", ordinal, count << 16 | min(length, _MAX_LENGTH))
+    return {term: bytes(entries[term]) for term in sorted(entries)}
+
+
+def _blocks(space_id: int, term: int, first: int, data: bytes) -> Iterator[Params]:
+    for start in range(0, len(data), BLOCK * _ENTRY):
+        block = data[start : start + BLOCK * _ENTRY]
+        yield {
+            "space_id": space_id,
+            "term": term,
+            "first_ordinal": first if start == 0 else _first_ordinal(block),
+            "data": block,
+        }
+
+
+def _first_ordinal(data: bytes) -> int:
+    return int.from_bytes(data[:4], "little")
+
+
+def remove(db: Db, space: SpaceRow, rows: Sequence[Row]) -> None:
+    """Take chunks, as (id, word count, packed terms), out of the postings. Those in the tail are in none."""
+    gone: defaultdict[int, set[int]] = defaultdict(set)
+    for chunk_id, length, packed in rows:
+        ordinal = ordinal_of(chunk_id)
+        if ordinal < space.merged_ordinal:
+            space.chunk_count -= 1
+            space.word_count -= length
+            for term in unpack_terms(bytes(packed))[0]:
+                gone[term].add(ordinal)
+    for term, ordinals in gone.items():
+        at = {"space_id": space.id, "term": term}
+        before = db.one("words.block_before", {**at, "ordinal": min(ordinals)})
+        low = before[0] if before and before[0] is not None else 0
+        for first, data in db.all("words.blocks", {**at, "low": low, "high": max(ordinals)}):
+            kept = _without(bytes(data), ordinals)
+            if not kept:
+                db.run("words.drop", {**at, "first_ordinal": first})
+            elif len(kept) < len(data):
+                db.run("words.put", {**at, "first_ordinal": first, "data": kept})
+
+
+def _without(data: bytes, ordinals: set[int]) -> bytes:
+    entries = (data[at : at + _ENTRY] for at in range(0, len(data), _ENTRY))
+    return b"".join(entry for entry in entries if int.from_bytes(entry[:4], "little") not in ordinals)
+
+
+def score(
+    db: Db, space: SpaceRow, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float, box: Box
+) -> WordScores:
+    """BM25 of every chunk, by ordinal, and how much of the question is known here at all."""
+    import numpy as np  # late: most commands never search
+
+    tail = db.all("chunks.tail", space.ids_from(space.merged_ordinal))
+    # Added up in the order of the words' own numbers, sealed or not: the same sums to the last digit.
+    stored = {term: box.term(term) for term in weights}
+    found = _entries(db, space, list(stored.values()), tail)
+    chunk_count = space.chunk_count + len(tail)
+    average = max(1.0, (space.word_count + sum(length for _, length, _ in tail)) / max(1, chunk_count))
+    ordinals, scores, masses = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
+    total = known = 0.0
+    for term in sorted(weights):
+        entries = found.get(stored[term])
+        matching = 0 if entries is None else len(entries)
+        # A young store knows few words: what it lacks says less than what an old one lacks.
+        share = 0.0 if term in beside else weights[term]
+        mass = share * math.log1p((max(chunk_count, _YOUNG) - matching + 0.5) / (matching + 0.5))
+        total += mass
+        if entries is None:
+            continue
+        known += mass
+        frequency = (entries[:, 1] >> 16).astype(np.float64)
+        length = (entries[:, 1] & _MAX_LENGTH).astype(np.float64)
+        rarity = weights[term] * math.log1p((chunk_count - matching + 0.5) / (matching + 0.5))
+        scores.append(rarity * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average)))
+        ordinals.append(entries[:, 0].astype(np.int64))
+        masses.append(np.full(matching, mass))
+    where = np.concatenate(ordinals)
+    if not len(where) or not total:
+        return WordScores(np.bincount(where, weights=np.concatenate(scores)), np.zeros(0), 0.0)
+    covered = np.bincount(where, weights=np.concatenate(masses)) / total
+    return WordScores(np.bincount(where, weights=np.concatenate(scores)), covered, known / total)
+
+
+def _entries(db: Db, space: SpaceRow, terms: Sequence[int], tail: Sequence[Row]) -> Mapping[int, np.ndarray]:
+    """For each term that occurs: an array of (ordinal, count and length)."""
+    import numpy as np
+
+    pieces: defaultdict[int, list[bytes]] = defaultdict(list)
+    for term, data in db.all("words.postings", {"space_id": space.id, "terms": db.numbers(terms)}):
+        pieces[term].append(bytes(data))
+    for term, data in _tail_entries(tail, terms):
+        pieces[term].append(data)
+    return {term: np.frombuffer(b"".join(parts), dtype="<u4").reshape(-1, 2) for term, parts in pieces.items()}
+
+
+def _tail_entries(rows: Sequence[Row], wanted: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """The wanted terms' packed entries among the newest chunks, all chunks looked through at once."""
+    import numpy as np
+
+    if not rows:
+        return
+    sizes = [len(packed) // 9 for _, _, packed in rows]
+    terms = np.frombuffer(b"".join(packed[: size * 8] for (_, _, packed), size in zip(rows, sizes, strict=True)), "<i8")
+    at = np.flatnonzero(np.isin(terms, np.asarray(wanted, dtype="<i8")))
+    counts = np.frombuffer(b"".join(packed[size * 8 :] for (_, _, packed), size in zip(rows, sizes, strict=True)), "u1")
+    chunk = np.repeat(np.arange(len(rows)), sizes)[at]
+    ordinals = np.asarray([ordinal_of(chunk_id) for chunk_id, _, _ in rows], dtype="<u4")[chunk]
+    lengths = np.asarray([min(length, _MAX_LENGTH) for _, length, _ in rows], dtype="<u4")[chunk]
+    entries = np.stack([ordinals, counts[at].astype("<u4") << 16 | lengths], axis=1)
+    found = terms[at]
+    for term in wanted:
+        mine = entries[found == term]
+        if len(mine):
+            yield term, mine.tobytes()

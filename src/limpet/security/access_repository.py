@@ -1,0 +1,117 @@
+"""Grants and the audit in named queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from limpet.errors import InvalidInput
+from limpet.model.access import Grant, Granted, Reach, Right
+from limpet.model.audit import AuditEntry, AuditQuery, Outcome
+from limpet.model.scope import Scope
+from limpet.model.times import from_micros, to_micros
+from limpet.store.db import Db, Row
+
+_FILTERS = {
+    "user": "user_id = :user",
+    "principal": "principal = :principal",
+    "verb": "verb = :verb",
+    "outcome": "outcome = :outcome",
+    "since": "last_at >= :since",
+    "until": "at < :until",
+}
+
+
+class SqlGrants:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def put(self, scope: Scope, granted: Granted) -> bool:
+        params = {**_user(scope), "name": str(granted.grant), "granted_by": granted.by}
+        return bool(self._db.run("grants.put", {**params, "granted_at": to_micros(granted.at)}))
+
+    def remove(self, scope: Scope, grant: Grant) -> bool:
+        return bool(self._db.run("grants.remove", {**_user(scope), "name": str(grant)}))
+
+    def of(self, scope: Scope) -> tuple[Grant, ...]:
+        return tuple(Grant.parse(name) for (name,) in self._db.all("grants.of", _user(scope)))
+
+    def find(self, scope: Scope) -> list[Granted]:
+        where = "" if scope.user is None else "user_id = :user"
+        rows = self._db.all("grants.list", {"tenant": scope.tenant, "user": scope.user}, where=where)
+        return [Granted(user, Grant.parse(name), from_micros(at), by) for user, name, at, by in rows]
+
+    def erase(self, scope: Scope, instead: str) -> int:
+        params = {**_user(scope), **_reaching(scope)}
+        self._db.run("grants.disown", {**_user(scope), "instead": instead})
+        return self._db.run("grants.erase", params)
+
+
+class SqlAudit:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def add(self, scope: Scope, entries: Sequence[AuditEntry]) -> None:
+        if any(entry.tenant != scope.tenant for entry in entries):
+            raise InvalidInput("these audit entries are another tenant's")
+        self._db.many("audit.add", [_params(entry) for entry in entries])
+
+    def find(self, scope: Scope, query: AuditQuery) -> list[AuditEntry]:
+        given: dict[str, Any] = {
+            "user": query.user,
+            "principal": query.principal,
+            "verb": query.verb,
+            "outcome": query.outcome and str(query.outcome),
+            "since": None if query.since is None else to_micros(query.since),
+            "until": None if query.until is None else to_micros(query.until),
+        }
+        where = " AND ".join(clause for name, clause in _FILTERS.items() if given[name] is not None)
+        params = {**given, "tenant": scope.tenant, "limit": query.limit, "offset": query.offset}
+        return [_entry(row) for row in self._db.all("audit.find", params, where=where)]
+
+    def erase(self, scope: Scope, instead: str) -> int:
+        params = {**_user(scope), "instead": instead}
+        changed = self._db.run("audit.erase_target", params) + self._db.run("audit.erase_principal", params)
+        changed += self._db.run("audit.erase_sessions", _user(scope))
+        return changed + self._db.run("audit.erase_grants", {"tenant": scope.tenant, **_reaching(scope)})
+
+    def trim(self, scope: Scope, before: datetime) -> int:
+        return self._db.run("audit.trim", {"tenant": scope.tenant, "before": to_micros(before)})
+
+
+def _user(scope: Scope) -> dict[str, str]:
+    if scope.user is None:
+        raise InvalidInput("a grant is a user's: name the user")
+    return {"tenant": scope.tenant, "user": scope.user}
+
+
+def _reaching(scope: Scope) -> dict[str, str]:
+    """What grants on this user are called."""
+    reading, writing = (str(Grant(right, Reach.USER, scope.user)) for right in (Right.READ, Right.WRITE))
+    return {"reading": reading, "writing": writing}
+
+
+def _params(entry: AuditEntry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "tenant": entry.tenant,
+        "at": to_micros(entry.at),
+        "last_at": to_micros(entry.last_at),
+        "principal": entry.principal,
+        "verb": entry.verb,
+        "access": entry.access,
+        "outcome": str(entry.outcome),
+        "user": entry.user,
+        "agent": entry.agent,
+        "session": entry.session,
+        "record": entry.record,
+        "missing": entry.missing,
+        "calls": entry.calls,
+    }
+
+
+def _entry(row: Row) -> AuditEntry:
+    return AuditEntry(
+        row[0], from_micros(row[1]), from_micros(row[2]), row[3], row[4], row[5], row[6], Outcome(row[7]), *row[8:]
+    )

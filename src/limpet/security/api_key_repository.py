@@ -1,0 +1,111 @@
+"""API keys in named queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from limpet.errors import InvalidInput
+from limpet.model.access import Grant, Reach
+from limpet.model.api_key import KeyInfo, audit_name
+from limpet.model.scope import STORE, Scope, Space
+from limpet.model.times import from_micros, to_micros
+from limpet.store.db import Db, Row
+from limpet.store.rows import micros, moment, to_json
+
+_FOREVER = (1 << 63) - 1
+
+
+class SqlApiKeys:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def add(self, scope: Scope, key: KeyInfo, secret_hash: str, now: datetime) -> bool:
+        assert key.tenant == scope.tenant
+        named = {"tenant": key.tenant, "name": key.name}
+        self._db.run("api_keys.free_name", {**named, "now": to_micros(now)})
+        params = {
+            **named,
+            "id": key.id,
+            "secret_hash": secret_hash,
+            "user": key.user,
+            "agent": key.agent,
+            "grants": _listed(key.grants),
+            "created_at": to_micros(key.created_at),
+            "created_by": key.created_by,
+            "expires_at": micros(key.expires_at),
+        }
+        return bool(self._db.run("api_keys.add", params))
+
+    def by_hash(self, store: Space, secret_hash: str) -> KeyInfo | None:
+        assert store == STORE
+        row = self._db.one("api_keys.select", {"secret_hash": secret_hash}, where="secret_hash = :secret_hash")
+        return None if row is None else _key(row)
+
+    def any(self, store: Space) -> bool:
+        assert store == STORE
+        return self._db.one("api_keys.any", {}) is not None
+
+    def named(self, scope: Scope, id_or_name: str) -> KeyInfo | None:
+        where = "tenant = :tenant AND revoked_at IS NULL AND (id = :given OR name = :given)"
+        row = self._db.one("api_keys.select", {"tenant": scope.tenant, "given": id_or_name}, where=where)
+        return None if row is None else _key(row)
+
+    def find(self, scope: Scope) -> list[KeyInfo]:
+        where = "tenant = :tenant" + ("" if scope.user is None else " AND user_id = :user")
+        params = {"tenant": scope.tenant, "user": scope.user}
+        rows = self._db.all("api_keys.select", params, where=where, order="ORDER BY created_at DESC, id DESC")
+        return [_key(row) for row in rows]
+
+    def revoke(self, scope: Scope, key_id: str, now: datetime) -> bool:
+        return bool(self._db.run("api_keys.revoke", {"tenant": scope.tenant, "id": key_id, "now": to_micros(now)}))
+
+    def used(self, scope: Scope, key_id: str, now: datetime) -> None:
+        self._db.run("api_keys.used", {"tenant": scope.tenant, "id": key_id, "now": to_micros(now)})
+
+    def erase(self, scope: Scope, instead: str) -> int:
+        if scope.user is None:
+            raise InvalidInput("keys are removed with their user: name the user")
+        whose = {"tenant": scope.tenant, "user": scope.user}
+        for key in self.find(scope):
+            self._unname(key, instead)
+        self._db.run("api_keys.disown", {**whose, "instead": instead})
+        gone = self._db.run("api_keys.erase", whose)
+        for key in self.find(Scope(scope.tenant)):
+            kept = [grant for grant in key.grants if (grant.reach, grant.of) != (Reach.USER, scope.user)]
+            if len(kept) < len(key.grants):
+                self._db.run("api_keys.set_grants", {"tenant": key.tenant, "id": key.id, "grants": _listed(kept)})
+        return gone
+
+    def _unname(self, key: KeyInfo, instead: str) -> None:
+        """Where the key acted or gave something. Another may have its name now, so that only its own time counts."""
+        by = {"tenant": key.tenant, "user": audit_name(key.name), "instead": instead}
+        until = _FOREVER if key.revoked_at is None else to_micros(key.revoked_at)
+        times = {"since": to_micros(key.created_at), "until": until}
+        self._db.run("api_keys.unname", {**times, "tenant": key.tenant, "principal": by["user"], "instead": instead})
+        self._db.run("api_keys.disown", by)
+        self._db.run("grants.disown", by)
+
+
+def _listed(grants: Iterable[Grant]) -> str:
+    return to_json([str(grant) for grant in grants])
+
+
+def _key(row: Row) -> KeyInfo:
+    id_, tenant, name, user, agent, grants, created_at, created_by, *times = row
+    given: list[Any] = json.loads(grants)
+    return KeyInfo(
+        id=id_,
+        tenant=tenant,
+        name=name,
+        user=user,
+        agent=agent,
+        grants=tuple(Grant.parse(each) for each in given),
+        created_at=from_micros(created_at),
+        created_by=created_by,
+        expires_at=moment(times[0]),
+        revoked_at=moment(times[1]),
+        last_used_at=moment(times[2]),
+    )

@@ -1,0 +1,150 @@
+"""OpenTelemetry: a span around each piece of work, and how long it took.
+
+The names are those of the semantic conventions for generative AI, as far as they have one for it:
+https://github.com/open-telemetry/semantic-conventions-genai. Tracer and meter are the program's own: where it has set
+up none, OpenTelemetry does nothing. Words of errors are never recorded, since they may quote what somebody said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opentelemetry import context, metrics, trace
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from limpet.model.telemetry import Kind, Observed, Work
+from limpet.security.telemetry import Ending
+
+_US = "limpet"
+OPERATIONS: Mapping[str, str] = {
+    **dict.fromkeys(("recall", "records", "search_metadata"), "search_memory"),
+    **dict.fromkeys(("session.append", "session.extend"), "create_memory"),
+    # They merge with what is there, or take its place.
+    **dict.fromkeys(("remember", "session.learn", "add_document", "import_items", "import_"), "upsert_memory"),
+    **dict.fromkeys(("update", "promote", "revive"), "update_memory"),
+    **dict.fromkeys(("forget", "remove_document", "session.clear", "session.delete"), "delete_memory"),
+    **dict.fromkeys(("purge_session", "purge_user", "purge_older", "apply_retention"), "delete_memory"),
+}
+_MODELS = (Kind.CHAT, Kind.EMBEDDINGS)
+# What the conventions advise for models; memory is quicker, and begins lower.
+_MODEL_S = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_QUICK_S = (0.0001, 0.0003, 0.001, 0.003, *_MODEL_S)
+_TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+
+_Attributes = dict[str, str | int]
+
+
+class Telemetry:
+    """Its ``begin`` is what Observers are given."""
+
+    def __init__(self) -> None:
+        self._tracer = trace.get_tracer(_US)
+        meter = metrics.get_meter(_US)
+        self._operations = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            unit="s",
+            description="GenAI operation duration.",
+            explicit_bucket_boundaries_advisory=_QUICK_S,
+        )
+        self._tokens = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            unit="{token}",
+            description="Number of input and output tokens used.",
+            explicit_bucket_boundaries_advisory=_TOKENS,
+        )
+        self._own = {
+            kind: meter.create_histogram(
+                f"limpet.{kind}.duration", unit="s", description=told, explicit_bucket_boundaries_advisory=_QUICK_S
+            )
+            for kind, told in (
+                (Kind.VERB, "How long a call of a public method took."),
+                (Kind.JOB, "How long a run of background work took."),
+                (Kind.SCHEDULE, "How long a schedule's turn took."),
+            )
+        }
+
+    def begin(self, work: Work) -> Ending:
+        kind = SpanKind.CLIENT if work.kind in _MODELS else SpanKind.INTERNAL
+        span = self._tracer.start_span(_name(work), kind=kind, attributes={**_common(work), **_particular(work)})
+        token = context.attach(trace.set_span_in_context(span))
+
+        def end(observed: Observed) -> None:
+            try:
+                self._measure(observed)
+                span.set_attributes(_ended(observed))
+                if observed.code is not None:
+                    span.set_status(Status(StatusCode.ERROR, observed.code))
+                span.end()
+            finally:
+                context.detach(token)
+
+        return end
+
+    def _measure(self, observed: Observed) -> None:
+        common = _common(observed) | ({} if observed.code is None else {"error.type": observed.code})
+        if "gen_ai.operation.name" in common:
+            self._operations.record(observed.seconds, common)
+        own = self._own.get(observed.kind)
+        if own is not None:
+            own.record(observed.seconds, _identity(observed) | _result(observed))
+        for type_, tokens in (("input", observed.input_tokens), ("output", observed.output_tokens)):
+            if tokens is not None:
+                self._tokens.record(tokens, _common(observed) | {"gen_ai.token.type": type_})
+
+
+def _name(work: Work) -> str:
+    if work.kind in _MODELS:
+        return f"{work.kind} {work.name}"
+    if work.kind is Kind.VERB:
+        return OPERATIONS.get(work.name, f"{_US}.{work.name}")
+    return f"{_US}.{work.kind}"
+
+
+def _common(work: Work) -> _Attributes:
+    """What a measurement may be told apart by: few values each, and no names of users or tenants."""
+    if work.kind in _MODELS:
+        return {
+            "gen_ai.operation.name": str(work.kind),
+            "gen_ai.provider.name": work.provider or _US,
+            "gen_ai.request.model": work.name,
+        }
+    operation = OPERATIONS.get(work.name) if work.kind is Kind.VERB else None
+    return {} if operation is None else {"gen_ai.operation.name": operation, "gen_ai.provider.name": _US}
+
+
+def _identity(work: Work) -> _Attributes:
+    match work.kind:
+        case Kind.VERB:
+            return {"limpet.verb": work.name}
+        case Kind.JOB:
+            return {"limpet.job.kind": work.name}
+        case _:
+            return {}
+
+
+def _particular(work: Work) -> _Attributes:
+    """What a span says when it begins. The store of the conventions is what is kept apart: a tenant."""
+    told = {
+        "gen_ai.memory.store.id": work.tenant,
+        "gen_ai.memory.record.id": work.record,
+        "gen_ai.conversation.id": work.session,
+        "gen_ai.agent.name": work.agent,
+        "user.id": work.user,
+        "limpet.principal": work.principal,
+    }
+    return _identity(work) | {name: value for name, value in told.items() if value is not None}
+
+
+def _result(observed: Observed) -> _Attributes:
+    outcome: _Attributes = {"limpet.outcome": str(observed.outcome)}
+    return outcome if observed.code is None else {**outcome, "error.type": observed.code}
+
+
+def _ended(observed: Observed) -> _Attributes:
+    counted = "limpet.embeddings.texts" if observed.kind is Kind.EMBEDDINGS else "gen_ai.memory.record.count"
+    told = {
+        counted: observed.count,
+        "gen_ai.usage.input_tokens": observed.input_tokens,
+        "gen_ai.usage.output_tokens": observed.output_tokens,
+    }
+    return _result(observed) | {name: value for name, value in told.items() if value is not None}

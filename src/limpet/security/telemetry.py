@@ -1,0 +1,144 @@
+"""Whoever listens to a store: they are told when work begins and when it is over, and can never make it fail.
+
+While nobody listens, a call looks at ``on`` and at nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from time import perf_counter
+from typing import Any
+
+from limpet.model.message import Message
+from limpet.model.record import Forgotten, Record
+from limpet.model.telemetry import Observed, Work, code_of, outcome_of
+
+log = logging.getLogger("limpet.security")
+
+Ending = Callable[[Observed], object]
+Beginning = Callable[[Work], Ending]
+
+_FIELDS = tuple(each.name for each in fields(Work))
+
+
+class Seen:
+    """What is noticed on the way, for when the work is over."""
+
+    __slots__ = ("count", "error", "input_tokens", "output_tokens")
+
+    def __init__(self) -> None:
+        self.count: int | None = None
+        self.error: BaseException | None = None  # one that does not come out
+        self.input_tokens: int | None = None
+        self.output_tokens: int | None = None
+
+
+class _Listener:
+    """One of them, and whether it was already told of in the log that it fails."""
+
+    __slots__ = ("begin", "has_failed")
+
+    def __init__(self, begin: Beginning) -> None:
+        self.begin = begin
+        self.has_failed = False
+
+    def failed(self, error: Exception) -> None:
+        if not self.has_failed:
+            log.warning("an observer failed, and every call goes on without it: %s", type(error).__qualname__)
+        self.has_failed = True
+
+
+class Observers:
+    """Safe to share between threads."""
+
+    def __init__(self, *, names: bool = False) -> None:
+        self.on = False
+        self.names = names  # whether users and ids are told, too
+        self._listeners: tuple[_Listener, ...] = ()
+        self._changing = threading.Lock()
+        self._here = threading.local()
+
+    def add(self, begin: Beginning) -> Callable[[], None]:
+        """``begin`` is called around each piece of work, and what it gives back when that is over. Answers what ends
+        it."""
+        listener = _Listener(begin)
+        with self._changing:
+            self._listeners = (*self._listeners, listener)
+            self.on = True
+
+        def stop() -> None:
+            with self._changing:
+                self._listeners = tuple(each for each in self._listeners if each is not listener)
+                self.on = bool(self._listeners)
+
+        return stop
+
+    @contextmanager
+    def during(self, work: Work) -> Iterator[Seen]:
+        """The work is what happens inside of this."""
+        seen = Seen()
+        end = self._begun(work)
+        try:
+            yield seen
+        except BaseException as error:  # why: an interrupt is an end, too, and is told; it goes on as it came
+            seen.error = error
+            raise
+        finally:
+            end(seen)
+
+    def _begun(self, work: Work) -> Callable[[Seen], None]:
+        if not self._listeners or getattr(self._here, "telling", False):  # what an observer does is not told to it
+            return lambda _: None
+        started = [(listener, ending) for listener in self._listeners if (ending := self._begin(listener, work))]
+        began = perf_counter()
+
+        def end(seen: Seen) -> None:
+            observed = _observed(work, seen, perf_counter() - began)
+            for listener, ending in reversed(started):
+                self._tell(listener, ending, observed)
+
+        return end
+
+    def _begin(self, listener: _Listener, work: Work) -> Ending | None:
+        self._here.telling = True
+        try:
+            return listener.begin(work)
+        except Exception as error:  # why: an observer is anybody's code, and its failure is never the caller's
+            listener.failed(error)
+            return None
+        finally:
+            self._here.telling = False
+
+    def _tell(self, listener: _Listener, ending: Ending, observed: Observed) -> None:
+        self._here.telling = True
+        try:
+            ending(observed)
+        except Exception as error:  # why: as above
+            listener.failed(error)
+        finally:
+            self._here.telling = False
+
+
+def counted(answer: Any) -> int | None:
+    """How many things an answer brings, where that is plain to see."""
+    if isinstance(answer, list | tuple):
+        return len(answer)
+    if isinstance(answer, Message | Record):
+        return 1
+    return answer.total if isinstance(answer, Forgotten) else None
+
+
+def _observed(work: Work, seen: Seen, seconds: float) -> Observed:
+    return Observed(
+        **{name: getattr(work, name) for name in _FIELDS},
+        outcome=outcome_of(seen.error),
+        seconds=seconds,
+        code=None if seen.error is None else code_of(seen.error),
+        count=seen.count,
+        input_tokens=seen.input_tokens,
+        output_tokens=seen.output_tokens,
+    )

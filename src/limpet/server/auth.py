@@ -1,0 +1,134 @@
+"""Who is it? A key says so, or, on a store without keys, that they sit at this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from threading import Lock
+from time import monotonic
+from typing import Any, Literal
+
+from limpet import Limpet
+from limpet.errors import InvalidInput, Unauthenticated
+from limpet.model.text import checked_name
+from limpet.server.problems import Problem
+from limpet.tools import Whose
+
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+# What proxies add: whoever comes through one does not sit at this machine.
+_FORWARDED = re.compile(r"forwarded$|via$|x-forwarded|(x-real|x-client|true-client|cf-connecting)-ip$", re.IGNORECASE)
+_ONCE = re.compile(r"[!-~]{1,200}")
+_SHOW_ONE = "send an API key: Authorization: Bearer hf_…; limpet keys create makes one"
+_IDLE = 120.0  # seconds after which a caller's bucket is full again anyway
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """``hf`` acts for them, so that every verb is checked; ``user`` is whose memory is meant where nobody is named."""
+
+    hf: Limpet
+    name: str
+    user: str | None
+    agent: str | None = None
+    once: str | None = None  # the Idempotency-Key of this request
+    id: str = ""  # of the key, the same for nobody else
+
+    def home(
+        self, user: str | None, agent: str | None, session: str | None, scope: Literal["global"] | None
+    ) -> dict[str, Any]:
+        """Whose memory was named; where nobody was, their own."""
+        named = {"user": user, "agent": agent, "session": session, "scope": scope}
+        given = {name: value for name, value in named.items() if value is not None}
+        own = {"user": self.user} if self.user else {"agent": self.agent} if self.agent else {}
+        return given or own
+
+    def own(self, user: str | None) -> str:
+        """The user that was named, or their own."""
+        chosen = user or self.user
+        if chosen is None:
+            raise InvalidInput("this key is for no user in particular: say whose memory, user=")
+        return chosen
+
+    def whose(self, user: str | None = None) -> Whose:
+        """For the tools, which always work on one user's memory."""
+        return Whose(self.hf, checked_name(self.own(user), "user"), agent=self.agent, caller=self.id)
+
+
+class Door:
+    """Every request comes through here, and so is every key that was revoked refused at once."""
+
+    def __init__(self, hf: Limpet, *, user: str, is_local: bool, per_minute: int) -> None:
+        self._hf = hf
+        self._open = Caller(hf, hf.config.audit.operator, user)
+        self._is_local = is_local
+        self._rate = Rate(per_minute)
+
+    @property
+    def needs_key(self) -> bool:
+        """A server that others can reach always does; one that they cannot, as soon as there is a key."""
+        return not self._is_local or self._hf.keys.any()
+
+    def enter(self, headers: Mapping[str, str]) -> Caller:
+        who = self.known(headers)
+        if who.hf is not self._hf:
+            self._rate.take(f"{who.hf.principal.tenant} {who.name}")  # a name is one key's only within its tenant
+        return who
+
+    def known(self, headers: Mapping[str, str]) -> Caller:
+        """Without counting it: for a stream, which looks again and again whether its key still opens."""
+        once = headers.get("idempotency-key")
+        if once is not None and not _ONCE.fullmatch(once):
+            raise InvalidInput("an Idempotency-Key is 1 to 200 printable ASCII characters without spaces")
+        given = headers.get("authorization")
+        if given is None:
+            if self.needs_key or any(map(_FORWARDED.match, headers)):
+                raise Unauthenticated(_SHOW_ONE)
+            return replace(self._open, once=once) if once else self._open
+        scheme, _, secret = given.partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise Unauthenticated("send an API key as: Authorization: Bearer hf_…")
+        acting = self._hf.keys.acting(secret.strip())
+        principal = acting.principal
+        id_ = sha256(secret.strip().encode()).hexdigest()[:32]
+        return Caller(acting, principal.name, principal.user, principal.agent, once, id_)
+
+
+class Rate:
+    """So many requests a minute for each key, as a bucket that fills up again."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._most = float(per_minute)
+        self._lock = Lock()
+        self._buckets: dict[str, tuple[float, float]] = {}  # what is left, and when that was
+
+    def take(self, name: str) -> None:
+        if not self._most:
+            return
+        now = monotonic()
+        with self._lock:
+            left, then = self._buckets.get(name, (self._most, now))
+            left = min(self._most, left + (now - then) * self._most / 60)
+            if left < 1:
+                wait = int((1 - left) * 60 / self._most) + 1
+                raise Problem(
+                    429,
+                    "too_many_requests",
+                    f"more than {self._most:.0f} requests a minute; go on in {wait} s",
+                    headers={"Retry-After": str(wait)},
+                )
+            self._buckets[name] = (left - 1, now)
+            if len(self._buckets) > 10_000:
+                self._buckets = {key: found for key, found in self._buckets.items() if now - found[1] < _IDLE}
+
+
+def is_local(host: str) -> bool:
+    """Whether nobody but this machine reaches a server at this address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

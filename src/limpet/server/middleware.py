@@ -1,0 +1,191 @@
+"""What stands around every request: its number, its size, whom it was sent to, and how it ended."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from collections.abc import Iterable
+from secrets import token_hex
+from time import perf_counter
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from limpet.errors import LimpetError
+from limpet.server.metrics import Metrics
+from limpet.server.problems import Problem, of_error
+from limpet.server.responses import problem
+
+log = logging.getLogger("limpet.http")
+
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:@/\s]+)(?::\d{1,5})?")
+_REQUEST_ID = re.compile(r"[\w.:-]{1,100}")
+_ROUTER = {
+    404: ("not_found", "there is nothing at this address"),
+    405: ("wrong_method", "this address takes other methods; Allow names them"),
+}
+_ONCE = ("host", "origin", "authorization", "idempotency-key", "content-type")  # said twice, who is to be believed?
+_MEMORY = ("/v1/", "/mcp", "/metrics")
+_ALWAYS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class TooLarge(Problem):
+    def __init__(self, most: int) -> None:
+        super().__init__(413, "too_large", f"the body is larger than the {most:,} bytes this server takes")
+
+
+class Guard:
+    """Pure ASGI, so that streams go through as they come."""
+
+    def __init__(self, app: ASGIApp, *, hosts: Iterable[str], max_body: int, metrics: Metrics) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
+        self._max_body = max_body
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        request_id = _number(headers)
+        scope.setdefault("state", {})["request_id"] = request_id
+        scope["app"] = self._app  # the router raises what it refuses only where it is part of something
+        began, sent, given = perf_counter(), _Sent(send, request_id), _Limited(receive, self._max_body)
+        self._metrics.begun()
+        try:
+            self._check(headers, scope["path"])
+            await self._app(scope, given, sent)
+        except ClientDisconnect:
+            sent.status = sent.status or 499
+        except Exception as error:  # why: whatever it was, the caller is told, and the log where it happened
+            if sent.status:  # too late to tell the caller, who sees it cut off
+                _unexpected(error, request_id)
+                return
+            found = given.refused or _as_problem(error, request_id)  # which others may have wrapped in errors of theirs
+            await problem(found, request_id)(scope, receive, sent)
+        finally:
+            self._ended(scope, sent.status, perf_counter() - began, request_id)
+
+    def _check(self, headers: Headers, path: str) -> None:
+        """A page of somebody else's must reach us neither under a name of its own nor from its own place."""
+        for name in _ONCE:
+            if len(headers.getlist(name)) > 1:
+                raise Problem(400, "invalid_input", f"the header {name} is given twice")
+        host = headers.get("host", "")
+        match = _HOST.fullmatch(host)
+        if match is None or match[1].strip("[]").lower() not in self._hosts:
+            raise Problem(
+                421, "wrong_host", "this server does not answer to that Host; server.hosts names those it answers to"
+            )
+        origin = headers.get("origin")
+        if origin is not None and _place(origin) != host.lower():
+            raise Problem(403, "wrong_origin", "requests from pages of other origins are refused")
+        # A picture on somebody's page asks without an Origin; its browser says where it came from all the same.
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and path.startswith(_MEMORY):
+            raise Problem(403, "wrong_origin", "requests from pages of other origins are refused")
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
+            raise Problem(400, "invalid_input", "Content-Length is no number")
+        if int(length) > self._max_body:
+            raise TooLarge(self._max_body)
+
+    def _ended(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
+        route = getattr(scope.get("route"), "path", None) or "other"
+        self._metrics.ended(scope["method"], route, status, seconds)
+        log.info(
+            "%s %s %d",
+            scope["method"],
+            route,
+            status,
+            extra={
+                "event": "request",
+                "fields": {
+                    "method": scope["method"],
+                    "route": route,
+                    "status": status,
+                    "milliseconds": round(seconds * 1000, 2),
+                    "caller": scope["state"].get("caller_name"),
+                    "request_id": request_id,
+                },
+            },
+        )
+
+
+class _Sent:
+    """Adds the headers that every answer has, and remembers how it began."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._request_id = request_id
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["x-request-id"] = self._request_id
+            for name, value in _ALWAYS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("cache-control", "no-store")
+        await self._send(message)
+
+
+class _Limited:
+    """A body of unknown length is counted as it comes."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive = receive
+        self._most = most
+        self._got = 0
+        self.refused: Problem | None = None
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._got += len(message.get("body", b""))
+        if self._got > self._most:
+            self.refused = TooLarge(self._most)
+            raise self.refused
+        return message
+
+
+def _place(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _number(headers: Headers) -> str:
+    """What a caller's own tracing calls it, or a number of ours."""
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else token_hex(8)
+
+
+def _as_problem(error: Exception, request_id: str) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, LimpetError):
+        return of_error(error)
+    if isinstance(error, HTTPException):
+        code, detail = _ROUTER.get(error.status_code, ("refused", "this server does not do that"))
+        return Problem(error.status_code, code, detail, headers=error.headers)
+    _unexpected(error, request_id)
+    return Problem(500, "internal_error", f"something is wrong in this server; its log has it under {request_id}")
+
+
+def _unexpected(error: Exception, request_id: str) -> None:
+    """Where it happened. Not its message: that may quote what somebody said."""
+    frames = traceback.extract_tb(error.__traceback__)[-8:]
+    places = [f"{frame.filename.rpartition('/limpet/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
+    fields = {"error": type(error).__name__, "at": places, "request_id": request_id}
+    log.error("unexpected %s at %s", type(error).__name__, places[-1:], extra={"event": "fault", "fields": fields})

@@ -1,0 +1,45 @@
+"""Pages: some entries, and where the next ones begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Annotated, Generic, TypedDict, TypeVar
+
+from limpet.model.times import from_micros, to_micros
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+End = tuple[datetime, str]  # time and id of the last entry of a page
+
+
+class Page(TypedDict, Generic[T]):
+    items: Annotated[list[T], "the entries, `limit` at most"]
+    next: Annotated[str | None, "where the next page begins; null: this is the last"]
+
+
+def page(found: Sequence[S], limit: int, shape: Callable[[S], T], end: Callable[[S], End]) -> Page[T]:
+    """Of one entry more than was asked for, which tells whether there are more."""
+    shown = found[:limit]
+    more = _written(end(shown[-1])) if shown and len(found) > limit else None
+    return {"items": [shape(each) for each in shown], "next": more}
+
+
+def counted(found: Sequence[S], limit: int, offset: int, shape: Callable[[S], T]) -> Page[T]:
+    """The same, of a list that is counted."""
+    more = str(offset + limit) if len(found) > limit else None
+    return {"items": [shape(each) for each in found[:limit]], "next": more}
+
+
+def before(cursor: str | None) -> End | None:
+    """What the schema lets through is one: a time in microseconds, a dot, an id."""
+    if cursor is None:
+        return None
+    micros, _, id_ = cursor.partition(".")
+    return from_micros(int(micros)), id_
+
+
+def _written(end: End) -> str:
+    at, id_ = end
+    return f"{to_micros(at)}.{id_}"

@@ -1,0 +1,55 @@
+"""Documents: texts that are searched like messages."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from limpet import Document
+from limpet.model import view_types, views
+from limpet.server.auth import Caller
+from limpet.server.operation import Operations
+from limpet.server.owner import Owner, Shared
+from limpet.server.pages import Page, before, page
+from limpet.server.params import Name, OwnLabels, Pages, Text, Words
+
+operations = Operations("documents")
+
+_Uri = Annotated[Name, Field(description="any name that tells it apart")]
+
+
+class DocumentsQuery(Pages, Shared):
+    """Those of a user, or of what is shared."""
+
+
+class AddDocument(Owner):
+    uri: _Uri
+    text: Annotated[Words, Field(description="what it says, whole")]
+    title: Annotated[Text, Field(max_length=500, description="left out: its own heading")] | None = None
+    metadata: OwnLabels = None
+
+
+class OneDocument(Owner):
+    uri: _Uri
+
+
+@operations.get("/v1/documents")
+def list_documents(who: Caller, query: DocumentsQuery) -> Page[view_types.Document]:
+    """Documents, the latest change first"""
+    found = who.hf.documents(**query.owner(who), limit=query.limit + 1, before=before(query.cursor))
+    return page(found, query.limit, views.document, lambda document: (document.updated_at, document.id))
+
+
+@operations.post("/v1/documents", 201)
+def add_document(who: Caller, body: AddDocument) -> view_types.Document:
+    """Keep a text under a uri; the same text again changes nothing, another takes its place"""
+    kept = who.hf.add_document(body.uri, body.text, **body.home(who), title=body.title, metadata=body.metadata)
+    assert isinstance(kept, Document)
+    return views.document(kept)
+
+
+@operations.delete("/v1/documents")
+def remove_document(who: Caller, body: OneDocument) -> view_types.Forgotten:
+    """Remove the document with this uri"""
+    return views.forgotten(who.hf.remove_document(body.uri, **body.home(who)))

@@ -1,0 +1,117 @@
+"""What is no JSON: live events, an export as a file, and the numbers for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from tempfile import TemporaryFile
+from typing import IO, Annotated, TypedDict
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from limpet import __version__
+from limpet.model.times import system_clock
+from limpet.server import events
+from limpet.server.auth import Caller
+from limpet.server.metrics import MEDIA
+from limpet.server.operation import Operations
+from limpet.server.params import Name, Query
+from limpet.server.problems import Problem
+from limpet.server.service import Service
+
+operations = Operations("streams")
+
+_PIECE = 1 << 18
+_EVENTS = "text/event-stream"
+
+
+class ExportQuery(Query):
+    user: Annotated[Name, Field(description="whose; left out: your own, or all of the tenant if you may")] | None = None
+
+
+@operations.get("/v1/events", media=_EVENTS, stream=True)
+async def get_events(service: Service, request: Request, who: Caller, query: events.EventsQuery) -> Response:
+    """Live: a `record` or a `session` as a list would show it whenever it changes, and `gone` when it is removed
+
+    Whose time the store does not know comes without an id, and only of the 100 that stand first in each list: a
+    session's state and metadata, and `gone`, which has the `kind` and the `id`. `Last-Event-ID` goes on behind the last
+    change that has one.
+    """
+    own = service.streams_of[who.id]
+    if service.streams >= service.most_streams or (who.id and own >= max(1, service.most_streams // 4)):
+        raise Problem(503, "too_many_streams", "too many listen already", headers={"Retry-After": "5"})
+    begin = events.since(request.headers.get("last-event-id"))
+    feed = events.Feed(lambda: service.door.known(request.headers).hf, query.user, begin or system_clock())
+    # Asked once before the answer begins: whoever may not look is told so, and a fresh reader starts from now.
+    service.listen(who.id)
+    try:
+        missed = await service.run(feed.look)
+    except BaseException:  # why: whatever it was, the place is free again; it goes on as it came
+        service.leave(who.id)
+        raise
+    if request.method == "HEAD":
+        return _Live(service, who.id, _nothing())
+    return _Live(service, who.id, events.told(feed, [] if begin is None else missed, service.run, service.stopping))
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    yield b""
+
+
+class _Live(StreamingResponse):
+    """Takes a place among the readers until its last byte, or until the reader goes before the first."""
+
+    def __init__(self, service: Service, reader: str, told: AsyncIterator[bytes]) -> None:
+        super().__init__(told, media_type=_EVENTS, headers={"X-Accel-Buffering": "no"})
+        self._service = service
+        self._reader = reader
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._service.leave(self._reader)
+
+
+@operations.get("/v1/export", media="application/zip", stream=True)
+async def export(service: Service, request: Request, who: Caller, query: ExportQuery) -> Response:
+    """Everything of a user, or of the whole tenant, as a zip that `limpet import` takes in again"""
+    # Written whole before the first byte goes out: an export that fails is a problem, not half a file.
+    file = TemporaryFile()  # noqa: SIM115 - closed when the last byte was sent
+    try:
+        await service.run(lambda: who.hf.archive(file, query.user), request.headers.get("authorization"))
+    except BaseException:  # why: whatever it was, the file goes; it goes on as it came
+        file.close()
+        raise
+    size = file.tell()
+    file.seek(0)
+    headers = {"Content-Length": str(size), "Content-Disposition": 'attachment; filename="limpet-export.zip"'}
+    return StreamingResponse(_read(service, file), media_type="application/zip", headers=headers)
+
+
+async def _read(service: Service, file: IO[bytes]) -> AsyncIterator[bytes]:
+    try:
+        while piece := await service.go_on(lambda: file.read(_PIECE)):
+            yield piece
+    finally:
+        file.close()
+
+
+class Health(TypedDict):
+    status: Annotated[str, "ok; where the store does not answer, a problem comes instead"]
+    version: Annotated[str, "of the server"]
+
+
+@operations.get("/health", free=True)
+async def health(service: Service) -> Health:
+    """Whether the store answers"""
+    await service.run(service.hf.keys.any)
+    return {"status": "ok", "version": __version__}
+
+
+@operations.get("/metrics", media=MEDIA.partition(";")[0], stream=True)
+async def metrics(service: Service, _request: Request, who: Caller) -> Response:
+    """For Prometheus: requests, calls of memory, and what the store holds"""
+    return Response(await service.run(lambda: service.metrics.written(who.hf)), media_type=MEDIA)

@@ -1,0 +1,196 @@
+"""What the parts of the server share, and how one operation is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+from weakref import WeakValueDictionary
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope
+
+from limpet import Limpet
+from limpet.api.async_limpet import Pool
+from limpet.mcp.http import McpOverHttp
+from limpet.server.auth import Caller, Door
+from limpet.server.metrics import Metrics
+from limpet.server.operation import Operation
+from limpet.server.problems import Problem
+from limpet.server.responses import json_answer, json_bytes
+from limpet.tools import Whose
+
+T = TypeVar("T")
+
+_SMALL = 64 * 1024  # of a body that is read from anybody
+_MOST_BYTES = 128 * 2**20  # of all larger ones together
+
+
+class Service:
+    """One hop to a thread for each request: who it is, what is given, the verb, and the JSON are done there.
+
+    A large body takes two: who it is comes before it is read.
+    """
+
+    def __init__(self, hf: Limpet, door: Door, metrics: Metrics, mcp: McpOverHttp) -> None:
+        rules = hf.config.server
+        self.hf = hf
+        self.door = door
+        self.metrics = metrics
+        self.stopping = asyncio.Event()
+        self.streams = 0
+        self.streams_of: Counter[str] = Counter()  # by key
+        self.most_streams = rules.streams
+        self.mcp = mcp
+        self._pool = Pool(rules.threads)
+        self._waiting = 0
+        self._most_waiting = rules.waiting
+        self._share = max(1, rules.threads // 2)
+        self._lanes: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._max_body = rules.max_body_bytes
+        self.body_seconds = rules.body_seconds
+        self._bytes = 0  # of large bodies that are being read or worked on
+
+    async def run(self, work: Callable[[], T], lane: str | None = None) -> T:
+        """Refused when too many wait already: an answer that comes too late helps nobody.
+
+        Who comes with the same key, its ``lane``, gets half of the threads at most, so that nobody waits for them only.
+        """
+        if self._waiting >= self._most_waiting:
+            raise Problem(503, "overloaded", "too many requests wait already; try again", headers={"Retry-After": "1"})
+        self._waiting += 1
+        try:
+            if lane is None:
+                return await self._pool.run(work)
+            share = self._lanes.setdefault(lane, asyncio.Semaphore(self._share))
+            async with share:
+                return await self._pool.run(work)
+        finally:
+            self._waiting -= 1
+
+    async def go_on(self, work: Callable[[], T]) -> T:
+        """With an answer that was begun: it is not refused in the middle."""
+        return await self._pool.run(work)
+
+    def listen(self, reader: str) -> None:
+        self.streams += 1
+        self.streams_of[reader] += 1
+
+    def leave(self, reader: str) -> None:
+        self.streams -= 1
+        self.streams_of[reader] -= 1
+        self.streams_of += Counter()  # without those that have none
+
+    def is_busy(self) -> bool:
+        """Somebody waits besides the one that is answered: background work gives way."""
+        return self._waiting > 1
+
+    async def answer(self, operation: Operation, request: Request) -> Response:
+        state, headers = request.scope["state"], request.headers
+        path, query = request.path_params, _query(request)
+        async with self._room(headers):
+            raw = await self._body(request, operation)
+
+            def work() -> bytes:
+                who = self.enter(headers, state)
+                return json_bytes(operation.run(who, **operation.arguments(path, query, raw)))
+
+            return json_answer(await self.run(work, headers.get("authorization")), operation.status)
+
+    async def stream(self, operation: Operation, request: Request) -> Response:
+        state, headers = request.scope["state"], request.headers
+        path, query = request.path_params, _query(request)
+        async with self._room(headers):
+            raw = await self._body(request, operation)
+
+        def work() -> tuple[Caller, dict[str, Any]]:
+            return self.enter(headers, state), operation.arguments(path, query, raw)
+
+        who, given = await self.run(work, headers.get("authorization"))
+        response: Response = await operation.run(self, request, who, **given)
+        return response
+
+    async def free(self, operation: Operation, request: Request) -> Response:
+        """For whoever asks; it says nothing of anybody."""
+        given = operation.arguments(request.path_params, _query(request), b"")
+        return json_answer(json_bytes(await operation.run(self, **given)), operation.status)
+
+    async def whose(self, headers: Mapping[str, str], user: str | None, scope: Scope) -> Whose:
+        """For MCP, whose tools work on one user's memory."""
+        return await self.run(lambda: self.enter(headers, scope["state"]).whose(user))
+
+    @asynccontextmanager
+    async def _room(self, headers: Mapping[str, str]) -> AsyncIterator[None]:
+        """For a body. A large one is read only from those who are let in, and only so many at a time."""
+        length = headers.get("content-length")
+        size = self._max_body if "transfer-encoding" in headers else int(length or 0)
+        if size <= _SMALL:
+            yield
+            return
+        await self.run(lambda: self.door.known(headers), headers.get("authorization"))
+        if self._bytes + size > max(_MOST_BYTES, 2 * self._max_body):
+            raise Problem(503, "overloaded", "too many large bodies come at once", headers={"Retry-After": "1"})
+        self._bytes += size
+        try:
+            yield
+        finally:
+            self._bytes -= size
+
+    async def _body(self, request: Request, operation: Operation) -> bytes:
+        try:
+            raw = await asyncio.wait_for(request.body(), self.body_seconds)
+        except TimeoutError:
+            raise Problem(400, "too_slow", f"the body did not come within {self.body_seconds} seconds") from None
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        # What a form of somebody else's page could send is no JSON.
+        if raw and operation.body is not None and kind != "application/json":
+            raise Problem(415, "wrong_media_type", "send the body as Content-Type: application/json")
+        if raw and request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise Problem(415, "wrong_media_type", "send the body as it is, without a Content-Encoding")
+        return raw
+
+    def enter(self, headers: Mapping[str, str], state: dict[str, Any]) -> Caller:
+        who = self.door.enter(headers)
+        state["caller_name"] = who.name
+        return who
+
+    def stop(self) -> None:
+        """No more live streams, which would never end by themselves."""
+        if not self.stopping.is_set():
+            self.stopping.set()
+            self.mcp.close()
+
+    def close(self) -> None:
+        """Every request that was begun is carried out."""
+        self._pool.shutdown()
+
+
+def _query(request: Request) -> list[tuple[str, str]]:
+    """As it was meant, or not at all: the framework would put question marks where it is no UTF-8."""
+    try:
+        return parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        raise Problem(400, "invalid_input", "what stands after the question mark is no UTF-8") from None
+
+
+def timely(receive: Receive, seconds: float) -> Receive:
+    """For a body that somebody else reads: it comes in time, or the caller is taken to have gone."""
+    until, is_whole = monotonic() + seconds, False
+
+    async def heard() -> Message:
+        nonlocal is_whole
+        if is_whole:
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), max(0.0, until - monotonic()))
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return heard

@@ -1,0 +1,106 @@
+"""Appending messages: prepared outside the transaction, stored inside one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from limpet.config import Chunks as ChunkConfig
+from limpet.errors import SequenceConflict
+from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
+from limpet.model.message import Message, Role
+from limpet.model.scope import Level, Scope, Space
+from limpet.providers.embedding import Embedding, Progress
+from limpet.search import embed
+from limpet.search.chunker import message_drafts
+from limpet.store.base import Store, Tx
+
+
+class Entry(NamedTuple):
+    """A message with what search will find of it."""
+
+    message: Message
+    chunks: tuple[ChunkDraft, ...]
+
+
+def prepare(messages: Sequence[Message], config: ChunkConfig, now: datetime) -> list[Entry]:
+    """Everything slow, before the transaction: cutting and word analysis."""
+    return [Entry(message, _chunks(message, config, now)) for message in messages]
+
+
+def _chunks(message: Message, config: ChunkConfig, now: datetime) -> tuple[ChunkDraft, ...]:
+    # A system prompt is an instruction, not something that happened: recalled, it would pass for a memory.
+    if message.role is Role.SYSTEM:
+        return ()
+    return message_drafts(message, message.created_at or now, config.max_chars, config.overlap)
+
+
+def embedded(
+    store: Store, embedding: Embedding | None, space: Space, entries: list[Entry], progress: Progress | None = None
+) -> list[Entry]:
+    """The entries with a vector on each chunk, if vectors are to be had at once."""
+    if embedding is None:
+        return entries
+    names = [entry.message.name for entry in entries if entry.message.name]
+    drafts = iter(
+        embed.at_once(store, embedding, space, [chunk for entry in entries for chunk in entry.chunks], names, progress)
+    )
+    return [Entry(entry.message, tuple(next(drafts) for _ in entry.chunks)) for entry in entries]
+
+
+def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> list[Message]:
+    """Store the messages under the next sequence numbers; all of them or none."""
+    head = tx.sessions.head(scope)
+    last, count, active_at = head
+    oldest_at = now
+    stored = []
+    for entry in entries:
+        message = entry.message
+        if message.idempotency_key is not None:
+            first = tx.messages.by_idempotency_key(scope, message.idempotency_key)
+            if first is not None:
+                stored.append(first)
+                continue
+        last = _next_sequence(message.sequence, last)
+        message = message.stored_as(last, message.created_at or now)
+        tx.messages.insert(scope, message)
+        index(tx, scope, message, entry.chunks)
+        stored.append(message)
+        count += 1
+        active_at = max(active_at, message.created_at or now)
+        oldest_at = min(oldest_at, message.created_at or now)
+    if count > head.message_count:
+        tx.sessions.advance(scope, last, count, active_at, oldest_at)
+    return stored
+
+
+def _next_sequence(wanted: int, last: int) -> int:
+    if not wanted:
+        return last + 1
+    if wanted <= last:
+        raise SequenceConflict(
+            f"sequence {wanted} is not above the session's last one, {last}; leave it out to get the next"
+        )
+    return wanted
+
+
+def space_of(scope: Scope) -> Space:
+    assert scope.user is not None
+    return Space(scope.tenant, Level.USER, scope.user)
+
+
+def index(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
+    """Store what search will find of a stored message."""
+    assert scope.session is not None
+    assert message.created_at is not None
+    source = ChunkSource(
+        kind=SourceKind.MESSAGE,
+        id=scope.session,
+        created_at=message.created_at,
+        session_id=scope.session,
+        sequence=message.sequence,
+        role=message.role.value,
+        name=message.name,
+    )
+    tx.chunks.add(space_of(scope), source, chunks)

@@ -1,0 +1,177 @@
+"""Whether a history is due to be condensed, and how far. Values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import accumulate
+from typing import NamedTuple
+
+from limpet.config import Compact as Limits
+from limpet.model.message import Message
+from limpet.model.tokens import TokenCounter
+from limpet.model.turns import Cost, begins_turn, cuts_of, steps_of
+
+_LONG_TURN = 8  # messages
+_SMALLEST_SUMMARY = 50  # tokens
+_LOW_WATER = 0.5  # a limit that was passed is left this far behind, so that the next message does not pass it again
+
+
+class Reason(StrEnum):
+    ASKED = "asked for"
+    EMERGENCY = "the model's window is about to burst"
+    ROLLING = "too much of the model's window is in use"
+    CHECK = "too many characters for the model's window"
+    TOKENS = "too many tokens of history"
+    MESSAGES = "too many messages"
+    LEFT_OUT = "the context had no room for messages that no summary covers"
+    NOT_DUE = "not due"
+    NOTHING = "nothing to condense"
+    SWITCHED_OFF = "switched off by compact.enabled"
+    OVERTAKEN = "another writer was faster"
+    UNWRITABLE = "the summary could not be stored"
+
+
+class Plan(NamedTuple):
+    """Condense that many of the oldest messages that no summary covers."""
+
+    messages: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a summary does not cover yet, as numbers: the tokens and characters of each message, and where to cut."""
+
+    tokens: tuple[int, ...]
+    characters: tuple[int, ...]
+    cuts: tuple[int, ...]
+    turns: frozenset[int] = field(default_factory=frozenset)  # the cuts that stand between two turns
+    summary_tokens: int = 0
+    summary_characters: int = 0
+    sequences: tuple[int, ...] = ()
+    showable: frozenset[int] = field(default_factory=frozenset)  # all but results whose call is gone
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], summary: str, count: TokenCounter, cost: Cost) -> Load:
+        cuts = tuple(cuts_of(messages))
+        return cls(
+            tokens=tuple(map(cost, messages)),
+            characters=tuple(len(message.searchable) for message in messages),
+            cuts=cuts,
+            turns=frozenset(at for at in cuts if begins_turn(messages, at)),
+            summary_tokens=count(summary),
+            summary_characters=len(summary),
+            sequences=tuple(message.sequence for message in messages),
+            showable=frozenset(at for step in steps_of(messages) for at in step),
+        )
+
+    @property
+    def use(self) -> int:
+        return self.summary_tokens + sum(self.tokens)
+
+    def last_cut(self, at_most: int) -> int:
+        """The furthest place to cut up to there: between turns, or inside one that is too long to be kept whole."""
+        inside = max((at for at in self.cuts if at <= at_most), default=0)
+        between = max((at for at in self.turns if at <= at_most), default=0)
+        return between if inside - between <= _LONG_TURN else inside
+
+    def cut_to_leave(self, sizes: Sequence[int], room: float) -> int:
+        """The first place to cut behind which no more than that is left, or the last one that leaves anything."""
+        left = [sum(sizes), *(sum(sizes) - gone for gone in accumulate(sizes))]
+        cuts = [at for at in self.cuts if at < len(sizes)]
+        fitting = [at for at in cuts if left[at] <= room]
+        between_turns = [at for at in fitting if at in self.turns]
+        return min(between_turns or fitting, default=max(cuts, default=0))
+
+
+Rule = Callable[[Load, int, Limits], Plan | None]
+
+
+def within(limits: Limits, window: int | None) -> Limits:
+    """The limits with a summary that leaves a small window to the conversation."""
+    room = (window or limits.window) // 4
+    return replace(limits, summary_tokens=max(_SMALLEST_SUMMARY, min(limits.summary_tokens, room))) if room else limits
+
+
+def asked(load: Load, keep: int) -> Plan | None:
+    """By hand: everything but the newest ``keep`` messages, and the turn they begin in."""
+    cut = load.last_cut(len(load.tokens) - keep)
+    return Plan(cut, Reason.ASKED) if cut else None
+
+
+def left_out(load: Load, shown: Collection[int], *, everything: bool = False) -> Plan | None:
+    """A context shows the messages with these sequences, and no summary covers the others.
+
+    Half of what was shown is kept, so that the next messages have room before this happens again. Where turns are so
+    long that this leaves too many, all are condensed: nothing may be in neither place.
+    """
+    missing = [at for at in load.showable if load.sequences[at] not in shown]
+    if not missing:
+        return None
+    needed, every = max(missing) + 1, len(load.tokens)
+    cut = load.last_cut(every - (every - needed + 1) // 2)
+    return Plan(cut if cut >= needed and not everything else every, Reason.LEFT_OUT)
+
+
+def due(load: Load, window: int | None, limits: Limits) -> Plan | None:
+    """The first rule that fires. A rule that would condense next to nothing waits for more."""
+    room = window or limits.window
+    if not limits.enabled or len(load.tokens) < limits.least_messages:
+        return None
+    return next((plan for plan in _plans(load, room, limits) if plan.messages >= _least(plan, limits)), None)
+
+
+def _plans(load: Load, window: int, limits: Limits) -> Iterator[Plan]:
+    rules: tuple[Rule, ...] = (_emergency, _rolling, _check) if window else ()
+    for rule in (*rules, _tokens, _messages):
+        if (plan := rule(load, window, limits)) is not None:
+            yield plan
+
+
+def _least(plan: Plan, limits: Limits) -> int:
+    return 1 if plan.reason is Reason.EMERGENCY else limits.least_messages
+
+
+def _emergency(load: Load, window: int, limits: Limits) -> Plan | None:
+    if load.use <= limits.emergency_above * window:
+        return None
+    most = len(load.tokens) - limits.emergency_keep
+    cut = load.last_cut(most) or max((at for at in load.cuts if at <= most), default=0)
+    return Plan(cut, Reason.EMERGENCY)
+
+
+def _rolling(load: Load, window: int, limits: Limits) -> Plan | None:
+    if load.use <= limits.roll_above * window:
+        return None
+    return Plan(load.cut_to_leave(load.tokens, limits.roll_to * window - load.summary_tokens), Reason.ROLLING)
+
+
+def _check(load: Load, window: int, limits: Limits) -> Plan | None:
+    """Where everything else alone is over the line, condensing history cannot help; the rolling rule decides then."""
+    most = limits.check_above * window - limits.overhead_tokens
+    characters = load.summary_characters + sum(load.characters)
+    if most <= 0 or characters / limits.characters_per_token <= most:
+        return None
+    room = most * limits.characters_per_token * _LOW_WATER
+    return Plan(_keeping(load, limits.keep, load.characters, room), Reason.CHECK)
+
+
+def _tokens(load: Load, _window: int, limits: Limits) -> Plan | None:
+    if sum(load.tokens) <= limits.history_tokens:
+        return None
+    room = limits.history_tokens * _LOW_WATER
+    return Plan(_keeping(load, limits.history_keep, load.tokens, room), Reason.TOKENS)
+
+
+def _messages(load: Load, _window: int, limits: Limits) -> Plan | None:
+    if len(load.tokens) <= limits.messages:
+        return None
+    return Plan(load.last_cut(len(load.tokens) - limits.keep), Reason.MESSAGES)
+
+
+def _keeping(load: Load, keep: int, sizes: Sequence[int], room: float) -> int:
+    """All but the newest ``keep``; fewer are kept where those alone would be due again at once."""
+    cut = load.last_cut(len(sizes) - keep)
+    return cut if sum(sizes[cut:]) <= room else max(cut, load.cut_to_leave(sizes, room))

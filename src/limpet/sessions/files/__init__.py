@@ -1,0 +1,1 @@
+"""Sessions kept as plain files."""

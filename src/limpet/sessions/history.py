@@ -1,0 +1,63 @@
+"""Messages enter a session: cut and embedded before the transaction, stored in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from limpet.api.runtime import Runtime
+from limpet.errors import IdempotencyConflict
+from limpet.model.message import Message
+from limpet.model.scope import Scope
+from limpet.model.text import checked_name
+from limpet.sessions import append
+from limpet.store.base import Progress, Tx
+
+# What belongs into the same transaction, told which of the messages are new: others were stored under their key before.
+Beside = Callable[[Tx, list[Message]], None]
+
+
+def extend(
+    runtime: Runtime,
+    scope: Scope,
+    messages: Sequence[Message],
+    progress: Progress | None = None,
+    beside: Beside | None = None,
+) -> list[Message]:
+    """All of them or none, under the next sequence numbers."""
+    now = runtime.clock()
+    entries = append.prepare(messages, runtime.config.chunks, now)
+    entries = append.embedded(runtime.store, runtime.embedding, append.space_of(scope), entries, progress)
+
+    def write(tx: Tx) -> list[Message]:
+        if beside is None:
+            return append.append(tx, scope, entries, now)
+        last = tx.sessions.head(scope).last_sequence
+        stored = append.append(tx, scope, entries, now)
+        beside(tx, [message for message in stored if message.sequence > last])
+        return stored
+
+    stored = runtime.store.write(write)
+    runtime.look_after(chunk for entry in entries for chunk in entry.chunks)
+    return stored
+
+
+def extend_once(
+    runtime: Runtime, scope: Scope, messages: Sequence[Message], key: str, progress: Progress | None = None
+) -> list[Message]:
+    """All under one key: new together, or kept together before."""
+    checked_name(key, "idempotency_key")
+    numbered = [
+        replace(message, idempotency_key=checked_name(f"{key}/{number}", "idempotency_key"))
+        for number, message in enumerate(messages)
+    ]
+    other = IdempotencyConflict("this idempotency_key stands for other messages of this session; choose a new one")
+
+    def together(_tx: Tx, new: list[Message]) -> None:
+        if 0 < len(new) < len(numbered):
+            raise other
+
+    stored = extend(runtime, scope, numbered, progress, together)
+    if not all(kept.is_again(meant) for kept, meant in zip(stored, numbered, strict=True)):
+        raise other  # all were kept before, so nothing was written now
+    return stored

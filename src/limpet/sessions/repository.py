@@ -1,0 +1,323 @@
+"""Sessions, messages, summaries, key-value entries and usage, in named queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from limpet.errors import SessionNotFound
+from limpet.knowledge.filters import after_end
+from limpet.knowledge.graph.repository import SqlGraph
+from limpet.model.job import COMPACT, EXTRACT, GRAPH
+from limpet.model.message import Message
+from limpet.model.scope import Level, Scope, Space
+from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
+from limpet.model.times import from_micros, to_micros
+from limpet.search.chunk_repository import SqlChunks
+from limpet.store import jobs
+from limpet.store.base import Head
+from limpet.store.db import Db, Params, Row
+from limpet.store.encrypted_columns import KV, MESSAGES, SESSIONS, SUMMARIES
+from limpet.store.encryption import Shape
+from limpet.store.encryption_state import TxSeals
+from limpet.store.rows import message_from, message_params, micros, session_from, to_json
+
+_NANO = 1_000_000_000
+_SESSION = Shape(
+    SESSIONS, "id tenant user_id agent channel chat thread state metadata created_at last_active_at expires_at"
+)
+_MESSAGE = Shape(
+    MESSAGES,
+    "sequence role content parts name tool_calls tool_call_id is_error metadata tokens created_at idempotency_key",
+)
+_SUMMARY = Shape(SUMMARIES, "text epoch upper_sequence message_count updated_at")
+_KV = Shape(KV, "key value updated_at")
+
+
+def in_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
+    """The clause that keeps a query on sessions ``s`` inside the scope, and its parameters."""
+    params = {"tenant": scope.tenant, "session": scope.session, "user": scope.user, "agent": scope.agent}
+    clause = _scope_clause(scope.session is not None, scope.user is not None, scope.agent is not None)
+    return clause, {name: value for name, value in params.items() if value is not None}
+
+
+@cache
+def _scope_clause(session: bool, user: bool, agent: bool) -> str:
+    narrower = {"s.id = :session": session, "s.user_id = :user": user, "s.agent = :agent": agent}
+    return " AND ".join(["s.tenant = :tenant", *(clause for clause, wanted in narrower.items() if wanted)])
+
+
+class SqlSessions:
+    def __init__(self, db: Db, chunks: SqlChunks, graph: SqlGraph, seals: TxSeals) -> None:
+        self._db = db
+        self._chunks = chunks
+        self._graph = graph
+        self._seals = seals
+
+    def add(self, scope: Scope, info: SessionInfo) -> bool:
+        space = self._chunks.ensure_space(Space(scope.tenant, Level.USER, info.user))
+        params = {
+            "id": info.id,
+            "tenant": scope.tenant,
+            "user": info.user,
+            "agent": info.agent,
+            "space_id": space.id,
+            "key": str(info.key),
+            "channel": info.key.channel,
+            "chat": info.key.chat,
+            "thread": info.key.thread,
+            "state": info.state.value,
+            "metadata": to_json(dict(info.metadata)),
+            "created_at": to_micros(info.created_at),
+            "last_active_at": to_micros(info.last_active_at),
+            "expires_at": micros(info.expires_at),
+        }
+        return self._db.run("sessions.add", self._seals.of(scope.tenant).params(SESSIONS, info.id, params)) == 1
+
+    def get(self, scope: Scope) -> SessionInfo | None:
+        where, params = in_scope(scope)
+        row = self._db.one("sessions.select", params, where=where)
+        return None if row is None else self._opened(scope, row)
+
+    def _opened(self, scope: Scope, row: Row) -> SessionInfo:
+        return session_from(self._seals.of(scope.tenant).opened(_SESSION, row[0], row))
+
+    def lock(self, scope: Scope) -> SessionInfo:
+        where, params = in_scope(scope)
+        row = self._db.one("sessions.select", params, where=where, order=self._db.for_update)
+        if row is None:
+            raise _gone(scope)
+        return self._opened(scope, row)
+
+    def head(self, scope: Scope) -> Head:
+        where, params = in_scope(scope)
+        row = self._db.one("sessions.head", params, where=where, order=self._db.for_update)
+        if row is None:
+            raise _gone(scope)
+        return Head(row[0], row[1], from_micros(row[2]))
+
+    def live(self, scope: Scope, key: str) -> SessionInfo | None:
+        where, params = in_scope(scope)
+        where += " AND s.key = :key AND s.state <> 'TERMINATED'"
+        row = self._db.one("sessions.select", {**params, "key": key}, where=where)
+        return None if row is None else self._opened(scope, row)
+
+    def find(self, scope: Scope, query: SessionQuery) -> list[SessionInfo]:
+        where, params = in_scope(scope)
+        for name, value in (("channel", query.channel), ("state", query.state)):
+            if value is not None:
+                where += f" AND s.{name} = :{name}"
+                params[name] = str(value)
+        more, place = after_end(query.before, "s.last_active_at", "s.id")
+        where, params = where + more, params | place
+        order = "ORDER BY s.last_active_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
+        params |= {"limit": query.limit, "offset": query.offset}
+        return [self._opened(scope, row) for row in self._db.all("sessions.select", params, where=where, order=order)]
+
+    def set_state(self, scope: Scope, state: State) -> None:
+        self._db.run("sessions.set_state", _at(scope, state=state.value))
+
+    def set_metadata(self, scope: Scope, metadata: Mapping[str, Any]) -> None:
+        params = _at(scope, metadata=to_json(dict(metadata)))
+        self._db.run("sessions.set_metadata", self._seals.of(scope.tenant).params(SESSIONS, scope.session, params))
+
+    def set_expiry(self, scope: Scope, expires_at: datetime | None) -> None:
+        self._db.run("sessions.set_expiry", _at(scope, expires_at=micros(expires_at)))
+
+    def advance(
+        self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime, oldest_at: datetime
+    ) -> None:
+        times = {"active_at": to_micros(active_at), "oldest_at": to_micros(oldest_at)}
+        self._db.run("sessions.advance", _at(scope, last_sequence=last_sequence, message_count=message_count, **times))
+
+    def clear(self, scope: Scope) -> dict[str, int]:
+        counts = {
+            "chunks": self._chunks.drop_session(scope),
+            "messages": self._db.run("sessions.delete_messages", {"session": scope.session}),
+            "summaries": self._db.run("sessions.delete_summary", {"session": scope.session}),
+        }
+        if mentions := self._graph.drop_session(scope):
+            counts["mentions"] = mentions
+        self._db.run("sessions.clear", _at(scope))
+        return counts
+
+    def delete(self, scope: Scope) -> dict[str, int]:
+        counts = self.clear(scope)
+        counts["kv"] = self._db.run("sessions.delete_kv", {"session": scope.session})
+        counts["usage"] = self._db.run("sessions.delete_usage", {"session": scope.session})
+        assert scope.user is not None
+        assert scope.session is not None
+        for kind in (COMPACT, EXTRACT, GRAPH):
+            jobs.withdraw(self._db, Space(scope.tenant, Level.USER, scope.user), kind, scope.session)
+        self._db.run("sessions.delete_cursors", {"session": scope.session})
+        counts["sessions"] = self._db.run("sessions.delete", _at(scope))
+        return counts
+
+
+class SqlMessages:
+    def __init__(self, db: Db, seals: TxSeals) -> None:
+        self._db = db
+        self._seals = seals
+
+    def insert(self, scope: Scope, message: Message) -> None:
+        self._db.run("messages.insert", self._params(scope, message))
+
+    def replace(self, scope: Scope, message: Message) -> None:
+        self._db.run("messages.replace", self._params(scope, message))
+
+    def _params(self, scope: Scope, message: Message) -> Params:
+        assert scope.session is not None
+        params = message_params(scope.session, message)
+        return self._seals.of(scope.tenant).params(MESSAGES, (scope.session, message.sequence), params)
+
+    def _opened(self, scope: Scope, rows: Iterable[Row]) -> list[Message]:
+        box = self._seals.of(scope.tenant)
+        return [message_from(box.opened(_MESSAGE, (scope.session, row[0]), row)) for row in rows]
+
+    def by_idempotency_key(self, scope: Scope, key: str) -> Message | None:
+        where, params = in_scope(scope)
+        where += " AND m.idempotency_key = :key"
+        stored = self._seals.of(scope.tenant).same(MESSAGES["idempotency_key"], key)
+        row = self._db.one("messages.select", {**params, "key": stored}, where=where)
+        return None if row is None else self._opened(scope, [row])[0]
+
+    def range(self, scope: Scope, after: int | None, before: int | None, limit: int | None) -> list[Message]:
+        where, params = self._between(scope, after, before)
+        order = "ORDER BY m.sequence"
+        if limit is not None:
+            order += " LIMIT :limit"
+            params["limit"] = limit
+        return self._opened(scope, self._db.all("messages.select", params, where=where, order=order))
+
+    def recent(self, scope: Scope, count: int, before: int | None = None) -> list[Message]:
+        where, params = self._between(scope, None, before)
+        order = "ORDER BY m.sequence DESC LIMIT :limit"
+        rows = self._db.all("messages.select", {**params, "limit": count}, where=where, order=order)
+        return self._opened(scope, reversed(rows))
+
+    def count_through(self, scope: Scope, upper_sequence: int) -> int:
+        where, params = self._between(scope, None, upper_sequence + 1)
+        row = self._db.one("messages.count", params, where=where)
+        return int(row[0]) if row else 0
+
+    @staticmethod
+    def _between(scope: Scope, after: int | None, before: int | None) -> tuple[str, dict[str, Any]]:
+        where, params = in_scope(scope)
+        if after is not None:
+            where += " AND m.sequence > :after"
+            params["after"] = after
+        if before is not None:
+            where += " AND m.sequence < :before"
+            params["before"] = before
+        return where, params
+
+
+class SqlSummaries:
+    def __init__(self, db: Db, seals: TxSeals) -> None:
+        self._db = db
+        self._seals = seals
+
+    def get(self, scope: Scope) -> Summary | None:
+        where, params = in_scope(scope)
+        row = self._db.one("summaries.get", params, where=where)
+        if row is None:
+            return None
+        text, epoch, upper, count, at = self._seals.of(scope.tenant).opened(_SUMMARY, scope.session, row)
+        return Summary(text, epoch, upper, count, from_micros(at))
+
+    def put(self, scope: Scope, summary: Summary) -> None:
+        params = {
+            "session": scope.session,
+            "text": summary.text,
+            "epoch": summary.epoch,
+            "upper_sequence": summary.upper_sequence,
+            "message_count": summary.message_count,
+            "updated_at": to_micros(summary.updated_at),
+        }
+        self._db.run("summaries.put", self._seals.of(scope.tenant).params(SUMMARIES, scope.session, params))
+        self._db.run("summaries.count_epoch", _at(scope, epoch=summary.epoch))
+
+    def past(self, scope: Scope) -> tuple[int, int]:
+        row = self._db.one("summaries.past", _at(scope))
+        return (row[0], row[1]) if row else (0, 0)
+
+
+class SqlKeyValues:
+    """An entry beyond the cap is as good as gone: reads do not see it and the next write removes it."""
+
+    def __init__(self, db: Db, seals: TxSeals) -> None:
+        self._db = db
+        self._seals = seals
+
+    def get(self, scope: Scope, key: str, cap: int) -> KvEntry | None:
+        return next((_entry(row) for row in self._rows(scope, cap) if row[0] == key), None)
+
+    def set(self, scope: Scope, key: str, value: str, now: datetime, cap: int) -> None:
+        box = self._seals.of(scope.tenant)
+        params = {"session": scope.session, "key": key, "value": value, "updated_at": to_micros(now)}
+        self._db.run("kv.set", box.params(KV, (scope.session, box.same(KV["key"], key)), params))
+        self._db.run("kv.trim", {"session": scope.session, "cap": cap})
+
+    def delete(self, scope: Scope, key: str, cap: int) -> bool:
+        self._db.run("kv.trim", {"session": scope.session, "cap": cap})  # else what the cap hides would come back
+        stored = self._seals.of(scope.tenant).same(KV["key"], key)
+        return self._db.run("kv.delete", {"session": scope.session, "key": stored}) > 0
+
+    def items(self, scope: Scope, cap: int) -> list[KvEntry]:
+        return [_entry(row) for row in reversed(self._rows(scope, cap))]
+
+    def _rows(self, scope: Scope, cap: int) -> list[Row]:
+        where, params = in_scope(scope)
+        box = self._seals.of(scope.tenant)
+        found = self._db.all("kv.select", {**params, "cap": cap}, where=where)
+        return [box.opened(_KV, (scope.session, row[0]), row) for row in found]
+
+
+def _entry(row: Row) -> KvEntry:
+    return KvEntry(row[0], json.loads(row[1]), from_micros(row[2]))
+
+
+class SqlCursors:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def get(self, scope: Scope, name: str) -> int:
+        params = {"session": scope.session, "name": name, "tenant": scope.tenant}
+        row = self._db.one("cursors.get", params)
+        return 0 if row is None else int(row[0])
+
+    def set(self, scope: Scope, name: str, sequence: int) -> None:
+        self._db.run("cursors.set", {"session": scope.session, "name": name, "sequence": sequence})
+
+
+class SqlUsage:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def add(self, scope: Scope, entry: ModelUsage) -> None:
+        params = {
+            "session": scope.session,
+            "model": entry.model,
+            "calls": entry.calls,
+            "input_tokens": entry.input_tokens,
+            "output_tokens": entry.output_tokens,
+            "cached_tokens": entry.cached_tokens,
+            "cost_nanos": round(entry.cost * _NANO),
+        }
+        self._db.run("usage.add", params)
+
+    def find(self, scope: Scope) -> list[ModelUsage]:
+        where, params = in_scope(scope)
+        rows = self._db.all("usage.select", params, where=where)
+        return [ModelUsage(row[0], row[1], row[2], row[3], row[4], cost=row[5] / _NANO) for row in rows]
+
+
+def _gone(scope: Scope) -> SessionNotFound:
+    return SessionNotFound(f"no session {scope.session} here; it may have been deleted")
+
+
+def _at(scope: Scope, **values: Any) -> dict[str, Any]:
+    return {"session": scope.session, "tenant": scope.tenant, **values}

@@ -1,0 +1,85 @@
+"""What a session cost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+from limpet.errors import InvalidInput
+from limpet.model.scope import Scope
+from limpet.model.session import ModelUsage, Usage
+from limpet.model.text import checked_name, shown
+from limpet.model.values import checked_number
+from limpet.providers.llm import TokenUsage
+from limpet.store.base import Tx
+
+log = logging.getLogger("limpet.sessions")
+
+# Of one call: sums of thousands of the largest still fit a database's whole numbers, the cost in billionths.
+_MAX_TOKENS = 10**12
+_MAX_COST = 1_000_000
+UNKNOWN = "unknown"  # a model nobody named
+
+
+def checked_usage(
+    model: str, input_tokens: object, output_tokens: object, cached_tokens: object, cost: object
+) -> ModelUsage:
+    if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost <= _MAX_COST:
+        raise InvalidInput(f"cost must be a number from 0 to {_MAX_COST:,}, not {shown(cost)}")
+    return ModelUsage(
+        checked_name(model, "model"),
+        calls=1,
+        input_tokens=_checked_tokens(input_tokens, "input_tokens"),
+        output_tokens=_checked_tokens(output_tokens, "output_tokens"),
+        cached_tokens=_checked_tokens(cached_tokens, "cached_tokens"),
+        cost=float(cost),
+    )
+
+
+def given_usage(value: object) -> ModelUsage | None:
+    """The usage a reply came with: ours, or a mapping with our names, OpenAI's or Anthropic's."""
+    if value is None or isinstance(value, ModelUsage):
+        return value
+    if not isinstance(value, Mapping):
+        raise InvalidInput(
+            f"usage is a mapping such as {{'model': …, 'input_tokens': …, 'output_tokens': …}}, not {shown(value)}"
+        )
+    details = value.get("prompt_tokens_details")
+    cached = value.get("cached_tokens", details.get("cached_tokens") if isinstance(details, Mapping) else None)
+    read, written = value.get("cache_read_input_tokens"), value.get("cache_creation_input_tokens")
+    beside = [_checked_tokens(tokens or 0, "cached tokens") for tokens in (read, written)]
+    fresh = _checked_tokens(value.get("input_tokens", value.get("prompt_tokens")) or 0, "input_tokens")
+    return checked_usage(
+        value.get("model") or UNKNOWN,
+        fresh + sum(beside),  # Anthropic counts what was cached apart
+        value.get("output_tokens", value.get("completion_tokens")) or 0,
+        cached or beside[0],
+        value.get("cost") or 0.0,
+    )
+
+
+def _checked_tokens(value: object, what: str) -> int:
+    tokens = checked_number(value, what)
+    if tokens > _MAX_TOKENS:
+        raise InvalidInput(f"{what} of one call cannot be {tokens:,}; the limit is {_MAX_TOKENS:,}")
+    return tokens
+
+
+def billed(model: str, calls: int, used: TokenUsage) -> ModelUsage:
+    """Calls of ours. A price nobody knows counts nothing, and numbers no server should send count as none."""
+    try:
+        entry = checked_usage(model, used.input_tokens, used.output_tokens, used.cached_tokens, used.cost or 0.0)
+    except InvalidInput as error:
+        log.warning("the usage of %s is not counted: %s", shown(model), error)
+        entry = ModelUsage(UNKNOWN)
+    return replace(entry, calls=calls)
+
+
+def add(tx: Tx, scope: Scope, entry: ModelUsage) -> None:
+    tx.sessions.lock(scope)
+    tx.usage.add(scope, entry)
+
+
+def read(tx: Tx, scope: Scope) -> Usage:
+    return Usage(tuple(tx.usage.find(scope)))

@@ -1,0 +1,204 @@
+"""Files that are whole at every moment: replaced, never edited in place, and written by one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from limpet.errors import StorageError, StoreBusy, StoreFull, StoreReadOnly
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+LOCK_TIMEOUT = 10.0
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_HELD = {errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES}
+_NO_FOLDER_SYNC = {errno.EINVAL, errno.EOPNOTSUPP}
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.01
+_WINDOWS_TRIES = 100
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """The whole file, or None where there is none. Needs no lock: a replaced file is either the old or the new one."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+
+
+def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None = None) -> None:
+    """Replace the file so that a reader, or a crash at any moment, finds the old bytes or the new ones.
+
+    A path with more than one writer is written inside ``locked(path)``. An editor takes no locks: ``last_look`` is
+    called when the new bytes are on the disk and only the name has to change hands, and may raise to leave the old.
+    """
+    target = _real(path)
+    with translated(target, "write"):
+        temporary = _write_beside(target, data)
+        try:
+            if last_look is not None:
+                last_look()
+            _replace(temporary, target)
+        except BaseException:  # why: whatever it was, the half-way file goes; it goes on as it came
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(target.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Create the folder and its parents, and make their names survive a power cut."""
+    with translated(folder, "create"):
+        missing = [place for place in (folder, *folder.parents) if not place.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for place in reversed(missing):
+            sync_folder(place.parent)
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
+    """Hold ``<path>.lock`` alone, among the threads of this process and among processes.
+
+    The lock belongs to an open file, so the kernel drops it when its holder dies; the lock file itself stays, because
+    removing it would let two holders lock two different files of one name. Not re-entrant.
+    """
+    target = _real(path)
+    lock = target.with_name(f"{target.name}.lock")
+    with translated(lock, "lock"):
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _wait_for(descriptor, lock, timeout)
+        try:
+            _sweep(target)
+            yield
+        finally:
+            _release(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def is_bookkeeping(name: str) -> bool:
+    """Whether a file name is that of a lock or of an unfinished write."""
+    return name.endswith(".lock") or (name.startswith(".") and name.endswith(".tmp"))
+
+
+def _real(path: Path) -> Path:
+    """Where a link leads: replacing the link itself would part it from the file its owner edits."""
+    return Path(os.path.realpath(path))
+
+
+def _write_beside(target: Path, data: bytes) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        _keep_mode(temporary, target)
+    except BaseException:  # why: whatever it was, the half-way file goes; it goes on as it came
+        temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+def _keep_mode(temporary: Path, target: Path) -> None:
+    """A file its owner has shared stays shared; a new one is private."""
+    with contextlib.suppress(FileNotFoundError):
+        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    # Windows refuses to replace a file while somebody has it open for reading.
+    tries = _WINDOWS_TRIES if sys.platform == "win32" else 1
+    for left in reversed(range(tries)):
+        try:
+            temporary.replace(target)
+            return
+        except PermissionError:
+            if not left:
+                raise
+            time.sleep(_LONGEST_PAUSE)
+
+
+def sync_folder(folder: Path) -> None:
+    """Without this the new name may be gone after a power cut. Windows has no such call."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int, lock: Path, timeout: float) -> None:
+    waited, pause = 0.0, _FIRST_PAUSE
+    while not _acquired(descriptor, lock):
+        if waited >= timeout:
+            raise StoreBusy(f"{lock} has been held by another process or thread for {timeout:g} s; try again later")
+        time.sleep(pause)
+        waited += pause
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _acquired(descriptor: int, lock: Path) -> bool:
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _HELD:
+            return False
+        raise _storage_error(error, lock, "lock") from error
+    return True
+
+
+def _release(descriptor: int) -> None:
+    if sys.platform == "win32":
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what a killed writer left behind: it holds text that may since have been forgotten."""
+    start = f".{target.name}."
+    with translated(target.parent, "clean up"):
+        for left in target.parent.iterdir():
+            if left.name.startswith(start) and left.name.endswith(".tmp"):
+                left.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def translated(path: Path, action: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _storage_error(error, path, action) from error
+
+
+def _storage_error(error: OSError, path: Path, action: str) -> StorageError:
+    start = f"cannot {action} {path}: {error.strerror or error}"
+    if error.errno in _FULL:
+        return StoreFull(f"{start}; free some space on that disk and try again")
+    if error.errno in _REFUSED:
+        return StoreReadOnly(f"{start}; make the folder writable for this user, or use another folder")
+    return StorageError(f"{start}; check that the folder exists and its disk is well")

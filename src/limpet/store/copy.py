@@ -1,0 +1,120 @@
+"""Moving a whole store from one backend to another, losslessly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from limpet.config import Storage as StorageConfig
+from limpet.errors import InvalidInput, StorageError
+from limpet.model.scope import STORE
+from limpet.model.times import Clock
+from limpet.store.base import Progress
+from limpet.store.db import Db, Row
+from limpet.store.sql_store import SqlStore
+from limpet.store.tables import TABLES, Table
+from limpet.store.tx import SqlTx
+
+_BATCH = 1000
+_NUMBERS = (  # tables that give out numbers go on behind those that were copied
+    *("copy.number_spaces", "copy.number_models", "copy.number_jobs"),
+    *("copy.number_entities", "copy.number_mentions", "copy.number_relations"),
+)
+
+
+def copy_store(source: SqlStore, target: SqlStore, progress: Progress | None = None) -> dict[str, int]:
+    """Copy every row, from one consistent view, in one transaction. The target must be empty. Answers rows by table."""
+
+    def from_source(reading: SqlTx) -> dict[str, int]:
+        return target.write(lambda writing: _copy_all(reading.db, writing.db, progress))
+
+    return source.read(from_source)
+
+
+def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, int]:
+    target.composed("DELETE FROM jobs WHERE tenant = :nobody", {"nobody": STORE.tenant})  # those of a new store
+    taken = [table.name for table in TABLES if table.name != "properties" and _count(target, table)]
+    if taken:
+        raise InvalidInput(f"the target is not empty: it has rows in {', '.join(taken)}; copy into a new store")
+    target.composed("DELETE FROM properties")
+    copied = {table.name: _copy_table(source, target, table, progress) for table in TABLES}
+    target.run("seals.changed", {})
+    for numbers in _NUMBERS:
+        target.run(numbers, {})
+    return copied
+
+
+def _copy_table(source: Db, target: Db, table: Table, progress: Progress | None) -> int:
+    total, done = _count(source, table), 0
+    names = ", ".join(table.columns)
+    insert = (
+        f"INSERT INTO {table.name} ({names}) VALUES ({', '.join(':' + _slot(at) for at in range(len(table.columns)))})"
+    )
+    for batch in _batches(source, table):
+        rows = [_params(source, target, table, row) for row in batch]
+        target.composed_many(insert, rows)
+        done += len(batch)
+        if progress is not None:
+            progress(table.name, done, total)
+    return done
+
+
+def _batches(source: Db, table: Table) -> Iterator[list[Row]]:
+    """The rows in the order of their key, a batch at a time."""
+    names, key = ", ".join(table.columns), ", ".join(table.key)
+    width = len(table.key)
+    first = f"SELECT {names} FROM {table.name} ORDER BY {key} LIMIT {_BATCH}"
+    after = f"SELECT {names} FROM {table.name} WHERE ({key}) > ({', '.join(':' + _slot(at) for at in range(width))})"
+    batch = source.composed(first)
+    while batch:
+        yield batch
+        last = {_slot(at): batch[-1][at] for at in range(width)}
+        batch = source.composed(f"{after} ORDER BY {key} LIMIT {_BATCH}", last)
+
+
+def _params(source: Db, target: Db, table: Table, row: Row) -> dict[str, Any]:
+    params = {_slot(at): value for at, value in enumerate(row)}
+    if table.name == "vectors":
+        at = _slot(table.columns.index("vector"))
+        sealed = params[_slot(table.columns.index("sealed"))] is not None
+        params[at] = target.no_vector if sealed else target.pack_vector(source.unpack_vector(params[at]))
+    return params
+
+
+def _slot(at: int) -> str:
+    return f"column_{at}"
+
+
+def _count(db: Db, table: Table) -> int:
+    return int(db.composed(f"SELECT count(*) FROM {table.name}")[0][0])
+
+
+def copy_to_file(
+    source: SqlStore, path: str, config: StorageConfig, clock: Clock, progress: Progress | None = None
+) -> None:
+    """A new SQLite file with everything in it, which appears whole or not at all."""
+    from limpet.store.sqlite.store import SqliteStore
+
+    file = Path(path)
+    if os.path.exists(file):  # not Path.exists, which raises for a name that is too long
+        raise InvalidInput(f"{file} exists already; name a new file")
+    unfinished = file.with_name(file.name + ".unfinished")
+    leftovers = [unfinished, *(Path(f"{unfinished}{end}") for end in ("-wal", "-shm"))]
+    try:
+        for leftover in leftovers:
+            leftover.unlink(missing_ok=True)
+        target = SqliteStore(str(unfinished), config, clock)
+        try:
+            copy_store(source, target, progress)
+        finally:
+            target.close()
+        os.replace(unfinished, file)
+    except OSError as error:
+        raise StorageError(f"the copy to {file} failed: {error.strerror}; nothing was left there") from error
+    finally:
+        for leftover in leftovers:
+            with suppress(OSError):
+                leftover.unlink(missing_ok=True)

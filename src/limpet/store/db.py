@@ -1,0 +1,77 @@
+"""What the shared SQL needs of a driver: run a named query and get plain tuples back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from limpet.search.catalogue import Array
+
+Params = Mapping[str, Any]
+Row = tuple[Any, ...]
+
+
+class Db(Protocol):
+    """One connection inside a transaction. Driver errors leave it as errors of ours."""
+
+    # Appended to a select whose rows must not change before the transaction ends; empty where one writer is the rule.
+    for_update: str
+    # The same, passing over rows that somebody else holds.
+    skip_locked: str
+
+    def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None: ...
+    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]: ...
+    def run(self, name: str, params: Params) -> int:
+        """The number of rows changed."""
+
+    def many(self, name: str, rows: Sequence[Params]) -> None: ...
+    def composed(self, sql: str, params: Params | None = None) -> list[Row]:
+        """A statement made by code from table and column names, for what treats all tables alike."""
+
+    def composed_many(self, sql: str, rows: Sequence[Params]) -> None: ...
+    def numbers(self, values: Sequence[int]) -> Any:
+        """A list of whole numbers as this driver passes it for ``:name[]``."""
+
+    def texts(self, values: Sequence[str]) -> Any:
+        """The same of texts."""
+
+    # What stands in a vector's column where it is sealed, in a column of its own.
+    no_vector: Any
+
+    def pack_vector(self, values: Sequence[float]) -> Any: ...
+    def unpack_vector(self, stored: Any) -> tuple[float, ...]: ...
+    def matrix(self, stored: Sequence[Any]) -> Array:
+        """The vectors of ``vectors.page``, a row each."""
+
+    def cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
+        """Of the chunks with these ids that have a vector of the model."""
+
+
+def cosines(ids: Sequence[int], vectors: Array, question: Sequence[float]) -> dict[int, float]:
+    """Of the vectors of these chunks, a row each, with the question."""
+    import numpy as np  # late: most commands never search
+
+    if not len(ids):
+        return {}
+    asked = np.asarray(question, dtype=np.float32)
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
+    found = np.divide(vectors @ asked, lengths, out=np.zeros(len(ids), dtype=np.float32), where=lengths > 0)
+    return dict(zip(ids, found.tolist(), strict=True))
+
+
+class Statements:
+    """Named queries with their clauses filled in, each text made once."""
+
+    def __init__(self, queries: Mapping[str, str], finish: Callable[[str], str]) -> None:
+        self._queries = queries
+        self._finish = finish
+        self._made: dict[tuple[str, str, str], str] = {}
+
+    def __call__(self, name: str, where: str = "", order: str = "") -> str:
+        key = (name, where, order)
+        made = self._made.get(key)
+        if made is None:
+            text = self._queries[name].replace("{where}", where or "TRUE").replace("{order}", order)
+            made = self._made[key] = self._finish(text)
+        return made

@@ -1,0 +1,293 @@
+"""What a sealed tenant's text goes through on its way to the database and back.
+
+A tenant's key gives three others: one for values that are only read (AES-256-GCM, a nonce each), one for values the
+database compares (AES-SIV, the same text sealed alike), one for the terms of the word index (keyed BLAKE2b). Every
+sealed value begins with the number of the key it was sealed with, and is bound to its table, column and, where only
+reading is wanted, to its row: put elsewhere it does not open.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from functools import cache, lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
+
+from limpet.errors import SealBroken, Unsupported
+from limpet.model.chunk import Terms
+
+KEY_BYTES = 32
+_NONCE = 12
+_READING, _COMPARING, _TERMS, _CHECK = 32, 64, 32, 16
+_REMEMBERED_TERMS = 1 << 16
+# What says nothing stays as it is: that a field is empty could be told from its length anyway.
+_EMPTY = frozenset({"", "[]", "{}", "[null,[],null,null]"})
+# Keys of what the engine keeps for itself. The database tells these from others by how they begin.
+INTERNAL = "internal_"
+
+Row = tuple[Any, ...]
+Params = Mapping[str, Any]
+
+
+class Kind(Enum):
+    TEXT = "text"  # read only: every sealing gives another value
+    SAME = "same"  # compared: the same text is sealed alike
+    SAME_BYTES = "same_bytes"
+    KEY = "key"  # the same, and whether it is one of the engine's own stays readable
+    SOURCE = "source"  # read only, but for the session it begins with
+    TERMS = "terms"  # numbers of the word index, one way
+    VECTOR = "vector"
+
+
+class Column(NamedTuple):
+    name: str
+    kind: Kind
+    place: bytes
+
+
+Columns = Mapping[str, Column]
+
+
+def columns(table: str, **names: str) -> Columns:
+    """``text="content title", same="key"``: the sealed columns of a table, by what is to become of them."""
+    return {
+        name: Column(name, Kind(kind), f"{table}.{name}\0".encode())
+        for kind, listed in names.items()
+        for name in listed.split()
+    }
+
+
+class Shape:
+    """The order in which a query answers columns of a table; ``-`` stands for one that is not that table's."""
+
+    def __init__(self, sealed: Columns, order: str) -> None:
+        self.places = [(at, sealed[name]) for at, name in enumerate(order.split()) if name in sealed]
+
+
+class Keyring(Protocol):
+    """Where keys come from."""
+
+    @property
+    def required(self) -> bool:
+        """Whether a tenant that is not sealed is refused."""
+
+    def keys(self, tenant: str) -> Sequence[bytes]:
+        """All there are for the tenant, the one to seal with first."""
+
+    def nonce(self, size: int) -> bytes: ...
+
+
+class Box(Protocol):
+    """A tenant's: sealed, or open and then nothing happens at all."""
+
+    @property
+    def is_sealed(self) -> bool: ...
+    def params(self, sealed: Columns, row: object, values: Params) -> Params:
+        """The values with those of sealed columns sealed."""
+
+    def opened(self, shape: Shape, row: object, values: Row) -> Row: ...
+    def same(self, column: Column, text: str) -> str:
+        """What the database has where it has this text."""
+
+    def all_same(self, column: Column, texts: Iterable[str]) -> list[str]: ...
+    def terms(self, terms: Terms) -> Terms: ...
+    def term(self, term: int) -> int: ...
+    def vector(self, row: object, values: bytes) -> bytes: ...
+    def opened_vector(self, row: object, stored: bytes) -> bytes: ...
+
+
+class Open:
+    """A tenant that is not sealed."""
+
+    is_sealed = False
+
+    def params(self, sealed: Columns, row: object, values: Params) -> Params:
+        return values
+
+    def opened(self, shape: Shape, row: object, values: Row) -> Row:
+        return values
+
+    def same(self, column: Column, text: str) -> str:
+        return text
+
+    def all_same(self, column: Column, texts: Iterable[str]) -> list[str]:
+        return list(texts)
+
+    def terms(self, terms: Terms) -> Terms:
+        return terms
+
+    def term(self, term: int) -> int:
+        return term
+
+    def vector(self, row: object, values: bytes) -> bytes:
+        return values
+
+    def opened_vector(self, row: object, stored: bytes) -> bytes:
+        return stored
+
+
+OPEN = Open()
+_VECTOR = Column("vector", Kind.VECTOR, b"vectors.vector\0")
+
+
+class Sealed:
+    """Safe to share between threads."""
+
+    is_sealed = True
+
+    def __init__(self, tenant: str, key: bytes, version: int, nonce: Callable[[int], bytes]) -> None:
+        aead = _ciphers()
+        made = derived(key, tenant)
+        self._tenant = tenant
+        self._version = version % 256
+        self._mark = bytes([self._version])
+        self._nonce = nonce
+        self._reading = aead.AESGCM(made[:_READING])
+        self._comparing = aead.AESSIV(made[_READING : _READING + _COMPARING])
+        secret = made[_READING + _COMPARING :][:_TERMS]
+        self.term = lru_cache(_REMEMBERED_TERMS)(lambda term: _hidden(secret, term))
+
+    def params(self, sealed: Columns, row: object, values: Params) -> Params:
+        found = dict(values)
+        for name, column in sealed.items():
+            value = found.get(name)
+            if value is not None:
+                found[name] = self._sealed(column, row, value)
+        return found
+
+    def opened(self, shape: Shape, row: object, values: Row) -> Row:
+        found = list(values)
+        for at, column in shape.places:
+            value = found[at]
+            if value is not None:
+                found[at] = self._opened(column, row, value)
+        return tuple(found)
+
+    def same(self, column: Column, text: str) -> str:
+        sealed: str = self._sealed(column, None, text)
+        return sealed
+
+    def all_same(self, column: Column, texts: Iterable[str]) -> list[str]:
+        return [self.same(column, text) for text in texts]
+
+    def terms(self, terms: Terms) -> Terms:
+        # In the order of their new numbers: the old one is that of the text.
+        return Terms(dict(sorted((self.term(term), count) for term, count in terms.counts.items())), terms.length)
+
+    def vector(self, row: object, values: bytes) -> bytes:
+        return self._seal(_VECTOR, row, values)
+
+    def opened_vector(self, row: object, stored: bytes) -> bytes:
+        return self._unseal(_VECTOR, row, stored)
+
+    def _sealed(self, column: Column, row: object, value: Any) -> Any:
+        kind = column.kind
+        if kind is Kind.SAME_BYTES:
+            return self._mark + self._comparing.encrypt(value, [column.place])
+        if kind is Kind.TERMS or value in _EMPTY:
+            return value
+        if kind is Kind.TEXT:
+            return _spelled(self._seal(column, row, value.encode()))
+        if kind is Kind.SOURCE:
+            return f"{value[: value.index(',')]},{_spelled(self._seal(column, row, value.encode()))}]"
+        begin = INTERNAL if kind is Kind.KEY and value.startswith(INTERNAL) else ""
+        return begin + _spelled(self._mark + self._comparing.encrypt(value.encode(), [column.place]))
+
+    def _opened(self, column: Column, row: object, value: Any) -> Any:
+        kind = column.kind
+        if kind is Kind.SAME_BYTES:
+            return self._compared(column, row, bytes(value))
+        if kind is Kind.TERMS or value in _EMPTY:
+            return value
+        if kind is Kind.TEXT:
+            return self._unseal(column, row, self._bytes(column, row, value)).decode()
+        if kind is Kind.SOURCE:
+            return self._unseal(column, row, self._bytes(column, row, value[value.find(",") + 1 : -1])).decode()
+        if kind is Kind.KEY:
+            value = value.removeprefix(INTERNAL)
+        return self._compared(column, row, self._bytes(column, row, value)).decode()
+
+    def _seal(self, column: Column, row: object, value: bytes) -> bytes:
+        nonce = self._nonce(_NONCE)
+        sealed: bytes = self._reading.encrypt(nonce, value, column.place + str(row).encode())
+        return self._mark + nonce + sealed
+
+    def _unseal(self, column: Column, row: object, stored: bytes) -> bytes:
+        self._check(column, row, stored)
+        try:
+            nonce, rest = stored[1 : _NONCE + 1], stored[_NONCE + 1 :]
+            found: bytes = self._reading.decrypt(nonce, rest, column.place + str(row).encode())
+        except (_invalid(), ValueError) as error:
+            raise self._broken(column, row) from error
+        return found
+
+    def _compared(self, column: Column, row: object, stored: bytes) -> bytes:
+        self._check(column, row, stored)
+        try:
+            found: bytes = self._comparing.decrypt(stored[1:], [column.place])
+        except (_invalid(), ValueError) as error:
+            raise self._broken(column, row) from error
+        return found
+
+    def _bytes(self, column: Column, row: object, value: str) -> bytes:
+        try:
+            return binascii.a2b_base64(value, strict_mode=True)
+        except (ValueError, TypeError) as error:
+            raise self._broken(column, row) from error
+
+    def _check(self, column: Column, row: object, stored: bytes) -> None:
+        if stored[:1] != self._mark:
+            raise self._broken(column, row)
+
+    def _broken(self, column: Column, row: object) -> SealBroken:
+        where = column.place.rstrip(b"\0").decode()
+        return SealBroken(
+            f"{where} of row {shown_row(row)} in tenant {self._tenant!r} does not open: it was altered, put there from"
+            " elsewhere, or sealed with another key; restore it from a backup"
+        )
+
+
+def shown_row(row: object) -> str:
+    return "/".join(map(str, row)) if isinstance(row, tuple) else str(row)
+
+
+def _spelled(value: bytes) -> str:
+    return binascii.b2a_base64(value, newline=False).decode()
+
+
+def _hidden(secret: bytes, term: int) -> int:
+    packed = term.to_bytes(8, "big", signed=True)
+    return int.from_bytes(blake2b(packed, key=secret, digest_size=8).digest(), "big", signed=True)
+
+
+@lru_cache(256)
+def derived(key: bytes, tenant: str) -> bytes:
+    """What a tenant's sealing is made of; the last bytes are the check value, which tells keys apart and no more."""
+    _ciphers()
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    length = _READING + _COMPARING + _TERMS + _CHECK
+    return HKDF(SHA256(), length, salt=None, info=b"limpet sealed tenant 1\0" + tenant.encode()).derive(key)
+
+
+def check_value(key: bytes, tenant: str) -> bytes:
+    return derived(key, tenant)[-_CHECK:]
+
+
+@cache
+def _ciphers() -> Any:
+    try:
+        from cryptography.hazmat.primitives.ciphers import aead
+    except ImportError:
+        raise Unsupported('encryption needs its library: pip install "limpet[encryption]"') from None
+    return aead
+
+
+@cache
+def _invalid() -> type[Exception]:
+    from cryptography.exceptions import InvalidTag
+
+    return InvalidTag

@@ -1,0 +1,227 @@
+"""Jobs: asked for in the transaction that needs them, leased to one worker at a time.
+
+A job that is leased has its ``leased_until``; one that nobody holds has 0 there. Whoever settles a job says which lease
+it holds, so that one who lost it changes nothing. While a job is leased its ``run_at`` is when it runs next if nobody
+settles it: the end of the lease, or sooner if it is asked for meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from limpet.errors import InvalidInput, LeaseLost
+from limpet.model.job import Job, JobInfo, JobQuery, JobState
+from limpet.model.scope import STORE, Level, Scope, Space
+from limpet.model.times import from_micros, to_micros
+from limpet.store.db import Db, Params, Row
+from limpet.store.encrypted_columns import JOBS
+from limpet.store.encryption import Shape
+from limpet.store.encryption_state import TxSeals
+
+_MAX_ERROR = 500
+_JOB = Shape(JOBS, "id kind payload run_at attempts leased_until error dead created_at")
+# What clocks may differ by, and no less than any lease. What lies further ahead was written by a clock that was wrong.
+_CLOCKS_DIFFER = timedelta(hours=1)
+
+_STATES = {
+    JobState.WAITING: "dead = 0 AND leased_until <= :now",
+    JobState.RUNNING: "dead = 0 AND leased_until > :now",
+    JobState.DEAD: "dead = 1",
+}
+
+
+class SqlJobs:
+    def __init__(self, db: Db, seals: TxSeals) -> None:
+        self._db = db
+        self._seals = seals
+
+    def ask(self, space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
+        ask(self._db, space, kind, detail, now, run_at)
+
+    def finish(self, job: Job, again: datetime | None = None) -> None:
+        if not finish(self._db, job, again):
+            raise LeaseLost(f"the lease of the job {job.id} ({job.kind}) ran out and somebody else has taken it")
+
+    def find(self, scope: Scope, query: JobQuery, now: datetime) -> list[JobInfo]:
+        where = [] if query.state is None else [_STATES[query.state]]
+        where += [] if query.kind is None else ["kind = :kind"]
+        params = {"tenant": _tenant(scope), "kind": query.kind, "now": to_micros(now)}
+        page = {"limit": query.limit, "offset": query.offset}
+        rows = self._db.all("jobs.find", {**params, **page}, where=" AND ".join(where))
+        box = self._seals.of(scope.tenant)
+        return [_info(box.opened(_JOB, row[0], row), now) for row in rows]
+
+    def retry(self, scope: Scope, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
+        params = {
+            "tenant": _tenant(scope),
+            "ids": self._db.numbers(ids or ()),
+            "any_id": int(ids is None),
+            "kind": kind or "",
+            "any_kind": int(kind is None),
+            "now": to_micros(now),
+        }
+        return self._db.run("jobs.retry", params)
+
+    def drop(self, scope: Scope, ids: Sequence[int]) -> int:
+        return self._db.run("jobs.drop", {"tenant": _tenant(scope), "ids": self._db.numbers(ids)})
+
+
+def _tenant(scope: Scope) -> str:
+    """A row has no column for a user: narrowing must not be left out in silence."""
+    if scope != Scope(scope.tenant):
+        raise InvalidInput("jobs are looked at by tenant: leave out user, agent and session")
+    return scope.tenant
+
+
+def ask(db: Db, space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
+    db.run("jobs.ask", _asked(space, kind, detail, now, run_at))
+
+
+def ask_everywhere(db: Db, kind: str, detail: str, now: datetime) -> None:
+    """The same of every space there is."""
+    spaces = [Space(tenant, Level(level), owner) for tenant, level, owner in db.all("spaces.list", {})]
+    db.many("jobs.ask", [_asked(space, kind, detail, now, None) for space in spaces])
+
+
+def withdraw(db: Db, space: Space, kind: str, detail: str) -> None:
+    """What it was about is gone, and nobody has to do it."""
+    db.run("jobs.withdraw", {"kind": kind, "key": key_of(space, detail)})
+
+
+def hurry(db: Db, kind: str) -> None:
+    """Let those that are put off or laid aside be tried again now."""
+    db.run("jobs.hurry", {"kind": kind})
+
+
+def key_of(space: Space, detail: str) -> str:
+    return json.dumps([detail, space.tenant, space.level.value, space.owner], ensure_ascii=False)
+
+
+def owner_of(space: Space) -> str:
+    """As the column says it."""
+    return f"{space.level.value}/{space.owner}"
+
+
+def _asked(space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
+    payload = key_of(space, detail)
+    times = {"run_at": to_micros(now if run_at is None else run_at), "now": to_micros(now)}
+    names = {"tenant": space.tenant, "owner": owner_of(space)}
+    return {"kind": kind, "key": payload, "payload": payload, **names, **times}
+
+
+def take(db: Db, wanted: Sequence[tuple[str, str]], now: datetime, leased_until: datetime) -> Job | None:
+    """Of the first of these kinds and details that has a job due, the one that has waited longest."""
+    for kind, detail in wanted:
+        where, params = _chosen([(kind, detail)])
+        row = db.one("jobs.due", {**params, "now": to_micros(now)}, where=where, order=db.skip_locked)
+        if row is not None:
+            db.run("jobs.lease", {"id": row[0], "leased_until": to_micros(leased_until)})
+            return _job(row, leased_until)
+    return None
+
+
+def renew(db: Db, job: Job, until: datetime) -> Job | None:
+    if not db.run("jobs.renew", {**_held(job), "until": to_micros(until)}):
+        return None
+    return replace(job, leased_until=until)
+
+
+def next_due(db: Db, wanted: Sequence[tuple[str, str]]) -> datetime | None:
+    """About when: exactly unless many are leased that were asked for again."""
+    chosen = [_chosen([each]) for each in wanted]
+    found = [at for where, params in chosen for (at,) in db.all("jobs.next", params, where=where)]
+    return from_micros(min(found)) if found else None
+
+
+def count(db: Db, wanted: Sequence[tuple[str, str]]) -> int:
+    where, params = _chosen(wanted)
+    found = db.one("jobs.count", params, where=where)
+    return 0 if found is None else int(found[0])
+
+
+def finish(db: Db, job: Job, again: datetime | None) -> bool:
+    """Done, unless it was asked for again meanwhile or is to come again. False when the lease was lost."""
+    held = {**_held(job), "asked": job.asked}
+    if again is not None:
+        return bool(db.run("jobs.again", {**held, "run_at": to_micros(again)}))
+    return bool(db.run("jobs.finish", held) or db.run("jobs.release", _held(job)))
+
+
+def fail(db: Db, seals: TxSeals, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
+    params = {"asked": job.asked, "error": error[:_MAX_ERROR], "run_at": to_micros(run_at), "dead": int(dead)}
+    stored: Params = {**_held(job), **params}
+    # What went wrong may quote anything. Work on the whole store has no key of its own.
+    if (job.space == STORE and not seals.all_open) or not seals.may_use(job.space.tenant):
+        stored = {**stored, "error": None}
+    else:
+        stored = seals.of(job.space.tenant).params(JOBS, job.id, stored)
+    return bool(db.run("jobs.fail", stored))
+
+
+def astray(db: Db, now: datetime, longest_wait: timedelta) -> bool:
+    """Whether a clock that was ahead of ours has put anything off for too long."""
+    found = db.one("jobs.astray", _ahead(now, longest_wait))
+    return found is not None
+
+
+def mend(db: Db, now: datetime, longest_wait: timedelta) -> int:
+    params = _ahead(now, longest_wait)
+    return db.run("jobs.mend_held", params) + db.run("jobs.mend_asked", params)
+
+
+def _ahead(now: datetime, longest_wait: timedelta) -> Params:
+    return {
+        "now": to_micros(now),
+        "ahead": to_micros(now + _CLOCKS_DIFFER),
+        "latest": to_micros(now + longest_wait + _CLOCKS_DIFFER),
+    }
+
+
+def _held(job: Job) -> dict[str, int]:
+    return {"id": job.id, "leased_until": to_micros(job.leased_until)}
+
+
+def _chosen(wanted: Sequence[tuple[str, str]]) -> tuple[str, dict[str, str]]:
+    """Jobs of these kinds; of those whose detail is not empty, only the ones with that detail."""
+    clauses, params = [], {}
+    for at, (kind, detail) in enumerate(wanted):
+        params[f"kind_{at}"] = kind
+        clause = f"kind = :kind_{at}"
+        if detail:
+            params[f"begin_{at}"] = json.dumps([detail], ensure_ascii=False)[:-1] + ","
+            clause += f" AND substr(key, 1, length(:begin_{at})) = :begin_{at}"
+        clauses.append(f"({clause})")
+    return f"({' OR '.join(clauses) or 'FALSE'})", params
+
+
+def _job(row: Row, leased_until: datetime) -> Job:
+    id_, kind, payload, asked, attempts = row
+    detail, tenant, level, owner = json.loads(payload)
+    return Job(id_, kind, Space(tenant, Level(level), owner), detail, asked, attempts + 1, leased_until)
+
+
+def _info(row: Row, now: datetime) -> JobInfo:
+    id_, kind, payload, run_at, attempts, leased_until, error, dead, created_at = row
+    detail, tenant, level, owner = json.loads(payload)
+    held = leased_until > to_micros(now) and not dead
+    return JobInfo(
+        id=id_,
+        kind=kind,
+        tenant=tenant,
+        level=Level(level),
+        owner=owner,
+        detail=detail,
+        state=JobState.DEAD if dead else JobState.RUNNING if held else JobState.WAITING,
+        attempts=attempts,
+        run_at=_moment(run_at),
+        leased_until=_moment(leased_until) if held else None,
+        error=error,
+        created_at=_moment(created_at),
+    )
+
+
+def _moment(micros: int) -> datetime | None:
+    return from_micros(micros) if micros else None

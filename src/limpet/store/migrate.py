@@ -1,0 +1,77 @@
+"""Numbered migrations, each applied in one transaction together with its record."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Protocol
+
+from limpet.errors import MigrationError
+
+_FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    version: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+class Target(Protocol):
+    """A database that can be brought forward."""
+
+    def applied(self) -> Mapping[int, tuple[str, str]]:
+        """version -> (name, checksum) of what was applied; empty for a new database."""
+
+    def apply(self, migration: Migration) -> None:
+        """In one transaction: check nobody else has applied it meanwhile, run it, record it."""
+
+
+def load(package: str) -> list[Migration]:
+    named = ((_FILE.fullmatch(entry.name), entry) for entry in files(package).joinpath("migrations").iterdir())
+    found = [Migration(int(match[1]), match[2], entry.read_text(encoding="utf-8")) for match, entry in named if match]
+    found.sort(key=lambda migration: migration.version)
+    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
+        raise MigrationError(f"the migrations of {package} are not numbered 1, 2, 3, …")
+    return found
+
+
+def bring_forward(target: Target, migrations: Sequence[Migration]) -> int:
+    """Apply what is missing, in order. Returns how many were applied."""
+    check(target.applied(), migrations)
+    missing = [migration for migration in migrations if migration.version not in target.applied()]
+    for migration in missing:
+        target.apply(migration)
+    check(target.applied(), migrations)
+    return len(missing)
+
+
+def check(applied: Mapping[int, tuple[str, str]], migrations: Iterable[Migration]) -> None:
+    known = {migration.version: migration for migration in migrations}
+    newest = max(applied, default=0)
+    if newest > max(known, default=0):
+        raise MigrationError(
+            f"this database has schema {newest}, but this program knows only up to {max(known, default=0)}; "
+            "upgrade limpet (nothing was changed)"
+        )
+    for version, (name, checksum) in sorted(applied.items()):
+        migration = known[version]
+        if migration.checksum != checksum:
+            raise MigrationError(
+                f"migration {version} ({name}) was applied from other text than this program carries; "
+                "use the release that made the database, or restore a backup (nothing was changed)"
+            )
+
+
+def statements(sql: str) -> list[str]:
+    """A migration's statements. Ours hold no semicolon but at a statement's end."""
+    lines = (line for line in sql.splitlines() if not line.lstrip().startswith("--"))
+    return [piece.strip() for piece in "\n".join(lines).split(";") if piece.strip()]

@@ -1,0 +1,352 @@
+"""PostgreSQL connections: one that writes, a pool that reads, and what their errors mean."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from limpet.config import Storage as StorageConfig
+from limpet.errors import (
+    ConstraintFailed,
+    OutcomeUnknown,
+    StorageError,
+    StoreBusy,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    Unsupported,
+)
+from limpet.search.cache import Caches
+from limpet.store import queries as named
+from limpet.store.db import Params, Row, Statements
+from limpet.store.encryption_state import Seals
+from limpet.store.tx import SqlTx
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from limpet.search.catalogue import Array
+
+T = TypeVar("T")
+
+# By the first two characters of SQLSTATE, or all five.
+_MEANINGS: dict[str, tuple[type[StorageError], str]] = {
+    "08": (StoreUnavailable, "the connection to PostgreSQL was lost; nothing of this call was stored, repeat it"),
+    "57": (
+        StoreUnavailable,
+        "PostgreSQL is shutting down or ended the connection; nothing of this call was stored, repeat it",
+    ),
+    "53": (StoreFull, "PostgreSQL is out of disk, memory or connections"),
+    "23": (ConstraintFailed, "PostgreSQL refused a value that would break a constraint"),
+    "25006": (StoreReadOnly, "this PostgreSQL accepts no writes; connect to the primary"),
+    "28": (StoreUnavailable, "PostgreSQL refused the user or password"),
+    "40": (StoreBusy, "two writers held each other up; repeat the call"),
+    "55P03": (StoreBusy, "another writer holds the row; repeat the call"),
+}
+# Two processes that hold each other up, or that claim the same unique value: the next try sees what the other did.
+# A group holds the rows of many sessions until it commits, in the order its callers came: groups of two processes would
+# lock each other out. So processes take turns, as they do on SQLite.
+_WRITE_LOCK = 0x484F4C45
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_WRITE = f"BEGIN; SET LOCAL lock_timeout = {{timeout}}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})"
+_TRANSIENT = ("40001", "40P01", "23505")
+
+
+def driver() -> Any:
+    try:
+        import psycopg
+    except ImportError:
+        raise Unsupported('PostgreSQL needs its driver: pip install "limpet[postgres]"') from None
+    return psycopg
+
+
+def meaning(error: psycopg.Error) -> StorageError:
+    state = error.sqlstate or ""
+    text = str(error).strip().split("\n")[0]
+    known = _MEANINGS.get(state) or _MEANINGS.get(state[:2])
+    # Without a SQLSTATE the error came from the network, or from the driver that refused a value.
+    if not state and isinstance(error, (driver().OperationalError, driver().InterfaceError)):
+        known = _MEANINGS["08"]
+    kind, what = known or (StorageError, "PostgreSQL failed")
+    found = kind(f"{what} ({text or type(error).__name__})")
+    found.sqlstate = state  # type: ignore[attr-defined]
+    return found
+
+
+@cache
+def statements() -> Statements:
+    queries = named.load("limpet.store") | named.load("limpet.store.postgres")
+    return Statements(queries, named.to_postgres)
+
+
+class PostgresDb:
+    """Named queries on one connection."""
+
+    for_update = "FOR UPDATE"
+    skip_locked = "FOR UPDATE SKIP LOCKED"
+    no_vector = None
+
+    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+        self.raw = connection
+        self._sql = statements()
+        self._error: type[psycopg.Error] = driver().Error
+
+    def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
+        try:
+            return self._execute(name, params, where, order).fetchone()
+        except self._error as error:
+            raise meaning(error) from error
+
+    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
+        try:
+            return self._execute(name, params, where, order).fetchall()
+        except self._error as error:
+            raise meaning(error) from error
+
+    def run(self, name: str, params: Params) -> int:
+        try:
+            return self._execute(name, params, "", "").rowcount
+        except self._error as error:
+            raise meaning(error) from error
+
+    def _execute(self, name: str, params: Params, where: str, order: str) -> psycopg.Cursor[Row]:
+        return self.raw.execute(self._sql(name, where, order), params)
+
+    def many(self, name: str, rows: Sequence[Params]) -> None:
+        if not rows:
+            return
+        try:
+            self.raw.cursor().executemany(self._sql(name), rows)
+        except self._error as error:
+            raise meaning(error) from error
+
+    def composed(self, sql: str, params: Params | None = None) -> list[Row]:
+        return self.plain(named.to_postgres(sql), params or {})
+
+    def composed_many(self, sql: str, rows: Sequence[Params]) -> None:
+        try:
+            self.raw.cursor().executemany(named.to_postgres(sql), rows)
+        except self._error as error:
+            raise meaning(error) from error
+
+    def plain(self, sql: str, params: Sequence[Any] | Params | None = None) -> list[Row]:
+        try:
+            cursor = self.raw.execute(sql, params)
+            return cursor.fetchall() if cursor.description else []
+        except self._error as error:
+            raise meaning(error) from error
+
+    def last_of(self, statements: str) -> Any:
+        """The one value that the last of several statements answers."""
+        try:
+            cursor = self.raw.execute(statements)
+            while cursor.nextset():
+                pass
+            found = cursor.fetchone()
+        except self._error as error:
+            raise meaning(error) from error
+        return None if found is None else found[0]
+
+    def quickly(self, statements: str) -> bytes | None:
+        """The same, as text, without what makes a cursor: reads are short, and begin all the time."""
+        try:
+            result = self.raw.pgconn.exec_(statements.encode())
+            if result.status != driver().pq.ExecStatus.TUPLES_OK:
+                failed = driver().errors.error_from_result(result)
+                # Without a code it is no answer of the server: the connection was lost.
+                raise failed if failed.sqlstate else driver().OperationalError(str(failed))
+        except self._error as error:
+            raise meaning(error) from error
+        found: bytes | None = result.get_value(0, 0)
+        return found
+
+    def numbers(self, values: Sequence[int]) -> list[int]:
+        return list(values)
+
+    def texts(self, values: Sequence[str]) -> list[str]:
+        return list(values)
+
+    def pack_vector(self, values: Sequence[float]) -> str:
+        return "[" + ",".join(map(repr, values)) + "]"
+
+    def unpack_vector(self, stored: str) -> tuple[float, ...]:
+        return tuple(map(float, stored.strip("[]").split(",")))
+
+    def matrix(self, stored: Sequence[bytes]) -> Array:
+        """From what pgvector sends: two numbers of two bytes, then the vector, all big-endian."""
+        import numpy as np  # late: most commands never search
+
+        packed = np.frombuffer(b"".join(stored), dtype=np.uint8).reshape(len(stored), -1)
+        vectors: Array = np.ascontiguousarray(packed[:, 4:]).view(">f4").astype(np.float32)
+        return vectors
+
+    def cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
+        params = {"model_id": model_id, "ids": self.numbers(ids), "question": self.pack_vector(question)}
+        found = self.all("vectors.some", params)
+        return {chunk_id: 0.0 if cosine != cosine else cosine for chunk_id, cosine in found}  # noqa: PLR0124 - NaN
+
+
+def _alive(silence_s: int) -> dict[str, int]:
+    """A network that swallows everything, or a machine that is gone, is found out: else a call waits for hours."""
+    if not silence_s:
+        return {}
+    return {
+        "tcp_user_timeout": silence_s * 1000,
+        "keepalives_idle": silence_s,
+        "keepalives_interval": max(1, silence_s // 3),
+        "keepalives_count": 3,
+    }
+
+
+class PostgresConnection:
+    """A connection that is made when first needed and again after it was lost."""
+
+    def __init__(
+        self,
+        url: str,
+        config: StorageConfig,
+        caches: Caches | None = None,
+        seals: Seals | None = None,
+        *,
+        reader: bool = False,
+    ) -> None:
+        self._url = url
+        self._seals = seals or Seals()
+        self._caches = caches or Caches()
+        self._config = config
+        self._reader = reader
+        self._db: PostgresDb | None = None
+        self._writer: int | None = None
+        self._number = 0
+        self._marked = False
+        self.connect()
+
+    @property
+    def db(self) -> PostgresDb:
+        assert self._db is not None
+        return self._db
+
+    def connect(self) -> None:
+        self.close()
+        psycopg = driver()
+        try:
+            given = psycopg.conninfo.conninfo_to_dict(self._url)
+            alive = {name: value for name, value in _alive(self._config.silence_s).items() if name not in given}
+            raw = psycopg.connect(self._url, autocommit=True, connect_timeout=self._config.connect_timeout_s, **alive)
+        except psycopg.Error as error:
+            text = str(error).strip().split("\n")[0]
+            raise StoreUnavailable(
+                f"PostgreSQL cannot be reached: {text}; check the address, user and server"
+            ) from error
+        self._db = PostgresDb(raw)
+        self.tx = SqlTx(self._db, self._caches, self._seals)
+
+    def begin(self) -> None:
+        """A connection that went stale while idle is made anew; nothing was sent on it yet."""
+        if self.db.raw.closed:
+            self.connect()
+        try:
+            self._open()
+        except StoreUnavailable:
+            self.connect()
+            self._open()
+
+    def _open(self) -> None:
+        begin = _READ if self._reader else _WRITE.format(timeout=self._config.busy_timeout_ms)
+        if not self._seals.is_ready:
+            self.db.plain(begin)
+            return
+        # In the same message, and after the lock.
+        both = f"{begin}; {statements()('seals.generation')}"
+        generation = self.db.quickly(both) if self._reader else self.db.last_of(both)
+        self.tx.seals.begin(int(generation or 0), writing=not self._reader)
+
+    def commit(self) -> None:
+        """When the answer to COMMIT is lost, the server is asked what became of the transaction."""
+        self._count()
+        try:
+            self.db.plain("COMMIT")
+        except StoreUnavailable:
+            if not self.committed():
+                raise
+
+    def _count(self) -> None:
+        """Number the transaction in a row of this writer's own, which is there if and only if all the rest is.
+
+        A transaction's own number proves nothing: after a crash the server gives out again those it has forgotten.
+        """
+        self._marked = False
+        if self._writer is None or self.db.raw.info.transaction_status != driver().pq.TransactionStatus.INTRANS:
+            return
+        self._number += 1
+        changed = self.db.plain(
+            "UPDATE limpet_writers SET number = %s"
+            " WHERE id = %s AND pg_current_xact_id_if_assigned() IS NOT NULL RETURNING id",
+            [self._number, self._writer],
+        )
+        self._marked = bool(changed)
+
+    def register(self) -> None:
+        """Get the row that numbers this writer's transactions."""
+        self._writer = self.db.plain("INSERT INTO limpet_writers (number) VALUES (0) RETURNING id")[0][0]
+
+    def committed(self) -> bool:
+        if not self._marked:
+            return False
+        deadline = time.monotonic() + self._config.connect_timeout_s
+        while time.monotonic() < deadline:
+            with suppress(StorageError):
+                self.connect()
+                # Waits for the old connection's transaction, should the server still be at it.
+                self.db.plain(f"SET lock_timeout = {self._config.connect_timeout_s * 1000}")
+                [(number,)] = self.db.plain(
+                    "SELECT number FROM limpet_writers WHERE id = %s FOR UPDATE", [self._writer]
+                )
+                self.db.plain("RESET lock_timeout")
+                return bool(number == self._number)
+            time.sleep(0.1)
+        raise OutcomeUnknown(
+            "PostgreSQL was lost during the commit and cannot be asked what became of it; "
+            "look whether the write is there before repeating it, or give writes an idempotency_key"
+        )
+
+    def rollback(self) -> None:
+        psycopg = driver()
+        if self.db.raw.closed:
+            return
+        with suppress(psycopg.Error):
+            if self.db.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                self.db.raw.execute("ROLLBACK")
+
+    def savepoint(self) -> None:
+        self.db.plain("SAVEPOINT one")
+
+    def release(self) -> None:
+        self.db.plain("RELEASE SAVEPOINT one")
+
+    def rollback_to_savepoint(self) -> None:
+        self.db.plain("ROLLBACK TO SAVEPOINT one")
+        self.db.plain("RELEASE SAVEPOINT one")
+
+    def is_transient(self, error: StorageError) -> bool:
+        return getattr(error, "sqlstate", "") in _TRANSIENT
+
+    def snapshot(self, work: Callable[[SqlTx], T]) -> T:
+        """Run the work on one consistent view."""
+        self.begin()
+        try:
+            with self.tx.chunks.one_view():
+                return work(self.tx)
+        finally:
+            self.rollback()
+
+    def unregister(self) -> None:
+        with suppress(StorageError):  # a server that is gone keeps a row nobody needs
+            self.db.plain("DELETE FROM limpet_writers WHERE id = %s", [self._writer])
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.raw.close()

@@ -1,0 +1,283 @@
+"""SQLite connections: one that writes, a pool that reads, and what their errors mean."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from limpet.config import Storage as StorageConfig
+from limpet.errors import (
+    ConstraintFailed,
+    StorageError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from limpet.search.cache import Caches
+from limpet.store import queries as named
+from limpet.store.db import Params, Row, Statements, cosines
+from limpet.store.encryption_state import Seals
+from limpet.store.tx import SqlTx
+
+if TYPE_CHECKING:
+    from limpet.search.catalogue import Array
+
+T = TypeVar("T")
+
+MEMORY = ":memory:"
+OLDEST = (3, 35, 0)  # RETURNING
+APPLICATION_ID = 0x484F4C44  # "HOLD" in the file's header, so that `file` and we can tell whose it is
+
+_MEANINGS: dict[int, tuple[type[StorageError], str]] = {
+    sqlite3.SQLITE_BUSY: (StoreBusy, "is locked by another process; try again, or raise storage.busy_timeout_ms"),
+    sqlite3.SQLITE_LOCKED: (StoreBusy, "is locked by another connection; try again"),
+    sqlite3.SQLITE_FULL: (StoreFull, "cannot grow: the disk is full; free some space and repeat the call"),
+    sqlite3.SQLITE_READONLY: (StoreReadOnly, "cannot be written; check the permissions of the file and its folder"),
+    sqlite3.SQLITE_PERM: (StoreReadOnly, "cannot be written; check the permissions of the file and its folder"),
+    sqlite3.SQLITE_CANTOPEN: (StoreReadOnly, "cannot be opened; check that its folder exists and may be written"),
+    sqlite3.SQLITE_NOTADB: (
+        StoreCorrupt,
+        "is not a SQLite database; give the folder of a Limpet store, or another one",
+    ),
+    sqlite3.SQLITE_CORRUPT: (StoreCorrupt, "is damaged; restore a backup, or try `limpet doctor`"),
+    sqlite3.SQLITE_IOERR: (StorageError, "could not be read or written; check the disk"),
+    sqlite3.SQLITE_CONSTRAINT: (ConstraintFailed, "refused a value that would break a constraint"),
+}
+
+
+def meaning(error: sqlite3.Error, path: str) -> StorageError:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        closed = "closed" in str(error)
+        return (StoreUnavailable if closed else StorageError)(f"{path}: {error}")
+    kind, text = _MEANINGS.get(code & 0xFF, (StorageError, "failed"))
+    return kind(f"{path} {text} ({error})")
+
+
+@cache
+def statements() -> Statements:
+    queries = named.load("limpet.store") | named.load("limpet.store.sqlite")
+    return Statements(queries, named.to_sqlite)
+
+
+class SqliteDb:
+    """Named queries on one connection."""
+
+    for_update = ""
+    skip_locked = ""
+    no_vector = b""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self.raw = connection
+        self.path = path
+        self._sql = statements()
+
+    def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
+        try:
+            rows = self.raw.execute(self._sql(name, where, order), params).fetchall()
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+        return rows[0] if rows else None
+
+    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
+        try:
+            return self.raw.execute(self._sql(name, where, order), params).fetchall()
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def run(self, name: str, params: Params) -> int:
+        try:
+            return self.raw.execute(self._sql(name), params).rowcount
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def many(self, name: str, rows: Sequence[Params]) -> None:
+        try:
+            self.raw.executemany(self._sql(name), rows)
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def composed(self, sql: str, params: Params | None = None) -> list[Row]:
+        try:
+            return self.raw.execute(sql, params or {}).fetchall()
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def composed_many(self, sql: str, rows: Sequence[Params]) -> None:
+        try:
+            self.raw.executemany(sql, rows)
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def plain(self, sql: str) -> None:
+        try:
+            self.raw.execute(sql)
+        except sqlite3.Error as error:
+            raise meaning(error, self.path) from error
+
+    def numbers(self, values: Sequence[int]) -> str:
+        return json.dumps(list(values))
+
+    def texts(self, values: Sequence[str]) -> str:
+        return json.dumps(list(values))
+
+    def pack_vector(self, values: Sequence[float]) -> bytes:
+        return struct.pack(f"<{len(values)}f", *values)
+
+    def unpack_vector(self, stored: bytes) -> tuple[float, ...]:
+        return struct.unpack(f"<{len(stored) // 4}f", stored)
+
+    def matrix(self, stored: Sequence[bytes]) -> Array:
+        import numpy as np  # late: most commands never search
+
+        return np.frombuffer(b"".join(stored), dtype="<f4").reshape(len(stored), -1)
+
+    def cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
+        found = self.all("vectors.some", {"model_id": model_id, "ids": self.numbers(ids)})
+        if not found:
+            return {}
+        return cosines([chunk_id for chunk_id, _ in found], self.matrix([stored for _, stored in found]), question)
+
+
+class SqliteConnection:
+    """A connection that can be handed from thread to thread, one at a time."""
+
+    def __init__(
+        self,
+        path: str,
+        config: StorageConfig,
+        caches: Caches | None = None,
+        seals: Seals | None = None,
+        *,
+        reader: bool = False,
+    ) -> None:
+        self.path = path
+        self._seals = seals or Seals()
+        self.raw = _connect(path, config, reader=reader)
+        self.db = SqliteDb(self.raw, path)
+        self.tx = SqlTx(self.db, caches, self._seals)
+
+    def begin(self) -> None:
+        self.db.plain("BEGIN IMMEDIATE")
+        self._ask_seals(writing=True)
+
+    def _ask_seals(self, *, writing: bool) -> None:
+        if self._seals.is_ready:
+            found = self.db.one("seals.generation", {})
+            self.tx.seals.begin(found[0] if found else 0, writing=writing)
+
+    def commit(self) -> None:
+        self.db.plain("COMMIT")
+
+    def committed(self) -> bool:
+        return not self.raw.in_transaction
+
+    def rollback(self) -> None:
+        # A full disk or an I/O error may have ended the transaction already.
+        with suppress(sqlite3.Error):
+            if self.raw.in_transaction:
+                self.raw.execute("ROLLBACK")
+
+    def savepoint(self) -> None:
+        self.db.plain("SAVEPOINT one")
+
+    def release(self) -> None:
+        self.db.plain("RELEASE one")
+
+    def rollback_to_savepoint(self) -> None:
+        self.db.plain("ROLLBACK TO one")
+        self.db.plain("RELEASE one")
+
+    def is_transient(self, error: StorageError) -> bool:
+        return False
+
+    def snapshot(self, work: Callable[[SqlTx], T]) -> T:
+        """Run the work on one consistent view."""
+        self.db.plain("BEGIN")
+        try:
+            self._ask_seals(writing=False)
+            with self.tx.chunks.one_view():
+                return work(self.tx)
+        finally:
+            self.rollback()
+
+    def close(self) -> None:
+        with suppress(sqlite3.Error):
+            self.raw.close()
+
+
+def _connect(path: str, config: StorageConfig, *, reader: bool) -> sqlite3.Connection:
+    if sqlite3.sqlite_version_info < OLDEST:
+        raise StorageError(
+            f"SQLite {'.'.join(map(str, OLDEST))} or newer is needed; this Python has {sqlite3.sqlite_version}"
+        )
+    try:
+        raw = sqlite3.connect(
+            path,
+            timeout=config.busy_timeout_ms / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+    except sqlite3.Error as error:
+        raise meaning(error, path) from error
+    try:
+        raw.execute("PRAGMA foreign_keys = ON")
+        raw.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten; see scrub.py for what this misses
+        raw.execute(f"PRAGMA synchronous = {config.synchronous}")
+        raw.execute("PRAGMA cache_size = -8192")
+        if path != MEMORY:
+            _refuse_foreign(raw, path)
+            _set_journal(raw, config)
+        if reader:
+            raw.execute("PRAGMA query_only = ON")
+    except sqlite3.Error as error:
+        raw.close()
+        raise meaning(error, path) from error
+    return raw
+
+
+def _refuse_foreign(raw: sqlite3.Connection, path: str) -> None:
+    """Somebody else's database is refused before anything is written to it, its journal mode included."""
+    raw.execute("BEGIN")  # one view: another process may be making the store right now
+    stamp = raw.execute("PRAGMA application_id").fetchone()[0]
+    tables = raw.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    raw.execute("ROLLBACK")
+    if tables and stamp != APPLICATION_ID:
+        raw.close()
+        raise StoreCorrupt(f"{path} is a SQLite database, but not a Limpet one; choose another (nothing was changed)")
+
+
+def _set_journal(raw: sqlite3.Connection, config: StorageConfig) -> None:
+    wanted = "wal" if config.wal else "delete"
+    deadline = time.monotonic() + config.busy_timeout_ms / 1000
+    while raw.execute("PRAGMA journal_mode").fetchone()[0] != wanted:
+        try:
+            raw.execute(f"PRAGMA journal_mode = {wanted}")
+        except sqlite3.OperationalError as error:
+            # The switch needs the file for itself for a moment, and SQLite does not wait for that.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+    # 40 MB between checkpoints: an append touches a few pages again and again, and each is copied back once.
+    raw.execute("PRAGMA wal_autocheckpoint = 10000")
+    raw.execute("PRAGMA journal_size_limit = 67108864")
+
+
+def prepare_folder(path: str) -> None:
+    folder = Path(path).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreReadOnly(
+            f"the folder {folder} cannot be made: {error.strerror}; choose another with --data"
+        ) from error

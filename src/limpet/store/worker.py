@@ -1,0 +1,244 @@
+"""A worker: takes jobs that are due, one after the other, until it is told to stop.
+
+Many workers, in one process or in many, share the jobs of a store. The kinds of jobs take turns, so that many of one
+kind do not keep another waiting. A job that fails comes back later and later, and is laid aside in the end; so is one
+whose worker died each time. Every job is safe to run twice: a worker that dies leaves its job to the next.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from time import monotonic
+
+from limpet.config import Jobs as JobsConfig
+from limpet.errors import LeaseLost, LimpetError, StorageError, StoreUnavailable
+from limpet.model.job import Job
+from limpet.model.telemetry import Kind, Work
+from limpet.model.times import Clock, checked_time
+from limpet.security.telemetry import Observers, Seen
+from limpet.store.base import Progress, Store, Wanted
+from limpet.store.claim import Claim, Handler
+
+log = logging.getLogger("limpet.jobs")
+
+_LOOK_AGAIN_S = 5.0  # another process may have asked for work
+_GIVES_WAY_S = 1.0  # that a job waits for those who wait for an answer
+_GLANCE_S = 0.02
+_MEND_S = 300.0  # how often times that a wrong clock wrote are looked for
+_COUNT_S = 0.5  # how often what is left is counted to show progress
+
+
+class Worker:
+    """``chance`` gives numbers from 0 to 1: how much of the longest wait a failed job waits."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        config: JobsConfig,
+        chance: Callable[[], float],
+        observers: Observers | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._config = config
+        self._chance = chance
+        self._observers = observers or Observers()
+        self._lease = timedelta(seconds=config.lease_s)
+        self._handlers: dict[Wanted, Handler] = {}
+        self._patient: set[Wanted] = set()
+        self._order: list[Wanted] = []  # whose turn it is: the kind that was done last comes last
+        self._turn = threading.Lock()  # one job at a time, whether by the thread or by a caller
+        self._starting = threading.Lock()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._stays = False
+        self._busy: Callable[[], bool] | None = None
+        self._thread: threading.Thread | None = None
+        self._mend_at = 0.0
+
+    def register(self, kind: str, handler: Handler, detail: str = "", *, patient: bool = False) -> None:
+        """Do jobs of this kind, or only those with this detail. Kinds nobody registers are left to other processes.
+
+        ``patient`` ones are done whenever somebody works; the thread does not stay for one that is not due yet.
+        """
+        self._handlers[kind, detail] = handler
+        if patient:
+            self._patient.add((kind, detail))
+        self._order.append((kind, detail))
+
+    @property
+    def wanted(self) -> list[Wanted]:
+        return list(self._order)
+
+    def is_wanted(self, kinds: Sequence[Wanted]) -> bool:
+        """Whether there is work of these kinds that a thread should be begun for."""
+        due = self._store.next_job([kind for kind in kinds if kind in self._patient])
+        if due is not None and due <= self._clock():
+            return True
+        return self._store.next_job([kind for kind in kinds if kind not in self._patient]) is not None
+
+    def run(self, *, until_idle: bool, progress: Progress | None = None) -> int:
+        """Do what is due now: one job, or all of them. Answers how many were begun."""
+        if self._stop.is_set():
+            raise StoreUnavailable("this store is closed; open it again")
+        begun = total = 0
+        count_at = 0.0
+        while self._one():
+            begun += 1
+            if progress is not None:
+                if monotonic() >= count_at or begun >= total:
+                    total, count_at = begun + self._store.count_jobs(self.wanted), monotonic() + _COUNT_S
+                progress("jobs", begun, total)
+            if not until_idle:
+                break
+        return begun
+
+    def start(self, *, stay: bool = False, busy: Callable[[], bool] | None = None) -> None:
+        """Work in a thread: until nothing is left to do, or to ``stay`` for what others will ask for.
+
+        While it is ``busy`` elsewhere in this process, each job waits a moment for its turn.
+        """
+        with self._starting:
+            self._stays = self._stays or stay
+            self._busy = busy or self._busy
+            self._wake.set()
+            if self._handlers and not self._stop.is_set() and self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name="limpet-worker", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the job at hand and no other."""
+        with self._starting:
+            self._stop.set()
+            thread = self._thread
+        self._wake.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _loop(self) -> None:
+        while not self._stop.is_set():
+            self._wake.clear()
+            self._give_way()
+            try:
+                wait = 0.0 if self._one() else self._until_next()
+            except StorageError as error:
+                log.warning("the worker cannot reach the store: %s", error)
+                wait = _LOOK_AGAIN_S if self._stays else None
+            except Exception as error:  # why: a clock that fails, say, must not end all work without a word
+                log.warning("the worker failed and looks again: %s", error, exc_info=error)
+                wait = _LOOK_AGAIN_S
+            if wait is None and self._leave():
+                return
+            if wait and not self._stop.is_set():  # who stops it may have rung before the bell was reset above
+                self._wake.wait(wait)
+
+    def _give_way(self) -> None:
+        """Whoever waits for an answer comes first, but no job waits for ever."""
+        until = monotonic() + _GIVES_WAY_S
+        while self._is_busy() and monotonic() < until:
+            if self._stop.wait(_GLANCE_S):
+                return
+
+    def _is_busy(self) -> bool:
+        if self._busy is None:
+            return False
+        try:
+            return bool(self._busy())
+        except Exception as error:  # why: a program's function that fails must not end its background work
+            log.warning("busy() failed and is not asked again: %s", error)
+            self._busy = None
+            return False
+
+    def _until_next(self) -> float | None:
+        """Seconds until there may be something to do; None when nothing is left and nobody wants it to stay."""
+        if self._stays:
+            return _LOOK_AGAIN_S
+        due = self._store.next_job([kind for kind in self.wanted if kind not in self._patient])
+        return None if due is None else min(_LOOK_AGAIN_S, max(0.05, (due - self._clock()).total_seconds()))
+
+    def _leave(self) -> bool:
+        with self._starting:
+            if self._wake.is_set():  # somebody asked for it meanwhile
+                return False
+            self._thread = None
+            return True
+
+    def _one(self) -> bool:
+        with self._turn:
+            job = None if self._stop.is_set() or not self._handlers else self._take()
+            if job is None:
+                return False
+            with self._observers.during(Work(kind=Kind.JOB, name=job.kind, tenant=job.space.tenant)) as seen:
+                self._do(job, seen)
+            return True
+
+    def _take(self) -> Job | None:
+        self._mend()
+        job = self._store.take_job(self._order, self._clock(), self._lease)
+        if job is not None:
+            done = self._place(job)
+            self._order.remove(done)
+            self._order.append(done)
+        return job
+
+    def _mend(self) -> None:
+        if monotonic() < self._mend_at:
+            return
+        self._mend_at = monotonic() + _MEND_S
+        freed = self._store.mend_jobs(self._clock(), timedelta(seconds=self._config.longest_wait_s))
+        if freed:
+            log.warning("%d jobs were put off by a clock that was ahead of this one; they are due now", freed)
+
+    def _place(self, job: Job) -> Wanted:
+        exact = (job.kind, job.detail)
+        return exact if exact in self._handlers else (job.kind, "")
+
+    def _do(self, job: Job, seen: Seen) -> None:
+        if job.attempts > self._config.attempts:  # each run ended without a word
+            seen.error = LimpetError(f"its worker ended before the job did, {job.attempts - 1} times")
+            self._put_off(job, seen.error)
+            return
+        claim, began = Claim(job, self._store, self._clock, self._lease, self._stop.is_set), monotonic()
+        try:
+            again = self._handlers[self._place(job)](claim)
+            if again is not None:
+                again = checked_time(again, "when the job runs again")
+        except LeaseLost as error:
+            seen.error = error
+            log.warning("%s", error)
+        except Exception as error:  # why: a job's failure is noted with the job, and never the worker's end
+            seen.error = error
+            self._put_off(claim.job, error)
+        else:
+            if not claim.finished and not self._store.finish_job(claim.job, again):
+                log.warning("the job %d (%s) took longer than its lease and is somebody else's now", job.id, job.kind)
+            seconds = monotonic() - began
+            told = {"job": job.id, "kind": job.kind, "outcome": "done", "seconds": round(seconds, 6)}
+            extra = {"event": "job", "fields": told}
+            log.info("the job %d (%s) ran for %.3f s", job.id, job.kind, seconds, extra=extra)
+
+    def _put_off(self, job: Job, error: Exception) -> None:
+        """Full jitter: jobs that failed together, in one outage, do not all come back together."""
+        longest = min(2**job.attempts, self._config.longest_wait_s)
+        wait = timedelta(seconds=longest * self._chance())
+        dead = job.attempts >= self._config.attempts
+        log.warning(
+            "the job %d (%s) failed %s: %s",
+            job.id,
+            job.kind,
+            "for the last time" if dead else f"and is tried again in {wait.total_seconds():.0f} s",
+            error or type(error).__name__,
+            exc_info=None if isinstance(error, LimpetError) else error,
+            extra={"event": "job", "fields": {"job": job.id, "kind": job.kind, "outcome": "failed", "reason": error}},
+        )
+        self._store.fail_job(job, _told(error), self._clock() + wait, dead=dead)
+
+
+def _told(error: Exception) -> str:
+    """What is kept with the job. Words that are not ours may quote what somebody wants forgotten one day."""
+    name = type(error).__name__
+    return str(error) or name if isinstance(error, LimpetError) else f"{name}; the log has its words"

@@ -1,0 +1,298 @@
+"""One writer that groups commits, without a thread of its own.
+
+Every caller queues its work. The first becomes the leader: it runs all the work that is queued by then in one
+transaction, a savepoint each, commits once, wakes the others with their results, and hands the lead to whoever queued
+meanwhile. A lone caller is its own leader and pays an uncontended lock. Nobody is answered before the commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeVar
+
+from limpet.errors import OutcomeUnknown, StorageError, StoreUnavailable
+from limpet.store.tx import SqlTx
+
+T = TypeVar("T")
+
+
+class Transactions(Protocol):
+    """What the writer needs of a connection."""
+
+    tx: SqlTx
+
+    def begin(self) -> None: ...
+    def commit(self) -> None:
+        """Raises OutcomeUnknown when nobody can tell whether it happened."""
+
+    def committed(self) -> bool:
+        """After a commit was interrupted: did it happen?"""
+
+    def rollback(self) -> None:
+        """Never raises: what was begun is over, whatever state the connection is in."""
+
+    def savepoint(self) -> None: ...
+    def release(self) -> None: ...
+    def rollback_to_savepoint(self) -> None: ...
+    def is_transient(self, error: StorageError) -> bool:
+        """True when the same work may well succeed at once, such as after a deadlock between two processes."""
+
+
+class Ticket(Generic[T]):
+    """A caller's work and its outcome. The caller waits at ``gate`` until it is done, or is to lead."""
+
+    __slots__ = ("done", "error", "gate", "leads", "result", "work")
+
+    def __init__(self, work: Callable[[SqlTx], T]) -> None:
+        self.work = work
+        self.done = False
+        self.leads = False
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self.gate = threading.Lock()
+
+    def wake(self) -> None:
+        if self.gate.locked():
+            self.gate.release()
+
+    def answer(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return self.result  # type: ignore[return-value]  # done without an error: the work's own result, None included
+
+    def fail(self, error: BaseException) -> None:
+        self.result, self.error, self.done = None, error, True
+
+
+_ATTEMPTS = 5
+# How long a leader waits for as many callers as the last group had, for each of them. Those that were just answered
+# are about to come again, and a commit shared by all of them is worth many times this.
+_PATIENCE = 0.00005
+
+
+class Writer:
+    """A ticket stays in the queue until it is done, and its caller until the ticket has left the queue.
+
+    So an interrupt of the leader, which Ctrl-C may cause at any line, loses nobody's work: what is not done is queued
+    still.
+    """
+
+    def __init__(self, connection: Transactions, group_size: int) -> None:
+        self._connection = connection
+        self._group_size = group_size
+        self._mutex = threading.Lock()  # guards the queue and who leads
+        self._turn = threading.Lock()  # held by whoever uses the connection
+        self._queue: deque[Ticket[Any]] = deque()
+        self._led = False
+        self._crowd = 1
+        self._gathering: Ticket[Any] | None = None
+        self._begun = False
+        self._committing: list[Ticket[Any]] = []
+        self._busy: int | None = None
+        self._closed = False
+
+    def write(self, work: Callable[[SqlTx], T]) -> T:
+        self.refuse_nesting()
+        ticket = Ticket(work)
+        try:
+            self._join(ticket)
+            if not ticket.leads:
+                ticket.gate.acquire()
+            if ticket.leads:
+                self._gather(ticket)
+                self._lead()
+                self._hand_over(ticket)
+        except BaseException:  # why: an interrupted caller was told nothing: its work must not happen behind its back
+            self._withdraw(ticket)
+            raise
+        return ticket.answer()
+
+    def exclusive(self, action: Callable[[], T]) -> T:
+        """Run something on the write connection with no transaction open."""
+        self.refuse_nesting()
+        with self._turn:
+            self._tidy()
+            self._refuse_closed()
+            try:
+                self._busy = threading.get_ident()
+                return action()
+            finally:
+                self._busy = None
+
+    def refuse_nesting(self) -> None:
+        if self._busy == threading.get_ident():
+            raise StorageError(
+                "the store was called inside its own transaction; use the transaction that was handed over"
+            )
+
+    def close(self) -> None:
+        """Finish what is queued, then refuse."""
+        self.refuse_nesting()
+        with suppress(StorageError):  # a server that is gone, or a store that is closed, has nothing left to finish
+            self.write(lambda _: None)
+        with self._turn:
+            self._closed = True
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("this store is closed; open it again")
+
+    def _join(self, ticket: Ticket[Any]) -> None:
+        with self._mutex:
+            self._queue.append(ticket)
+            if self._led:
+                ticket.gate.acquire()
+                if self._gathering is not None and len(self._queue) >= self._crowd:
+                    self._gathering.wake()
+            else:
+                ticket.leads = True
+                self._led = True
+
+    def _lead(self) -> None:
+        with self._turn:
+            group = self._run_or_tidy()
+        # Before the lock on the queue is taken: those who are answered come back to it at once.
+        for ticket in group:
+            if ticket.done:
+                ticket.wake()
+
+    def _run_or_tidy(self) -> list[Ticket[Any]]:
+        try:
+            self._tidy()
+            return self._run_queued()
+        except BaseException:  # why: whatever it was, the next finds no open transaction; it goes on as it came
+            self._tidy()
+            raise
+
+    def _gather(self, leader: Ticket[Any]) -> None:
+        """Wait a moment for those who were in the last group; whoever completes it says so."""
+        if len(self._queue) >= self._crowd:
+            return
+        with self._mutex:
+            leader.gate.acquire(blocking=False)  # open, unless the last leader closed it
+            self._gathering = leader
+        leader.gate.acquire(timeout=_PATIENCE * self._crowd)
+        with self._mutex:
+            self._gathering = None
+
+    def _tidy(self) -> None:
+        """After an interrupt: learn what became of the commit, and leave no transaction open."""
+        self._busy = None
+        if self._committing and self._connection.committed():
+            self._settle()
+        self._committing = []
+        if self._begun:
+            self._rollback()
+
+    def _hand_over(self, leader: Ticket[Any]) -> None:
+        """Let those go whose work is done, and the next one lead. Doing it twice changes nothing."""
+        with self._mutex:
+            while self._queue and self._queue[0].done:
+                self._queue[0].wake()
+                self._queue.popleft()
+            if not self._queue:
+                self._led = False
+            elif not self._queue[0].leads:
+                self._queue[0].leads = True
+                self._queue[0].wake()
+            leader.leads = False
+
+    def _withdraw(self, ticket: Ticket[Any]) -> None:
+        with self._mutex, suppress(ValueError):
+            self._queue.remove(ticket)
+        if ticket.leads:
+            self._hand_over(ticket)
+
+    def _run_queued(self) -> list[Ticket[Any]]:
+        with self._mutex:
+            group = [ticket for ticket in islice(self._queue, self._group_size) if not ticket.done]
+        self._crowd = max(1, len(group))
+        self._busy = threading.get_ident()
+        try:
+            self._refuse_closed()
+            self._begin()
+            if len(group) == 1:
+                self._run_alone(group[0])
+            elif not self._run_group(group):
+                for ticket in group:
+                    self._begin()
+                    self._run_alone(ticket)
+        except StorageError as error:
+            _fail(group, error)  # not even begun: locked, full, gone or closed; that is everybody's answer
+        self._busy = None
+        return group
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._connection.begin()
+
+    def _rollback(self) -> None:
+        self._connection.rollback()
+        self._begun = False
+
+    def _run_group(self, group: list[Ticket[Any]]) -> bool:
+        """One commit for all. False when the transaction itself failed: then nothing of it happened."""
+        connection = self._connection
+        try:
+            for ticket in group:
+                connection.savepoint()
+                try:
+                    ticket.result, ticket.error = ticket.work(connection.tx), None
+                    connection.release()
+                except StorageError:
+                    raise
+                except Exception as error:  # why: one caller's mistake is that caller's answer, not the group's
+                    connection.rollback_to_savepoint()
+                    ticket.result, ticket.error = None, error
+            self._commit(group)
+        except OutcomeUnknown as error:
+            _fail(group, error)  # running the work once more might do it twice
+        except StorageError:
+            self._rollback()
+            return False
+        return True
+
+    def _run_alone(self, ticket: Ticket[Any]) -> None:
+        connection = self._connection
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                ticket.result, ticket.error = ticket.work(connection.tx), None
+                self._commit([ticket])
+            except StorageError as error:
+                self._rollback()
+                if attempt == _ATTEMPTS or not connection.is_transient(error):
+                    ticket.fail(error)
+                    return
+                self._begin()
+            except Exception as error:  # why: whatever the work raised is its caller's answer, after the rollback
+                self._rollback()
+                ticket.fail(error)
+                return
+            else:
+                return
+
+    def _commit(self, group: list[Ticket[Any]]) -> None:
+        self._committing = group
+        try:
+            self._connection.commit()
+        except StorageError:
+            self._committing = []
+            raise
+        self._settle()
+        self._committing = []
+        self._begun = False
+
+    def _settle(self) -> None:
+        for ticket in self._committing:
+            ticket.done = True
+
+
+def _fail(group: list[Ticket[Any]], error: StorageError) -> None:
+    """The same answer for everybody, each in an exception of its own: a traceback belongs to one thread."""
+    for ticket in group:
+        if not ticket.done:
+            ticket.fail(type(error)(*error.args))

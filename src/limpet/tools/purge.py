@@ -1,0 +1,121 @@
+"""Purging, for a protocol that can ask the user. It is none of ``TOOLS``: no toolbox hands it to a model.
+
+Whoever offers it calls ``would_go``, shows that to the user, and calls ``purge`` when the user has agreed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from limpet import Receipt
+from limpet.errors import InvalidInput
+from limpet.model.times import iso
+from limpet.tools.arguments import arg
+from limpet.tools.tool import Whose
+
+NAME = "memory_purge"
+TITLE = "Purge memory for good"
+DOC = (
+    "Remove a session, everything older than some days, or everything of this user, for good. The user is asked "
+    "before anything goes; use it only when they want it. To drop single memories use memory_forget."
+)
+_ASKED_BY = "mcp"  # never the user's name: a receipt outlives what it is about
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    what: Literal["session", "user", "older"] = arg("One session, everything of the user, or what of theirs is older.")
+    session: str | None = arg("The session's id; for what = session.", None, least=1, most=200)
+    days: float | None = arg("Older than so many days; for what = older.", None, least=0, most=100_000)
+    confirm: str | None = arg("The code an earlier call answered, once the user has agreed.", None, most=200)
+
+    def __str__(self) -> str:
+        if self.what == "session":
+            return f"session {self.session} with everything that came of it"
+        return "everything of this user" if self.what == "user" else f"everything older than {self.days:g} days"
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    kind: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeReceipt:
+    id: str
+    what: str
+    digest: str
+    before: str | None
+    asked_at: str | None
+    done_at: str | None
+    verified: bool = arg("It was looked again, and nothing of it is left.")
+    left: tuple[str, ...] = arg("What is still there, or where others still say the same.")
+    bytes: str = arg("gone, waiting or vacuum: what became of the bytes in the database's files")
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    state: Literal["purged", "declined", "unconfirmed"]
+    says: str
+    counts: tuple[Count, ...] = arg("What was removed, or would be.")
+    confirm: str | None = arg("For a second call with the same arguments, once the user has agreed.")
+    receipt: PurgeReceipt | None = arg()
+
+
+def checked(asked: Purge) -> Purge:
+    """What it names is there, and nothing that belongs to another kind of purge."""
+    needed = {"session": "session", "older": "days"}.get(asked.what)
+    for name in ("session", "days"):
+        given = getattr(asked, name) is not None
+        if given and name != needed:
+            raise InvalidInput(f"what = {asked.what} takes no {name}")
+        if not given and name == needed:
+            raise InvalidInput(f"what = {asked.what} needs {name}")
+    return asked
+
+
+def would_go(whose: Whose, asked: Purge) -> tuple[Count, ...]:
+    """Only counted."""
+    return counts(_purge(whose, asked, dry_run=True).counts)
+
+
+def purge(whose: Whose, asked: Purge) -> Purged:
+    receipt = _purge(whose, asked, asked_by=_ASKED_BY)
+    said = "looked again, nothing of it is left" if receipt.verified else "something of it is left, see the receipt"
+    gone = counts(receipt.counts)
+    return Purged("purged", f"Purged {asked}: {in_words(gone)}; {said}.", gone, None, _receipt(receipt))
+
+
+def counts(given: Mapping[str, int]) -> tuple[Count, ...]:
+    return tuple(Count(kind, number) for kind, number in given.items())
+
+
+def in_words(given: tuple[Count, ...]) -> str:
+    return ", ".join(f"{each.number:,} {each.kind}" for each in given) or "nothing"
+
+
+def _purge(whose: Whose, asked: Purge, **more: Any) -> Receipt:
+    if asked.what == "session":
+        assert asked.session is not None
+        return whose.hf.purge_session(asked.session, user=whose.user, **more)
+    if asked.what == "user":
+        return whose.hf.purge_user(whose.user, **more)
+    assert asked.days is not None
+    return whose.hf.purge_older(whose.user, asked.days, **more)
+
+
+def _receipt(given: Receipt) -> PurgeReceipt:
+    return PurgeReceipt(
+        id=given.id,
+        what=given.what.value,
+        digest=given.digest,
+        before=iso(given.before),
+        asked_at=iso(given.asked_at),
+        done_at=iso(given.done_at),
+        verified=given.verified,
+        left=given.left,
+        bytes=given.bytes.value,
+    )

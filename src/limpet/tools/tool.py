@@ -1,0 +1,55 @@
+"""What a tool is. It is defined once here, and projected to whoever calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from limpet import Limpet
+from limpet.providers.schema import Schema
+from limpet.tools.arguments import schema_of
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """Whose memory a tool works on. A model cannot name another user: it is never asked who it is."""
+
+    hf: Limpet
+    user: str
+    session: str | None = None
+    agent: str | None = None
+    caller: str = ""  # what let them in, such as the id of an API key: nobody else continues what it began
+
+    @property
+    def identity(self) -> str:
+        """The same for the same caller only: store, tenant, who acts, and for whom."""
+        return json.dumps([self.caller, repr(self.hf), self.user, self.session, self.agent])
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[A, R]):
+    name: str
+    title: str
+    doc: str  # for a model: what it does, and when to use it
+    takes: type[A]
+    gives: type[R]
+    run: Callable[[Whose, A], R]
+    reads_only: bool = False
+    destroys: bool = False  # what it takes away does not come back
+    repeatable: bool = False  # a second call with the same arguments changes nothing more
+
+    @property
+    def arguments(self) -> Schema:
+        return schema_of(self.takes)
+
+    @property
+    def result(self) -> Schema:
+        return schema_of(self.gives, given=False)
+
+
+AnyTool = Tool[Any, Any]

@@ -1,0 +1,87 @@
+"""The tools of one user, for a program that calls a model itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from limpet import Limpet
+from limpet.errors import InvalidInput, LimpetError
+from limpet.tools import memory, schedules
+from limpet.tools.arguments import as_json, read
+from limpet.tools.tool import AnyTool, Whose
+
+TOOLS: Mapping[str, AnyTool] = {tool.name: tool for tool in (*memory.TOOLS, *schedules.TOOLS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a tool came to. ``text`` is for the model; ``data`` is the same as typed JSON, None for an error."""
+
+    text: str
+    data: Mapping[str, Any] | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.data is None
+
+
+class Toolbox:
+    """``openai()`` or ``anthropic()`` goes into the call of the model, ``call`` answers what it asks for."""
+
+    def __init__(
+        self,
+        hf: Limpet,
+        user: str,
+        *,
+        session: str | None = None,
+        agent: str | None = None,
+        only: Iterable[str] | None = None,
+    ) -> None:
+        self._whose = Whose(hf, user, session, agent)
+        self.tools = [named(name) for name in only] if only is not None else list(TOOLS.values())
+
+    def openai(self) -> list[dict[str, Any]]:
+        """For ``tools=`` of a chat completion."""
+        return [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.doc, "parameters": dict(tool.arguments)},
+            }
+            for tool in self.tools
+        ]
+
+    def anthropic(self) -> list[dict[str, Any]]:
+        """For ``tools=`` of a message."""
+        return [
+            {"name": tool.name, "description": tool.doc, "input_schema": dict(tool.arguments)} for tool in self.tools
+        ]
+
+    def call(self, name: str, arguments: str | Mapping[str, Any]) -> Outcome:
+        """Arguments as the model gave them, JSON text included. What is wrong with them is told to the model."""
+        try:
+            tool = next((each for each in self.tools if each.name == name), None)
+            if tool is None:
+                raise InvalidInput(f"there is no tool {name}; there are {', '.join(each.name for each in self.tools)}")
+            data = as_json(tool.run(self._whose, read(tool.takes, _parsed(arguments))))
+        except LimpetError as error:
+            return Outcome(f"{error.code}: {error}")
+        return Outcome(json.dumps(data, ensure_ascii=False, separators=(",", ":")), data)
+
+
+def named(name: str) -> AnyTool:
+    try:
+        return TOOLS[name]
+    except KeyError:
+        raise InvalidInput(f"there is no tool {name}; there are {', '.join(TOOLS)}") from None
+
+
+def _parsed(arguments: str | Mapping[str, Any]) -> object:
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments or "{}")
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the arguments are no JSON: {error}") from None
