@@ -16,7 +16,7 @@ from http_reference import http
 import limpet
 from limpet import errors
 from limpet.api.api_keys import Keys
-from limpet.api.schedules import Schedules
+from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues
 from limpet.cli import main as command_line
 from limpet.cli.options import Parser
@@ -184,7 +184,7 @@ def python() -> Iterator[str]:
     yield "## Session.kv"
     yield from _class(KeyValues)
     yield "## Limpet.schedules"
-    yield from _class(Schedules)
+    yield from _class(ScheduleOperations)
     yield "## Limpet.keys"
     yield from _class(Keys)
     yield "## Limpet.long_term"

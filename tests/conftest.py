@@ -89,17 +89,17 @@ def sealed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def seal_everything(patch: pytest.MonkeyPatch) -> None:
     from limpet.api import runtime
-    from limpet.config import Config, Encryption
+    from limpet.config import Config, EncryptionSettings
     from limpet.store.encryption_keys import Keys
 
     def keys_of(config: Config) -> Keys:
-        if config.encryption != Encryption():
+        if config.encryption != EncryptionSettings():
             return Keys(config.encryption, os.environ, os.urandom)
         key = {"LIMPET_KEY": "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4="}
-        return Keys(Encryption(key_env="LIMPET_KEY"), key, os.urandom)
+        return Keys(EncryptionSettings(key_env="LIMPET_KEY"), key, os.urandom)
 
     def may_keep_files(self: runtime.Runtime, tenant: str) -> bool:
-        return self.config.encryption == Encryption() or allowed(self, tenant)
+        return self.config.encryption == EncryptionSettings() or allowed(self, tenant)
 
     allowed = runtime.Runtime.may_keep_files
     patch.setattr(runtime, "keys_of", keys_of)

@@ -25,7 +25,7 @@ import pytest
 
 from limpet import AsyncLimpet, AsyncSession, Config, Limpet, Message
 from limpet.api.async_limpet import AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
-from limpet.config import Aio
+from limpet.config import AsyncSettings
 from limpet.errors import SequenceConflict, StoreUnavailable
 from limpet.schedules.runner import Hands, Runner
 
@@ -316,7 +316,7 @@ def test_calls_run_on_a_few_threads_of_our_own(tmp_path: Path) -> None:
         return datetime(2026, 3, 10, tzinfo=UTC)
 
     async def use() -> None:
-        config = Config(aio=Aio(threads=3))
+        config = Config(aio=AsyncSettings(threads=3))
         async with await AsyncLimpet.open(tmp_path, config=config, clock=clock) as hf:
             session = await hf.session("a", "b")
             await asyncio.gather(*(session.append("user", f"number {number}") for number in range(60)))

@@ -10,6 +10,7 @@ import pytest
 from limpet import Config, Limpet, Record
 from limpet.errors import InvalidInput, RecordNotFound
 from limpet.knowledge import consolidate, fade, profiles, promote
+from limpet.knowledge.repository import Records
 from limpet.model.naming import PROFILE
 from limpet.model.record import Layer, Origin
 from limpet.model.scope import Home, Level, Scope, Space
@@ -328,7 +329,7 @@ def test_a_profile_is_the_engines_own(ageing: Limpet) -> None:
     ageing.remember("Alice lives in Porto", user="alice")
     ageing.profile("alice")
     kept = ageing._read(
-        lambda tx: tx.records.by_key(Home(Scope("default", user="alice"), Level.USER), PROFILE, lock=False)
+        lambda tx: Records(tx).by_key(Home(Scope("default", user="alice"), Level.USER), PROFILE, lock=False)
     )
     assert kept is not None
     for history in (False, True):
@@ -343,7 +344,7 @@ def test_a_profile_never_shows_what_was_forgotten(ageing: Limpet) -> None:
     ageing.profile("alice")
     gone = ageing.forget(facts[1].id)
     assert len(gone.ids) == 2  # with the profile that told it
-    rows = ageing._read(lambda tx: tx.records.made_from(ALICE, [facts[1].id]))
+    rows = ageing._read(lambda tx: Records(tx).made_from(ALICE, [facts[1].id]))
     assert rows == []
     assert "thing1" not in ageing.profile("alice").text
     assert "thing2" in ageing.profile("alice").text

@@ -221,7 +221,7 @@ def test_a_purge_that_left_a_key_says_so(hf: Limpet, monkeypatch: pytest.MonkeyP
     store: Any = hf._runtime.store
     kind = store.read(lambda tx: type(tx.api_keys))
     monkeypatch.setattr(kind, "erase", lambda *_: 0)
-    monkeypatch.setattr("limpet.lifecycle.purge_repository.SqlPurges._delete", lambda *_: 0)
+    monkeypatch.setattr("limpet.lifecycle.purge_repository.Purges._delete", lambda *_: 0)
     receipt = hf.purge_user("alice")
     assert not receipt.verified
     assert receipt.left == ("1 rows in api_keys",)

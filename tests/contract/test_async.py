@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from limpet import AsyncLimpet, Config, Limpet, Message
-from limpet.config import Aio
+from limpet.config import AsyncSettings
 from limpet.errors import InvalidInput, SessionNotFound, StoreCorrupt, StoreUnavailable
 from tests.contract.rows import faults
 
@@ -125,7 +125,7 @@ def test_the_loop_goes_on_while_the_store_works(tmp_path: Path) -> None:
 
 def test_one_thread_is_enough(store_url: str) -> None:
     async def use() -> None:
-        async with await AsyncLimpet.open(store_url, config=Config(aio=Aio(threads=1))) as hf:
+        async with await AsyncLimpet.open(store_url, config=Config(aio=AsyncSettings(threads=1))) as hf:
             session = await hf.session("t", "1")
             await asyncio.gather(*(session.extend([Message.new("user", "x")] * 2) for _ in range(10)))
             assert await session.count() == 20

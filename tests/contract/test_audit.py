@@ -13,7 +13,7 @@ import pytest
 from limpet import AuditEntry, Config, Limpet
 from limpet.errors import InvalidInput, LimpetError, PermissionDenied, StorageError, StoreFull, StoreReadOnly
 from limpet.model.scope import Scope
-from limpet.security.access_repository import SqlAudit
+from limpet.security.access_repository import AuditEntries
 from tests.conftest import FakeClock
 from tests.contract.processes import start
 from tests.contract.rows import every_row, sql
@@ -94,7 +94,7 @@ def test_a_grave_deed_and_its_row_are_one_transaction(hf: Limpet, deed: str, mon
     hf.audit()  # what was counted so far is written
     before = every_row(hf)
     with monkeypatch.context() as broken:
-        broken.setattr(SqlAudit, "add", _refuse)
+        broken.setattr(AuditEntries, "add", _refuse)
         with pytest.raises(StoreFull):
             deeds[deed]()
     assert every_row(hf) == before
@@ -340,7 +340,7 @@ def test_old_entries_go(store_url: str, clock: FakeClock) -> None:
         hf.forget(query="z", user="alice")
         assert len(hf.audit(verb="forget")) == 2
         assert len(hf.tenant("there").audit(verb="forget")) == 1  # until somebody there does something
-        trimmed = hf._runtime.store.write(lambda tx: tx.audit.trim(Scope("there"), clock()))
+        trimmed = hf._runtime.store.write(lambda tx: AuditEntries(tx).trim(Scope("there"), clock()))
         assert trimmed == 1
 
 
@@ -359,8 +359,8 @@ def test_a_purged_user_is_not_named_any_more(hf: Limpet) -> None:
     assert ledger is not None
     ledger.flush()
     deed = AuditEntry(**{**_fields(hf.audit(verb="forget")[0]), "id": "deed", "verb": "purge_user", "user": "bob"})
-    with store.beside(lambda tx: tx.audit.add(Scope("default"), [deed])) as written:
-        store.write(lambda tx: tx.audit.erase(Scope("default", user="bob"), "somebody"))
+    with store.beside(lambda tx: AuditEntries(tx).add(Scope("default"), [deed])) as written:
+        store.write(lambda tx: AuditEntries(tx).erase(Scope("default", user="bob"), "somebody"))
         assert written()
     shown = repr([_fields(entry) for entry in hf.audit(limit=1000)])
     assert "bob" not in shown
@@ -377,14 +377,14 @@ def _fields(entry: AuditEntry) -> dict[str, Any]:
 def refusing(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StorageError]]:
     """A store whose audit cannot be written while there is an error in the list."""
     errors: list[StorageError] = []
-    real = SqlAudit.add
+    real = AuditEntries.add
 
-    def add(self: SqlAudit, *args: Any) -> None:
+    def add(self: AuditEntries, *args: Any) -> None:
         if errors:
             raise errors[0]
         real(self, *args)
 
-    monkeypatch.setattr(SqlAudit, "add", add)
+    monkeypatch.setattr(AuditEntries, "add", add)
     yield errors
     errors.clear()
 

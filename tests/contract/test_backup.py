@@ -12,10 +12,13 @@ import pytest
 
 from limpet import Limpet, Message
 from limpet.errors import InvalidInput, StorageError
+from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.chunk import Vector
 from limpet.model.scope import Level, Scope, Space
 from limpet.schedules.runner import Hands, Runner
+from limpet.search.chunk_repository import Chunks
 from limpet.store.copy import copy_store
+from limpet.store.jobs import Jobs
 from tests.contract.rows import every_row, faults
 
 
@@ -63,10 +66,10 @@ def _fill_background(hf: Limpet, space: Space) -> None:
     """A vector that came late, a job that nobody here does, and an import under way."""
     late = {0: Vector(Embedder.name, tuple(Embedder().embed(["late"])[0]))}
     store, now = hf._runtime.store, hf._runtime.clock()
-    store.write(lambda tx: tx.chunks.put_vectors(space, late))
-    store.write(lambda tx: tx.jobs.ask(space, "for nobody here", "", now))
+    store.write(lambda tx: Chunks(tx).put_vectors(space, late))
+    store.write(lambda tx: Jobs(tx).ask(space, "for nobody here", "", now))
     owner = Scope(space.tenant, user=space.owner)
-    store.write(lambda tx: tx.imports.mark(owner, "digest", "an import under way", "{}", now))
+    store.write(lambda tx: Imports(tx).mark(owner, "digest", "an import under way", "{}", now))
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from limpet import Compacted, Config, Limpet, Message, Session, ToolCall
-from limpet.config import Compact, Llm
-from limpet.config import Context as Limits
+from limpet.config import CompactionSettings, ContextSettings, LlmSettings
 from limpet.errors import ConfigError, InvalidInput, SessionNotFound, StoreReadOnly
 from limpet.model.tokens import estimate
 from limpet.providers.fake_llm import FakeLlm
@@ -38,7 +37,7 @@ def summed_up(session: Session) -> tuple[str, int, int]:
 
 @contextmanager
 def opened(url: str, llm: FakeLlm | None = None, **compact: Any) -> Iterator[Limpet]:
-    with Limpet.open(url, config=Config(compact=Compact(**compact)), llm=llm) as hf:
+    with Limpet.open(url, config=Config(compact=CompactionSettings(**compact)), llm=llm) as hf:
         yield hf
 
 
@@ -210,7 +209,7 @@ def test_automatic_rules_fire_when_due_and_are_switched_off_by_a_setting(store_u
         done = session.compact_if_due()
         assert (done.done, done.reason) == (True, "too many tokens of history")
         assert not session.compact_if_due().done
-    with Limpet.open(":memory:", config=Config(compact=Compact(enabled=False))) as hf:
+    with Limpet.open(":memory:", config=Config(compact=CompactionSettings(enabled=False))) as hf:
         session = talk(hf, 100, "word " * 100)
         assert session.compact_if_due(1000).reason == "switched off by compact.enabled"
         assert session.context("x", compact=True).text.count("## Summary") == 0
@@ -229,7 +228,7 @@ def test_the_context_after_compaction_has_the_summary_and_what_it_does_not_tell(
 
 
 def test_a_context_that_compacts_leaves_no_message_in_neither_place(store_url: str) -> None:
-    with Limpet.open(store_url, config=Config(context=Limits(recent_messages=8))) as hf:
+    with Limpet.open(store_url, config=Config(context=ContextSettings(recent_messages=8))) as hf:
         session = talk(hf, 30)
         assert len(session.context().messages) == 8
         assert session.summary() is None
@@ -264,7 +263,7 @@ def test_a_summary_survives_closing(durable_url: str) -> None:
 
 def test_the_settings_choose_a_language_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "secret")
-    config = Config(llm=Llm(model="openai:qwen@http://localhost:1/v1", api_key_env="SOME_KEY"))
+    config = Config(llm=LlmSettings(model="openai:qwen@http://localhost:1/v1", api_key_env="SOME_KEY"))
     with Limpet.open(":memory:", config=config) as hf:
         assert hf._runtime.llm is not None
         assert hf._runtime.llm.model == "qwen"
@@ -274,7 +273,7 @@ def test_the_settings_choose_a_language_model(monkeypatch: pytest.MonkeyPatch) -
     with Limpet.open(":memory:") as hf:
         assert hf._runtime.llm is None
     with pytest.raises(ConfigError):
-        Limpet.open(":memory:", config=Config(llm=Llm(model="magic:x")))
+        Limpet.open(":memory:", config=Config(llm=LlmSettings(model="magic:x")))
     not_a_model: Any = object()
     with pytest.raises(InvalidInput, match="language model"):
         Limpet.open(":memory:", llm=not_a_model)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet, Message, ToolCall
-from limpet.config import Context as Limits
+from limpet.config import ContextSettings
 from limpet.errors import BudgetTooSmall, InvalidInput, SessionNotFound
 from limpet.model.tokens import estimate
 from limpet.search import search
@@ -152,7 +152,7 @@ def test_the_reply_has_room_in_the_models_window(hf: Limpet) -> None:
 
 
 def test_budgets_are_settings(store_url: str) -> None:
-    config = Config(context=Limits(hits=2, user_memories=1, show_semantic=False))
+    config = Config(context=ContextSettings(hits=2, user_memories=1, show_semantic=False))
     with Limpet.open(store_url, config=config) as hf:
         old = hf.session("t", "old", user="alice")
         old.extend([Message.new("user", f"dog story {number}") for number in range(9)])

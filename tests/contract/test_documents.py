@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from limpet import Config, Document, Limpet, Message
-from limpet.config import Chunks, Documents
+from limpet.config import ChunkSettings, DocumentSettings
 from limpet.documents import replace as verb
 from limpet.documents.files import read
 from limpet.errors import DocumentNotFound, InvalidInput, Unsupported
 from limpet.model.document import DocumentStatus
 from limpet.search.analysis import query_terms
 from limpet.search.catalogue import NONE
+from limpet.search.chunk_repository import Chunks
 from limpet.store.copy import copy_store
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults, sql
@@ -291,7 +292,7 @@ def test_offsets_are_no_neighbours(hf: Limpet) -> None:
     sql(hf, "UPDATE chunks SET first_sequence = 1 WHERE text = 'y z'")
     store: Any = hf._runtime.store
     space = hf._home("alice", None, None, None).space
-    catalogue = store.read(lambda tx: tx.chunks.catalogue(space))
+    catalogue = store.read(lambda tx: Chunks(tx).catalogue(space))
     assert catalogue.messages == 2
     assert len(set(catalogue.session.tolist())) == 2
     assert catalogue.previous.tolist() == catalogue.following.tolist() == [NONE, NONE]
@@ -440,7 +441,7 @@ def test_what_cannot_be_kept_is_refused_and_changes_nothing(
     store_url: str, tmp_path: Path, name: str, content: bytes | None, error: type[Exception], words: str
 ) -> None:
     file = tmp_path / "files" / name if content is None else put(tmp_path / "files" / name, content)
-    with Limpet.open(store_url, config=Config(documents=Documents(max_file_bytes=100_000))) as hf:
+    with Limpet.open(store_url, config=Config(documents=DocumentSettings(max_file_bytes=100_000))) as hf:
         before = every_row(hf)
         with pytest.raises(error, match=words):
             hf.add_document(file, user="alice")
@@ -448,7 +449,7 @@ def test_what_cannot_be_kept_is_refused_and_changes_nothing(
 
 
 def test_a_text_that_is_too_long_is_refused(store_url: str, tmp_path: Path) -> None:
-    with Limpet.open(store_url, config=Config(documents=Documents(max_text_bytes=100))) as hf:
+    with Limpet.open(store_url, config=Config(documents=DocumentSettings(max_text_bytes=100))) as hf:
         assert one(hf.add_document("note:1", "é" * 50, user="alice")).status is ADDED
         before = every_row(hf)
         for text in ("é" * 51, "x" * 101):
@@ -526,7 +527,7 @@ def test_what_is_no_document_is_passed_over(
     os.mkfifo(folder / "pipe.txt")
     put(tmp_path / "files" / "zz.txt")
     reads = _vanishing(monkeypatch, folder / "gone.txt")
-    with Limpet.open(store_url, config=Config(documents=Documents(max_file_bytes=2000))) as hf:
+    with Limpet.open(store_url, config=Config(documents=DocumentSettings(max_file_bytes=2000))) as hf:
         assert names(many(hf.add_document(folder, user="alice"))) == ["good.txt", "zz.txt"]
         assert faults(hf) == []
     assert reads
@@ -611,7 +612,7 @@ def test_file_names_of_any_bytes(tmp_path: Path) -> None:
 
 
 def test_chunks_are_cut_as_the_settings_say(store_url: str) -> None:
-    with Limpet.open(store_url, config=Config(chunks=Chunks(max_chars=64, overlap=8))) as hf:
+    with Limpet.open(store_url, config=Config(chunks=ChunkSettings(max_chars=64, overlap=8))) as hf:
         for uri in ("a.txt", "a.md", "a.py"):
             hf.add_document(uri, "# walrus\n\n" + "walrus speaks. " * 50 + "\nwalrus" * 50, user=uri)
             found = texts(hf, "walrus", user=uri)

@@ -8,6 +8,7 @@ import pytest
 
 from limpet import Config, Entity, Graph, Limpet, Message
 from limpet.errors import InvalidInput
+from limpet.knowledge.graph.repository import GraphTables
 from limpet.model.graph import EntityKind, Node, RelationKind
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.scope import Level, Space
@@ -506,7 +507,7 @@ def test_names_are_found_by_their_first_word(hf: Limpet) -> None:
     say(hf, "I met Anna Kowalska, Anna, Annabel and my sister.")
     read(hf)
     space = Space("default", Level.USER, "alice")
-    found: list[Node] = hf._read(lambda tx: tx.graph.nodes(space, ["anna", "user/sister"]))
+    found: list[Node] = hf._read(lambda tx: GraphTables(tx).nodes(space, ["anna", "user/sister"]))
     assert {node.id for node in found} == {"anna kowalska", "anna", "user/sister"}
 
 

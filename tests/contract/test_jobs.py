@@ -15,6 +15,7 @@ from limpet.model.job import Job, JobQuery
 from limpet.model.scope import Level, Scope, Space
 from limpet.model.times import from_micros
 from limpet.store.claim import Claim
+from limpet.store.jobs import Jobs
 from tests.conftest import FakeClock
 from tests.contract.rows import sql
 from tests.contract.threads import at_once
@@ -36,7 +37,7 @@ class Bench:
     def ask(self, detail: str = "", after: timedelta | None = None, kind: str = KIND, owner: str = "alice") -> None:
         run_at = None if after is None else self.clock.now + after
         space = Space("default", Level.USER, owner)
-        self.store.write(lambda tx: tx.jobs.ask(space, kind, detail, self.clock.now, run_at))
+        self.store.write(lambda tx: Jobs(tx).ask(space, kind, detail, self.clock.now, run_at))
 
     def take(self, *kinds: str) -> Job | None:
         wanted = [(kind, "") for kind in kinds] or WANTED
@@ -107,7 +108,7 @@ def test_asked_for_while_it_runs_it_is_done_once_more(bench: Bench) -> None:
 
 def test_nothing_is_asked_for_by_a_transaction_that_fails(bench: Bench) -> None:
     def work(tx: Any) -> None:
-        tx.jobs.ask(Space("default", Level.USER, "alice"), KIND, "", bench.clock.now)
+        Jobs(tx).ask(Space("default", Level.USER, "alice"), KIND, "", bench.clock.now)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -232,7 +233,7 @@ def test_the_effect_and_the_end_of_a_job_are_one_transaction(bench: Bench) -> No
     hung = bench.taken()
 
     def do(job: Job) -> None:
-        bench.do(job.detail, lambda tx: tx.jobs.finish(job))
+        bench.do(job.detail, lambda tx: Jobs(tx).finish(job))
 
     bench.clock.advance(minutes=6)
     other = bench.taken()
@@ -259,7 +260,7 @@ def test_a_lost_lease_is_the_answer_of_one_caller_among_many(bench: Bench) -> No
         def work(tx: Any) -> None:
             bench.note(tx, str(number))
             if number == 3:
-                tx.jobs.finish(hung)
+                Jobs(tx).finish(hung)
 
         try:
             bench.store.write(work)
@@ -300,7 +301,7 @@ def test_a_hung_worker_comes_back_and_changes_nothing(bench: Bench) -> None:
     def hang(claim: Claim) -> None:
         bench.clock.advance(minutes=6)
         other = bench.taken()
-        bench.do("x", lambda tx: tx.jobs.finish(other))
+        bench.do("x", lambda tx: Jobs(tx).finish(other))
         bench.ask("x")  # and asked for anew: not what the hung one was given
         bench.do("x", claim.finish)
 
@@ -437,10 +438,10 @@ def test_a_clock_that_jumps_ahead_costs_a_second_run_and_no_second_effect(bench:
     now = bench.clock.now
     bench.clock.advance(days=400)
     other = bench.taken()
-    bench.do("x", lambda tx: tx.jobs.finish(other))
+    bench.do("x", lambda tx: Jobs(tx).finish(other))
     bench.clock.now = now
     with pytest.raises(LeaseLost):
-        bench.do("x", lambda tx: tx.jobs.finish(running))
+        bench.do("x", lambda tx: Jobs(tx).finish(running))
     assert bench.effects() == {"x": 1}
 
 
@@ -537,7 +538,7 @@ def test_jobs_laid_aside_are_tried_again_or_dropped(bench: Bench) -> None:
 
 def test_a_tenant_sees_and_changes_only_its_own_jobs(bench: Bench) -> None:
     space = Space("acme", Level.GLOBAL, "")
-    bench.store.write(lambda tx: tx.jobs.ask(space, KIND, "", bench.clock.now))
+    bench.store.write(lambda tx: Jobs(tx).ask(space, KIND, "", bench.clock.now))
     bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=True)
     [job] = bench.hf.tenant("acme").jobs()
     assert bench.hf.jobs() == []
@@ -548,9 +549,9 @@ def test_a_tenant_sees_and_changes_only_its_own_jobs(bench: Bench) -> None:
 def test_a_scope_narrower_than_a_tenant_is_refused_and_not_widened(bench: Bench) -> None:
     narrow = Scope("default", user="alice")
     for call in (
-        lambda tx: tx.jobs.find(narrow, JobQuery(), bench.clock.now),
-        lambda tx: tx.jobs.retry(narrow, None, None, bench.clock.now),
-        lambda tx: tx.jobs.drop(narrow, [1]),
+        lambda tx: Jobs(tx).find(narrow, JobQuery(), bench.clock.now),
+        lambda tx: Jobs(tx).retry(narrow, None, None, bench.clock.now),
+        lambda tx: Jobs(tx).drop(narrow, [1]),
     ):
         with pytest.raises(InvalidInput, match="by tenant"):
             bench.store.write(call)
@@ -570,7 +571,7 @@ def test_a_state_nobody_knows_is_refused(bench: Bench) -> None:
 
 
 def test_one_that_was_asked_for_by_what_has_no_clock_is_due_since_ever(bench: Bench) -> None:
-    bench.store.write(lambda tx: tx.jobs.ask(Space("default", Level.USER, "a"), KIND, "", from_micros(0)))
+    bench.store.write(lambda tx: Jobs(tx).ask(Space("default", Level.USER, "a"), KIND, "", from_micros(0)))
     [job] = bench.hf.jobs()
     assert (job.run_at, job.created_at) == (None, None)
 

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet
-from limpet.config import Session as SessionConfig
+from limpet.config import SessionSettings
 from limpet.errors import InvalidInput, InvalidKey
 from tests.contract.processes import run_together
 from tests.contract.threads import at_once
 
 
 def capped(cap: int) -> Config:
-    return Config(session=SessionConfig(kv_cap=cap))
+    return Config(session=SessionSettings(kv_cap=cap))
 
 
 def test_values_of_every_kind_come_back(hf: Limpet) -> None:

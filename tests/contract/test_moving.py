@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from limpet import Config, Limpet, Message, ToolCall
 from limpet.errors import InvalidInput, LimpetError, StorageError
 from limpet.knowledge.remember import Cutter, insert
+from limpet.knowledge.repository import Records
 from limpet.model.record import Origin
 from limpet.model.scope import Scope
 from limpet.model.session import State
@@ -73,7 +74,8 @@ def filled(hf: Limpet) -> None:
 
 
 def _superseded(tx: Any, hf: Limpet, successor: str) -> None:
-    record = tx.records.get(Scope(hf._tenant), successor)
+    record = Records(tx).get(Scope(hf._tenant), successor)
+    assert record is not None
     before = replace(
         record, id=hf._runtime.new_id(), superseded_by=successor, inputs=(successor,), origin=Origin.EXTRACTED
     )

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from limpet import Limpet, Message
-from limpet.config import Config, Schedules
+from limpet.config import Config, ScheduleSettings
 from limpet.errors import LeaseLost
 from limpet.lifecycle.lines import KINDS
 from limpet.model.schedule import Run, RunStatus, Schedule
+from limpet.schedules.repository import Schedules
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults
 from tests.contract.scheduling import Bench
@@ -110,7 +111,7 @@ def test_what_runs_elsewhere_does_not_run_here(bench: Bench, tmp_path: Path) -> 
     bench.hf.import_(tmp_path / "one")
     assert bench.now(made).running_until is None
     with pytest.raises(LeaseLost):
-        bench.store.write(lambda tx: tx.schedules.hold(made.scope, held))
+        bench.store.write(lambda tx: Schedules(tx).hold(made.scope, held))
     assert bench.run() == 1
     [run] = bench.schedules.runs(made.id)
     assert (run.status, run.due_at) == (RunStatus.OK, held.schedule.due_at)
@@ -139,7 +140,7 @@ def test_a_limit_loses_nothing(hf: Limpet, tmp_path: Path) -> None:
     for number in range(3):
         hf.schedules.create("alice", f"goal {number} " + "long " * 20, "every: 1h")
     hf.export(tmp_path / "one", "alice")
-    strict = Config(schedules=Schedules(per_user=1, goal_bytes=20, smallest_gap_s=7200))
+    strict = Config(schedules=ScheduleSettings(per_user=1, goal_bytes=20, smallest_gap_s=7200))
     with Limpet.open(":memory:", config=strict) as small:
         assert small.import_(tmp_path / "one").schedules == 3
         assert small.schedules.count(user="alice") == 3
@@ -155,7 +156,7 @@ def test_a_zone_nobody_knows_here_is_kept(hf: Limpet, tmp_path: Path) -> None:
 
 
 def add_run(tx: Any, schedule: Schedule, run: Run) -> None:
-    tx.schedules.add_run(schedule.scope, run, "x" * 1_000_000)
+    Schedules(tx).add_run(schedule.scope, run, "x" * 1_000_000)
 
 
 def test_memory_stays_flat_however_much_runs_said(tmp_path: Path) -> None:

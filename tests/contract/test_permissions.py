@@ -8,6 +8,7 @@ import pytest
 
 from limpet import AsyncLimpet, Config, Limpet
 from limpet.errors import InvalidInput, PermissionDenied, RecordNotFound, SessionNotFound, StoreUnavailable
+from limpet.security.access_repository import Grants
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row
 
@@ -315,6 +316,6 @@ def test_the_last_grant_of_a_user_goes_with_the_user(hf: Limpet) -> None:
     hf.grant("bob", "read:global")
     hf.grant("alice", "read:user:bob")
     hf.grant("alice", "read:global")
-    gone = hf._runtime.store.write(lambda tx: tx.grants.erase(Scope("default", user="bob"), "somebody"))
+    gone = hf._runtime.store.write(lambda tx: Grants(tx).erase(Scope("default", user="bob"), "somebody"))
     assert gone == 2
     assert [str(each.grant) for each in hf.grants()] == ["read:global"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet, Message, Session, Summary, ToolCall
-from limpet.config import Compact
+from limpet.config import CompactionSettings
 from limpet.model.tokens import estimate
 from limpet.providers.fake_llm import FakeLlm
 from limpet.sessions.transcript import parse
@@ -23,7 +23,7 @@ def summary_of(session: Session) -> Summary:
 
 
 def opened(url: str, llm: FakeLlm | None = None, **compact: Any) -> Limpet:
-    return Limpet.open(url, config=Config(compact=Compact(**compact)), llm=llm)
+    return Limpet.open(url, config=Config(compact=CompactionSettings(**compact)), llm=llm)
 
 
 def said(number: int, more: str = "") -> Message:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from limpet import AsyncLimpet, Config, Firing, Limpet
-from limpet.config import Schedules
+from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, PermissionDenied
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
@@ -61,7 +61,7 @@ def test_the_failure_counter_kept_after_re_activation(bench: Bench, how: str) ->
 
 
 def test_the_smallest_gap_checked_on_two_firings_only(store_url: str, clock: FakeClock) -> None:
-    config = Config(schedules=Schedules(smallest_gap_s=600))
+    config = Config(schedules=ScheduleSettings(smallest_gap_s=600))
     with Limpet.open(store_url, clock=clock, config=config) as hf:
         bench = Bench(hf, clock)
         # The second pair is close once a year only: at its end.
@@ -209,7 +209,7 @@ def test_limits_written_down_and_never_enforced(store_url: str, clock: FakeClock
 
 
 def test_schedules_that_have_ended_pile_up(store_url: str, clock: FakeClock) -> None:
-    with Limpet.open(store_url, clock=clock, config=Config(schedules=Schedules(keep_ended=3))) as hf:
+    with Limpet.open(store_url, clock=clock, config=Config(schedules=ScheduleSettings(keep_ended=3))) as hf:
         bench = Bench(hf, clock)
         running = bench.make("every: 10h")
         made = []

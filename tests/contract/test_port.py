@@ -1,74 +1,68 @@
-"""The port as it is written down, and what stands behind it."""
+"""Repositories and the queries behind them."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 import typing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
+import limpet
 from limpet import Limpet
+from limpet.documents.repository import Documents
+from limpet.knowledge.graph.repository import GraphTables
+from limpet.knowledge.repository import Records
+from limpet.lifecycle.purge_repository import Purges
+from limpet.lifecycle.retention_repository import ExpiredRows
+from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.job import Job
 from limpet.model.scope import Home, Scope, Space
-from limpet.store import base, queries, tx
+from limpet.schedules.repository import Schedules
+from limpet.search.chunk_repository import Chunks
+from limpet.security.access_repository import AuditEntries, Grants
+from limpet.security.api_key_repository import ApiKeys
+from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions, Summaries, UsageEntries
+from limpet.store import queries
+from limpet.store.idempotency import IdempotencyKeys
+from limpet.store.jobs import Jobs
 from limpet.store.tables import TABLES
 from tests.contract.rows import sql
 
-PROTOCOLS = {
-    name: found for name, found in vars(base).items() if inspect.isclass(found) and Protocol in found.__bases__
-}
+SOURCE = Path(limpet.__file__).parent
+REPOSITORIES = (
+    Sessions, Messages, Summaries, KeyValueEntries, UsageEntries, Cursors, Records, GraphTables, Chunks, Jobs,
+    Documents, Imports, Transfers, Grants, AuditEntries, ApiKeys, IdempotencyKeys, Schedules, Purges, ExpiredRows,
+)  # fmt: skip
+OWNERS = (Scope, Space, Home, Job)  # a job names its partition itself
+# Called by other repositories with an owner they have looked up already.
+LOOKED_UP: dict[str, set[str]] = {}
 
 
-def methods(facet: type) -> dict[str, Any]:
-    return {name: found for name, found in vars(facet).items() if inspect.isfunction(found) and name[0] != "_"}
+def methods(repository: type) -> dict[str, Any]:
+    return {name: found for name, found in vars(repository).items() if inspect.isfunction(found) and name[0] != "_"}
 
 
-def facets_of_a_transaction() -> dict[str, type]:
-    hints = {
-        name: typing.get_type_hints(found.fget) for name, found in vars(base.Tx).items() if isinstance(found, property)
-    }
-    return {name: hint["return"] for name, hint in hints.items()}
+@pytest.mark.parametrize("repository", REPOSITORIES, ids=lambda repository: repository.__name__)
+def test_every_method_of_a_repository_takes_the_owner_first(repository: type) -> None:
+    for name, method in methods(repository).items():
+        if name in LOOKED_UP.get(repository.__name__, ()):
+            continue
+        parameters = list(inspect.signature(method).parameters.values())[1:]
+        assert parameters, f"{repository.__name__}.{name} takes no owner"
+        hints = typing.get_type_hints(method, vars(sys.modules[repository.__module__]) | vars(typing))
+        assert hints[parameters[0].name] in OWNERS, f"{repository.__name__}.{name}({parameters[0].name})"
+        assert parameters[0].default is inspect.Parameter.empty, f"{repository.__name__}.{name} has a default owner"
 
 
-def test_every_method_of_the_port_takes_whose_memory_it_touches_first() -> None:
-    """A job names its space itself."""
-    facets = facets_of_a_transaction()
-    assert len(facets) >= 8
-    assert set(facets.values()) == {found for name, found in PROTOCOLS.items() if name not in ("Tx", "Store")}
-    for facet in facets.values():
-        assert methods(facet)
-        for name, method in methods(facet).items():
-            parameters = list(inspect.signature(method).parameters.values())[1:]
-            hints = typing.get_type_hints(method)
-            assert parameters, f"{facet.__name__}.{name} takes nothing"
-            first = parameters[0]
-            assert hints[first.name] in (Scope, Space, Home, Job), f"{facet.__name__}.{name}({first.name})"
-            assert first.default is inspect.Parameter.empty, f"{facet.__name__}.{name} has a default owner"
-
-
-def test_whose_memory_cannot_be_left_empty() -> None:
+def test_an_owner_cannot_be_left_empty() -> None:
     kinds: tuple[Any, ...] = (Scope, Space, Home)
     for kind in kinds:
         with pytest.raises(TypeError):
             kind()
-
-
-def test_the_implementation_takes_what_the_port_says() -> None:
-    made = tx.SqlTx(_Nothing())
-    for name, facet in facets_of_a_transaction().items():
-        behind = getattr(made, name)
-        for method, declared in methods(facet).items():
-            expected = list(inspect.signature(declared).parameters.values())[1:]
-            real = list(inspect.signature(getattr(behind, method)).parameters.values())
-            assert [(one.name, one.default) for one in real] == [(one.name, one.default) for one in expected], method
-
-
-class _Nothing:
-    def __getattr__(self, name: str) -> Any:
-        return ""
 
 
 def test_both_dialects_define_the_same_names() -> None:
@@ -80,15 +74,14 @@ def test_both_dialects_define_the_same_names() -> None:
 
 def test_every_named_query_is_used_and_every_used_one_is_there() -> None:
     names = {*queries.load("limpet.store"), *queries.load("limpet.store.sqlite")}
-    folder = Path(base.__file__).parent
-    code = "\n".join(path.read_text() for path in folder.rglob("*.py"))
+    code = "\n".join(path.read_text() for path in SOURCE.rglob("*.py"))
     assert {name for name in names if f'"{name}"' not in code} - {"vectors.all"} == set()
 
 
 def test_sql_replaces_no_row() -> None:
     """``INSERT OR REPLACE`` skips delete triggers and fires cascades."""
-    for package in ("sql", "sqlite", "postgres"):
-        for name, text in queries.load(f"limpet.store.{package}").items():
+    for package in ("limpet.store", "limpet.store.sqlite", "limpet.store.postgres"):
+        for name, text in queries.load(package).items():
             assert not re.search(r"\bREPLACE\b", text, re.IGNORECASE), name
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from limpet import Limpet, Record
+from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, SourceKind
 from limpet.model.record import Layer
 from limpet.model.scope import Level, Space
@@ -91,7 +92,7 @@ def test_standing_records_are_the_newest_of_each_kind(store_url: str, seed: int,
             for keyed, most in ((4, dict.fromkeys(Layer, 3)), (0, {}), (1, MIXED), (100, dict.fromkeys(Layer, 100))):
                 ids = [record.id for record in chance.sample(everything, min(3, len(everything)))]
                 asked = (space, sessions[0], keyed, most, ids, clock.now)
-                found = hf._runtime.store.read(lambda tx, asked=asked: tx.records.standing(*asked))  # type: ignore[misc]
+                found = hf._runtime.store.read(lambda tx, asked=asked: Records(tx).standing(*asked))  # type: ignore[misc]
                 assert [record.id for record in found] == newest(everything, sessions[0], keyed, most, ids)
                 assert all(record == hf.record(record.id) for record in found)
 

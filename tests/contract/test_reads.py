@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet, Message, Session, ToolCall
-from limpet.config import Context as ContextConfig
+from limpet.config import ContextSettings
 from limpet.errors import BudgetTooSmall, InvalidInput
 from limpet.model.message import Role
 from limpet.model.tokens import estimate
@@ -168,7 +168,7 @@ def test_a_context_stays_within_its_budget_the_summary_included(hf: Limpet) -> N
 
 
 def test_how_many_messages_a_context_holds_is_a_setting(store_url: str) -> None:
-    config = Config(context=ContextConfig(max_tokens=50, recent_messages=7))
+    config = Config(context=ContextSettings(max_tokens=50, recent_messages=7))
     with Limpet.open(store_url, config=config) as hf:
         session = numbered(hf, 40)
         assert len(session.context().messages) == 7

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet, Message, ToolCall
-from limpet.config import Search
+from limpet.config import SearchSettings
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.model.chunk import Hit
 from tests.conftest import FakeClock
@@ -464,7 +464,7 @@ def test_ranking_is_the_same_on_sqlite_and_postgres(tmp_path: Path, postgres_url
 
 
 def test_the_weights_are_settings(store_url: str) -> None:
-    flat = Config(search=Search(recipe="words", k=3, bm25_k1=0.0, bm25_b=0.0))
+    flat = Config(search=SearchSettings(recipe="words", k=3, bm25_k1=0.0, bm25_b=0.0))
     with Limpet.open(store_url, config=flat) as hf:
         store(
             hf,

@@ -11,7 +11,7 @@ import pytest
 
 from limpet import Config, Limpet
 from limpet.api.job_handlers import have_retention
-from limpet.config import Retention
+from limpet.config import RetentionSettings
 from limpet.errors import ConfigError, SessionNotFound
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults
@@ -196,7 +196,7 @@ def test_a_summary_stays_as_long_as_it_was_told_since(opening: Open, clock: Fake
 @pytest.mark.parametrize("text", ["acme", "acme=", "=3", "acme=-1", "acme=1.5", "acme=1000000", " acme=1=x"])
 def test_days_nobody_can_read_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"retention\.tenants"):
-        Retention(tenants=text)
+        RetentionSettings(tenants=text)
 
 
 def test_a_store_with_something_in_it_has_the_job_from_its_next_opening_on(tmp_path: Path, clock: FakeClock) -> None:

@@ -14,6 +14,7 @@ import pytest
 from limpet import AsyncLimpet, Config, Firing, Limpet, Notification, Outcome
 from limpet.errors import InvalidInput, LeaseLost, PermissionDenied, ScheduleNotFound, SessionNotFound
 from limpet.model.schedule import Notify, ScheduleState
+from limpet.schedules.repository import Schedules
 from tests.conftest import FakeClock
 from tests.contract.rows import sql
 from tests.contract.scheduling import HOUR, LEASE, Bench, moment
@@ -341,7 +342,7 @@ def test_every_lease_has_a_number_of_its_own(bench: Bench) -> None:
     assert second.schedule.attempts == 2
     assert bench.store.renew_schedule(first, bench.clock.now + HOUR) is False
     with pytest.raises(LeaseLost):
-        bench.store.write(lambda tx: tx.schedules.hold(first.schedule.scope, first))
+        bench.store.write(lambda tx: Schedules(tx).hold(first.schedule.scope, first))
     assert bench.store.renew_schedule(second, bench.clock.now + HOUR) is True
     bench.clock.advance(minutes=30)
     assert bench.take() is None

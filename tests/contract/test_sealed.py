@@ -14,17 +14,20 @@ from typing import Any
 import pytest
 
 from limpet import Config, FilePart, Limpet, Run, Schedule, TextPart, ToolCall
-from limpet.config import Embedding, Encryption, Jobs, Notes
+from limpet.config import EmbeddingSettings, EncryptionSettings, JobSettings, NotesSettings
 from limpet.errors import KeyMissing, SealBroken, Unsupported
+from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.schedule import RunStatus
 from limpet.model.scope import Level, Space
-from limpet.store.base import Tx
+from limpet.schedules.repository import Schedules
 from limpet.store.copy import copy_store
 from limpet.store.encrypted_columns import BOUND_TO, READABLE, SEALED
 from limpet.store.encryption import Kind
 from limpet.store.encryption_keys import key_file, read_keys, write_keys
+from limpet.store.jobs import Jobs
 from limpet.store.reencrypt import reseal
 from limpet.store.tables import TABLES
+from limpet.store.tx import Tx
 from tests.conftest import SEALED as BY_HAND
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
@@ -34,7 +37,9 @@ pytestmark = pytest.mark.skipif(BY_HAND, reason="these say themselves what is se
 
 MARK = "zanzibar"
 # Without the notes of the day, which a sealed tenant has not.
-PLAIN = Config(embedding=Embedding(model="hashed"), jobs=Jobs(worker=False), notes=Notes(write_daily=False))
+PLAIN = Config(
+    embedding=EmbeddingSettings(model="hashed"), jobs=JobSettings(worker=False), notes=NotesSettings(write_daily=False)
+)
 
 
 @pytest.fixture
@@ -49,7 +54,7 @@ def keys(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def config(keys: Path) -> Config:
-    return replace(PLAIN, encryption=Encryption(key_file=str(keys)))
+    return replace(PLAIN, encryption=EncryptionSettings(key_file=str(keys)))
 
 
 @pytest.fixture
@@ -84,12 +89,12 @@ def write_everywhere(hf: Limpet, mark: str = MARK) -> None:
     store: Any = hf._runtime.store
     scope, space = session.info.scope, Space(session.info.tenant, Level.USER, "u")
     now = hf._runtime.clock()
-    store.write(lambda tx: tx.imports.note(scope, mark, mark, 1, 1, now))
-    store.write(lambda tx: tx.jobs.ask(space, "for nobody here", "", now))
+    store.write(lambda tx: Imports(tx).note(scope, mark, mark, 1, 1, now))
+    store.write(lambda tx: Jobs(tx).ask(space, "for nobody here", "", now))
     job = store.take_job([("for nobody here", "")], now, timedelta(minutes=1))
     assert job is not None
     store.fail_job(job, f"it failed at {mark}", now, dead=True)
-    store.write(lambda tx: tx.imports.mark(scope, mark, mark, f'{{"{mark}": 1}}', now))
+    store.write(lambda tx: Imports(tx).mark(scope, mark, mark, f'{{"{mark}": 1}}', now))
     schedule(hf, session.id, mark)
 
 
@@ -106,7 +111,7 @@ def schedule(hf: Limpet, session: str, mark: str) -> Schedule:
 
 
 def add_run(tx: Tx, *, made: Schedule, run: Run, output: str) -> None:
-    tx.schedules.add_run(made.scope, run, output)
+    Schedules(tx).add_run(made.scope, run, output)
 
 
 def contents(hf: Limpet) -> dict[str, Any]:
@@ -143,8 +148,8 @@ def contents(hf: Limpet) -> dict[str, Any]:
         "graph": sorted(entity.name for entity in hf.graph(user="u").entities),
         "context": sorted(session.context(MARK).text.splitlines()),  # equally old ones stand in any order
         "jobs": [job.error for job in hf.jobs()],
-        "imported": store.read(lambda tx: tx.imports.seen(scope, MARK)),
-        "under way": store.read(lambda tx: tx.imports.progress(scope, MARK)),
+        "imported": store.read(lambda tx: Imports(tx).seen(scope, MARK)),
+        "under way": store.read(lambda tx: Imports(tx).progress(scope, MARK)),
         "schedules": [scheduled(hf, made) for made in hf.schedules.search()],
         "goals": [hf.schedules.count(text=text) for text in ("ask ABOUT zan", "100%", "a_k")],
     }
@@ -316,8 +321,8 @@ def test_a_program_without_keys_is_stopped_by_one_that_has_them(durable_url: str
 
 def test_two_processes_share_a_sealed_tenant(durable_url: str, config: Config):
     code = """
-from limpet.config import Config, Embedding, Encryption
-settings = Config(encryption=Encryption(key_file=given["keys"]), embedding=Embedding(model="hashed"))
+from limpet.config import Config, EmbeddingSettings, EncryptionSettings
+settings = Config(encryption=EncryptionSettings(key_file=given["keys"]), embedding=EmbeddingSettings(model="hashed"))
 hf = Limpet.open(given["url"], config=settings)
 begin()
 for at in range(5):
@@ -490,7 +495,7 @@ def test_forgetting_in_a_sealed_tenant_leaves_nothing(hf: Limpet):
 
 def test_plain_files_are_not_written_beside_a_sealed_tenant(tmp_path: Path, config: Config):
     data = tmp_path / "data"
-    config = replace(config, notes=Notes())
+    config = replace(config, notes=NotesSettings())
     with Limpet.open(data, config=config) as hf:
         with hf.session("cli", "1", user="u").turn(f"I like {MARK}") as turn:
             turn.reply("Noted")

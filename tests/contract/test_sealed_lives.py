@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from limpet import Config, Firing, Limpet
-from limpet.config import Notes, Retention
+from limpet.config import NotesSettings, RetentionSettings
 from limpet.errors import KeyMissing
+from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.receipt import Receipt
 from limpet.model.scope import Scope
 from limpet.store.encryption_keys import key_file
@@ -35,7 +36,7 @@ SEALED, OPEN = "other", "third"
 
 @pytest.fixture
 def hf(store_url: str, config: Config, clock: FakeClock) -> Iterator[Limpet]:  # noqa: F811
-    settings = replace(config, retention=Retention(messages_days=10, records_days=20, documents_days=20))
+    settings = replace(config, retention=RetentionSettings(messages_days=10, records_days=20, documents_days=20))
     with Limpet.open(store_url, config=settings, clock=clock) as opened:
         yield opened
 
@@ -180,7 +181,7 @@ def test_a_user_comes_back_as_they_were(hf: Limpet, tmp_path: Path) -> None:
     sealed = hf.tenant(SEALED)
     write_everywhere(sealed)
     store: Any = hf._runtime.store
-    store.write(lambda tx: tx.imports.finish(Scope(SEALED), MARK))
+    store.write(lambda tx: Imports(tx).finish(Scope(SEALED), MARK))
     talk(sealed, "2", "porto")
     expected = contents(sealed)
     sealed.export(tmp_path / "one", "u")
@@ -226,7 +227,7 @@ def test_an_import_is_sealed_and_goes_on_where_it_was(
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_files_of_an_export_follow_the_setting(tmp_path: Path, config: Config, allowed: bool) -> None:  # noqa: F811
-    with Limpet.open(tmp_path / "open", config=replace(PLAIN, notes=Notes())) as source:
+    with Limpet.open(tmp_path / "open", config=replace(PLAIN, notes=NotesSettings())) as source:
         source.long_term("u").write("# Me\n")
         source.export(tmp_path / "export", "u")
     encryption = replace(config.encryption, plain_files=allowed)
@@ -297,7 +298,7 @@ def test_retention_goes_on_without_one_tenants_key(
     keys: Path,  # noqa: F811
     clock: FakeClock,
 ) -> None:
-    settings = replace(config, retention=Retention(messages_days=10))
+    settings = replace(config, retention=RetentionSettings(messages_days=10))
     with Limpet.open(durable_url, config=settings, clock=clock) as hf:
         for tenant in ("default", SEALED, OPEN):
             talk(hf.tenant(tenant), "1", "porto")
@@ -322,7 +323,7 @@ def test_work_beside_is_done_once_when_a_tenant_is_met_first(hf: Limpet) -> None
         tx.db.run("purge.count", {})
 
     def note(tx: Any) -> None:
-        tx.imports.note(Scope(SEALED), "digest", "name", 0, 0, hf._runtime.clock())
+        Imports(tx).note(Scope(SEALED), "digest", "name", 0, 0, hf._runtime.clock())
 
     with store.beside(beside) as is_done:
         assert not is_done()

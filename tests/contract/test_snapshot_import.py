@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet
-from limpet.config import Session as SessionConfig
+from limpet.config import SessionSettings
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.session import State
 from tests.contract.rows import every_row, faults
@@ -154,7 +154,7 @@ def test_a_folder_of_that_name_is_left_alone(folder: Path) -> None:
 
 def test_it_can_be_switched_off(folder: Path) -> None:
     path = put(folder, SESSIONS)
-    with Limpet.open(folder, config=Config(session=SessionConfig(import_snapshot=False))) as hf:
+    with Limpet.open(folder, config=Config(session=SessionSettings(import_snapshot=False))) as hf:
         assert hf.sessions() == []
     assert path.exists()
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from limpet import Config, ImagePart, Limpet, Message, TextPart
-from limpet.config import Session as SessionConfig
+from limpet.config import SessionSettings
 from limpet.errors import InvalidInput
 from limpet.model.message import Role
 from limpet.sessions.transcript import TranscriptEntry, parse
@@ -37,7 +37,7 @@ def test_the_view_is_capped_and_the_export_is_whole(hf: Limpet) -> None:
 
 
 def test_the_cap_is_a_setting(store_url: str) -> None:
-    with Limpet.open(store_url, config=Config(session=SessionConfig(transcript_cap=3))) as hf:
+    with Limpet.open(store_url, config=Config(session=SessionSettings(transcript_cap=3))) as hf:
         session = hf.session("t", "1")
         session.extend([Message.new("user", str(number)) for number in range(5)])
         assert [entry.text for entry in session.transcript(last=10)] == ["2", "3", "4"]

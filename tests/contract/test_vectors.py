@@ -17,6 +17,7 @@ from limpet.errors import InvalidInput, Unsupported
 from limpet.model.scope import Level, Space
 from limpet.search import recipes
 from limpet.search import vector_cache as remembered
+from limpet.search.chunk_repository import Chunks
 from tests.conftest import FakeClock
 from tests.contract.meaning import Topics, assert_exact, near, nearest, open_with, stored_vectors, texts
 from tests.contract.processes import run_together
@@ -87,7 +88,7 @@ def test_a_large_space_is_looked_through_twice_and_loses_nothing(
     tell(hf, *sentences(1500))
     for question in ("dog", "sea lamp", "violin w17 ladder", "puppy waves w1234", "bread"):
         assert_exact(hf, topics, question)
-    [rough] = [hf._runtime.store.read(lambda tx: tx.chunks.nearness(ALICE, _vector(topics, "dog")))]
+    [rough] = [hf._runtime.store.read(lambda tx: Chunks(tx).nearness(ALICE, _vector(topics, "dog")))]
     assert rough is not None
     assert rough.rough
 
@@ -184,7 +185,9 @@ def test_a_view_from_before_a_write_neither_sees_it_nor_spoils_it_for_others(dur
         asked = _vector(topics, "dog")
 
         def look(tx: Any) -> int:
-            nearness, catalogue = tx.chunks.nearness(ALICE, asked), tx.chunks.catalogue(ALICE)
+            nearness, catalogue = Chunks(tx).nearness(ALICE, asked), Chunks(tx).catalogue(ALICE)
+            assert nearness is not None
+            assert catalogue is not None
             assert len(nearness.cosines) == catalogue.chunks
             return int((~np.isnan(nearness.cosines)).sum())
 

@@ -13,9 +13,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from limpet import FilePart, ImagePart, Limpet, Schedule, Session, TextPart, ToolCall
+from limpet.documents.repository import Documents
+from limpet.knowledge.repository import Records
+from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.schedule import Notify, Run, RunStatus, ScheduleState
 from limpet.model.scope import Level, Scope, Space
 from limpet.notes.layout import owner_folder
+from limpet.schedules.repository import Schedules
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 USERS = ("alice", "bob/ü")
@@ -154,9 +158,9 @@ def scheduled(hf: Limpet, session: Session, goal: str, said: str, moment: dateti
     ]
 
     def put(tx: Any) -> None:
-        tx.schedules.replace(lived.scope, lived)
+        Schedules(tx).replace(lived.scope, lived)
         for run in runs:
-            tx.schedules.add_run(lived.scope, run, said * (1 + run.turns * 100))
+            Schedules(tx).add_run(lived.scope, run, said * (1 + run.turns * 100))
 
     hf._runtime.store.write(put)
     return lived
@@ -165,24 +169,24 @@ def scheduled(hf: Limpet, session: Session, goal: str, said: str, moment: dateti
 def remove_everything(hf: Limpet) -> None:
     """All of a tenant: its users by a purge each, and what belongs to agents and to everybody by its verbs."""
     store, scope = hf._runtime.store, Scope(hf._tenant)
-    for space in store.read(lambda tx: tx.moving.spaces(scope)):
+    for space in store.read(lambda tx: Transfers(tx).spaces(scope)):
         if space.level is Level.USER:
             receipt = hf.purge_user(space.owner)
             assert receipt.verified, receipt.left
 
     def rest(tx: Any) -> list[Space]:
-        for record_id in tx.moving.record_ids(scope, "", 10_000):
-            tx.records.delete(scope, record_id)
-        for state in tx.moving.documents(scope, "", 10_000):
-            tx.documents.delete(state.space, state.document.id)
-        return list(tx.moving.spaces(scope))
+        for record_id in Transfers(tx).record_ids(scope, "", 10_000):
+            Records(tx).delete(scope, record_id)
+        for state in Transfers(tx).documents(scope, "", 10_000):
+            Documents(tx).delete(state.space, state.document.id)
+        return list(Transfers(tx).spaces(scope))
 
     for space in store.write(rest):
         assert space.level is not Level.USER, f"{space} was purged"
         if hf._runtime.folder is not None:
             for file in owner_folder(hf._runtime.folder, space).glob("*.md"):
                 file.unlink()
-    assert store.read(lambda tx: dict(tx.moving.totals(scope))) == {"sessions": 0, "messages": 0, "records": 0}
+    assert store.read(lambda tx: dict(Transfers(tx).totals(scope))) == {"sessions": 0, "messages": 0, "records": 0}
     assert hf.schedules.count() == 0
 
 

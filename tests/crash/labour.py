@@ -21,6 +21,7 @@ from limpet.errors import StorageError, StoreUnavailable
 from limpet.model.scope import Level, Space
 from limpet.model.times import system_clock
 from limpet.store.claim import Claim
+from limpet.store.jobs import Jobs
 from tests.crash.nursery import Nursery
 
 KIND = "labour"
@@ -145,7 +146,7 @@ def ask(hf: Limpet, jobs: int) -> None:
         def work(tx: Any) -> None:
             for number in range(first, min(first + 500, jobs)):
                 space = Space("default", Level.USER, f"user {number % 7}")
-                tx.jobs.ask(space, KIND, str(number), system_clock())
+                Jobs(tx).ask(space, KIND, str(number), system_clock())
 
         return work
 

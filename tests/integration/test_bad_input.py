@@ -18,7 +18,7 @@ import pytest
 
 from limpet import Config, ImagePart, Limpet, Message, Session, TextPart, ToolCall
 from limpet.api.api_keys import Keys
-from limpet.api.schedules import Schedules
+from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues
 from limpet.errors import LimpetError
 from limpet.model.message import Role
@@ -294,7 +294,7 @@ def test_every_public_method_is_here() -> None:
     assert names(Session) == set(SESSION) | BARE
     assert names(KeyValues) == set(KV)
     assert names(LongTerm) == set(LONG_TERM)
-    assert names(Schedules) == set(SCHEDULES)
+    assert names(ScheduleOperations) == set(SCHEDULES)
     assert names(Keys) == set(KEYS)
 
 
@@ -337,7 +337,7 @@ def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, A
     for name, base in KV.items():
         yield f"KeyValues.{name}", getattr(target.session.kv, name), base
     for name, base in SCHEDULES.items():
-        yield f"Schedules.{name}", getattr(target.hf.schedules, name), base
+        yield f"ScheduleOperations.{name}", getattr(target.hf.schedules, name), base
     for name, base in KEYS.items():
         yield f"Keys.{name}", getattr(target.hf.keys, name), base
     if target.hf._runtime.folder is not None:

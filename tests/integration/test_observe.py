@@ -29,6 +29,7 @@ from limpet.providers.fake import FakeEmbedder
 from limpet.providers.fake_llm import FakeLlm
 from limpet.providers.llm import Completion, TokenUsage
 from limpet.security.logs import JsonLines, Lines, configure_logging
+from limpet.store.jobs import Jobs
 
 QUIET = {"jobs.worker": False, "graph.enabled": False, "embedding.when": "now"}
 
@@ -96,7 +97,7 @@ def is_child(child: ReadableSpan, parent: ReadableSpan) -> bool:
 
 def ask_for(hf: Limpet, kind: str) -> None:
     space = Space("default", Level.USER, "ana")
-    hf._runtime.store.write(lambda tx: tx.jobs.ask(space, kind, "", hf._now()))
+    hf._runtime.store.write(lambda tx: Jobs(tx).ask(space, kind, "", hf._now()))
 
 
 # Silence

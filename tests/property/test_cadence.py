@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from limpet.config import Schedules
+from limpet.config import ScheduleSettings
 from limpet.schedules.cadence import count_between, parsed, smallest_gap
 from limpet.schedules.decide import refuse_haste
 from limpet.server.routes.schedules import USUAL
@@ -167,4 +167,4 @@ def test_intervals_are_counted_from_where_they_began(seconds: int, anchor: datet
 @settings(max_examples=200)
 def test_what_the_api_describes_is_a_cadence(text: str) -> None:
     now = datetime(2026, 5, 2, 9, 30, tzinfo=UTC)
-    refuse_haste(parsed(text, "Europe/Lisbon", now), now, Schedules())
+    refuse_haste(parsed(text, "Europe/Lisbon", now), now, ScheduleSettings())

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from limpet import Config, Context, Limpet, Message, Session, ToolCall
-from limpet.config import Compact
-from limpet.config import Context as Limits
+from limpet.config import CompactionSettings, ContextSettings
 from limpet.model.message import Role
 from limpet.model.turns import steps_of
 from limpet.providers.fake_llm import FakeLlm
@@ -46,7 +45,7 @@ deeds = st.one_of(
     st.tuples(st.just("clear"), st.none()),
 )
 limits = st.builds(
-    Compact,
+    CompactionSettings,
     keep=st.integers(0, 12),
     messages=st.integers(20, 40),
     history_tokens=st.sampled_from([50, 500, 8000]),
@@ -142,10 +141,10 @@ def splits_no_step(session: Session, compact: Any) -> None:
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(deeds, max_size=14), limits, st.integers(1, 25), models, st.tuples(budgets, windows))
 def test_no_message_is_both_outside_the_summary_and_outside_the_kept_history(
-    done: list[tuple[str, Any]], compact: Compact, recent: int, model: str, last: tuple[int, int | None]
+    done: list[tuple[str, Any]], compact: CompactionSettings, recent: int, model: str, last: tuple[int, int | None]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        config = Config(compact=compact, context=Limits(recent_messages=recent))
+        config = Config(compact=compact, context=ContextSettings(recent_messages=recent))
         world = World(folder, config, model_of(model))
         try:
             for deed, given_to_it in [*done, ("ask", last)]:

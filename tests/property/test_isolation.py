@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from limpet import Document, Limpet, Message, Receipt, Session, SessionInfo
 from limpet.api.api_keys import Keys
-from limpet.api.schedules import Schedules
+from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues
 from limpet.errors import (
     DocumentNotFound,
@@ -41,6 +41,7 @@ from limpet.errors import (
 from limpet.model.scope import Level, Space
 from limpet.model.text import checked_name
 from limpet.schedules.runner import Hands, Runner
+from limpet.store.jobs import Jobs
 from limpet.store.tables import TABLES
 
 HOSTILE = (
@@ -199,7 +200,7 @@ class World:
         now = self.hf._now()
         for owner in self.talkers():
             space = Space(owner.tenant, Level.USER, owner.user or "")
-            store.write(lambda tx, space=space, mark=owner.mark: tx.jobs.ask(space, "watched", mark, now))
+            store.write(lambda tx, space=space, mark=owner.mark: Jobs(tx).ask(space, "watched", mark, now))
         store.write(lambda tx: tx.db.composed("UPDATE jobs SET dead = 1 WHERE kind = 'watched'"))
         marks = {owner.mark: owner for owner in self.talkers()}
         found = {job.id: job for tenant in self.tenants for job in self.hf.tenant(tenant).jobs(limit=1000)}
@@ -540,7 +541,7 @@ def _schedule_search(world: World, me: Owner) -> Seen:
     yield schedules.due(user=me.user), set()
 
 
-def _of_a_schedule(verb: Callable[[Schedules], Callable[..., object]]) -> Callable[[World, Owner], Seen]:
+def _of_a_schedule(verb: Callable[[ScheduleOperations], Callable[..., object]]) -> Callable[[World, Owner], Seen]:
     def probe(world: World, me: Owner) -> Seen:
         call = verb(world.on(me).schedules)
         yield call(world.plan(me)[0]), {me.number}
@@ -663,12 +664,12 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "Session.usage": _own(lambda session: session.usage()),
     "KeyValues.get": _own(lambda session: session.kv.get("same")),
     "KeyValues.items": _own(lambda session: session.kv.items()),
-    "Schedules.search": _schedule_search,
-    "Schedules.count": _schedule_search,
-    "Schedules.due": _schedule_search,
-    "Schedules.get": _of_a_schedule(lambda schedules: schedules.get),
-    "Schedules.runs": _of_a_schedule(lambda schedules: schedules.runs),
-    "Schedules.run_output": _run_output,
+    "ScheduleOperations.search": _schedule_search,
+    "ScheduleOperations.count": _schedule_search,
+    "ScheduleOperations.due": _schedule_search,
+    "ScheduleOperations.get": _of_a_schedule(lambda schedules: schedules.get),
+    "ScheduleOperations.runs": _of_a_schedule(lambda schedules: schedules.runs),
+    "ScheduleOperations.run_output": _run_output,
     "Keys.list": _keys,
     "Keys.acting": _acting_by_key,
     "Keys.any": _acting_by_key,
@@ -842,7 +843,7 @@ def _purge_nobody(purge: Callable[[Limpet, str], Receipt]) -> Callable[[World, O
     return attempt
 
 
-def _change_schedule(change: Callable[[Schedules], Callable[..., object]]) -> Callable[[World, Owner], None]:
+def _change_schedule(change: Callable[[ScheduleOperations], Callable[..., object]]) -> Callable[[World, Owner], None]:
     def attempt(world: World, me: Owner) -> None:
         for other in world.strangers(me):
             if other.tenant != me.tenant:
@@ -885,11 +886,11 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "Limpet.purge_user": _purge_nobody(lambda hf, name: hf.purge_user(name)),
     "Limpet.purge_older": _purge_nobody(lambda hf, name: hf.purge_older(name, 0)),
     "Limpet.apply_retention": _apply_retention,
-    "Schedules.create": _create_schedule,
-    "Schedules.edit": _change_schedule(lambda schedules: partial(schedules.edit, goal="mine now")),
-    "Schedules.delete": _change_schedule(lambda schedules: schedules.delete),
-    "Schedules.pause": _change_schedule(lambda schedules: schedules.pause),
-    "Schedules.resume": _change_schedule(lambda schedules: schedules.resume),
+    "ScheduleOperations.create": _create_schedule,
+    "ScheduleOperations.edit": _change_schedule(lambda schedules: partial(schedules.edit, goal="mine now")),
+    "ScheduleOperations.delete": _change_schedule(lambda schedules: schedules.delete),
+    "ScheduleOperations.pause": _change_schedule(lambda schedules: schedules.pause),
+    "ScheduleOperations.resume": _change_schedule(lambda schedules: schedules.resume),
     "Limpet.retry_jobs": _change_jobs(lambda hf, ids: hf.retry_jobs(ids)),
     "Limpet.retry_jobs of a kind": _change_jobs(lambda hf, ids: hf.retry_jobs(ids, kind="watched")),
     "Limpet.drop_jobs": _change_jobs(lambda hf, ids: hf.drop_jobs(ids)),
@@ -933,7 +934,7 @@ NEITHER = {
     **dict.fromkeys(
         ("run_jobs", "start_worker", "run_schedules"), "for whoever runs the store; each job has its own space"
     ),
-    **dict.fromkeys(("schedules", "keys"), "their verbs are below: Schedules.…, Keys.…"),
+    **dict.fromkeys(("schedules", "keys"), "their verbs are below: ScheduleOperations.…, Keys.…"),
     "session": "finds or makes one's own: test_the_same_chat_is_another_session_for_everybody",
 }
 HANDLE = set(
@@ -952,7 +953,7 @@ def test_every_public_verb_is_watched() -> None:
     verbs = {f"Limpet.{name}" for name in _public(Limpet) - NEITHER.keys()}
     verbs |= {f"Session.{name}" for name in _public(Session) - HANDLE}
     verbs |= {f"KeyValues.{name}" for name in _public(KeyValues)}
-    verbs |= {f"Schedules.{name}" for name in _public(Schedules)}
+    verbs |= {f"ScheduleOperations.{name}" for name in _public(ScheduleOperations)}
     verbs |= {f"Keys.{name}" for name in _public(Keys)}
     assert verbs - READS.keys() - WRITES.keys() == set(), "a new verb: show here that it leaks nothing"
     assert {verb for verb in READS.keys() | WRITES.keys() if " " not in verb} - verbs == set(), "gone: remove its entry"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from limpet import Config, FilePart, ImagePart, Limpet, Message, Record, Session, TextPart, ToolCall
-from limpet.config import Session as SessionConfig
+from limpet.config import SessionSettings
 from limpet.errors import InvalidInput, RecordNotFound, SequenceConflict, SessionNotFound
 from limpet.model.message import Part, Role
 from limpet.model.naming import SessionKey
@@ -165,7 +165,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.get_or_create("default", "alice", "assistant", chat, None, {})
 
     def open(self) -> None:
-        config = Config(session=SessionConfig(kv_cap=self.cap))
+        config = Config(session=SessionSettings(kv_cap=self.cap))
         self.hf = Limpet.open(self.url, config=config, clock=lambda: self.now)
 
     def teardown(self) -> None:
@@ -691,7 +691,7 @@ def test_what_a_lowered_cap_hides_stays_hidden(store_url: str) -> None:
         pytest.skip("what is in memory is not opened twice")
 
     def opened(cap: int) -> Limpet:
-        return Limpet.open(store_url, config=Config(session=SessionConfig(kv_cap=cap)))
+        return Limpet.open(store_url, config=Config(session=SessionSettings(kv_cap=cap)))
 
     with opened(3) as hf:
         for key in "abc":

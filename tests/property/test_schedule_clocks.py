@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limpet import Config, Firing, Limpet
-from limpet.config import Embedding, Schedules
+from limpet.config import EmbeddingSettings, ScheduleSettings
 from limpet.model.schedule import RunStatus, Schedule, ScheduleState
 from limpet.schedules import decide
 from limpet.schedules.runner import Hands, Runner
@@ -64,14 +64,14 @@ class World:
         runner.run(Hands(callback, None, lambda schedule: None), until_idle=False)
 
 
-RULES = Schedules(history=1000, attempts=1000)
+RULES = ScheduleSettings(history=1000, attempts=1000)
 
 
 @settings(max_examples=300)
 @given(st.sampled_from(CADENCES), st.lists(looks, min_size=1, max_size=20))
 def test_whatever_clocks_and_runners_do_each_firing_comes_about_once_at_most(cadence: str, row: list[Look]) -> None:
     clock = FakeClock(START)
-    config = Config(embedding=Embedding(model="none"), schedules=RULES)
+    config = Config(embedding=EmbeddingSettings(model="none"), schedules=RULES)
     with Limpet.open(":memory:", clock=clock, config=config) as hf:
         made = hf.schedules.create("alice", "x", cadence, "Europe/Lisbon")
         for look in row:

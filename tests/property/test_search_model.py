@@ -16,8 +16,9 @@ from limpet.model.scope import Level, Space
 from limpet.search import vector_cache as remembered
 from limpet.search.cache import Caches
 from limpet.search.catalogue import _TYPES, Catalogue
+from limpet.search.chunk_repository import Chunks
 from limpet.search.recipes import RECIPES
-from limpet.store.tx import SqlTx
+from limpet.store.tx import Tx
 from tests.conftest import FakeClock, _required_server
 from tests.contract.meaning import Topics, open_with
 
@@ -114,14 +115,14 @@ class SearchMachine(RuleBasedStateMachine):
 
 
 def _compare(tx: Any, space: Space) -> None:
-    fresh = SqlTx(tx.db, Caches())
-    mine, theirs = tx.chunks.catalogue(space), fresh.chunks.catalogue(space)
+    fresh = Tx(tx.db, Caches())
+    mine, theirs = Chunks(tx).catalogue(space), Chunks(fresh).catalogue(space)
     if mine is None or theirs is None:
         assert mine is theirs
         return
     _same_catalogue(mine, theirs)
     question = Vector("topics", tuple(Topics().vector("dog sea").tolist()))
-    seen, expected = (chunks.nearness(space, question) for chunks in (tx.chunks, fresh.chunks))
+    seen, expected = (chunks.nearness(space, question) for chunks in (Chunks(tx), Chunks(fresh)))
     if seen is None or expected is None:
         assert seen is expected
     else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from limpet.config import Chunks, Config, Search, Storage
+from limpet.config import ChunkSettings, Config, SearchSettings, StorageSettings
 from limpet.errors import ConfigError
 
 
@@ -21,7 +21,7 @@ def config_file(folder: Path, text: str, name: str = "limpet.toml") -> Path:
 
 def test_defaults_are_those_of_the_specification():
     config = Config()
-    assert config.storage == Storage(wal=True, busy_timeout_ms=5000, synchronous="full")
+    assert config.storage == StorageSettings(wal=True, busy_timeout_ms=5000, synchronous="full")
     assert (config.session.kv_cap, config.session.transcript_cap) == (200, 500)
     assert (config.context.max_tokens, config.context.recent_messages) == (4000, 20)
     assert (config.chunks.max_chars, config.chunks.overlap) == (640, 96)
@@ -148,13 +148,13 @@ def test_an_unknown_override_is_refused(name):
 
 def test_settings_made_in_code_are_checked_like_those_of_a_file():
     with pytest.raises(ConfigError, match=r"search\.k must be an integer"):
-        Search(k="3")  # type: ignore[arg-type]
-    assert isinstance(Search(bm25_k1=1).bm25_k1, float)
+        SearchSettings(k="3")  # type: ignore[arg-type]
+    assert isinstance(SearchSettings(bm25_k1=1).bm25_k1, float)
 
 
 def test_an_overlap_as_long_as_the_chunk_is_refused():
     with pytest.raises(ConfigError, match=r"chunks\.overlap must be below chunks\.max_chars"):
-        Chunks(max_chars=100, overlap=100)
+        ChunkSettings(max_chars=100, overlap=100)
 
 
 def test_describe_covers_every_field():

@@ -10,7 +10,7 @@ import pytest
 from limpet import AsyncLimpet, AsyncSession, AsyncTurn, Limpet, Session, Turn
 from limpet.api.api_keys import Keys
 from limpet.api.async_limpet import AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
-from limpet.api.schedules import Schedules
+from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues
 from limpet.notes.long_term import LongTerm
 
@@ -20,7 +20,7 @@ FACES = [
     (Turn, AsyncTurn),
     (KeyValues, AsyncKeyValues),
     (LongTerm, AsyncLongTerm),
-    (Schedules, AsyncSchedules),
+    (ScheduleOperations, AsyncSchedules),
     (Keys, AsyncKeys),
 ]
 

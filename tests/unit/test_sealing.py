@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from limpet.config import Encryption
+from limpet.config import EncryptionSettings
 from limpet.errors import ConfigError, SealBroken, Unsupported
 from limpet.model.chunk import Terms
 from limpet.store import encryption
@@ -145,7 +145,7 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 
 def test_a_master_key_from_the_environment_serves_every_tenant():
-    keys = Keys(Encryption(key_env="K"), {"K": spelled(KEY)}, os.urandom)
+    keys = Keys(EncryptionSettings(key_env="K"), {"K": spelled(KEY)}, os.urandom)
     assert keys.keys("a") == keys.keys("b") == (KEY,)
 
 
@@ -163,12 +163,12 @@ def test_a_bad_key_is_told_without_the_key(text: str):
 
 def test_a_variable_that_is_not_there_is_told():
     with pytest.raises(ConfigError, match="HERE"):
-        Keys(Encryption(key_env="HERE"), {}, os.urandom)
+        Keys(EncryptionSettings(key_env="HERE"), {}, os.urandom)
 
 
 def test_a_folder_has_a_key_for_each_tenant(tmp_path: Path):
     write_keys(key_file(tmp_path, "Åsa/1"), (KEY,))
-    keys = Keys(Encryption(key_file=str(tmp_path)), {}, os.urandom)
+    keys = Keys(EncryptionSettings(key_file=str(tmp_path)), {}, os.urandom)
     assert keys.keys("Åsa/1") == (KEY,)
     assert keys.keys("nobody") == ()
     write_keys(key_file(tmp_path, "nobody"), (OTHER,))
@@ -188,4 +188,4 @@ def test_a_key_that_others_may_read_is_refused(tmp_path: Path, mode: int):
 
 def test_two_places_for_keys_are_refused():
     with pytest.raises(ConfigError, match="set one"):
-        Encryption(key_env="A", key_file="b")
+        EncryptionSettings(key_env="A", key_file="b")

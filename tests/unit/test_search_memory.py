@@ -15,10 +15,11 @@ from limpet.model.scope import Level, Space
 from limpet.search import vector_cache as remembered
 from limpet.search.cache import Cache
 from limpet.search.catalogue import _TYPES, KEPT, NONE, Catalogue, ChunkFacts, empty
+from limpet.search.chunk_repository import Chunks
 from limpet.search.flags import Trait
 from limpet.search.vector_cache import Nearness, Page, SpaceVectors, Stamp
-from limpet.store.base import Tx
 from limpet.store.sqlite.connection import SqliteDb
+from limpet.store.tx import Tx
 
 NAMES = (None, "Ann", "Ben")
 
@@ -355,9 +356,9 @@ def test_a_view_compares_the_count_of_purges_at_every_look(asked: tuple[Limpet, 
     space = Space("default", Level.USER, "ann")
 
     def read(tx: Tx) -> None:
-        assert tx.chunks.catalogue(space) is not None
+        assert Chunks(tx).catalogue(space) is not None
         mine, store.caches.purges = store.caches.purges, "another"
-        tx.chunks.catalogue(space)
+        Chunks(tx).catalogue(space)
         assert store.caches.purges == mine
 
     store.read(read)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from limpet.config import Jobs as JobsConfig
+from limpet.config import JobSettings
 from limpet.errors import ProviderError, StoreUnavailable
 from limpet.model.job import Job
 from limpet.model.scope import Level, Space
@@ -73,7 +73,7 @@ class Jobs:
 
 
 def worker(jobs: Jobs, handler: Any, clock: Clock | None = None, chance: float = 1.0, **config: int) -> Worker:
-    made = Worker(jobs, clock or FakeClock(), JobsConfig(**config), lambda: chance)  # type: ignore[arg-type]
+    made = Worker(jobs, clock or FakeClock(), JobSettings(**config), lambda: chance)  # type: ignore[arg-type]
     made.register("count", handler)
     return made
 
@@ -333,7 +333,7 @@ def test_a_thread_told_to_stop_when_it_is_about_to_look_does_not_wait(monkeypatc
 
 
 def test_nothing_to_handle_starts_no_thread() -> None:
-    working = Worker(Jobs("a"), FakeClock(), JobsConfig(), lambda: 1.0)  # type: ignore[arg-type]
+    working = Worker(Jobs("a"), FakeClock(), JobSettings(), lambda: 1.0)  # type: ignore[arg-type]
     working.start()
     assert working._thread is None
     assert working.run(until_idle=True) == 0

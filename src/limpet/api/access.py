@@ -18,6 +18,7 @@ from limpet.model.scope import Scope
 from limpet.model.text import checked_choice, checked_name, optional_name
 from limpet.model.times import checked_time
 from limpet.model.values import checked_number, checked_page
+from limpet.security.access_repository import AuditEntries, Grants
 from limpet.security.operation import verb
 
 if TYPE_CHECKING:
@@ -80,13 +81,13 @@ class Acting(Face):
         given, scope = self._gift(grant), self._scope(user=checked_name(user, "user"))
         assert scope.user is not None
         kept = Granted(scope.user, given, self._now(), self._principal.name)
-        return self._agents.runtime().store.write(lambda tx: tx.grants.put(scope, kept))
+        return self._agents.runtime().store.write(lambda tx: Grants(tx).put(scope, kept))
 
     @verb("revoke")
     def revoke(self, user: str, grant: str | Grant) -> bool:
         """Take a grant away, in every process at once. False when the user did not have it."""
         taken, scope = self._gift(grant), self._scope(user=checked_name(user, "user"))
-        return self._agents.runtime().store.write(lambda tx: tx.grants.remove(scope, taken))
+        return self._agents.runtime().store.write(lambda tx: Grants(tx).remove(scope, taken))
 
     def _gift(self, grant: object) -> Grant:
         parsed = Grant.parse(grant)
@@ -97,7 +98,7 @@ class Acting(Face):
     def grants(self, user: str | None = None) -> list[Granted]:
         """What users may beyond their own: one user, or all of the tenant."""
         scope = self._scope(user=user)
-        return self._agents.runtime().store.read(lambda tx: tx.grants.find(scope))
+        return self._agents.runtime().store.read(lambda tx: Grants(tx).find(scope))
 
     @verb("audit")
     def audit(
@@ -125,4 +126,4 @@ class Acting(Face):
         )
         if self._runtime.ledger is not None:
             self._runtime.ledger.flush()
-        return self._read(lambda tx: tx.audit.find(Scope(self._tenant), query))
+        return self._read(lambda tx: AuditEntries(tx).find(Scope(self._tenant), query))

@@ -22,8 +22,7 @@ from limpet.api.runtime import (
     open_store,
     running,
 )
-from limpet.config import Config
-from limpet.config import Embedding as EmbeddingConfig
+from limpet.config import Config, EmbeddingSettings
 from limpet.errors import ConfigError, StoreUnavailable
 from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter
@@ -58,7 +57,7 @@ class Agents:
     observers: Observers = field(init=False)  # of all of them
     _shared: Runtime | None = None
     _apart: dict[str | None, Runtime] = field(default_factory=dict)
-    _embeddings: dict[EmbeddingConfig, Embedding | None] = field(default_factory=dict)
+    _embeddings: dict[EmbeddingSettings, Embedding | None] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
     _closed: bool = False
     _pid: int = field(default_factory=os.getpid)

@@ -17,9 +17,11 @@ from limpet.model.scope import STORE, Scope
 from limpet.model.text import checked_name, optional_name, shown
 from limpet.model.times import checked_ttl
 from limpet.model.values import at_most, checked_flag
+from limpet.security.access_repository import Grants
+from limpet.security.api_key_repository import ApiKeys
 from limpet.security.authorize import Gate
 from limpet.security.operation import verb
-from limpet.store.base import Tx
+from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
     from limpet.api.limpet import Limpet
@@ -77,7 +79,7 @@ class Keys:
 
         def made(tx: Tx) -> bool:
             _check_maker(tx, scope, info)
-            return tx.api_keys.add(scope, info, hashed, now)
+            return ApiKeys(tx).add(scope, info, hashed, now)
 
         if not runtime.store.write(made):
             raise InvalidInput(f"there is a key called {info.name!r} already; revoke it first, or choose another name")
@@ -90,7 +92,7 @@ class Keys:
         if info.user is not None and info.user != self._gate.principal.user:
             # A user's key has what the user was granted, too.
             scope = Scope(self._tenant, user=info.user)
-            given += self._runtime.store.read(lambda tx: tx.grants.of(scope))
+            given += self._runtime.store.read(lambda tx: Grants(tx).of(scope))
         for grant in given:
             self._gate.check_gift(grant)
 
@@ -99,7 +101,7 @@ class Keys:
         """The tenant's keys, or one user's, the newest first; on request also those that were revoked or expired."""
         scope, now = Scope.of(self._tenant, user=user), self._runtime.clock()
         everything = checked_flag(include_revoked, "include_revoked")
-        found = self._runtime.store.read(lambda tx: tx.api_keys.find(scope))
+        found = self._runtime.store.read(lambda tx: ApiKeys(tx).find(scope))
         return [key for key in found if everything or key.is_live(now)]
 
     @verb("keys.revoke")
@@ -110,7 +112,7 @@ class Keys:
         """
         wanted, scope = checked_name(id_or_name, "the key's id or name"), Scope(self._tenant)
         wanted = wanted.lower() if _is_id(wanted) else wanted
-        found = self._runtime.store.read(lambda tx: tx.api_keys.named(scope, wanted))
+        found = self._runtime.store.read(lambda tx: ApiKeys(tx).named(scope, wanted))
         if found is None:
             return 0
         for grant in found.grants:
@@ -118,10 +120,10 @@ class Keys:
         now, key = self._runtime.clock(), found
 
         def taken(tx: Tx) -> int:
-            if not tx.api_keys.revoke(scope, key.id, now):
+            if not ApiKeys(tx).revoke(scope, key.id, now):
                 return 0
-            made = made_by(key, tx.api_keys.find(scope))
-            return 1 + sum(tx.api_keys.revoke(scope, each.id, now) for each in made)
+            made = made_by(key, ApiKeys(tx).find(scope))
+            return 1 + sum(ApiKeys(tx).revoke(scope, each.id, now) for each in made)
 
         return self._runtime.store.write(taken)
 
@@ -133,7 +135,7 @@ class Keys:
         revoked is so at once; closing the handle closes nothing.
         """
         hashed, now = hash_of(secret), self._runtime.clock()
-        found = None if hashed is None else self._runtime.store.read(lambda tx: tx.api_keys.by_hash(STORE, hashed))
+        found = None if hashed is None else self._runtime.store.read(lambda tx: ApiKeys(tx).by_hash(STORE, hashed))
         if found is None or not found.is_live(now):
             raise Unauthenticated("this key is unknown, revoked or expired")
         if _is_due(found.last_used_at, now):
@@ -146,7 +148,7 @@ class Keys:
 
         One that has expired counts: a server that asks for keys does not stop asking by itself.
         """
-        return self._runtime.store.read(lambda tx: tx.api_keys.any(STORE))
+        return self._runtime.store.read(lambda tx: ApiKeys(tx).any(STORE))
 
     def _note_use(self, key: KeyInfo, now: datetime) -> None:
         """A store that cannot be written for a while is asked once a minute, too, and not by every request."""
@@ -157,7 +159,7 @@ class Keys:
             noted.clear()
         noted[key.id] = now
         try:
-            self._runtime.store.write(lambda tx: tx.api_keys.used(Scope(key.tenant), key.id, now))
+            self._runtime.store.write(lambda tx: ApiKeys(tx).used(Scope(key.tenant), key.id, now))
         except LimpetError as error:  # when a key was used is good to know, and no reason to refuse it
             log.debug("the use of a key could not be noted: %s", error)
 
@@ -170,12 +172,12 @@ def checked_grants(given: Iterable[str | Grant]) -> tuple[Grant, ...]:
 
 def _check_maker(tx: Tx, scope: Scope, info: KeyInfo) -> None:
     """A key that is being revoked at this moment makes none that would be left over."""
-    makers = [key for key in tx.api_keys.find(scope) if audit_name(key.name) == info.created_by]
+    makers = [key for key in ApiKeys(tx).find(scope) if audit_name(key.name) == info.created_by]
     live = next((key for key in makers if key.revoked_at is None), None)
     if live is not None:
         # Its row is written, so that whoever revokes it waits for this, or this for them.
-        tx.api_keys.used(scope, live.id, info.created_at)
-    if makers and (live is None or tx.api_keys.named(scope, live.id) is None):
+        ApiKeys(tx).used(scope, live.id, info.created_at)
+    if makers and (live is None or ApiKeys(tx).named(scope, live.id) is None):
         raise Unauthenticated("this key was revoked")
 
 

@@ -20,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from limpet.api import Limpet
 from limpet.api.api_keys import Keys
-from limpet.api.schedules import Schedules
+from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues, Session
 from limpet.api.turn import Turn
 from limpet.config import Config
@@ -167,21 +167,21 @@ class AsyncLongTerm:
 
 
 class AsyncSchedules:
-    def __init__(self, sync: Schedules, pool: Pool) -> None:
+    def __init__(self, sync: ScheduleOperations, pool: Pool) -> None:
         self._sync = sync
         self._pool = pool
 
-    create = hop(Schedules.create)
-    get = hop(Schedules.get)
-    edit = hop(Schedules.edit)
-    delete = hop(Schedules.delete)
-    pause = hop(Schedules.pause)
-    resume = hop(Schedules.resume)
-    search = hop(Schedules.search)
-    count = hop(Schedules.count)
-    due = hop(Schedules.due)
-    runs = hop(Schedules.runs)
-    run_output = hop(Schedules.run_output)
+    create = hop(ScheduleOperations.create)
+    get = hop(ScheduleOperations.get)
+    edit = hop(ScheduleOperations.edit)
+    delete = hop(ScheduleOperations.delete)
+    pause = hop(ScheduleOperations.pause)
+    resume = hop(ScheduleOperations.resume)
+    search = hop(ScheduleOperations.search)
+    count = hop(ScheduleOperations.count)
+    due = hop(ScheduleOperations.due)
+    runs = hop(ScheduleOperations.runs)
+    run_output = hop(ScheduleOperations.run_output)
 
 
 class AsyncKeys:

@@ -15,9 +15,11 @@ from limpet.model.access import Grant, Principal
 from limpet.model.scope import DEFAULT_TENANT, Home, Level, Scope, home_of
 from limpet.model.session import SessionInfo
 from limpet.model.text import checked_name, shown
+from limpet.security.access_repository import Grants
 from limpet.security.authorize import Gate
 from limpet.security.permissions import OPERATOR
-from limpet.store.base import Tx
+from limpet.sessions.repository import Sessions
+from limpet.store.tx import Tx
 
 T = TypeVar("T")
 F = TypeVar("F", bound="Face")
@@ -59,7 +61,7 @@ class Face:
         if principal.user is None:
             return ()
         scope = Scope(self._tenant, user=principal.user)
-        return self._agents.runtime().store.read(lambda tx: tx.grants.of(scope))
+        return self._agents.runtime().store.read(lambda tx: Grants(tx).of(scope))
 
     @property
     def principal(self) -> Principal:
@@ -91,7 +93,7 @@ class Face:
 
     def _session(self, session_id: str, user: str | None) -> SessionInfo:
         scope = self._scope(user=user, session=session_id)
-        info = self._read(lambda tx: tx.sessions.get(scope))
+        info = self._read(lambda tx: Sessions(tx).get(scope))
         if info is None:
             raise SessionNotFound(f"no session {session_id} here")
         return info

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Literal
 
 from limpet.api.base import Face
+from limpet.documents.repository import Documents
 from limpet.model.document import Document
 from limpet.model.paging import checked_end
 from limpet.model.record import Forgotten
@@ -16,7 +17,7 @@ from limpet.security.operation import verb
 from limpet.store.base import Progress
 
 
-class Documents(Face):
+class DocumentOperations(Face):
     """The verbs on documents."""
 
     @verb("add_document")
@@ -59,7 +60,7 @@ class Documents(Face):
         """
         space, count = self._home(user, agent, None, scope).space, checked_page(limit)
         first, place = checked_number(offset, "offset"), checked_end(before)
-        return self._read(lambda tx: tx.documents.find(space, count, first, place))
+        return self._read(lambda tx: Documents(tx).find(space, count, first, place))
 
     @verb("remove_document")
     def remove_document(

@@ -2,7 +2,7 @@
 
 To add a kind: name it in ``domain/job.py`` with what its detail is, write a function here that gives its handler, or
 None where this process cannot do it, and put it into ``KINDS``. Whoever needs the work asks for it inside the
-transaction that makes it necessary: ``tx.jobs.ask(space, KIND, detail, now)``.
+transaction that makes it necessary: ``Jobs(tx).ask(space, KIND, detail, now)``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from limpet.model.scope import STORE
 from limpet.search.embed import PATIENCE, embed_missing
 from limpet.sessions import compaction
 from limpet.store.claim import Claim, Handler
+from limpet.store.jobs import Jobs
 
 _FIRST_RETENTION = timedelta(hours=1)
 _SLICE = 512  # chunks embedded by one run of a job, so that the spaces of others get their turn
@@ -141,4 +142,4 @@ def have_retention(runtime: Runtime, *, stays: bool = False) -> None:
         return
     now = runtime.clock()
     with suppress(StoreReadOnly, StoreBusy):  # whoever may not write now leaves it to the next
-        runtime.store.write(lambda tx: tx.jobs.ask(STORE, RETENTION, "", now, now + _FIRST_RETENTION))
+        runtime.store.write(lambda tx: Jobs(tx).ask(STORE, RETENTION, "", now, now + _FIRST_RETENTION))

@@ -13,9 +13,10 @@ from limpet.model.values import MAX_PAGE, at_most, checked_flag, checked_number,
 from limpet.schedules.firing import Callback, Notifier
 from limpet.security.operation import verb
 from limpet.store.base import Progress
+from limpet.store.jobs import Jobs
 
 
-class Jobs(Scheduling):
+class JobOperations(Scheduling):
     """The verbs on background work."""
 
     @verb("run_jobs")
@@ -59,13 +60,13 @@ class Jobs(Scheduling):
             offset=checked_number(offset, "offset"),
         )
         now = self._now()
-        return self._read(lambda tx: tx.jobs.find(self._scope(), query, now))
+        return self._read(lambda tx: Jobs(tx).find(self._scope(), query, now))
 
     @verb("retry_jobs")
     def retry_jobs(self, ids: Iterable[int] | None = None, kind: str | None = None) -> int:
         """Let jobs that were laid aside be tried anew: these, those of a kind, or all. Answers how many."""
         chosen, name, now = None if ids is None else _ids(ids), optional_name(kind, "kind"), self._now()
-        count = self._write(lambda tx: tx.jobs.retry(self._scope(), chosen, name, now))
+        count = self._write(lambda tx: Jobs(tx).retry(self._scope(), chosen, name, now))
         if count:
             self._runtime.wake_worker()
         return count
@@ -74,7 +75,7 @@ class Jobs(Scheduling):
     def drop_jobs(self, ids: Iterable[int]) -> int:
         """Remove jobs that were laid aside; any other is left alone. Answers how many."""
         chosen = _ids(ids)
-        return self._write(lambda tx: tx.jobs.drop(self._scope(), chosen))
+        return self._write(lambda tx: Jobs(tx).drop(self._scope(), chosen))
 
 
 def _ids(values: Iterable[int]) -> list[int]:

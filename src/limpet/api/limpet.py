@@ -11,15 +11,15 @@ from limpet.api import job_handlers
 from limpet.api.access import Acting
 from limpet.api.admin import Keeping
 from limpet.api.agents import Agents, Given
-from limpet.api.documents import Documents
+from limpet.api.documents import DocumentOperations
 from limpet.api.graph import Graphs
-from limpet.api.jobs import Jobs
+from limpet.api.jobs import JobOperations
 from limpet.api.knowledge import Ageing
 from limpet.api.notes import Notes
 from limpet.api.privacy import Purging
-from limpet.api.records import Records
+from limpet.api.records import RecordOperations
 from limpet.api.search import Asking
-from limpet.api.sessions import Sessions
+from limpet.api.sessions import SessionOperations
 from limpet.api.transfer import Moving
 from limpet.config import Config
 from limpet.errors import ConfigError
@@ -33,7 +33,20 @@ from limpet.providers.llm import Llm, checked_llm
 from limpet.security.operation import verb
 
 
-class Limpet(Sessions, Asking, Records, Ageing, Documents, Graphs, Notes, Jobs, Keeping, Moving, Purging, Acting):
+class Limpet(
+    SessionOperations,
+    Asking,
+    RecordOperations,
+    Ageing,
+    DocumentOperations,
+    Graphs,
+    Notes,
+    JobOperations,
+    Keeping,
+    Moving,
+    Purging,
+    Acting,
+):
     """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
 
     @classmethod

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from limpet.api.base import Face
 from limpet.errors import InvalidInput, SessionNotFound
+from limpet.lifecycle.purge_repository import Purges
 from limpet.model.ids import checked_id
 from limpet.model.receipt import Bytes, Receipt, What
 from limpet.model.retention import Retained
@@ -17,6 +18,7 @@ from limpet.model.scope import Level, Space
 from limpet.model.text import checked_name, optional_name
 from limpet.model.values import checked_flag, checked_number, checked_page
 from limpet.security.operation import verb
+from limpet.sessions.repository import Sessions
 
 if TYPE_CHECKING:
     from limpet.api.runtime import Runtime
@@ -78,7 +80,7 @@ class Purging(Face):
     def receipts(self, limit: int = 50, offset: int = 0) -> list[Receipt]:
         """What was purged, the latest first; also what was begun and is not done. Without names and content."""
         page, skipped = checked_page(limit), checked_number(offset, "offset")
-        return self._read(lambda tx: tx.purges.receipts(self._scope(), page, skipped))
+        return self._read(lambda tx: Purges(tx).receipts(self._scope(), page, skipped))
 
     @verb("apply_retention")
     def apply_retention(self, dry_run: bool = False) -> list[Retained]:
@@ -102,7 +104,7 @@ class Purging(Face):
 
     def _owner(self, runtime: Runtime, session: str, user: str | None) -> str | None:
         scope = self._scope(user=user, session=session)
-        info = runtime.store.read(lambda tx: tx.sessions.get(scope))
+        info = runtime.store.read(lambda tx: Sessions(tx).get(scope))
         return None if info is None else info.user
 
     def _purge(

@@ -11,6 +11,7 @@ from limpet.errors import InvalidInput, RecordNotFound
 from limpet.knowledge import forget
 from limpet.knowledge import remember as memory
 from limpet.knowledge.maintenance import ask
+from limpet.knowledge.repository import Records
 from limpet.model.idempotency import Asked, Thing
 from limpet.model.ids import checked_id
 from limpet.model.paging import checked_end
@@ -22,10 +23,10 @@ from limpet.model.values import checked_flag, checked_label, checked_number, che
 from limpet.search import search
 from limpet.security.operation import verb
 from limpet.store import once
-from limpet.store.base import Tx
+from limpet.store.tx import Tx
 
 
-class Records(Face):
+class RecordOperations(Face):
     """The verbs on long-term memories."""
 
     @verb("remember")
@@ -113,7 +114,7 @@ class Records(Face):
         return self._found(self._scope(user=user, agent=agent), checked_id(id, "record id"))
 
     def _found(self, scope: Scope, record_id: str) -> Record:
-        found = self._read(lambda tx: tx.records.get(scope, record_id))
+        found = self._read(lambda tx: Records(tx).get(scope, record_id))
         if found is None:
             raise RecordNotFound(f"no record {record_id} here")
         return found
@@ -155,13 +156,13 @@ class Records(Face):
             before=checked_end(before),
         )
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
-        return self._read(lambda tx: tx.records.find(scope, query, now))
+        return self._read(lambda tx: Records(tx).find(scope, query, now))
 
     @verb("count_records")
     def count_records(self, user: str | None = None, *, agent: str | None = None, session: str | None = None) -> int:
         """How many records are true now."""
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
-        return self._read(lambda tx: tx.records.count(scope, RecordQuery(), now))
+        return self._read(lambda tx: Records(tx).count(scope, RecordQuery(), now))
 
     @verb("search_metadata")
     def search_metadata(
@@ -171,7 +172,7 @@ class Records(Face):
         wanted = {checked_label(key, "the metadata key"): checked_text(value, "the metadata value")}
         scope, now = self._scope(user=user, agent=agent), self._now()
         query = RecordQuery(search.record_filter(None, None, None, wanted), limit=None)
-        return self._read(lambda tx: tx.records.find(scope, query, now))
+        return self._read(lambda tx: Records(tx).find(scope, query, now))
 
     @verb("update")
     def update(self, id: str, /, *, user: str | None = None, agent: str | None = None, **changes: Any) -> Record:
@@ -193,7 +194,7 @@ class Records(Face):
     def history(self, id: str, *, user: str | None = None, agent: str | None = None) -> list[Record]:
         """Everything the record has said, the oldest first, the current version last."""
         scope, record_id = self._scope(user=user, agent=agent), checked_id(id, "record id")
-        versions = self._read(lambda tx: tx.records.history(scope, record_id))
+        versions = self._read(lambda tx: Records(tx).history(scope, record_id))
         if not versions:
             raise RecordNotFound(f"no record {record_id} here")
         return versions
@@ -248,7 +249,7 @@ def _once(
 
 def _again(tx: Tx, home: Home, asked: Asked | None, now: datetime) -> Record | None:
     def find(tx: Tx, record_id: str) -> Record:
-        found = tx.records.get(home.scope, record_id)
+        found = Records(tx).get(home.scope, record_id)
         if found is None:
             raise RecordNotFound(f"record {record_id} was made under this idempotency_key, and is gone since")
         return found

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from limpet.config import Config, Encryption
+from limpet.config import Config, EncryptionSettings
 from limpet.errors import ConfigError, InvalidInput, StoreReadOnly, Unsupported
 from limpet.model import api_key
 from limpet.model.chunk import ChunkDraft, Vector
@@ -28,6 +28,7 @@ from limpet.providers.llm import Llm, price_from
 from limpet.schedules.runner import Runner
 from limpet.search.analysis import embedded_text
 from limpet.search.cache import Caches
+from limpet.search.chunk_repository import Chunks
 from limpet.security.audit import Ledger
 from limpet.security.operation import OPEN, Gate
 from limpet.security.telemetry import Observers
@@ -82,7 +83,7 @@ class Runtime:
         who speak there are embedded once."""
         if self.embedding is None or not question.strip():
             return {}
-        catalogues = self.store.read(lambda tx: [tx.chunks.catalogue(space) for space in spaces])
+        catalogues = self.store.read(lambda tx: [Chunks(tx).catalogue(space) for space in spaces])
         texts = {
             space: embedded_text(question, catalogue.names)
             for space, catalogue in zip(spaces, catalogues, strict=True)
@@ -135,7 +136,7 @@ def running(
 
 def forgetting(config: Config, clock: Clock, count: TokenCounter, llm: Llm | None, observers: Observers) -> Runtime:
     """Everything as ever, and nothing stays: memory that is switched off."""
-    nothing_sealed = replace(config, encryption=Encryption())
+    nothing_sealed = replace(config, encryption=EncryptionSettings())
     store = Forgetful(open_store(":memory:", nothing_sealed, clock, Caches(0))[0])
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
     runner = _runner(store, config, clock, observers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from limpet.api.base import Face
-from limpet.api.schedules import Schedules
+from limpet.api.schedules import ScheduleOperations
 from limpet.errors import InvalidInput
 from limpet.model.schedule import Schedule
 from limpet.model.text import shown
@@ -17,9 +17,9 @@ class Scheduling(Face):
     """The verbs on what is due."""
 
     @property
-    def schedules(self) -> Schedules:
+    def schedules(self) -> ScheduleOperations:
         """Goals that come back: ``hf.schedules.create(user=…, goal=…, cadence="every: 1h")``."""
-        return Schedules(self._runtime, self._scope, scheduled=self._scheduled)
+        return ScheduleOperations(self._runtime, self._scope, scheduled=self._scheduled)
 
     @verb("run_schedules")
     def run_schedules(self, callback: Callback, notify: Notifier | None = None, *, until_idle: bool = True) -> int:

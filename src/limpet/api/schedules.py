@@ -21,15 +21,17 @@ from limpet.model.values import checked_metadata, checked_number, checked_page
 from limpet.schedules import decide
 from limpet.schedules.cadence import Once, instant, parsed
 from limpet.schedules.firing import refuse_inside
+from limpet.schedules.repository import Schedules
 from limpet.security.operation import verb
+from limpet.sessions.repository import Sessions
 from limpet.store import once
-from limpet.store.base import Tx
+from limpet.store.tx import Tx
 
 ScopeOf = Callable[..., Scope]  # by user, agent and session; refuses an agent whose memory is kept apart
 _NEVER = ("", "never", "none")
 
 
-class Schedules:
+class ScheduleOperations:
     """``hf.schedules``: the verbs on schedules. Everything can be said in plain text and numbers."""
 
     def __init__(self, runtime: Runtime, scope: ScopeOf, *, scheduled: bool = False) -> None:
@@ -105,7 +107,7 @@ class Schedules:
             if before is not None:
                 return before
             self._refuse_more(tx, made.scope)
-            tx.schedules.insert(made.scope, made)
+            Schedules(tx).insert(made.scope, made)
             once.note(tx, _space(made.scope), asked, made.id, now)
             return made
 
@@ -115,7 +117,7 @@ class Schedules:
     def get(self, id: str, *, user: str | None = None) -> Schedule:
         """Raises ScheduleNotFound, for another user's too."""
         scope, wanted = self._scope(user=user), checked_id(id, "schedule id")
-        found = self._runtime.store.read(lambda tx: tx.schedules.get(scope, wanted))
+        found = self._runtime.store.read(lambda tx: Schedules(tx).get(scope, wanted))
         if found is None:
             raise _unknown(wanted)
         return found
@@ -195,7 +197,7 @@ class Schedules:
     def delete(self, id: str, *, user: str | None = None) -> None:
         """With its runs, which it tells nobody of any more."""
         scope, wanted = self._scope(user=user), checked_id(id, "schedule id")
-        if not self._runtime.store.write(lambda tx: tx.schedules.delete(scope, wanted))["schedules"]:
+        if not self._runtime.store.write(lambda tx: Schedules(tx).delete(scope, wanted))["schedules"]:
             raise _unknown(wanted)
 
     @verb("schedules.pause")
@@ -242,7 +244,7 @@ class Schedules:
         query = _query(agent, state, text, due_before)
         first, place = checked_number(offset, "offset"), checked_end(before)
         query = replace(query, limit=checked_page(limit), offset=first, before=place)
-        return self._runtime.store.read(lambda tx: tx.schedules.find(scope, query))
+        return self._runtime.store.read(lambda tx: Schedules(tx).find(scope, query))
 
     @verb("schedules.count")
     def count(
@@ -255,13 +257,13 @@ class Schedules:
     ) -> int:
         """How many a search would find."""
         scope, query = self._scope(user=user), _query(agent, state, text, due_before)
-        return self._runtime.store.read(lambda tx: tx.schedules.count(scope, query))
+        return self._runtime.store.read(lambda tx: Schedules(tx).count(scope, query))
 
     @verb("schedules.due")
     def due(self, user: str | None = None, limit: int = 50) -> list[Schedule]:
         """Those that wait for a runner now, the longest first."""
         scope, now, most = self._scope(user=user), self._runtime.clock(), checked_page(limit)
-        return self._runtime.store.read(lambda tx: tx.schedules.due(scope, now, most))
+        return self._runtime.store.read(lambda tx: Schedules(tx).due(scope, now, most))
 
     @verb("schedules.runs")
     def runs(self, id: str, *, user: str | None = None, limit: int = 20, offset: int = 0) -> list[Run]:
@@ -270,9 +272,9 @@ class Schedules:
         page = checked_page(limit), checked_number(offset, "offset")
 
         def read(tx: Tx) -> list[Run]:
-            if tx.schedules.get(scope, wanted) is None:
+            if Schedules(tx).get(scope, wanted) is None:
                 raise _unknown(wanted)
-            return tx.schedules.runs(scope, wanted, *page)
+            return Schedules(tx).runs(scope, wanted, *page)
 
         return self._runtime.store.read(read)
 
@@ -287,7 +289,7 @@ class Schedules:
         if not 1 <= most <= 1_000_000:
             raise InvalidInput(f"limit is between 1 and 1,000,000 characters, not {most}")
         # A little more than is wanted, to see where a character ends.
-        found = self._runtime.store.read(lambda tx: tx.schedules.output(scope, wanted, min(start, 2**40), most + 8))
+        found = self._runtime.store.read(lambda tx: Schedules(tx).output(scope, wanted, min(start, 2**40), most + 8))
         if found is None:
             raise ScheduleNotFound(f"no run {wanted} here; runs(schedule id) lists those that are kept")
         text, total = found
@@ -299,31 +301,31 @@ class Schedules:
         scope, wanted, now = self._scope(user=user), checked_id(id, "schedule id"), self._runtime.clock()
 
         def work(tx: Tx) -> Schedule:
-            was = tx.schedules.get(scope, wanted)
+            was = Schedules(tx).get(scope, wanted)
             if was is None:
                 raise _unknown(wanted)
             # Whoever brings one back needs room for it. Counted before the row is held, as create does.
-            live = tx.schedules.count_live(was.scope) if was.state in ENDED else 0
-            was = tx.schedules.lock(scope, wanted)
+            live = Schedules(tx).count_live(was.scope) if was.state in ENDED else 0
+            was = Schedules(tx).lock(scope, wanted)
             if was is None:
                 raise _unknown(wanted)
             changed: Schedule = change(was, now)
             if was.state in ENDED and changed.state not in ENDED:
                 self._refuse_beyond(live, was.user)
-            tx.schedules.replace(was.scope, changed)
+            Schedules(tx).replace(was.scope, changed)
             return changed
 
         return self._runtime.store.write(work)
 
     def _session(self, session_id: str, user: str) -> SessionInfo:
         scope = self._scope(user=user, session=session_id)
-        info = self._runtime.store.read(lambda tx: tx.sessions.get(scope))
+        info = self._runtime.store.read(lambda tx: Sessions(tx).get(scope))
         if info is None:
             raise SessionNotFound(f"no session {session_id} of {user} here")
         return info
 
     def _refuse_more(self, tx: Tx, scope: Scope) -> None:
-        self._refuse_beyond(tx.schedules.count_live(scope), scope.user or "")
+        self._refuse_beyond(Schedules(tx).count_live(scope), scope.user or "")
 
     def _refuse_beyond(self, live: int, user: str) -> None:
         most = self._rules.per_user
@@ -397,7 +399,7 @@ def _once(key: str | None, draft: Schedule) -> Asked | None:
 
 def _again(tx: Tx, scope: Scope, asked: Asked | None, now: datetime) -> Schedule | None:
     def find(tx: Tx, schedule_id: str) -> Schedule:
-        found = tx.schedules.get(scope, schedule_id)
+        found = Schedules(tx).get(scope, schedule_id)
         if found is None:
             raise ScheduleNotFound(f"schedule {schedule_id} was made under this idempotency_key, and is gone since")
         return found

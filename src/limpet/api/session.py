@@ -11,6 +11,7 @@ from limpet.api.turn import Turn
 from limpet.context import collect
 from limpet.errors import InvalidInput, SessionNotFound, WrongState
 from limpet.knowledge import learn
+from limpet.knowledge.repository import Records
 from limpet.model.context import Context
 from limpet.model.message import Content, Message, ToolCall
 from limpet.model.record import RecordQuery
@@ -23,9 +24,11 @@ from limpet.notes import items, user_notes
 from limpet.security.operation import verb
 from limpet.sessions import compaction, history, kv, lifecycle, summary, usage
 from limpet.sessions.files.listing import list_folder
+from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.sessions.restore import restore
 from limpet.sessions.transcript import TranscriptEntry, render
-from limpet.store.base import Progress, Tx
+from limpet.store.base import Progress
+from limpet.store.tx import Tx
 
 T = TypeVar("T")
 
@@ -194,13 +197,13 @@ class Session:
         return self._newest(checked_number(count, "count"))
 
     def _newest(self, count: int) -> list[Message]:
-        return self._read(lambda tx: tx.messages.recent(self._scope, count))
+        return self._read(lambda tx: Messages(tx).recent(self._scope, count))
 
     @verb("session.messages")
     def messages(self, after: int | None = None, before: int | None = None, limit: int | None = None) -> list[Message]:
         """The messages with sequences strictly between ``after`` and ``before``, in order; all of them by default."""
         bounds = [None if value is None else checked_number(value, "a bound") for value in (after, before, limit)]
-        return self._read(lambda tx: tx.messages.range(self._scope, *bounds))
+        return self._read(lambda tx: Messages(tx).range(self._scope, *bounds))
 
     @verb("session.count")
     def count(self) -> int:
@@ -265,7 +268,7 @@ class Session:
 
     @verb("session.summary")
     def summary(self) -> Summary | None:
-        return self._read(lambda tx: tx.summaries.get(self._scope))
+        return self._read(lambda tx: Summaries(tx).get(self._scope))
 
     @verb("session.set_summary")
     def set_summary(self, text: str, upper_sequence: int) -> bool:
@@ -342,7 +345,7 @@ class Session:
     def _delete(self, tx: Tx, now: datetime) -> tuple[Mapping[str, int], list[str]]:
         """What went, and the ids of the records among it: the user's files hold them too."""
         mine = Scope(self._info.tenant, user=self.user, session=self.id)  # a session's records name no agent
-        found = tx.records.find(mine, RecordQuery(include_past=True, limit=None), now)
+        found = Records(tx).find(mine, RecordQuery(include_past=True, limit=None), now)
         return lifecycle.delete(tx, self._scope, now), [record.id for record in found]
 
     @verb("session.update_metadata")
@@ -379,7 +382,7 @@ class Session:
     @verb("session.export_transcript")
     def export_transcript(self) -> str:
         """The whole session as Markdown that parses back."""
-        messages = self._read(lambda tx: tx.messages.range(self._scope, None, None, None))
+        messages = self._read(lambda tx: Messages(tx).range(self._scope, None, None, None))
         return render([_entry(message) for message in messages])
 
     @verb("session.list_files")
@@ -405,7 +408,7 @@ class Session:
         return self._runtime.store.read(work)
 
     def _found(self, tx: Tx) -> SessionInfo:
-        info = tx.sessions.get(self._scope)
+        info = Sessions(tx).get(self._scope)
         if info is None:
             raise SessionNotFound(f"session {self.id} is gone; it was deleted")
         return info

@@ -19,9 +19,10 @@ from limpet.model.times import checked_ttl
 from limpet.model.values import checked_metadata, checked_number, checked_page
 from limpet.security.operation import verb
 from limpet.sessions import lifecycle, usage
+from limpet.sessions.repository import Sessions
 
 
-class Sessions(Face):
+class SessionOperations(Face):
     """The verbs on sessions."""
 
     @verb("session")
@@ -52,7 +53,7 @@ class Sessions(Face):
             return self._of_agent(name)._live(key, user, name, metadata, ttl)  # noqa: SLF001
         scope = self._scope(user=user_for(key) if user is None else user, agent=name)
         about, life = checked_metadata(metadata), None if ttl is None else checked_ttl(ttl)
-        info = self._read(lambda tx: tx.sessions.live(scope, str(key)))
+        info = self._read(lambda tx: Sessions(tx).live(scope, str(key)))
         if info is None:
             now, new_id = self._now(), self._runtime.new_id
             info = self._write(
@@ -60,8 +61,8 @@ class Sessions(Face):
             )
         return Session(self._runtime, info)
 
-    def _of_agent(self, name: str) -> Sessions:
-        return Sessions(self._agents, self._tenant, name, self._principal)
+    def _of_agent(self, name: str) -> SessionOperations:
+        return SessionOperations(self._agents, self._tenant, name, self._principal)
 
     @verb("load_session")
     def load_session(self, session_id: str, *, user: str | None = None) -> Session:
@@ -119,7 +120,7 @@ class Sessions(Face):
             offset=checked_number(offset, "offset"),
             before=before,
         )
-        return self._read(lambda tx: tx.sessions.find(scope, query))
+        return self._read(lambda tx: Sessions(tx).find(scope, query))
 
     @verb("usage")
     def usage(self, user: str | None = None, agent: str | None = None, session: str | None = None) -> Usage:

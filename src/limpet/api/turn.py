@@ -23,6 +23,7 @@ from limpet.knowledge.candidate import QUOTED
 from limpet.knowledge.echo import echoed
 from limpet.knowledge.english.opt_out import unheard
 from limpet.knowledge.maintenance import ask
+from limpet.knowledge.repository import Records
 from limpet.knowledge.score import SKILL
 from limpet.knowledge.turn_event import turn_event
 from limpet.model.chunk import SourceKind
@@ -36,7 +37,8 @@ from limpet.notes import user_notes
 from limpet.security.operation import verb
 from limpet.sessions import compaction, history
 from limpet.sessions import usage as bill
-from limpet.store.base import Tx
+from limpet.store.jobs import Jobs
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.api.turn")
 
@@ -316,9 +318,9 @@ def learn_later(runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Mess
         if event is not None:
             remember.insert(tx, event, remember.Cutter(config.chunks))
     if config.learn.extractor != "none":
-        tx.jobs.ask(space, EXTRACT, info.id, now)
+        Jobs(tx).ask(space, EXTRACT, info.id, now)
     if config.graph.enabled:
-        tx.jobs.ask(space, GRAPH, info.id, now)
+        Jobs(tx).ask(space, GRAPH, info.id, now)
     ask(tx, space, config.learn, now)
 
 
@@ -326,7 +328,7 @@ def used(runtime: Runtime, tx: Tx, info: SessionInfo, recalled: Sequence[str]) -
     """Which refreshes it. What stands in every context, whatever is asked, is not used by that."""
     now = runtime.clock()
     for space in collect.spaces(info.scope, info.agent) if recalled else ():
-        tx.records.used(space, recalled, now)
+        Records(tx).used(space, recalled, now)
 
 
 def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) -> None:

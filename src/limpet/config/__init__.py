@@ -17,28 +17,28 @@ from limpet.config.sections import (
     OF_A_STORE,
     SECTIONS,
     SETTINGS,
-    Aio,
-    Audit,
-    Chunks,
-    Compact,
-    Context,
-    Documents,
-    Embedding,
-    Encryption,
-    Graph,
-    Jobs,
-    Learn,
-    Llm,
-    Mcp,
-    Memory,
-    Notes,
-    Observe,
-    Retention,
-    Schedules,
-    Search,
-    Server,
-    Session,
-    Storage,
+    AsyncSettings,
+    AuditSettings,
+    ChunkSettings,
+    CompactionSettings,
+    ContextSettings,
+    DocumentSettings,
+    EmbeddingSettings,
+    EncryptionSettings,
+    GraphSettings,
+    JobSettings,
+    LearningSettings,
+    LlmSettings,
+    McpSettings,
+    MemorySettings,
+    NotesSettings,
+    RetentionSettings,
+    ScheduleSettings,
+    SearchSettings,
+    ServerSettings,
+    SessionSettings,
+    StorageSettings,
+    TelemetrySettings,
 )
 from limpet.config.setting import suggestion, toml_tree
 from limpet.errors import ConfigError, InvalidKey
@@ -48,56 +48,56 @@ AGENTS = "agents"  # where settings of single agents stand
 
 __all__ = [
     "AGENTS",
-    "Aio",
-    "Audit",
-    "Chunks",
-    "Compact",
+    "AsyncSettings",
+    "AuditSettings",
+    "ChunkSettings",
+    "CompactionSettings",
     "Config",
-    "Context",
-    "Documents",
-    "Embedding",
-    "Encryption",
-    "Graph",
-    "Jobs",
-    "Learn",
-    "Llm",
-    "Mcp",
-    "Memory",
-    "Notes",
-    "Observe",
-    "Retention",
-    "Schedules",
-    "Search",
-    "Server",
-    "Session",
-    "Storage",
+    "ContextSettings",
+    "DocumentSettings",
+    "EmbeddingSettings",
+    "EncryptionSettings",
+    "GraphSettings",
+    "JobSettings",
+    "LearningSettings",
+    "LlmSettings",
+    "McpSettings",
+    "MemorySettings",
+    "NotesSettings",
+    "RetentionSettings",
+    "ScheduleSettings",
+    "SearchSettings",
+    "ServerSettings",
+    "SessionSettings",
+    "StorageSettings",
+    "TelemetrySettings",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    storage: Storage = field(default_factory=Storage)
-    session: Session = field(default_factory=Session)
-    memory: Memory = field(default_factory=Memory)
-    context: Context = field(default_factory=Context)
-    compact: Compact = field(default_factory=Compact)
-    learn: Learn = field(default_factory=Learn)
-    chunks: Chunks = field(default_factory=Chunks)
-    embedding: Embedding = field(default_factory=Embedding)
-    llm: Llm = field(default_factory=Llm)
-    documents: Documents = field(default_factory=Documents)
-    notes: Notes = field(default_factory=Notes)
-    graph: Graph = field(default_factory=Graph)
-    search: Search = field(default_factory=Search)
-    jobs: Jobs = field(default_factory=Jobs)
-    retention: Retention = field(default_factory=Retention)
-    aio: Aio = field(default_factory=Aio)
-    mcp: Mcp = field(default_factory=Mcp)
-    audit: Audit = field(default_factory=Audit)
-    schedules: Schedules = field(default_factory=Schedules)
-    encryption: Encryption = field(default_factory=Encryption)
-    server: Server = field(default_factory=Server)
-    observe: Observe = field(default_factory=Observe)
+    storage: StorageSettings = field(default_factory=StorageSettings)
+    session: SessionSettings = field(default_factory=SessionSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    context: ContextSettings = field(default_factory=ContextSettings)
+    compact: CompactionSettings = field(default_factory=CompactionSettings)
+    learn: LearningSettings = field(default_factory=LearningSettings)
+    chunks: ChunkSettings = field(default_factory=ChunkSettings)
+    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
+    llm: LlmSettings = field(default_factory=LlmSettings)
+    documents: DocumentSettings = field(default_factory=DocumentSettings)
+    notes: NotesSettings = field(default_factory=NotesSettings)
+    graph: GraphSettings = field(default_factory=GraphSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
+    jobs: JobSettings = field(default_factory=JobSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
+    aio: AsyncSettings = field(default_factory=AsyncSettings)
+    mcp: McpSettings = field(default_factory=McpSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
+    schedules: ScheduleSettings = field(default_factory=ScheduleSettings)
+    encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
+    server: ServerSettings = field(default_factory=ServerSettings)
+    observe: TelemetrySettings = field(default_factory=TelemetrySettings)
     agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ class _Section:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        section = type(self).__name__.lower()
+        section = _NAMES[type(self)]
         for key, known in SETTINGS[section].items():
             object.__setattr__(self, key, known.check(getattr(self, key), f"{section}.{key}"))
 
@@ -30,7 +30,7 @@ def _check_zone(key: str, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage(_Section):
+class StorageSettings(_Section):
     wal: bool = setting(True, "SQLite keeps a write-ahead log: readers and the writer do not wait for each other")
     busy_timeout_ms: int = setting(5000, "how long a write waits for another process on the SQLite file", 0, 3_600_000)
     synchronous: Literal["full", "normal"] = setting(
@@ -46,7 +46,7 @@ class Storage(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Session(_Section):
+class SessionSettings(_Section):
     kv_cap: int = setting(200, "key-value entries kept per session; beyond it the oldest goes", 1, 1_000_000)
     transcript_cap: int = setting(500, "messages a transcript shows at most", 1, 1_000_000)
     default_agent: str = setting("assistant", "the agent of a session that names none")
@@ -54,7 +54,7 @@ class Session(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Memory(_Section):
+class MemorySettings(_Section):
     """Whether and where an agent's memory is kept; mostly set for one agent: ``[agents.NAME.memory]``."""
 
     enabled: bool = setting(True, "off: every call is accepted and nothing is kept")
@@ -69,7 +69,7 @@ class Memory(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Context(_Section):
+class ContextSettings(_Section):
     max_tokens: int = setting(4000, "tokens of a context at most", 1, 100_000_000)
     reply_reserve: int = setting(1024, "tokens of a model's window kept free for its reply", 0, 100_000_000)
     recent_messages: int = setting(20, "newest messages in a context", 1, 100_000)
@@ -109,7 +109,7 @@ class Context(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunks(_Section):
+class ChunkSettings(_Section):
     max_chars: int = setting(640, "characters of a chunk at most", 64, 100_000)
     overlap: int = setting(96, "characters a chunk repeats of the one before; less than max_chars", 0, 99_999)
 
@@ -120,7 +120,7 @@ class Chunks(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Embedding(_Section):
+class EmbeddingSettings(_Section):
     model: str = setting(
         "auto",
         "auto (MiniLM where it is installed), none, hashed, minilm, openai:MODEL@URL, sentence-transformers:NAME or"
@@ -138,7 +138,7 @@ class Embedding(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Llm(_Section):
+class LlmSettings(_Section):
     model: str = setting("none", "none, openai:MODEL@URL, anthropic:MODEL or anthropic:MODEL@URL")
     api_key_env: str = setting(
         "auto",
@@ -151,7 +151,7 @@ class Llm(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Compact(_Section):
+class CompactionSettings(_Section):
     """Each limit stands well above what is kept when it is passed: else every further message would pass it again."""
 
     enabled: bool = setting(True, "history is condensed by itself when it is due; compact() always works")
@@ -193,7 +193,7 @@ class Compact(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Learn(_Section):
+class LearningSettings(_Section):
     enabled: bool = setting(True, "finished turns teach: facts, preferences, decisions and lessons become records")
     extractor: Literal["auto", "rules", "llm", "none"] = setting(
         "auto",
@@ -222,13 +222,13 @@ class Learn(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Documents(_Section):
+class DocumentSettings(_Section):
     max_file_bytes: int = setting(33_554_432, "bytes of a document's file at most", 1, 1_073_741_824)
     max_text_bytes: int = setting(8_388_608, "bytes of a document's text at most, in UTF-8", 1, 1_073_741_824)
 
 
 @dataclass(frozen=True, slots=True)
-class Notes(_Section):
+class NotesSettings(_Section):
     enabled: bool = setting(True, "a context reads the user's own files, where the store has a folder")
     long_term: bool = setting(True, "a context reads MEMORY.md")
     daily: bool = setting(True, "a context reads the daily notes")
@@ -243,7 +243,7 @@ class Notes(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Graph(_Section):
+class GraphSettings(_Section):
     enabled: bool = setting(
         True, "names and relations in what was said are kept as a graph, by a job in the background"
     )
@@ -258,7 +258,7 @@ class Graph(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Search(_Section):
+class SearchSettings(_Section):
     recipe: str = setting(
         "default",
         "how a recall that names no recipe ranks",
@@ -272,7 +272,7 @@ class Search(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs(_Section):
+class JobSettings(_Section):
     worker: bool = setting(True, "a thread of this process does background work")
     attempts: int = setting(50, "runs of a job that fails, or whose worker dies, before it is laid aside", 1, 10_000)
     # A lease that ends further ahead than an hour is taken for a clock's mistake.
@@ -281,7 +281,7 @@ class Jobs(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Schedules(_Section):
+class ScheduleSettings(_Section):
     worker: bool = setting(False, "limpet worker runs schedules, too; without it, limpet worker --schedules does")
     timezone: str = setting("UTC", "the zone of a schedule that names none, such as Europe/Lisbon")
     per_user: int = setting(50, "schedules of a user at most, those that have ended apart", 1, 100_000)
@@ -307,7 +307,7 @@ class Schedules(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Retention(_Section):
+class RetentionSettings(_Section):
     """How long things are kept, other days for one agent: ``[agents.NAME.retention]``."""
 
     enabled: bool = setting(True, "an hourly job removes what is older than this, and sessions whose time is over")
@@ -329,17 +329,17 @@ class Retention(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Aio(_Section):
+class AsyncSettings(_Section):
     threads: int = setting(8, "threads behind AsyncLimpet", 1, 256)
 
 
 @dataclass(frozen=True, slots=True)
-class Mcp(_Section):
+class McpSettings(_Section):
     purge: bool = setting(False, "the tool memory_purge is offered over MCP; it asks the user each time")
 
 
 @dataclass(frozen=True, slots=True)
-class Audit(_Section):
+class AuditSettings(_Section):
     enabled: bool = setting(True, "who did what is kept in the table `audit`, without what was said")
     reads: bool = setting(True, "calls that only read are counted, too")
     log: bool = setting(True, "a line for each call in the log `limpet.audit`, at level INFO")
@@ -348,7 +348,7 @@ class Audit(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Encryption(_Section):
+class EncryptionSettings(_Section):
     key_env: str = setting("none", "the environment variable that holds a master key for all tenants, or none")
     key_file: str = setting("none", "a file with a master key, a folder with a key file for each tenant, or none")
     required: bool = setting(False, "a tenant that is not sealed is not written to")
@@ -361,7 +361,7 @@ class Encryption(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Server(_Section):
+class ServerSettings(_Section):
     """What `limpet serve` does."""
 
     host: str = setting("127.0.0.1", "the address it listens on; others than this machine's own need API keys")
@@ -379,7 +379,7 @@ class Server(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Observe(_Section):
+class TelemetrySettings(_Section):
     opentelemetry: bool = setting(False, "spans and metrics go to OpenTelemetry as this program has set it up")
     names: bool = setting(False, "spans and observers are told names of users and ids, too")
     log_format: Literal["text", "json"] = setting(
@@ -391,12 +391,31 @@ class Observe(_Section):
     error_words: bool = setting(False, "they tell the words of errors, which may quote what somebody said")
 
 
-_KINDS: tuple[Any, ...] = (
-    *(Storage, Session, Memory, Context, Compact, Learn, Chunks, Documents),
-    *(Embedding, Llm, Notes, Graph, Search, Jobs, Retention, Aio, Audit, Schedules, Encryption),
-    *(Server, Mcp, Observe),
-)
-SECTIONS = {kind.__name__.lower(): kind for kind in _KINDS}
+SECTIONS: dict[str, type[_Section]] = {
+    "storage": StorageSettings,
+    "session": SessionSettings,
+    "memory": MemorySettings,
+    "context": ContextSettings,
+    "compact": CompactionSettings,
+    "learn": LearningSettings,
+    "chunks": ChunkSettings,
+    "documents": DocumentSettings,
+    "embedding": EmbeddingSettings,
+    "llm": LlmSettings,
+    "notes": NotesSettings,
+    "graph": GraphSettings,
+    "search": SearchSettings,
+    "jobs": JobSettings,
+    "retention": RetentionSettings,
+    "aio": AsyncSettings,
+    "audit": AuditSettings,
+    "schedules": ScheduleSettings,
+    "encryption": EncryptionSettings,
+    "server": ServerSettings,
+    "mcp": McpSettings,
+    "observe": TelemetrySettings,
+}
+_NAMES = {kind: name for name, kind in SECTIONS.items()}
 SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in SECTIONS.items()
 }

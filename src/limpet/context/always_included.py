@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from limpet.config import Context as Limits
+from limpet.config import ContextSettings
 from limpet.context.inputs import Choice, Entry, Material, Section, shown
 from limpet.context.quote import inline, item, quoted_document
 from limpet.context.relevance import coverage
@@ -28,7 +28,7 @@ _LONG_AGO = ""
 _PROFILE = " "  # after the lines of a file, before records
 
 
-def standing(material: Material, limits: Limits, count: TokenCounter) -> Choice:
+def standing(material: Material, limits: ContextSettings, count: TokenCounter) -> Choice:
     """The most important first: a tight budget cuts from the end."""
     pinned: list[Record] = []
     stated: list[Record] = []
@@ -56,7 +56,7 @@ def standing(material: Material, limits: Limits, count: TokenCounter) -> Choice:
     return chosen
 
 
-def tops(limits: Limits) -> dict[Layer, int]:
+def tops(limits: ContextSettings) -> dict[Layer, int]:
     """How many records of each layer that is shown."""
     layers = {
         Layer.WORKING: (limits.working_top, limits.show_working),
@@ -98,7 +98,7 @@ def _relevance(material: Material, records: Iterable[Record]) -> dict[str, float
 
 
 def _choose_stated(
-    stated: list[Record], worth: dict[str, float], limits: Limits, count: TokenCounter, chosen: Choice
+    stated: list[Record], worth: dict[str, float], limits: ContextSettings, count: TokenCounter, chosen: Choice
 ) -> None:
     ranked = sorted(stated, key=lambda record: (worth[record.id], _touched(record)), reverse=True)
     chosen.entries.extend(_entry(Section.USER, record, count) for record in ranked[: limits.user_memories])
@@ -110,7 +110,7 @@ def _choose_scored(
     records: list[Record],
     worth: dict[str, float],
     material: Material,
-    limits: Limits,
+    limits: ContextSettings,
     count: TokenCounter,
     chosen: Choice,
 ) -> None:
@@ -131,7 +131,9 @@ def _choose_scored(
     _pack(_ranked(best, scores), scores, limits, count, chosen)
 
 
-def _pack(records: list[Record], scores: dict[str, float], limits: Limits, count: TokenCounter, chosen: Choice) -> None:
+def _pack(
+    records: list[Record], scores: dict[str, float], limits: ContextSettings, count: TokenCounter, chosen: Choice
+) -> None:
     used = 0
     for record in records:
         entry = _entry(_SECTION[record.layer], record, count)

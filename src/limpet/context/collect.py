@@ -11,12 +11,13 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from limpet.api.runtime import Runtime
-from limpet.config import Search as SearchConfig
+from limpet.config import SearchSettings
 from limpet.context.always_included import tops
 from limpet.context.compose import Offered, assemble, budget_of
 from limpet.context.inputs import Material, Section
 from limpet.errors import SessionNotFound
 from limpet.knowledge.profile_text import as_profile, is_true
+from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
 from limpet.model.context import Context, Dropped
 from limpet.model.message import Message
@@ -31,8 +32,9 @@ from limpet.model.values import checked_number
 from limpet.search import recipes, search
 from limpet.search.question import Question
 from limpet.sessions import kv
+from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.sessions.restore import newest
-from limpet.store.base import Tx
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.context")
 
@@ -132,13 +134,13 @@ def said(runtime: Runtime, scope: Scope, asked: Asked) -> Said:
 
 
 def conversation(runtime: Runtime, tx: Tx, scope: Scope, asked: Asked) -> Said:
-    info = tx.sessions.get(scope)
+    info = Sessions(tx).get(scope)
     if info is None:
         raise SessionNotFound(f"session {scope.session} is gone; it was deleted")
     most, cost = runtime.config.context.recent_messages, runtime.cost
-    recent = cache(partial(tx.messages.recent, scope))  # both of what follows begin with the same page
+    recent = cache(partial(Messages(tx).recent, scope))  # both of what follows begin with the same page
     history = newest(recent, asked.budget, most, cost)
-    summary = tx.summaries.get(scope)
+    summary = Summaries(tx).get(scope)
     unsummarised = newest(recent, asked.budget, most, cost, summary.upper_sequence) if summary else history
     return Said(info.id, tuple(history), info.message_count, summary, tuple(unsummarised))
 
@@ -181,7 +183,7 @@ class Recalling:
 
     question: Question
     recipe: recipes.Recipe
-    config: SearchConfig
+    config: SearchSettings
     now: datetime
     meanings: Mapping[Space, Vector]
 
@@ -252,7 +254,7 @@ class _Reading:
 
     def _standing(self, space: Space, keyed: int, layers: Mapping[Layer, int], ids: Iterable[str]) -> list[Record]:
         assert self.scope.session is not None
-        return self.tx.records.standing(space, self.scope.session, keyed, layers, list(ids), self.asked.now)
+        return Records(self.tx).standing(space, self.scope.session, keyed, layers, list(ids), self.asked.now)
 
     def _profile(self) -> tuple[ProfileLine, ...]:
         """Nothing of one that tells what has changed since, or was forgotten."""
@@ -260,8 +262,8 @@ class _Reading:
         if not (config.context.show_profile and config.learn.profile):
             return ()
         home = Home(Scope(self.scope.tenant, user=self.scope.user), Level.USER)
-        kept = self.tx.records.by_key(home, PROFILE, lock=False)
-        if kept is None or not is_true(kept, self.tx.records.some(home.space, kept.inputs), self.asked.now):
+        kept = Records(self.tx).by_key(home, PROFILE, lock=False)
+        if kept is None or not is_true(kept, Records(self.tx).some(home.space, kept.inputs), self.asked.now):
             return ()
         return as_profile(kept).lines
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from limpet.config import Context as Limits
+from limpet.config import ContextSettings
 from limpet.context.always_included import standing
 from limpet.context.budget import allot
 from limpet.context.inputs import Choice, Entry, Material, Section
@@ -21,7 +21,7 @@ from limpet.model.tokens import TokenCounter
 from limpet.model.turns import Cost, fit, turns_of
 
 
-def budget_of(max_tokens: int, model_window: int | None, limits: Limits) -> int:
+def budget_of(max_tokens: int, model_window: int | None, limits: ContextSettings) -> int:
     """Within the model's window a reply must have room too."""
     budget = max_tokens if model_window is None else min(max_tokens, model_window - limits.reply_reserve)
     if budget < 1:
@@ -40,13 +40,13 @@ class Offered(NamedTuple):
     passages: list[Passage]
 
     @classmethod
-    def of(cls, material: Material, limits: Limits, count: TokenCounter) -> Offered:
+    def of(cls, material: Material, limits: ContextSettings, count: TokenCounter) -> Offered:
         return cls(standing(material, limits, count), passages(material, limits, count))
 
 
 def assemble(
     material: Material,
-    limits: Limits,
+    limits: ContextSettings,
     budget: int,
     count: TokenCounter,
     cost: Cost,
@@ -74,7 +74,7 @@ class Desk:
     def __init__(
         self,
         material: Material,
-        limits: Limits,
+        limits: ContextSettings,
         budget: int,
         count: TokenCounter,
         cost: Cost,

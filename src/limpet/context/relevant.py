@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from limpet.config import Context as Limits
+from limpet.config import ContextSettings
 from limpet.context.inputs import Entry, Material, Section, shown
 from limpet.context.quote import inline, item, speaker
 from limpet.model.chunk import Hit, SourceKind
@@ -36,7 +36,7 @@ class Sifted(NamedTuple):
     left: list[tuple[_What, str]]
 
 
-def passages(material: Material, limits: Limits, count: TokenCounter) -> list[Passage]:
+def passages(material: Material, limits: ContextSettings, count: TokenCounter) -> list[Passage]:
     """Every hit, the best first."""
     query = material.query.strip()
     return [_passage(hit, material.session, query, count) for hit in material.hits] if limits.show_relevant else []
@@ -57,7 +57,9 @@ def _of_another_session() -> str:
     return "a record of another session"
 
 
-def sifted(found: Sequence[Passage], messages: Sequence[Message], records: Collection[str], limits: Limits) -> Sifted:
+def sifted(
+    found: Sequence[Passage], messages: Sequence[Message], records: Collection[str], limits: ContextSettings
+) -> Sifted:
     """The passages worth printing beside these messages and records.
 
     Records among them have a number and a budget of their own.

@@ -13,10 +13,11 @@ from hashlib import blake2b
 from os import PathLike
 
 from limpet.api.runtime import Runtime
-from limpet.config import Documents as Limits
+from limpet.config import DocumentSettings
 from limpet.documents import replace as document
 from limpet.documents.extract import Extracted, as_it_is, extract
 from limpet.documents.files import Binary, files_in, path_of, read, readable, uri_of
+from limpet.documents.repository import Documents
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.document import (
     Document,
@@ -101,7 +102,7 @@ class Intake:
     def _add(self, uri: str, kind: DocumentKind, data: bytes, extracted: Callable[[], Extracted]) -> Document:
         store, now = self.runtime.store, self.runtime.clock()
         draft = DocumentDraft(uri, blake2b(data, digest_size=16).hexdigest(), self.title, self.metadata)
-        known = store.read(lambda tx: tx.documents.get(self.space, uri))
+        known = store.read(lambda tx: Documents(tx).get(self.space, uri))
         if known is not None and known.content_hash == draft.content_hash:
             if not draft.relabels(known):
                 return replace(known, status=DocumentStatus.UNCHANGED)
@@ -120,7 +121,7 @@ class Intake:
         return stored
 
     @property
-    def _limits(self) -> Limits:
+    def _limits(self) -> DocumentSettings:
         return self.runtime.config.documents
 
 

@@ -7,15 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from limpet.config import Chunks as ChunkConfig
+from limpet.config import ChunkSettings
+from limpet.documents.repository import Documents
 from limpet.errors import DocumentNotFound
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.document import Document, DocumentDraft, DocumentKind, DocumentStatus
 from limpet.model.ids import IdFactory
 from limpet.model.record import Forgotten
 from limpet.model.scope import Space
+from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import document_drafts
-from limpet.store.base import Tx
+from limpet.store.tx import Tx
 
 
 class Prepared(NamedTuple):
@@ -25,7 +27,7 @@ class Prepared(NamedTuple):
     chunks: Sequence[ChunkDraft]
 
 
-def prepare(draft: DocumentDraft, text: str, kind: DocumentKind, config: ChunkConfig) -> Prepared:
+def prepare(draft: DocumentDraft, text: str, kind: DocumentKind, config: ChunkSettings) -> Prepared:
     """Everything slow, before the transaction: cutting and word analysis."""
     return Prepared(draft, document_drafts(text, kind, config.max_chars, config.overlap))
 
@@ -33,7 +35,7 @@ def prepare(draft: DocumentDraft, text: str, kind: DocumentKind, config: ChunkCo
 def store(tx: Tx, space: Space, prepared: Prepared, new_id: IdFactory, now: datetime) -> Document:
     """Add the document, or put its new content in the place of the old. Somebody may have done so by now."""
     draft, chunks = prepared
-    old = tx.documents.lock(space, draft.uri)
+    old = Documents(tx).lock(space, draft.uri)
     if old is None:
         document = Document(
             id=new_id(),
@@ -45,20 +47,20 @@ def store(tx: Tx, space: Space, prepared: Prepared, new_id: IdFactory, now: date
             updated_at=now,
             status=DocumentStatus.ADDED,
         )
-        tx.documents.insert(space, document)
+        Documents(tx).insert(space, document)
     elif old.content_hash == draft.content_hash:
         return _relabelled(tx, space, old, draft, now)
     else:
         document = _changed(old, draft, now)
-        tx.documents.replace(space, document)
-        tx.chunks.drop_document(space, document.id)
+        Documents(tx).replace(space, document)
+        Chunks(tx).drop_document(space, document.id)
     index(tx, space, document, chunks)
     return replace(document, chunks=len(chunks))
 
 
 def relabel(tx: Tx, space: Space, draft: DocumentDraft, now: datetime) -> Document | None:
     """Give a document of this very content its new title and metadata. None when it has other content by now."""
-    old = tx.documents.lock(space, draft.uri)
+    old = Documents(tx).lock(space, draft.uri)
     if old is None or old.content_hash != draft.content_hash:
         return None
     return _relabelled(tx, space, old, draft, now)
@@ -68,7 +70,7 @@ def _relabelled(tx: Tx, space: Space, old: Document, draft: DocumentDraft, now: 
     if not draft.relabels(old):
         return replace(old, status=DocumentStatus.UNCHANGED)
     document = _changed(old, replace(draft, own_title=None), now)
-    tx.documents.replace(space, document)
+    Documents(tx).replace(space, document)
     return document
 
 
@@ -88,12 +90,12 @@ def index(tx: Tx, space: Space, document: Document, chunks: Sequence[ChunkDraft]
     source = ChunkSource(
         kind=SourceKind.DOCUMENT, id=document.id, created_at=document.created_at, worded_at=document.updated_at
     )
-    tx.chunks.add(space, source, chunks)
+    Chunks(tx).add(space, source, chunks)
 
 
 def remove(tx: Tx, space: Space, uris: Sequence[str]) -> Forgotten:
     """Remove the first document that one of these names, with its chunks."""
-    found = next((document for uri in uris if (document := tx.documents.lock(space, uri)) is not None), None)
+    found = next((document for uri in uris if (document := Documents(tx).lock(space, uri)) is not None), None)
     if found is None:
         raise DocumentNotFound(f"no document {uris[0]} here; nothing was removed")
-    return Forgotten(tx.documents.delete(space, found.id), (found.id,))
+    return Forgotten(Documents(tx).delete(space, found.id), (found.id,))

@@ -6,21 +6,23 @@ from limpet.knowledge.filters import after_end
 from limpet.model.document import Document
 from limpet.model.paging import PageEnd
 from limpet.model.scope import Space
-from limpet.search.chunk_repository import SqlChunks, space_params
-from limpet.store.db import Db, Params, Row
+from limpet.search.chunk_repository import Chunks, space_params
+from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import DOCUMENTS
 from limpet.store.encryption import Shape
-from limpet.store.encryption_state import TxSeals
 from limpet.store.rows import document_from, document_params
+from limpet.store.tx import Tx
 
 _DOCUMENT = Shape(DOCUMENTS, "id uri title metadata content_hash created_at updated_at")
 
 
-class SqlDocuments:
-    def __init__(self, db: Db, chunks: SqlChunks, seals: TxSeals) -> None:
-        self._db = db
-        self._chunks = chunks
-        self._seals = seals
+class Documents:
+    """Documents by their uri, each with the number of its chunks."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._chunks = Chunks(tx)
+        self._seals = tx.seals
 
     def get(self, space: Space, uri: str) -> Document | None:
         stored = self._seals.of(space.tenant).same(DOCUMENTS["uri"], uri)
@@ -35,6 +37,7 @@ class SqlDocuments:
 
     def lock(self, space: Space, uri: str) -> Document | None:
         # The space's row, since a document that is not there yet has none to hold.
+        """The document, or that there is none: nobody else adds or changes one until the transaction ends."""
         self._chunks.ensure_space(space)
         return self.get(space, uri)
 
@@ -47,6 +50,7 @@ class SqlDocuments:
         self._db.run("documents.update", {**self._params(space, document), "space_id": row.id})
 
     def find(self, space: Space, limit: int, offset: int, before: PageEnd | None = None) -> list[Document]:
+        """The latest change first."""
         more, place = after_end(before, "d.updated_at", "d.id")
         params = {**space_params(space), "limit": limit, "offset": offset, **place}
         order = "ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit OFFSET :offset"

@@ -18,12 +18,15 @@ from limpet.knowledge.condense import Day
 from limpet.knowledge.duplicates import Merge
 from limpet.knowledge.near_records import near_pairs
 from limpet.knowledge.promote import promote_due
+from limpet.knowledge.repository import Records
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Scope, Space
 from limpet.model.shorten import Line, within
 from limpet.model.times import zone_named
-from limpet.store.base import Tx
+from limpet.search.chunk_repository import Chunks
+from limpet.sessions.repository import Sessions
 from limpet.store.claim import Claim, Handler
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
@@ -59,7 +62,7 @@ def consolidate_job(runtime: Runtime) -> Handler:
 
 def merge(runtime: Runtime, space: Space, now: datetime, between: Between = lambda: None) -> int:
     """Answers how many records gave way to others."""
-    records = runtime.store.read(lambda tx: tx.records.current(space, now))
+    records = runtime.store.read(lambda tx: Records(tx).current(space, now))
     mergeable = [record for record in records if rules.may_be_merged(record, now)]
     recent = now - 2 * timedelta(hours=runtime.config.learn.consolidate_hours)
     fresh = [record for record in mergeable if record.updated_at is not None and record.updated_at >= recent]
@@ -72,10 +75,10 @@ def merge(runtime: Runtime, space: Space, now: datetime, between: Between = lamb
 
 def _merge(tx: Tx, runtime: Runtime, wanted: Merge, now: datetime) -> int:
     """Decided anew from what the records say now: they may have changed, or be gone."""
-    tx.chunks.hold(wanted.stays.home.space)
+    Chunks(tx).hold(wanted.stays.home.space)
     ids = [wanted.stays.id, *(twin.id for twin in wanted.gone)]
     anywhere, cut = Scope(wanted.stays.home.scope.tenant), memory.Cutter(runtime.config.chunks)
-    found = [record for id in sorted(ids) if (record := tx.records.lock(anywhere, id)) is not None]
+    found = [record for id in sorted(ids) if (record := Records(tx).lock(anywhere, id)) is not None]
     before = {record.id: record.version for record in (wanted.stays, *wanted.gone)}
     if [record.version for record in found] != [before[id] for id in sorted(ids)]:
         return 0
@@ -125,7 +128,7 @@ def condense(
 
 
 def _turns(runtime: Runtime, space: Space, now: datetime) -> list[Record]:
-    found = runtime.store.read(lambda tx: tx.records.current(space, now))
+    found = runtime.store.read(lambda tx: Records(tx).current(space, now))
     return [record for record in found if record.origin is Origin.TURN]
 
 
@@ -157,14 +160,14 @@ def _sentences(runtime: Runtime, texts: Sequence[str]) -> list[llm_digest.Told]:
 
 def _condense(tx: Tx, day: Day, record: Record, cut: memory.Cutter, now: datetime) -> bool:
     """Only if the turns are what the text was made from."""
-    tx.chunks.hold(day.home.space)
+    Chunks(tx).hold(day.home.space)
     anywhere = Scope(day.home.scope.tenant)
-    found = {turn.id: tx.records.lock(anywhere, turn.id) for turn in sorted(day.turns, key=lambda turn: turn.id)}
+    found = {turn.id: Records(tx).lock(anywhere, turn.id) for turn in sorted(day.turns, key=lambda turn: turn.id)}
     if any(_differs(turn, found[turn.id]) for turn in day.turns):
         return False
     if day.home.scope.session is not None:
         try:
-            tx.sessions.lock(day.home.scope)
+            Sessions(tx).lock(day.home.scope)
         except SessionNotFound:
             return False
     memory.insert(tx, record, cut)

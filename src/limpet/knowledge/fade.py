@@ -14,11 +14,13 @@ from limpet.errors import RecordNotFound
 from limpet.knowledge import remember as memory
 from limpet.knowledge.decay import Fate, Rules, fate, may_fade_after
 from limpet.knowledge.maintenance import DAY, ask
+from limpet.knowledge.repository import Records
 from limpet.model.record import Record
 from limpet.model.scope import Scope, Space
 from limpet.notes import items
-from limpet.store.base import Tx
+from limpet.search.chunk_repository import Chunks
 from limpet.store.claim import Claim, Handler
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
@@ -68,9 +70,9 @@ def _pages(runtime: Runtime, space: Space, now: datetime, rules: Rules) -> Itera
     if rules.delete_archived:
         limit = now - timedelta(days=rules.delete_archived)
         # One that stays although its time has come would come again and again: each page must get shorter.
-        while page := runtime.store.read(lambda tx: tx.records.archived_before(space, limit, _PAGE)):
+        while page := runtime.store.read(lambda tx: Records(tx).archived_before(space, limit, _PAGE)):
             yield page
-            left = runtime.store.read(lambda tx: tx.records.archived_before(space, limit, _PAGE))
+            left = runtime.store.read(lambda tx: Records(tx).archived_before(space, limit, _PAGE))
             if {record.id for record in left} & {record.id for record in page}:
                 break
     span = may_fade_after(rules)
@@ -85,7 +87,7 @@ def _pages(runtime: Runtime, space: Space, now: datetime, rules: Rules) -> Itera
 
 
 def _next_page(runtime: Runtime, space: Space, moment: datetime, after: tuple[datetime, str] | None) -> list[Record]:
-    return runtime.store.read(lambda tx: tx.records.unused_since(space, moment, _PAGE, after))
+    return runtime.store.read(lambda tx: Records(tx).unused_since(space, moment, _PAGE, after))
 
 
 def _act(
@@ -98,19 +100,19 @@ def _act(
     anywhere, cut = Scope(page[0].home.scope.tenant), memory.Cutter(runtime.config.chunks)
 
     def write(tx: Tx) -> tuple[Faded, list[tuple[str | None, str]]]:
-        tx.chunks.hold(page[0].home.space)
+        Chunks(tx).hold(page[0].home.space)
         archived, gone = 0, []
         for id in due:
-            record = tx.records.lock(anywhere, id)
+            record = Records(tx).lock(anywhere, id)
             if record is None:
                 continue
-            inputs = [found for each in record.inputs if (found := tx.records.get(anywhere, each)) is not None]
+            inputs = [found for each in record.inputs if (found := Records(tx).get(anywhere, each)) is not None]
             outcome = fate(record, now, rules, inputs)  # it may have been used meanwhile
             if outcome is Fate.ARCHIVED:
                 memory.rewrite(tx, record, replace(record, archived_at=now), cut, now)
                 archived += 1
             elif outcome is Fate.DELETED:
-                tx.records.delete(anywhere, id)
+                Records(tx).delete(anywhere, id)
                 gone.append((record.user, id))
         return Faded(archived, len(gone)), gone
 
@@ -130,7 +132,7 @@ def _is_anything_left(runtime: Runtime, space: Space) -> bool:
     """Whatever the records' times are: one that was learned by a clock that is ahead may fade, too."""
 
     def read(tx: Tx) -> bool:
-        return bool(tx.records.unused_since(space, _EVER, 1) or tx.records.archived_before(space, _EVER, 1))
+        return bool(Records(tx).unused_since(space, _EVER, 1) or Records(tx).archived_before(space, _EVER, 1))
 
     return runtime.store.read(read)
 
@@ -138,14 +140,14 @@ def _is_anything_left(runtime: Runtime, space: Space) -> bool:
 def revive(runtime: Runtime, scope: Scope, record_id: str, cut: memory.Cutter) -> Record:
     """Bring an archived record back. It begins its time anew."""
     now = runtime.clock()
-    found = runtime.store.read(lambda tx: tx.records.get(scope, record_id))
+    found = runtime.store.read(lambda tx: Records(tx).get(scope, record_id))
     if found is not None and found.archived_at is not None:
         cut = cut.with_vectors(runtime.store, runtime.embedding, replace(found, archived_at=None))
 
     def write(tx: Tx) -> Record:
         if found is not None:
-            tx.chunks.hold(found.home.space)
-        record = tx.records.lock(scope, record_id)
+            Chunks(tx).hold(found.home.space)
+        record = Records(tx).lock(scope, record_id)
         if record is None:
             raise RecordNotFound(f"no record {record_id} here")
         if record.archived_at is None:

@@ -20,7 +20,10 @@ from functools import partial
 from limpet.api.runtime import Runtime, masking
 from limpet.errors import StorageError
 from limpet.knowledge import remember
+from limpet.knowledge.graph.repository import GraphTables
 from limpet.knowledge.remember import Choice, Cutter
+from limpet.knowledge.repository import Records
+from limpet.lifecycle.purge_repository import Purges
 from limpet.model.chunk import ChunkQuery, Hit, Source, SourceKind
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.message import Message, Part, TextPart
@@ -34,11 +37,14 @@ from limpet.notes.daily import day_file, days_in, redacted_lines
 from limpet.notes.user_notes import Notes
 from limpet.search import recipes
 from limpet.search.analysis import analyse, query_terms
+from limpet.search.chunk_repository import Chunks
 from limpet.search.question import Question
 from limpet.search.search import Search, search
 from limpet.sessions import append
 from limpet.sessions.digest import digest
-from limpet.store.base import Tx
+from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions, Summaries
+from limpet.store.jobs import Jobs
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.forget")
 
@@ -97,7 +103,7 @@ def chosen(runtime: Runtime, tx: Tx, owner: Scope, choose: Choice) -> Chosen:
         found[record.id] = record
         trail.add(record)
     for (user, session), said in trail.said.items():
-        turns = tx.records.turns_of(Space(owner.tenant, Level.USER, user), session)
+        turns = Records(tx).turns_of(Space(owner.tenant, Level.USER, user), session)
         gone = [turn.id for turn in turns if said.keys() & set(turn.source.sequences)]
         found |= {record.id: record for record in remember.with_copies(tx, tenant, gone)}
         trail.days[user].update(_days_of(runtime, tx, Scope(owner.tenant, user=user, session=session), said))
@@ -107,7 +113,7 @@ def chosen(runtime: Runtime, tx: Tx, owner: Scope, choose: Choice) -> Chosen:
 def _days_of(runtime: Runtime, tx: Tx, scope: Scope, sequences: Iterable[int]) -> Iterator[date]:
     """Those whose notes may tell of these messages: a turn's line stands where its reply came."""
     for sequence in sequences:
-        for message in tx.messages.range(scope, sequence - 1, sequence + 1, None):
+        for message in Messages(tx).range(scope, sequence - 1, sequence + 1, None):
             assert message.created_at is not None
             day = Notes.day_of(runtime, message.created_at)
             yield from (day, day + timedelta(days=1))
@@ -133,7 +139,7 @@ def _said_again(runtime: Runtime, tx: Tx, records: Sequence[Record], trail: Trai
             if session is None or first is None:
                 continue
             scope = Scope(space.tenant, user=space.owner, session=session)
-            for message in tx.messages.range(scope, first - 1, (last or first) + 1, None):
+            for message in Messages(tx).range(scope, first - 1, (last or first) + 1, None):
                 trail.note(space.owner, session, message.sequence, restated(message, told, message.created_at or now))
 
 
@@ -141,7 +147,7 @@ def _learned_from(tx: Tx, tenant: str, trail: Trail, now: datetime) -> list[Reco
     """A sentence may have taught two things: both keep it."""
     everything = RecordQuery(include_past=True, limit=None)
     users = sorted({user for user, _ in trail.said})
-    records = [record for user in users for record in tx.records.find(Scope(tenant, user=user), everything, now)]
+    records = [record for user in users for record in Records(tx).find(Scope(tenant, user=user), everything, now)]
     return [record for record in records if record.source.sentence is not None and trail.led_to(record)]
 
 
@@ -206,10 +212,10 @@ def _without_its_sentence(runtime: Runtime, tx: Tx, record: Record, cut: Cutter)
     """A record that stays, without the words it shares with one that goes; how many versions of it told them."""
     now, scope = runtime.clock(), Scope(record.home.scope.tenant)
     remember.rewrite(tx, record, replace(record, source=replace(record.source, sentence=None)), cut, now)
-    tx.graph.drop_record(record.home.space, record.id)
+    GraphTables(tx).drop_record(record.home.space, record.id)
     if runtime.config.graph.enabled:
-        tx.jobs.ask(record.home.space, GRAPH_RECORD, record.id, now)
-    return tx.purges.drop_versions(scope, record.id)
+        Jobs(tx).ask(record.home.space, GRAPH_RECORD, record.id, now)
+    return Purges(tx).drop_versions(scope, record.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,16 +228,16 @@ class _Scrub:
 
     def messages(self, said: Mapping[int, Iterable[str]]) -> int:
         """How many were changed. A session that was deleted says nothing any more."""
-        if self.tx.sessions.get(self.scope) is None:
+        if Sessions(self.tx).get(self.scope) is None:
             return 0
-        self.tx.sessions.lock(self.scope)
+        Sessions(self.tx).lock(self.scope)
         mask = masking(self.runtime.config)
         changed = 0
         for sequence, gone in sorted(said.items()):
-            for message in self.tx.messages.range(self.scope, sequence - 1, sequence + 1, None):
+            for message in Messages(self.tx).range(self.scope, sequence - 1, sequence + 1, None):
                 scrubbed = without(message, set(gone), mask)
                 if scrubbed != message:
-                    self.tx.messages.replace(self.scope, scrubbed)
+                    Messages(self.tx).replace(self.scope, scrubbed)
                     changed += 1
         if changed:
             self._anew()
@@ -240,21 +246,21 @@ class _Scrub:
     def _anew(self) -> None:
         """What was made of the messages is made again: chunks, the graph, and the summary."""
         tx, scope, runtime = self.tx, self.scope, self.runtime
-        history = tx.messages.range(scope, None, None, None)
-        tx.chunks.drop_session(scope)
+        history = Messages(tx).range(scope, None, None, None)
+        Chunks(tx).drop_session(scope)
         for entry in append.prepare(history, runtime.config.chunks, runtime.clock()):
             append.index(tx, scope, entry.message, entry.chunks)
-        tx.graph.drop_session(scope)
-        tx.cursors.set(scope, GRAPH, 0)
+        GraphTables(tx).drop_session(scope)
+        Cursors(tx).set(scope, GRAPH, 0)
         assert scope.session is not None
         if runtime.config.graph.enabled:
-            tx.jobs.ask(append.space_of(scope), GRAPH, scope.session, runtime.clock())
-        summary = tx.summaries.get(scope)
+            Jobs(tx).ask(append.space_of(scope), GRAPH, scope.session, runtime.clock())
+        summary = Summaries(tx).get(scope)
         if summary is not None:
             told = [message for message in history if message.sequence <= summary.upper_sequence]
             text = digest("", told, runtime.config.compact.summary_tokens, runtime.count)
-            _, last_epoch = tx.summaries.past(scope)
-            tx.summaries.put(scope, replace(summary, text=text, epoch=last_epoch + 1, updated_at=runtime.clock()))
+            _, last_epoch = Summaries(tx).past(scope)
+            Summaries(tx).put(scope, replace(summary, text=text, epoch=last_epoch + 1, updated_at=runtime.clock()))
 
 
 def without(message: Message, gone: set[str], mask: Callable[[str], str]) -> Message:
@@ -370,7 +376,7 @@ def _hits(runtime: Runtime, space: Space, text: str) -> list[Hit]:
 
 
 def _kept(runtime: Runtime, scope: Scope) -> list[KvEntry]:
-    return runtime.store.read(lambda tx: tx.kv.items(scope, runtime.config.session.kv_cap))
+    return runtime.store.read(lambda tx: KeyValueEntries(tx).items(scope, runtime.config.session.kv_cap))
 
 
 def _holds_all(words: set[int], text: str) -> bool:

@@ -21,6 +21,7 @@ from limpet.knowledge.english.retraction import changes
 from limpet.knowledge.maintenance import ask
 from limpet.knowledge.reconcile import Add, End, Ignore, Known, Merge, Supersede, reconcile
 from limpet.knowledge.remember import MAX_TAGS, Cutter
+from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind
 from limpet.model.job import Job
 from limpet.model.message import Message, Role
@@ -30,11 +31,13 @@ from limpet.model.session import Learned, SessionInfo
 from limpet.model.turns import turns_of
 from limpet.providers.llm import Llm, TokenUsage
 from limpet.search import recipes
+from limpet.search.chunk_repository import Chunks
 from limpet.search.question import Question
 from limpet.search.search import Search, search
 from limpet.sessions import usage
-from limpet.store.base import Tx
+from limpet.sessions.repository import Cursors, Messages, Sessions
 from limpet.store.claim import Claim
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
@@ -50,7 +53,7 @@ def job(runtime: Runtime) -> Callable[[Claim], datetime | None]:
 
     def run(claim: Claim) -> datetime | None:
         scope = _scope(claim.job)
-        info = runtime.store.read(lambda tx: tx.sessions.get(scope))
+        info = runtime.store.read(lambda tx: Sessions(tx).get(scope))
         if info is None:
             return None  # deleted since: there is nothing to learn from
         config = runtime.config.of_agent(info.agent).learn
@@ -133,13 +136,13 @@ class _Lesson:
         return self.runtime.store.write(lambda tx: self._write(tx, finish))
 
     def _write(self, tx: Tx, finish: Callable[[Tx], None]) -> Learned:
-        tx.chunks.hold(_space(self.info))
+        Chunks(tx).hold(_space(self.info))
         finish(tx)
-        if tx.sessions.get(self.info.scope) is None:
+        if Sessions(tx).get(self.info.scope) is None:
             raise SessionNotFound(f"session {self.info.id} was deleted while it was learned from")
-        if tx.cursors.get(self.info.scope, CURSOR) != self.after:
+        if Cursors(tx).get(self.info.scope, CURSOR) != self.after:
             return Learned()  # somebody else was quicker: what is there now was learned from
-        tx.cursors.set(self.info.scope, CURSOR, self.through)
+        Cursors(tx).set(self.info.scope, CURSOR, self.through)
         if self.llm is not None and self.found.calls:
             usage.add(tx, self.info.scope, usage.billed(self.llm.model, self.found.calls, self.found.used))
         learned = Learned()
@@ -151,8 +154,8 @@ class _Lesson:
 
 
 def _unlearned(tx: Tx, scope: Scope) -> tuple[int, list[Message]]:
-    after = tx.cursors.get(scope, CURSOR)
-    return after, tx.messages.range(scope, after, None, _BATCH)
+    after = Cursors(tx).get(scope, CURSOR)
+    return after, Messages(tx).range(scope, after, None, _BATCH)
 
 
 def _finished(messages: Sequence[Message], *, everything: bool) -> list[list[Message]]:
@@ -213,7 +216,7 @@ def _corrected(
 
 def _known_as(runtime: Runtime, info: SessionInfo, value: str) -> list[Record]:
     ids = [hit.source.id for hit in _hits(runtime, info, value, _NEAR)]
-    known = runtime.store.read(lambda tx: tx.records.some(_space(info), ids))
+    known = runtime.store.read(lambda tx: Records(tx).some(_space(info), ids))
     return [record for record in known if record.superseded_by is None and record.archived_at is None]
 
 
@@ -324,12 +327,12 @@ class _Reconciling:
     def _known(self, near: Iterable[str]) -> dict[str, Record]:
         """Those that say the same, are about the same, or are near. Read here: others may have learned meanwhile."""
         tx, space, candidate = self.tx, _space(self.info), self.candidate
-        found = tx.records.same(space, fingerprint(candidate.type, candidate.content))
+        found = Records(tx).same(space, fingerprint(candidate.type, candidate.content))
         if candidate.attribute is not None:
-            found += tx.records.about(space, candidate.subject, candidate.attribute)
+            found += Records(tx).about(space, candidate.subject, candidate.attribute)
             found += self._others_like_them()
         owner = Scope(self.info.tenant, user=self.info.user)
-        found += [record for id_ in near if (record := tx.records.get(owner, id_)) is not None]
+        found += [record for id_ in near if (record := Records(tx).get(owner, id_)) is not None]
         # A chat's own records and a superseded one are none to merge with or to retire.
         return {
             record.id: record for record in found if record.home.level is Level.USER and record.superseded_by is None
@@ -340,7 +343,7 @@ class _Reconciling:
         subject = self.candidate.subject
         if not changes(subject, self.candidate.sentence):
             return []
-        about, space = self.tx.records.about, _space(self.info)
+        about, space = Records(self.tx).about, _space(self.info)
         return [*about(space, subject, "name"), *about(space, subject.rpartition("/")[0], "family")]
 
     def _new(self) -> Record:
@@ -353,9 +356,9 @@ class _Reconciling:
     def _merge(self, record: Record, merge: Merge) -> None:
         """Said again: counted. Only what it adds is a change, with its history."""
         now = self.runtime.clock()
-        self.tx.records.weigh(_space(self.info), record.id, merge.confidence, int(merge.agrees), now)
+        Records(self.tx).weigh(_space(self.info), record.id, merge.confidence, int(merge.agrees), now)
         if (merge.tags, merge.references) != (record.tags, record.references):
-            current = self.tx.records.lock(record.home.scope, record.id) or record
+            current = Records(self.tx).lock(record.home.scope, record.id) or record
             wanted = replace(current, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
             remember.rewrite(self.tx, current, wanted, self.cut, now)
 
@@ -377,7 +380,7 @@ class _Reconciling:
                     self._end(record, decision.at, new)
 
     def _copies(self, record: Record) -> list[Record]:
-        made = self.tx.records.made_from(_space(self.info), [record.id])
+        made = Records(self.tx).made_from(_space(self.info), [record.id])
         return [copy for copy in made if copy.origin is Origin.PROMOTED and copy.superseded_by is None]
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from limpet.config import Learn
+from limpet.config import LearningSettings
 from limpet.model.job import CONSOLIDATE, DECAY
 from limpet.model.scope import Space
-from limpet.store.base import Tx
+from limpet.store.jobs import Jobs
+from limpet.store.tx import Tx
 
 DAY = timedelta(days=1)
 
 
-def ask(tx: Tx, space: Space, limits: Learn, now: datetime) -> None:
+def ask(tx: Tx, space: Space, limits: LearningSettings, now: datetime) -> None:
     """Something was learned in this space: some time later it is looked after. Without changes nothing is done."""
     if limits.consolidate or limits.promote or limits.profile:
-        tx.jobs.ask(space, CONSOLIDATE, "", now, now + timedelta(hours=limits.consolidate_hours))
+        Jobs(tx).ask(space, CONSOLIDATE, "", now, now + timedelta(hours=limits.consolidate_hours))
     if limits.decay:
-        tx.jobs.ask(space, DECAY, "", now, now + DAY)
+        Jobs(tx).ask(space, DECAY, "", now, now + DAY)

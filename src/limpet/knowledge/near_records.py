@@ -16,7 +16,8 @@ from limpet.model.chunk import SourceKind, Vector
 from limpet.model.record import Record
 from limpet.model.scope import Space
 from limpet.search.analysis import embedded_text
-from limpet.store.base import Tx
+from limpet.search.chunk_repository import Chunks
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
@@ -30,7 +31,7 @@ def near_pairs(runtime: Runtime, space: Space, records: Sequence[Record], now: d
     if runtime.embedding is None or not records:
         return {}
     asked = records[:_MOST]
-    names = runtime.store.read(lambda tx: tx.chunks.names(space))
+    names = runtime.store.read(lambda tx: Chunks(tx).names(space))
     try:
         vectors = runtime.embedding.vectors([embedded_text(text_of(record), names) for record in asked])
     except ProviderError as error:
@@ -48,14 +49,14 @@ def _near(tx: Tx, space: Space, vector: Vector, now: datetime) -> dict[str, floa
     """By the id of the record."""
     import numpy as np
 
-    catalogue, nearness = tx.chunks.catalogue(space), tx.chunks.nearness(space, vector)
+    catalogue, nearness = Chunks(tx).catalogue(space), Chunks(tx).nearness(space, vector)
     if catalogue is None or nearness is None:
         return {}
     rough = np.nan_to_num(nearness.cosines, nan=-1.0)
     best = np.argsort(-rough)[:_FEW]
     ordinals = catalogue.ordinals[best[rough[best] >= NEAR - _ROUGHLY]].tolist()
-    cosines = tx.chunks.cosines(space, vector, ordinals) if ordinals else {}
-    stored = tx.chunks.read(space, [each for each in ordinals if cosines.get(each, 0.0) >= NEAR], None, now)
+    cosines = Chunks(tx).cosines(space, vector, ordinals) if ordinals else {}
+    stored = Chunks(tx).read(space, [each for each in ordinals if cosines.get(each, 0.0) >= NEAR], None, now)
     return {
         chunk.source.id: cosines[ordinal] for ordinal, chunk in stored.items() if chunk.source.kind is SourceKind.RECORD
     }

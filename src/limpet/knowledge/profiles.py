@@ -12,11 +12,13 @@ from limpet.errors import ProviderError, StoreReadOnly
 from limpet.knowledge import llm_digest
 from limpet.knowledge import profile_text as rules
 from limpet.knowledge import remember as memory
+from limpet.knowledge.repository import Records
 from limpet.model.naming import PROFILE
 from limpet.model.profile import Profile, ProfileLine
 from limpet.model.record import Record
 from limpet.model.scope import Home, Level, Scope, Space
-from limpet.store.base import Tx
+from limpet.search.chunk_repository import Chunks
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
@@ -56,23 +58,23 @@ def lines(runtime: Runtime, inputs: Sequence[Record]) -> list[ProfileLine]:
 
 
 def _read(tx: Tx, home: Home, now: datetime) -> tuple[list[Record], Record | None]:
-    records = tx.records.current(home.space, now)
-    return rules.inputs_of(records, now), tx.records.by_key(home, PROFILE, lock=False)
+    records = Records(tx).current(home.space, now)
+    return rules.inputs_of(records, now), Records(tx).by_key(home, PROFILE, lock=False)
 
 
 def _keep(tx: Tx, record: Record, inputs: Sequence[Record], runtime: Runtime, now: datetime) -> Record | None:
     """Unless something changed while it was made: then it is not what is known now, and is not kept."""
-    tx.chunks.hold(record.home.space)
+    Chunks(tx).hold(record.home.space)
     current, old = _read(tx, record.home, now)
     if rules.digest_of(current) != rules.digest_of(inputs):
         return None
     if not record.content:
         if old is not None:
-            tx.records.delete(record.home.scope, old.id)
+            Records(tx).delete(record.home.scope, old.id)
         return None
     # What an old profile said is no history worth keeping, and may be what was forgotten.
     if old is not None:
-        tx.records.delete(record.home.scope, old.id)
+        Records(tx).delete(record.home.scope, old.id)
     return memory.insert(tx, replace(record, id=old.id) if old else record, memory.Cutter(runtime.config.chunks))
 
 

@@ -12,23 +12,26 @@ from limpet.knowledge import promotion_rules as rules
 from limpet.knowledge import remember as memory
 from limpet.knowledge.maintenance import ask
 from limpet.knowledge.promotion_rules import Wider
+from limpet.knowledge.repository import Records
 from limpet.model.record import Layer, Origin, Record
 from limpet.model.scope import Home, Scope, Space
-from limpet.store.base import Tx
+from limpet.search.chunk_repository import Chunks
+from limpet.sessions.repository import Sessions
+from limpet.store.tx import Tx
 
 
 def promote(runtime: Runtime, scope: Scope, record_id: str, wider: Wider | None) -> Record:
     """By hand, however sure the record is. A second time gives the record of the first."""
     now, new = runtime.clock(), runtime.new_id()
-    found = runtime.store.read(lambda tx: tx.records.get(scope, record_id))
+    found = runtime.store.read(lambda tx: Records(tx).get(scope, record_id))
     if found is None:
         raise RecordNotFound(f"no record {record_id} here; nothing was promoted")
     home = rules.home_for(found, wider)
     cut = _cutter(runtime, rules.promoted(found, home, new, now))
 
     def write(tx: Tx) -> Record:
-        tx.chunks.hold(home.space)
-        record = tx.records.lock(scope, record_id)
+        Chunks(tx).hold(home.space)
+        record = Records(tx).lock(scope, record_id)
         if record is None:
             raise RecordNotFound(f"no record {record_id} here; nothing was promoted")
         if (known := _promoted_before(tx, record, home)) is not None:
@@ -47,7 +50,7 @@ def promote_due(runtime: Runtime, space: Space, now: datetime, between: Callable
     limits = runtime.config.learn
     if not limits.promote:
         return 0
-    found = runtime.store.read(lambda tx: tx.records.current(space, now))
+    found = runtime.store.read(lambda tx: Records(tx).current(space, now))
     due = [record for record in found if rules.is_due(record, now, limits.promote_confidence)]
     count = 0
     for record in due:
@@ -63,11 +66,11 @@ def _promote_if_due(runtime: Runtime, id: str, copy: Record, now: datetime) -> b
     space = copy.home.space
 
     def write(tx: Tx) -> bool:
-        tx.chunks.hold(space)
-        record = tx.records.lock(Scope(copy.home.scope.tenant), id)
+        Chunks(tx).hold(space)
+        record = Records(tx).lock(Scope(copy.home.scope.tenant), id)
         if record is None or not rules.is_due(record, now, sure) or _promoted_before(tx, record, record.home):
             return False
-        if rules.is_outdated(record, tx.records.about(space, record.subject or "", record.attribute or "")):
+        if rules.is_outdated(record, Records(tx).about(space, record.subject or "", record.attribute or "")):
             return False
         try:
             _promote(tx, record, record.home, copy.id, cut, now)
@@ -83,9 +86,9 @@ def _promote_if_due(runtime: Runtime, id: str, copy: Record, now: datetime) -> b
 def _promote(tx: Tx, record: Record, home: Home, id: str, cut: memory.Cutter, now: datetime) -> Record:
     """The copy, or the record that says so already. A learned origin has done its work and is archived."""
     if home.scope.session is not None:
-        tx.sessions.lock(home.scope)
+        Sessions(tx).lock(home.scope)
     copy = rules.promoted(record, home, id, now)
-    equal = rules.equal(copy, tx.records.same(home.space, copy.fingerprint), now)
+    equal = rules.equal(copy, Records(tx).same(home.space, copy.fingerprint), now)
     if equal is None:
         done = memory.insert(tx, copy, cut)
     else:
@@ -97,7 +100,7 @@ def _promote(tx: Tx, record: Record, home: Home, id: str, cut: memory.Cutter, no
 
 def _promoted_before(tx: Tx, record: Record, home: Home) -> Record | None:
     """Also where that one has been corrected since: an old episode must not bring back what it said."""
-    made = tx.records.made_from(home.space, [record.id])
+    made = Records(tx).made_from(home.space, [record.id])
     fitting = (other for other in made if other.home == home and other.layer is not Layer.EPISODIC)
     return next((other for other in fitting if other.origin is not Origin.CONDENSED), None)
 

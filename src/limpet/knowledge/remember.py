@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from limpet.config import Chunks as ChunkConfig
+from limpet.config import ChunkSettings
 from limpet.errors import InvalidInput, RecordNotFound
+from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from limpet.model.ids import checked_id
 from limpet.model.job import GRAPH_RECORD
@@ -30,8 +31,12 @@ from limpet.model.values import at_most, checked_flag, checked_label, checked_st
 from limpet.providers.embedding import Embedding
 from limpet.search import embed
 from limpet.search.analysis import analyse, query_terms
+from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import text_drafts
-from limpet.store.base import Store, Tx
+from limpet.sessions.repository import Sessions
+from limpet.store.base import Store
+from limpet.store.jobs import Jobs
+from limpet.store.tx import Tx
 
 MAX_TAGS = 100
 # What happened, told once more: search finds its messages already.
@@ -42,7 +47,7 @@ _TOLD = (Origin.TURN, Origin.CONDENSED)
 class Cutter:
     """How a record becomes chunks, with the vectors of those texts whose are known; others get theirs later."""
 
-    config: ChunkConfig
+    config: ChunkSettings
     vectors: Mapping[str, Vector] = field(default_factory=dict)
     for_graph: bool = True  # whether the graph reads the record
 
@@ -148,19 +153,19 @@ def save(tx: Tx, draft: Record, changes: Changes, cut: Cutter, now: datetime) ->
     """Insert the record, or change the one that has its id or its key already."""
     home = draft.home
     if home.scope.session is not None:
-        tx.sessions.lock(home.scope)
-    old = tx.records.lock(home.scope, draft.id)
+        Sessions(tx).lock(home.scope)
+    old = Records(tx).lock(home.scope, draft.id)
     if old is not None and old.home != home:
         raise InvalidInput(f"record {draft.id} belongs to its {old.level}; saving it elsewhere would move or share it")
     if old is None and changes.key is not None:
-        old = tx.records.by_key(home, changes.key)
+        old = Records(tx).by_key(home, changes.key)
     if old is not None:
         return _change(tx, old, changes, cut, now, base=_revived(old, now))
     return insert(tx, changes.over(draft), cut)
 
 
 def insert(tx: Tx, record: Record, cut: Cutter) -> Record:
-    tx.records.insert(record.home, record)
+    Records(tx).insert(record.home, record)
     index(tx, record, cut)
     _have_read(tx, record, cut)
     return record
@@ -180,7 +185,7 @@ def _revived(old: Record, now: datetime) -> Record:
 
 
 def update(tx: Tx, scope: Scope, record_id: str, changes: Changes, cut: Cutter, now: datetime) -> Record:
-    old = tx.records.lock(scope, checked_id(record_id, "record id"))
+    old = Records(tx).lock(scope, checked_id(record_id, "record id"))
     if old is None:
         raise RecordNotFound(f"no record {record_id} here")
     return _change(tx, old, changes, cut, now)
@@ -197,9 +202,9 @@ def rewrite(tx: Tx, old: Record, wanted: Record, cut: Cutter, now: datetime) -> 
     record = replace(wanted, updated_at=updated_at, version=old.version + 1)
     if record == replace(old, updated_at=updated_at, version=old.version + 1):
         return old
-    tx.records.replace(old.home, record)
+    Records(tx).replace(old.home, record)
     if searchable(record) != searchable(old):
-        tx.chunks.drop_record(old.home.space, old.id)
+        Chunks(tx).drop_record(old.home.space, old.id)
         index(tx, record, cut)
     if _told(record) != _told(old):
         _have_read(tx, record, cut)
@@ -214,7 +219,7 @@ def _told(record: Record) -> tuple[object, ...]:
 def _have_read(tx: Tx, record: Record, cut: Cutter) -> None:
     """Due since ever, whatever clock looks."""
     if cut.for_graph and searchable(record):
-        tx.jobs.ask(record.home.space, GRAPH_RECORD, record.id, from_micros(0))
+        Jobs(tx).ask(record.home.space, GRAPH_RECORD, record.id, from_micros(0))
 
 
 def index(tx: Tx, record: Record, cut: Cutter) -> None:
@@ -227,7 +232,7 @@ def index(tx: Tx, record: Record, cut: Cutter) -> None:
         session_id=record.session_id,
         worded_at=record.updated_at,
     )
-    tx.chunks.add(record.home.space, source, cut.drafts(record))
+    Chunks(tx).add(record.home.space, source, cut.drafts(record))
 
 
 def with_copies(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> list[Record]:
@@ -235,7 +240,7 @@ def with_copies(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> list[Record]
 
     Ids that are not there do not count. What somebody stated for themselves is no copy of anything.
     """
-    chosen = [record for id in record_ids if (record := tx.records.get(scope, id)) is not None]
+    chosen = [record for id in record_ids if (record := Records(tx).get(scope, id)) is not None]
     # A day that is forgotten is so with all its turns; one that goes for the sake of one turn leaves the others.
     waiting = [*chosen, *(turn for day in chosen if _is_condensed(day) for turn in _inputs(tx, day))]
     found: dict[str, Record] = {}
@@ -250,11 +255,11 @@ def with_copies(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> list[Record]
 def _copies(tx: Tx, record: Record) -> list[Record]:
     space = record.home.space
     everybody = Space(space.tenant, Level.GLOBAL, "")
-    made = [other for each in {space, everybody} for other in tx.records.made_from(each, [record.id])]
+    made = [other for each in {space, everybody} for other in Records(tx).made_from(each, [record.id])]
     copies = [other for other in made if other.origin in (Origin.PROMOTED, Origin.CONDENSED) or _took_in(other, record)]
     if record.origin is Origin.CONDENSED:
         return copies
-    twins = [twin for twin in tx.records.same(space, record.fingerprint) if twin.home == record.home]
+    twins = [twin for twin in Records(tx).same(space, record.fingerprint) if twin.home == record.home]
     copies += [twin for twin in twins if not twin.pinned and twin.origin is not Origin.EXPLICIT]
     # Of any other it was merged with, only what gave way to it says the same.
     promoted = record.origin is Origin.PROMOTED
@@ -268,7 +273,7 @@ def _took_in(record: Record, twin: Record) -> bool:
 
 def _inputs(tx: Tx, record: Record) -> list[Record]:
     anywhere = Scope(record.home.scope.tenant)
-    return [each for id in record.inputs if (each := tx.records.get(anywhere, id)) is not None]
+    return [each for id in record.inputs if (each := Records(tx).get(anywhere, id)) is not None]
 
 
 def _is_condensed(record: Record) -> bool:
@@ -279,7 +284,7 @@ def forget(tx: Tx, records: Sequence[Record], cut: Cutter, now: datetime) -> For
     """Remove records. What was condensed into one of them, and stays, comes back to be condensed again."""
     totals: dict[str, int] = {}
     for record in records:
-        for kind, number in tx.records.delete(Scope(record.home.scope.tenant), record.id).items():
+        for kind, number in Records(tx).delete(Scope(record.home.scope.tenant), record.id).items():
             totals[kind] = totals.get(kind, 0) + number
     for left in (turn for day in records if _is_condensed(day) for turn in _inputs(tx, day)):
         if left.archived_at is not None:
@@ -294,7 +299,7 @@ def by_id(scope: Scope, record_id: str) -> Choice:
     checked = checked_id(record_id, "record id")
 
     def choose(tx: Tx) -> list[str]:
-        if tx.records.get(scope, checked) is None:
+        if Records(tx).get(scope, checked) is None:
             raise RecordNotFound(f"no record {checked} here; nothing was forgotten")
         return [checked]
 
@@ -305,7 +310,7 @@ def by_key(home: Home, key: str) -> Choice:
     checked = checked_record_key(key)
 
     def choose(tx: Tx) -> list[str]:
-        found = tx.records.by_key(home, checked, lock=False)
+        found = Records(tx).by_key(home, checked, lock=False)
         if found is None:
             raise RecordNotFound(f"no memory with the key {checked!r} here; nothing was forgotten")
         return [found.id]
@@ -320,7 +325,7 @@ def by_words(home: Home, words: str, now: datetime) -> Choice:
         raise InvalidInput("the query has no word to look for; nothing was forgotten")
 
     def choose(tx: Tx) -> list[str]:
-        records = tx.records.find(home.scope, RecordQuery(include_past=True, limit=None), now)
+        records = Records(tx).find(home.scope, RecordQuery(include_past=True, limit=None), now)
         # A scope does not say which level is meant: the tenant's own memories are not everybody's.
         own = [record for record in records if record.home.space == home.space]
         return [record.id for record in own if wanted <= analyse(text_of(record)).counts.keys()]

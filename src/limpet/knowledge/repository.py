@@ -7,19 +7,19 @@ from datetime import datetime
 from typing import Any
 
 from limpet.knowledge.filters import after_end, record_filters
-from limpet.knowledge.graph.repository import SqlGraph
+from limpet.knowledge.graph.repository import GraphTables
 from limpet.model.job import GRAPH_RECORD
 from limpet.model.paging import PageEnd
 from limpet.model.record import Layer, Record, RecordQuery
 from limpet.model.scope import Home, Scope, Space
 from limpet.model.times import to_micros
-from limpet.search.chunk_repository import SqlChunks, space_params
+from limpet.search.chunk_repository import Chunks, space_params
 from limpet.store import jobs
-from limpet.store.db import Db, Row
+from limpet.store.db import Row
 from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS, RECORD_VERSIONS, RECORDS
 from limpet.store.encryption import Box, Shape
-from limpet.store.encryption_state import TxSeals
 from limpet.store.rows import RECORD_COLUMNS, micros, record_body, record_from, record_from_body, record_params
+from limpet.store.tx import Tx
 
 _RECORD = Shape(RECORDS, " ".join(RECORD_COLUMNS))
 _VERSION = Shape(RECORD_VERSIONS, "version body")
@@ -60,12 +60,12 @@ _OF_SPACE = (
 )
 
 
-class SqlRecords:
-    def __init__(self, db: Db, chunks: SqlChunks, graph: SqlGraph, seals: TxSeals) -> None:
-        self._db = db
-        self._chunks = chunks
-        self._graph = graph
-        self._seals = seals
+class Records:
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._chunks = Chunks(tx)
+        self._graph = GraphTables(tx)
+        self._seals = tx.seals
 
     def insert(self, home: Home, record: Record) -> None:
         space = self._chunks.ensure_space(home.space)
@@ -82,6 +82,7 @@ class SqlRecords:
         return record_from_body(self._seals.of(tenant).opened(_VERSION, (record_id, row[0]), row)[1])
 
     def replace(self, home: Home, record: Record) -> None:
+        """Write the record over its last version, which goes into the history."""
         old = self.lock(Scope(home.scope.tenant), record.id)
         assert old is not None
         box = self._seals.of(home.scope.tenant)
@@ -142,6 +143,10 @@ class SqlRecords:
     def standing(
         self, space: Space, session: str, keyed: int, layers: Mapping[Layer, int], ids: Sequence[str], now: datetime
     ) -> list[Record]:
+        """The newest of those with a key and so many of each layer, pinned ones apart, and those with these ids.
+
+        None of other sessions.
+        """
         number = self._chunks.space_id(space)
         if number is None:
             return []
@@ -174,17 +179,21 @@ class SqlRecords:
         return sorted(found, key=lambda record: (record.updated_at, record.id), reverse=True)
 
     def current(self, space: Space, now: datetime) -> list[Record]:
+        """All that are true now, the latest change first."""
         clauses, params = current_at(now)
         return self._of_space(space, " AND ".join(clauses), params)
 
     def some(self, space: Space, ids: Sequence[str]) -> list[Record]:
+        """Those with these ids, ended and archived ones too."""
         return self._of_space(space, "r.id IN :ids[]", {"ids": self._db.texts(ids)}) if ids else []
 
     def same(self, space: Space, fingerprint: str) -> list[Record]:
+        """Those with this fingerprint, also ended and archived ones."""
         stored = self._seals.of(space.tenant).same(RECORDS["fingerprint"], fingerprint)
         return self._of_space(space, "r.fingerprint = :fingerprint", {"fingerprint": stored})
 
     def about(self, space: Space, subject: str, attribute: str) -> list[Record]:
+        """Those about this attribute of this subject that nothing has superseded."""
         clause = "r.subject = :subject AND r.attribute = :attribute AND r.superseded_by IS NULL"
         box = self._seals.of(space.tenant)
         params = {
@@ -194,12 +203,17 @@ class SqlRecords:
         return self._of_space(space, clause, params)
 
     def made_from(self, space: Space, ids: Sequence[str]) -> list[Record]:
+        """Those that have one of these among their inputs."""
         clause = "r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.input_id IN :ids[])"
         return self._of_space(space, clause, {"ids": self._db.texts(ids)}) if ids else []
 
     def unused_since(
         self, space: Space, moment: datetime, limit: int, after: tuple[datetime, str] | None = None
     ) -> list[Record]:
+        """Those that may fade, the longest unchanged first: neither explicit nor pinned nor archived.
+
+        ``after`` is the last change and the id of the record the page before ended with.
+        """
         clause = (
             "r.archived_at IS NULL AND r.pinned = 0 AND r.origin <> 'explicit' AND r.updated_at < :moment"
             f" AND (r.last_used_at IS NULL OR r.last_used_at < :moment) AND {_LISTED}"
@@ -212,6 +226,7 @@ class SqlRecords:
 
     def turns_of(self, space: Space, session: str) -> list[Record]:
         # Of a turn's source the session comes first; an id has nothing in it that LIKE would take for more.
+        """The records of a session's finished turns."""
         return self._of_space(space, "r.origin = 'turn' AND r.source LIKE :source", {"source": f'["{session}",%'})
 
     def archived_before(self, space: Space, moment: datetime, limit: int) -> list[Record]:
@@ -227,10 +242,12 @@ class SqlRecords:
         return list(self.opened(space.tenant, rows))
 
     def used(self, space: Space, ids: Sequence[str], now: datetime) -> None:
+        """Count one use each; not a change, so nothing goes into the history."""
         if (shared := self._counting(space, now)) is not None:
             self._db.many("records.used", [{**shared, "id": id_} for id_ in sorted(ids)])
 
     def weigh(self, space: Space, record_id: str, confidence: float, said: int, now: datetime) -> None:
+        """Said so many times more, which changes how sure it is; not what it says, so nothing goes into the history."""
         if (shared := self._counting(space, now)) is not None:
             self._db.run("records.weigh", {**shared, "id": record_id, "confidence": confidence, "said": said})
 

@@ -17,10 +17,12 @@ from limpet.lifecycle.export_folder import DATA, MANIFEST, DataFile, LineWriter,
 from limpet.lifecycle.lines import KINDS, Kind
 from limpet.lifecycle.lines.kind import session_scopes
 from limpet.lifecycle.readable import Readable
+from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.scope import Level, Scope, Space
 from limpet.model.transfer import ExportedFolder
 from limpet.store.atomic_files import translated
-from limpet.store.base import Progress, Tx
+from limpet.store.base import Progress
+from limpet.store.tx import Tx
 
 FILES = "files"
 NAMES = (*(kind.name for kind in KINDS), FILES)
@@ -39,7 +41,7 @@ def export(runtime: Runtime, scope: Scope, path: Path, progress: Progress) -> Ex
 
 def _write(tx: Tx, runtime: Runtime, scope: Scope, folder: Path, progress: Progress) -> dict[str, DataFile]:
     (folder / DATA).mkdir()
-    totals, files = tx.moving.totals(scope), {}
+    totals, files = Transfers(tx).totals(scope), {}
     with Readable(folder) as readable:
         for kind in KINDS:
             with LineWriter(folder / DATA / f"{kind.name}.jsonl") as writer:
@@ -79,7 +81,7 @@ def _copied(tx: Tx, runtime: Runtime, scope: Scope, folder: Path) -> Iterator[Co
 
 def _found(tx: Tx, runtime: Runtime, scope: Scope, root: Path) -> Iterator[tuple[CopiedFile, Path]]:
     own = [] if scope.user is None else [Space(scope.tenant, Level.USER, scope.user)]
-    for space in own or tx.moving.spaces(scope):
+    for space in own or Transfers(tx).spaces(scope):
         yield from copied_files.of_owner(root, space)
     for one in session_scopes(tx, scope):
         place = runtime.session_folder(str(one.session))

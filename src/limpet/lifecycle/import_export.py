@@ -22,13 +22,16 @@ from limpet.lifecycle.export_folder import DATA, FORMAT, Line, Manifest, read_li
 from limpet.lifecycle.formats.snapshot_fields import at
 from limpet.lifecycle.lines import KINDS, STEPS, Into, Kind, Outcome
 from limpet.lifecycle.lines.kind import HERE
+from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.scope import Level, Scope
 from limpet.model.text import checked_name
 from limpet.model.transfer import SHOWN_SKIPS, Imported, Skipped
 from limpet.notes import edited
 from limpet.notes.layout import owner_folder
+from limpet.sessions.repository import Sessions
 from limpet.store.atomic_files import read_bytes, write_atomic
-from limpet.store.base import Progress, Tx
+from limpet.store.base import Progress
+from limpet.store.tx import Tx
 
 _LINES, _BYTES = 500, 4_194_304  # of a batch at most
 _LOOKED_UP = 500
@@ -99,7 +102,7 @@ class Restoring:
         return cls(runtime, folder, manifest, into, key, progress)
 
     def run(self, *, dry_run: bool) -> Imported:
-        known = self.runtime.store.read(lambda tx: tx.imports.progress(self.into.scope, self.key))
+        known = self.runtime.store.read(lambda tx: Imports(tx).progress(self.into.scope, self.key))
         mark = Mark() if known is None else Mark.read(known)
         taken = self._check()
         if dry_run:
@@ -114,7 +117,7 @@ class Restoring:
                 mark = replace(mark, step=step, line=0, offset=0)
             mark = self._step(kind, into, mark)
         files, known_files, notes = self._take_files(into)
-        self.runtime.store.write(lambda tx: tx.imports.finish(into.scope, self.key))
+        self.runtime.store.write(lambda tx: Imports(tx).finish(into.scope, self.key))
         if mark.added and self.runtime.embedding is not None and self.runtime.config.embedding.background:
             self.runtime.wake_worker()
         mark = replace(mark, here=_plus(mark.here, FILES, known_files))
@@ -149,7 +152,7 @@ class Restoring:
             yield line, _meant(kind, line, self.into)
 
     def _is_taken(self, kind: Kind, owners: dict[str, str]) -> bool:
-        return bool(self.runtime.store.read(lambda tx: tx.moving.taken(self.into.scope, kind.name, owners)))
+        return bool(self.runtime.store.read(lambda tx: Transfers(tx).taken(self.into.scope, kind.name, owners)))
 
     def _files(self) -> Iterator[CopiedFile]:
         """Each as it is here: whose it is there is another question."""
@@ -180,7 +183,7 @@ class Restoring:
         def work(tx: Tx) -> Mark:
             reached = mark.after(kind, lines, kind.put(tx, items, into))
             state = json.dumps(asdict(reached), ensure_ascii=False, separators=(",", ":"))
-            tx.imports.mark(into.scope, self.key, str(self.folder), state, now)
+            Imports(tx).mark(into.scope, self.key, str(self.folder), state, now)
             return reached
 
         return work
@@ -208,7 +211,7 @@ class Restoring:
         if file.session_id is not None:
             session_id = into.id(file.session_id)
             scope = Scope(into.tenant, user=into.user, session=session_id)
-            if self.runtime.store.read(lambda tx: tx.sessions.get(scope)) is None:
+            if self.runtime.store.read(lambda tx: Sessions(tx).get(scope)) is None:
                 return "its session is not here"
             target = root / "sessions" / session_id / file.name
         else:

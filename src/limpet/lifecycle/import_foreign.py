@@ -16,6 +16,7 @@ from limpet.api.runtime import Runtime
 from limpet.documents.add import Intake
 from limpet.errors import InvalidInput
 from limpet.knowledge import remember
+from limpet.knowledge.repository import Records
 from limpet.lifecycle.formats import mem0
 from limpet.lifecycle.formats.contents import Found, FoundDocument, FoundRecord, FoundSession
 from limpet.lifecycle.formats.detect import read
@@ -30,7 +31,9 @@ from limpet.model.session import SessionInfo, State
 from limpet.model.times import from_micros
 from limpet.model.transfer import SHOWN_SKIPS, Imported, Skipped
 from limpet.sessions import append
-from limpet.store.base import Progress, Tx
+from limpet.sessions.repository import Sessions
+from limpet.store.base import Progress
+from limpet.store.tx import Tx
 
 _MESSAGES = 200  # stored in one transaction
 _IMPORTED_ID = "imported_id"
@@ -198,18 +201,18 @@ class Taking:
 def _store(tx: Tx, info: SessionInfo, entries: Sequence[append.Entry], now: datetime) -> tuple[int, int]:
     """Whether the session is new, and how many of the messages are."""
     scope, new = info.scope, 0
-    if tx.sessions.get(scope) is None:
-        if not tx.sessions.add(scope, info):
+    if Sessions(tx).get(scope) is None:
+        if not Sessions(tx).add(scope, info):
             raise InvalidInput("its id belongs to somebody else's session here")
         new = 1
-    before = tx.sessions.head(scope).message_count
+    before = Sessions(tx).head(scope).message_count
     append.append(tx, scope, entries, now)
-    return new, tx.sessions.head(scope).message_count - before
+    return new, Sessions(tx).head(scope).message_count - before
 
 
 def _store_record(tx: Tx, record: Record, cut: remember.Cutter, now: datetime) -> bool:
     """Whether it was not here, or said something else."""
-    old = tx.records.lock(Scope(record.home.scope.tenant), record.id)
+    old = Records(tx).lock(Scope(record.home.scope.tenant), record.id)
     if old is None:
         remember.insert(tx, record, cut)
         return True

@@ -13,13 +13,15 @@ from pathlib import Path
 from limpet.api.runtime import Runtime
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, StorageError
 from limpet.lifecycle.formats.snapshot import SnapshotSession, parse_snapshot
+from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.ids import IdFactory, checked_id
 from limpet.model.message import Message
 from limpet.model.scope import Scope
 from limpet.model.session import SessionInfo, SessionQuery, State
 from limpet.model.transfer import Imported, Skipped
 from limpet.sessions import append, summary
-from limpet.store.base import Tx
+from limpet.sessions.repository import Sessions
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.import")
 
@@ -62,13 +64,13 @@ def take_in(
     prepared = [(session, _entries(runtime, session)) for session in snapshot.sessions]
 
     def store(tx: Tx) -> Imported:
-        seen = tx.imports.seen(scope, snapshot.digest)
+        seen = Imports(tx).seen(scope, snapshot.digest)
         wanted = prepared if not seen else [] if once else _gone(tx, scope, prepared)
         if seen and not wanted:
             return Imported(FORMAT, already=True)
         stored = _store(tx, scope, runtime, snapshot.skipped, wanted, str(path), now)
         if not seen:
-            tx.imports.note(scope, snapshot.digest, str(path), stored.sessions, stored.messages, now)
+            Imports(tx).note(scope, snapshot.digest, str(path), stored.sessions, stored.messages, now)
         return stored
 
     imported = runtime.store.write(store)
@@ -93,7 +95,7 @@ def _gone(tx: Tx, scope: Scope, prepared: list[Prepared]) -> list[Prepared]:
     """The sessions of users of whose sessions none is here any more."""
     here = set()
     for user in {session.user for session, _ in prepared}:
-        found = tx.sessions.find(Scope(scope.tenant, user=user), SessionQuery(limit=_ALL))
+        found = Sessions(tx).find(Scope(scope.tenant, user=user), SessionQuery(limit=_ALL))
         here |= {(user, info.metadata.get(IMPORTED_ID)) for info in found}
     stay = {session.user for session, _ in prepared if (session.user, session.original_id) in here}
     return [one for one in prepared if one[0].user not in stay]
@@ -112,10 +114,10 @@ def _store(
     sessions = messages = 0
     for session, entries in prepared:
         info = _info(tx, scope, session, runtime.config.session.default_agent, runtime.new_id)
-        if tx.sessions.get(Scope(scope.tenant, session=info.id)) is not None:
+        if Sessions(tx).get(Scope(scope.tenant, session=info.id)) is not None:
             skipped.append(f"session {session.original_id}: it is here already")
             continue
-        if not tx.sessions.add(info.scope, info):
+        if not Sessions(tx).add(info.scope, info):
             raise StorageError(f"session {session.original_id} could not be added; nothing was imported")
         stored = append.append(tx, info.scope, entries, info.last_active_at)
         if session.summary and stored:
@@ -137,7 +139,7 @@ def _info(tx: Tx, scope: Scope, session: SnapshotSession, default_agent: str, ne
     except InvalidKey:
         session_id = new_id()
     owner = Scope(scope.tenant, session.user, session.agent or default_agent)
-    taken = session.state is not State.TERMINATED and tx.sessions.live(owner, str(session.key)) is not None
+    taken = session.state is not State.TERMINATED and Sessions(tx).live(owner, str(session.key)) is not None
     return SessionInfo(
         id=session_id,
         tenant=owner.tenant,

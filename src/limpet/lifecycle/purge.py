@@ -16,6 +16,7 @@ from functools import partial
 
 from limpet.api.runtime import Runtime
 from limpet.lifecycle.purge_files import Places
+from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.purge_request import Order
 from limpet.lifecycle.purge_rows import Removal
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
@@ -25,8 +26,12 @@ from limpet.model.scope import STORE, Level, Scope, Space
 from limpet.search import recipes
 from limpet.search.question import Question
 from limpet.search.search import Search, search
-from limpet.store.base import Tx
+from limpet.security.access_repository import AuditEntries, Grants
+from limpet.security.api_key_repository import ApiKeys
+from limpet.sessions.repository import Sessions
 from limpet.store.claim import Claim, Handler
+from limpet.store.jobs import Jobs
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.purge")
 
@@ -95,13 +100,13 @@ def dry_run(runtime: Runtime, order: Order) -> Receipt:
 def _begin(tx: Tx, *, order: Order, asked_by: str | None, now: datetime) -> tuple[Order, bool]:
     """The mark, or that of an earlier one which is not done."""
     tenant = order.space.tenant
-    old = tx.purges.unfinished(Scope(tenant), order.what, _digest(order))
+    old = Purges(tx).unfinished(Scope(tenant), order.what, _digest(order))
     if old is not None:
         return replace(order, receipt=old.id, before=old.before), True
-    tx.purges.open_receipt(
+    Purges(tx).open_receipt(
         Scope(tenant), Receipt(order.receipt, order.what, _digest(order), now, tenant, order.before, asked_by=asked_by)
     )
-    tx.jobs.ask(order.space, PURGE, order.detail(), now, now + _HEAD_START)
+    Jobs(tx).ask(order.space, PURGE, order.detail(), now, now + _HEAD_START)
     return order, False
 
 
@@ -133,14 +138,14 @@ def carry_out(runtime: Runtime, order: Order, *, resumed: bool, vacuum: bool = F
 
 def _known(tx: Tx, *, order: Order) -> _Progress:
     if order.what is What.USER:
-        sessions = tx.purges.sessions(order.space)
+        sessions = Purges(tx).sessions(order.space)
     elif order.session is not None:
         sessions = [order.session]
     else:
         assert order.before is not None
-        found = [tx.sessions.get(order.of_session(id)) for id in tx.purges.sessions_before(order.space, order.before)]
+        found = [Sessions(tx).get(order.of_session(id)) for id in Purges(tx).sessions_before(order.space, order.before)]
         sessions = [info.id for info in found if info is not None and info.last_active_at < order.before]
-    samples = tx.purges.sample(order.space, _SAMPLES, order.session, order.before)
+    samples = Purges(tx).sample(order.space, _SAMPLES, order.session, order.before)
     return _Progress(set(sessions), samples=[text for text in samples if len(text) >= _LONG_ENOUGH])
 
 
@@ -148,12 +153,12 @@ def _remove_some(tx: Tx, *, runtime: Runtime, order: Order, known: _Progress) ->
     keys = _unname(tx, order)
     removal = Removal(runtime, tx, order, runtime.clock())
     done = removal.run()
-    receipt = tx.purges.receipt(Scope(order.space.tenant), order.receipt)
+    receipt = Purges(tx).receipt(Scope(order.space.tenant), order.receipt)
     assert receipt is not None
     counts = Counter(receipt.counts)
     counts.update(removal.counts)
     counts["api_keys"] += keys
-    tx.purges.write_receipt(Scope(order.space.tenant), replace(receipt, counts=_counted(counts)))
+    Purges(tx).write_receipt(Scope(order.space.tenant), replace(receipt, counts=_counted(counts)))
     known.records += [id for id in removal.records if id not in known.records]
     return done
 
@@ -167,9 +172,9 @@ def _unname(tx: Tx, order: Order) -> int:
         return 0
     scope = Scope(order.space.tenant, user=order.space.owner)
     # The receipt's number: whoever knows the name could guess it from a digest of it.
-    keys = tx.api_keys.erase(scope, order.receipt)
-    tx.grants.erase(scope, order.receipt)
-    tx.audit.erase(scope, order.receipt)
+    keys = ApiKeys(tx).erase(scope, order.receipt)
+    Grants(tx).erase(scope, order.receipt)
+    AuditEntries(tx).erase(scope, order.receipt)
     return keys
 
 
@@ -182,7 +187,7 @@ def _counted(counts: Counter[str], files: int = 0) -> dict[str, int]:
 def _finish(tx: Tx, *, runtime: Runtime, order: Order, files: int, left: list[str], said: list[str]) -> Receipt:
     """Done but for the bytes. The job that would finish it names the user, so that it must go before those do."""
     now = runtime.clock()
-    receipt = tx.purges.receipt(Scope(order.space.tenant), order.receipt)
+    receipt = Purges(tx).receipt(Scope(order.space.tenant), order.receipt)
     assert receipt is not None
     if receipt.done_at is not None:  # somebody else was at it, too
         return receipt
@@ -194,32 +199,32 @@ def _finish(tx: Tx, *, runtime: Runtime, order: Order, files: int, left: list[st
         left=tuple([*left, *said][:_NAMED]),
     )
     _unname(tx, order)
-    tx.purges.write_receipt(Scope(order.space.tenant), done)
-    tx.purges.withdraw(order.space, PURGE, order.detail())
-    tx.jobs.ask(STORE, SCRUB, "", now, now + _HEAD_START)
+    Purges(tx).write_receipt(Scope(order.space.tenant), done)
+    Purges(tx).withdraw(order.space, PURGE, order.detail())
+    Jobs(tx).ask(STORE, SCRUB, "", now, now + _HEAD_START)
     return done
 
 
 def _note_bytes(tx: Tx, *, receipt: Receipt, erased: Bytes, began: datetime) -> None:
     if erased is Bytes.WAITING:
-        tx.jobs.ask(STORE, SCRUB, "", began)
+        Jobs(tx).ask(STORE, SCRUB, "", began)
         return
-    tx.purges.withdraw(STORE, SCRUB, "")
+    Purges(tx).withdraw(STORE, SCRUB, "")
     if erased is Bytes.GONE:
-        tx.purges.erased(STORE, began)
-    tx.purges.write_receipt(Scope(receipt.tenant), replace(receipt, bytes=erased))
+        Purges(tx).erased(STORE, began)
+    Purges(tx).write_receipt(Scope(receipt.tenant), replace(receipt, bytes=erased))
 
 
 # What is left
 
 
 def _rows_left(tx: Tx, *, order: Order) -> list[str]:
-    purges, space = tx.purges, order.space
+    purges, space = Purges(tx), order.space
     if order.what is What.USER:
         return [f"{number} rows in {table}" for table, number in purges.count_space(space).items()]
     if order.session is not None:
         rest = [f"record {id}" for id in purges.learned_from(space, order.session)]
-        return rest + ([f"session {order.session}"] if tx.sessions.get(order.of_session(order.session)) else [])
+        return rest + ([f"session {order.session}"] if Sessions(tx).get(order.of_session(order.session)) else [])
     assert order.before is not None
     rest = [f"session {id}" for id in purges.sessions_before(space, order.before)]
     rest += [f"record {id}" for id in purges.records_before(space, order.before, _NAMED)]
@@ -256,7 +261,7 @@ def job(runtime: Runtime) -> Handler:
 
     def run(claim: Claim) -> datetime | None:
         order = Order.read(claim.job.space, claim.job.detail)
-        receipt = runtime.store.read(lambda tx: tx.purges.receipt(Scope(order.space.tenant), order.receipt))
+        receipt = runtime.store.read(lambda tx: Purges(tx).receipt(Scope(order.space.tenant), order.receipt))
         if receipt is not None and receipt.done_at is None:
             done = carry_out(runtime, order, resumed=True)
             log.info("a purge that was begun at %s is finished: %d rows and files", done.asked_at, done.total)
@@ -276,7 +281,7 @@ def scrub_job(runtime: Runtime) -> Handler:
         if erased is Bytes.WAITING:
             return began + _LOOK_AGAIN
         if erased is Bytes.GONE:
-            runtime.store.write(lambda tx: tx.purges.erased(STORE, began))
+            runtime.store.write(lambda tx: Purges(tx).erased(STORE, began))
         return None
 
     return run

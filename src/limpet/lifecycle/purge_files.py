@@ -23,7 +23,8 @@ from limpet.notes.daily import day_file, line_of
 from limpet.notes.layout import own_place, owner_folder
 from limpet.notes.long_term import NAME
 from limpet.notes.user_notes import Notes
-from limpet.store.base import Tx
+from limpet.sessions.repository import Messages, Sessions
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.purge")
 
@@ -51,7 +52,7 @@ class Places:
         if self.root is None or self.order.session is None or not self.folder.is_dir():
             return 0
         scope = self.order.of_session(self.order.session)
-        messages = self.runtime.store.read(lambda tx: tx.messages.range(scope, None, None, None))
+        messages = self.runtime.store.read(lambda tx: Messages(tx).range(scope, None, None, None))
         return self._drop_lines(messages)
 
     def after_rows(self, sessions: Collection[str], records: Collection[str], *, resumed: bool) -> int:
@@ -181,7 +182,7 @@ class Places:
 
 def _is_known(tx: Tx, session: Scope) -> bool:
     try:
-        return tx.sessions.get(session) is not None
+        return Sessions(tx).get(session) is not None
     except KeyMissing:  # there is a row, and whoever has the key can read it
         return True
 

@@ -11,14 +11,14 @@ from limpet.model.job import PURGE
 from limpet.model.receipt import Bytes, Receipt, What
 from limpet.model.scope import STORE, Level, Scope, Space
 from limpet.model.times import to_micros
-from limpet.search.chunk_repository import SqlChunks, space_params
+from limpet.search.chunk_repository import Chunks, space_params
 from limpet.search.word_index import SpaceRow
 from limpet.store import jobs
-from limpet.store.db import Db, Row
+from limpet.store.db import Row
 from limpet.store.encrypted_columns import CHUNKS, RECORD_VERSIONS
 from limpet.store.encryption import Shape
-from limpet.store.encryption_state import TxSeals
 from limpet.store.rows import micros, moment, to_json
+from limpet.store.tx import Tx
 
 _TEXT = Shape(CHUNKS, "id text")
 _BODY = Shape(RECORD_VERSIONS, "record_id version body")
@@ -85,13 +85,16 @@ _UNCOUNTED = ("jobs", "late_vectors", "postings", "record_tags", "record_metadat
 _BY_NAME = tuple(rows for rows in OF_A_USER if rows.by_name)
 
 
-class SqlPurges:
-    def __init__(self, db: Db, chunks: SqlChunks, seals: TxSeals) -> None:
-        self._db = db
-        self._chunks = chunks
-        self._seals = seals
+class Purges:
+    """Removing without a trace, and the receipts of it. A space here is a user's: nothing removes everybody's."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._chunks = Chunks(tx)
+        self._seals = tx.seals
 
     def drop_space(self, space: Space, limit: int) -> tuple[Mapping[str, int], bool]:
+        """So many rows of a user, the space's name last: how many of each kind, and whether all are gone."""
         at = self._at(space)
         counts: dict[str, int] = {}
         for rows in OF_A_USER if at is not None else _BY_NAME:
@@ -116,6 +119,7 @@ class SqlPurges:
         return len(done)
 
     def count_space(self, space: Space) -> Mapping[str, int]:
+        """The rows there are, by table; none for a user who was purged."""
         at = self._at(space)
         params = at or _named(space)
         found = {
@@ -134,18 +138,22 @@ class SqlPurges:
         return {"space_id": row.id, **row.ids_from(0), **_named(space)}
 
     def learned_elsewhere(self, space: Space) -> list[str]:
+        """Records of other spaces that were made from this one's."""
         return self._ids("purge.learned_elsewhere", space)
 
     def sessions(self, space: Space) -> list[str]:
         return self._ids("purge.sessions", space)
 
     def sessions_before(self, space: Space, moment: datetime) -> list[str]:
+        """Those that were not active since, or have messages from before."""
         return self._ids("purge.sessions_before", space, moment=to_micros(moment))
 
     def learned_from(self, space: Space, session: str) -> list[str]:
+        """The records of a session, and those that were learned from it."""
         return self._ids("purge.learned_from", space, session=session, source=f'["{session}",%')
 
     def records_before(self, space: Space, moment: datetime, limit: int) -> list[str]:
+        """Those that were not changed since, whatever they are."""
         return self._ids("purge.records_before", space, moment=to_micros(moment), limit=limit)
 
     def _ids(self, query: str, space: Space, **params: Any) -> list[str]:
@@ -153,6 +161,7 @@ class SqlPurges:
         return [] if at is None else [id_ for (id_,) in self._db.all(query, {"space_id": at["space_id"], **params})]
 
     def sample(self, space: Space, limit: int, session: str | None, before: datetime | None) -> list[str]:
+        """Some of the texts."""
         at = self._at(space)
         if at is None:
             return []
@@ -172,6 +181,8 @@ class SqlPurges:
     def drop_messages(
         self, scope: Scope, sequences: Sequence[int]
     ) -> tuple[Mapping[str, int], Mapping[bytes, tuple[int, int]]]:
+        """With what is made of them. Chunks that other messages may have said too are named by their hash, with the
+        first and the last sequence: messages there that stay are the caller's to index again."""
         assert scope.user is not None
         at = self._at(Space(scope.tenant, Level.USER, scope.user))
         if at is None:
@@ -194,6 +205,7 @@ class SqlPurges:
         return self._db.run("purge.versions", {"id": record_id, "tenant": scope.tenant})
 
     def drop_versions_of(self, space: Space, session: str) -> int:
+        """What records said before, where it came from this session."""
         at = self._at(space)
         if at is None:
             return 0
@@ -216,6 +228,7 @@ class SqlPurges:
             after = (rows[-1][0], rows[-1][1])
 
     def drop_small(self, space: Space, moment: datetime) -> Mapping[str, int]:
+        """Key-value entries and earlier versions of records from before a moment."""
         at = self._at(space)
         if at is None:
             return {}
@@ -276,6 +289,7 @@ class SqlPurges:
         return [_receipt(scope.tenant, row) for row in self._db.all("receipts.select", params, order=order)]
 
     def erased(self, store: Space, moment: datetime) -> int:
+        """The bytes of everything that was purged until then, of whomever, are gone."""
         assert store == STORE
         return self._db.run("receipts.erased", {"moment": to_micros(moment)})
 

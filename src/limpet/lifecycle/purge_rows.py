@@ -8,14 +8,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from limpet.api.runtime import Runtime
+from limpet.documents.repository import Documents
 from limpet.knowledge import remember
+from limpet.knowledge.repository import Records
+from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.purge_request import Order
 from limpet.model.receipt import What
 from limpet.model.record import Origin, Record, RecordSource
 from limpet.model.scope import Level, Scope, Space
 from limpet.sessions import append, lifecycle
 from limpet.sessions.digest import digest
-from limpet.store.base import Tx
+from limpet.sessions.repository import Messages, Sessions, Summaries
+from limpet.store.tx import Tx
 
 LIMIT = 20_000  # rows of one transaction, about: others wait that long
 _RECORDS = 500
@@ -48,16 +52,16 @@ class Removal:
 
     def _user(self) -> bool:
         self._unlearn_elsewhere()
-        counts, done = self.tx.purges.drop_space(self.order.space, self.limit)
+        counts, done = Purges(self.tx).drop_space(self.order.space, self.limit)
         self._count(counts)
         return done
 
     def _unlearn_elsewhere(self) -> None:
         """Records for the whole tenant that were made of this user's."""
         anywhere = Scope(self.order.space.tenant)
-        made = [self.tx.records.get(anywhere, id) for id in self.tx.purges.learned_elsewhere(self.order.space)]
+        made = [Records(self.tx).get(anywhere, id) for id in Purges(self.tx).learned_elsewhere(self.order.space)]
         for record in filter(None, made):
-            inputs = [self.tx.records.get(anywhere, id) for id in record.inputs]
+            inputs = [Records(self.tx).get(anywhere, id) for id in record.inputs]
             gone = {each.id: each for each in inputs if each is not None and each.home.space == self.order.space}
             if _is_made_of(record, gone):
                 self._delete([record])
@@ -67,31 +71,31 @@ class Removal:
     def drop_session(self, session: str) -> None:
         """A session with everything that came of it."""
         space, scope = self.order.space, self.order.of_session(session)
-        learned = self.tx.records.some(space, self.tx.purges.learned_from(space, session))
+        learned = Records(self.tx).some(space, Purges(self.tx).learned_from(space, session))
         self._unlearn(learned)
-        self.counts["versions"] += self.tx.purges.drop_versions_of(space, session)
-        if self.tx.sessions.get(scope) is not None:
+        self.counts["versions"] += Purges(self.tx).drop_versions_of(space, session)
+        if Sessions(self.tx).get(scope) is not None:
             self._count(lifecycle.delete(self.tx, scope, self.now))
 
     # Older
 
     def _older(self, before: datetime) -> bool:
-        space, purges = self.order.space, self.tx.purges
+        space, purges = self.order.space, Purges(self.tx)
         for session in purges.sessions_before(space, before):
             if self._is_full():
                 return False
-            info = self.tx.sessions.get(self.order.of_session(session))
+            info = Sessions(self.tx).get(self.order.of_session(session))
             if info is not None and info.last_active_at < before:
                 self.drop_session(session)
             elif info is not None and not self._drop_messages(session, before):
                 return False
         while ids := purges.records_before(space, before, _RECORDS):
-            self._unlearn(self.tx.records.some(space, ids))
+            self._unlearn(Records(self.tx).some(space, ids))
             if self._is_full():
                 return False
         while ids := purges.documents_before(space, before, _RECORDS):
             for id in ids:
-                self._count(self.tx.documents.delete(space, id))
+                self._count(Documents(self.tx).delete(space, id))
             if self._is_full():
                 return False
         self._count(purges.drop_small(space, before))
@@ -99,13 +103,13 @@ class Removal:
 
     def _drop_messages(self, session: str, before: datetime) -> bool:
         """Whether all of them went. What was learned from those alone goes, too."""
-        sequences = self.tx.purges.older_messages(self.order.of_session(session), before, self.limit)
+        sequences = Purges(self.tx).older_messages(self.order.of_session(session), before, self.limit)
         self.forget_messages(session, sequences)
         return len(sequences) < self.limit
 
     def forget_messages(self, session: str, sequences: list[int]) -> None:
         gone, space = set(sequences), self.order.space
-        learned = self.tx.records.some(space, self.tx.purges.learned_from(space, session))
+        learned = Records(self.tx).some(space, Purges(self.tx).learned_from(space, session))
         sources = [record for record in learned if record.source.session_id == session and record.source.sequences]
         only = [record for record in sources if gone.issuperset(record.source.sequences)]
         self.drop_messages(session, sequences)
@@ -118,8 +122,8 @@ class Removal:
     def drop_messages(self, session: str, sequences: list[int], *, retell: bool = True) -> None:
         """Without what was learned from them. The summary is told again from what is left."""
         scope = self.order.of_session(session)
-        self.tx.sessions.lock(scope)
-        counts, ranges = self.tx.purges.drop_messages(scope, sequences)
+        Sessions(self.tx).lock(scope)
+        counts, ranges = Purges(self.tx).drop_messages(scope, sequences)
         self._count(counts)
         self._index_between(scope, ranges)
         if retell:
@@ -130,23 +134,23 @@ class Removal:
         if not ranges:
             return
         low, high = min(one for one, _ in ranges.values()), max(two for _, two in ranges.values())
-        kept = self.tx.messages.range(scope, low - 1, high + 1, None)
+        kept = Messages(self.tx).range(scope, low - 1, high + 1, None)
         for entry in append.prepare(kept, self.runtime.config.chunks, self.now):
             drafts = [draft for draft in entry.chunks if draft.hash in ranges]
             if drafts:
                 append.index(self.tx, scope, entry.message, drafts)
 
     def _retell(self, scope: Scope) -> None:
-        summary = self.tx.summaries.get(scope)
+        summary = Summaries(self.tx).get(scope)
         if summary is None:
             return
-        told = self.tx.messages.range(scope, None, summary.upper_sequence + 1, None)
+        told = Messages(self.tx).range(scope, None, summary.upper_sequence + 1, None)
         if not told:
-            self.counts["summaries"] += self.tx.purges.drop_summary(scope)
+            self.counts["summaries"] += Purges(self.tx).drop_summary(scope)
             return
-        config, (_, epoch) = self.runtime.config.compact, self.tx.summaries.past(scope)
+        config, (_, epoch) = self.runtime.config.compact, Summaries(self.tx).past(scope)
         text = digest("", told, config.summary_tokens, self.runtime.count)
-        self.tx.summaries.put(
+        Summaries(self.tx).put(
             scope, replace(summary, text=text, epoch=epoch + 1, message_count=len(told), updated_at=self.now)
         )
 
@@ -161,7 +165,7 @@ class Removal:
         while waiting:
             page, waiting = waiting, []
             for space in (self.order.space, everybody):
-                for made in self.tx.records.made_from(space, page):
+                for made in Records(self.tx).made_from(space, page):
                     if made.id in going:
                         continue
                     if _is_made_of(made, going):
@@ -184,7 +188,7 @@ class Removal:
         """A record that others said too, as they said it."""
         anywhere = Scope(self.order.space.tenant)
         rest = tuple(id for id in record.inputs if id not in gone)
-        first = next((found for id in rest if (found := self.tx.records.get(anywhere, id)) is not None), None)
+        first = next((found for id in rest if (found := Records(self.tx).get(anywhere, id)) is not None), None)
         if record.origin is Origin.PROMOTED and first is not None:
             changed = replace(record, inputs=rest, **{name: getattr(first, name) for name in _SAID})
         else:
@@ -201,7 +205,7 @@ class Removal:
     def _rewrite(self, record: Record, changed: Record) -> None:
         """Its history says what it said before, and goes."""
         remember.rewrite(self.tx, record, changed, self._cutter(), self.now)
-        self.counts["versions"] += self.tx.purges.drop_versions(Scope(self.order.space.tenant), record.id)
+        self.counts["versions"] += Purges(self.tx).drop_versions(Scope(self.order.space.tenant), record.id)
 
     def _cutter(self) -> remember.Cutter:
         config = self.runtime.config

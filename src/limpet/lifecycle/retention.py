@@ -16,9 +16,13 @@ from functools import partial
 
 from limpet.api.runtime import Runtime
 from limpet.config import Config
+from limpet.documents.repository import Documents
 from limpet.errors import KeyMissing
+from limpet.knowledge.repository import Records
+from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.purge_request import Order
 from limpet.lifecycle.purge_rows import Removal
+from limpet.lifecycle.retention_repository import ExpiredRows
 from limpet.model.idempotency import KEPT
 from limpet.model.receipt import What
 from limpet.model.record import RecordQuery
@@ -26,9 +30,11 @@ from limpet.model.retention import Days, Retained
 from limpet.model.scope import Level, Scope, Space
 from limpet.notes import items
 from limpet.sessions import lifecycle
-from limpet.store.base import Tx
+from limpet.sessions.repository import Sessions, Summaries
+from limpet.store.base import Owned
 from limpet.store.claim import Claim, Handler
-from limpet.store.repositories import Owned
+from limpet.store.idempotency import IdempotencyKeys
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.lifecycle.retention")
 
@@ -60,7 +66,7 @@ def apply(
     """One tenant's. With ``dry_run`` it is only counted."""
     work = _Sweep(runtime, tenant, runtime.clock(), between, dry_run=dry_run)
     scope = Scope(tenant)
-    agents = runtime.store.read(lambda tx: tx.retention.agents(scope))
+    agents = runtime.store.read(lambda tx: ExpiredRows(tx).agents(scope))
     expired = work.expired()
     found = []
     for agent in sorted({*agents, *expired}):
@@ -95,7 +101,7 @@ class _Sweep:
         """Sessions whose time is over, with everything under them; by their agents."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         most = 1 << 31 if self.dry_run else _SESSIONS
-        while found := self.runtime.store.read(lambda tx: tx.retention.expired(self._scope, self.now, most)):
+        while found := self.runtime.store.read(lambda tx: ExpiredRows(tx).expired(self._scope, self.now, most)):
             for scope in found:
                 counts[scope.agent or ""].update(self._end(scope))
             if self.dry_run:
@@ -120,8 +126,8 @@ class _Sweep:
             return counts
         scope = Scope(self.tenant, agent=agent)
         if self.dry_run:
-            return Counter(messages=self.runtime.store.read(lambda tx: tx.retention.count_messages(scope, before)))
-        while found := self.runtime.store.read(lambda tx: tx.retention.sessions_before(scope, before, _SESSIONS)):
+            return Counter(messages=self.runtime.store.read(lambda tx: ExpiredRows(tx).count_messages(scope, before)))
+        while found := self.runtime.store.read(lambda tx: ExpiredRows(tx).sessions_before(scope, before, _SESSIONS)):
             for session in found:
                 self.between()
                 counts.update(self.runtime.store.write(partial(self._drop_some, scope=session, before=before)))
@@ -131,14 +137,14 @@ class _Sweep:
         """Some of a session's messages. It is found again as long as there are more."""
         assert scope.user is not None
         assert scope.session is not None
-        if tx.sessions.get(scope) is None:
+        if Sessions(tx).get(scope) is None:
             return Counter()
         order = Order("", What.OLDER, Space(scope.tenant, Level.USER, scope.user), before=before)
         removal = Removal(self.runtime, tx, order, self.now)
-        removal.drop_messages(scope.session, tx.purges.older_messages(scope, before, _MESSAGES), retell=False)
-        summary = tx.summaries.get(scope)
+        removal.drop_messages(scope.session, Purges(tx).older_messages(scope, before, _MESSAGES), retell=False)
+        summary = Summaries(tx).get(scope)
         if summary is not None and summary.updated_at < before:
-            removal.counts["summaries"] += tx.purges.drop_summary(scope)
+            removal.counts["summaries"] += Purges(tx).drop_summary(scope)
         return removal.counts
 
     def once(self) -> None:
@@ -146,7 +152,7 @@ class _Sweep:
         before = self.now - KEPT
         while not self.dry_run:
             self.between()
-            gone = self.runtime.store.write(lambda tx: tx.once.trim(self._scope, before, _MESSAGES))
+            gone = self.runtime.store.write(lambda tx: IdempotencyKeys(tx).trim(self._scope, before, _MESSAGES))
             if gone < _MESSAGES:
                 return
 
@@ -155,7 +161,7 @@ class _Sweep:
         if before is None:
             return 0
         count = 0
-        for page in self._pages(lambda tx, after: tx.retention.records_before(self._scope, before, after, _PAGE)):
+        for page in self._pages(lambda tx, after: ExpiredRows(tx).records_before(self._scope, before, after, _PAGE)):
             count += len(page)
             if not self.dry_run:
                 self.between()
@@ -169,9 +175,9 @@ class _Sweep:
             after = page[-1]
 
     def _delete_records(self, tx: Tx, *, ids: Iterable[str]) -> list[tuple[str | None, str]]:
-        found = [record for id in ids if (record := tx.records.get(self._scope, id)) is not None]
+        found = [record for id in ids if (record := Records(tx).get(self._scope, id)) is not None]
         for record in found:
-            tx.records.delete(self._scope, record.id)
+            Records(tx).delete(self._scope, record.id)
         return [(record.user, record.id) for record in found]
 
     def _drop_lines(self, gone: Iterable[tuple[str | None, str]]) -> None:
@@ -197,11 +203,11 @@ class _Sweep:
 
 def _delete_session(tx: Tx, *, scope: Scope, now: datetime) -> tuple[dict[str, int], list[str]]:
     """What went, and the ids of the session's own records. Another may have been quicker, or given it more time."""
-    info = tx.sessions.get(scope)
+    info = Sessions(tx).get(scope)
     if info is None or info.expires_at is None or info.expires_at > now:
         return {}, []
     mine = Scope(scope.tenant, user=scope.user, session=scope.session)  # a session's records name no agent
-    found = tx.records.find(mine, RecordQuery(include_past=True, limit=None), now)
+    found = Records(tx).find(mine, RecordQuery(include_past=True, limit=None), now)
     return lifecycle.delete(tx, scope, now), [record.id for record in found]
 
 
@@ -210,9 +216,9 @@ def _read_page(tx: Tx, *, read: Callable[[Tx, str], list[str]], after: str) -> l
 
 
 def _documents(tx: Tx, *, scope: Scope, before: datetime, after: str) -> list[Owned]:
-    return tx.retention.documents_before(scope, before, after, _PAGE)
+    return ExpiredRows(tx).documents_before(scope, before, after, _PAGE)
 
 
 def _delete_documents(tx: Tx, *, page: Iterable[Owned]) -> None:
     for document in page:
-        tx.documents.delete(document.space, document.id)
+        Documents(tx).delete(document.space, document.id)

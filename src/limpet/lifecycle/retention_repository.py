@@ -7,18 +7,22 @@ from typing import Any
 
 from limpet.model.scope import Level, Scope, Space
 from limpet.model.times import to_micros
-from limpet.store.db import Db
-from limpet.store.repositories import Owned
+from limpet.store.base import Owned
+from limpet.store.tx import Tx
 
 
-class SqlRetention:
-    def __init__(self, db: Db) -> None:
-        self._db = db
+class ExpiredRows:
+    """What is older than somebody wants to keep it, a page at a time."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
 
     def agents(self, scope: Scope) -> list[str]:
+        """Those that have messages."""
         return [agent for (agent,) in self._db.all("retention.agents", {"tenant": scope.tenant})]
 
     def sessions_before(self, scope: Scope, moment: datetime, limit: int) -> list[Scope]:
+        """Sessions of the scope's agent with messages from before the moment."""
         where = "agent = :agent AND oldest_at < :moment"
         return self._sessions(scope, where, {"agent": scope.agent, "moment": to_micros(moment), "limit": limit})
 
@@ -35,6 +39,7 @@ class SqlRetention:
         return 0 if row is None else int(row[0])
 
     def records_before(self, scope: Scope, moment: datetime, after: str, limit: int) -> list[str]:
+        """Neither changed nor used since; no explicit and no pinned ones."""
         params = {"tenant": scope.tenant, "moment": to_micros(moment), "after": after, "limit": limit}
         return [id_ for (id_,) in self._db.all("retention.records", params)]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from limpet.documents.repository import Documents
 from limpet.errors import SessionNotFound
+from limpet.knowledge.repository import Records
 from limpet.knowledge.repository import in_scope as records_in_scope
 from limpet.model.graph import EntityKind, Found, GraphSource, RelationKind, Stated, Told
 from limpet.model.job import EXTRACT, GRAPH, GRAPH_RECORD
@@ -15,17 +17,15 @@ from limpet.model.record import Record
 from limpet.model.scope import Home, Level, Scope, Space
 from limpet.model.times import from_micros, to_micros
 from limpet.model.transfer import DocumentState, Piece, RecordState, RecordVersion, SessionState
-from limpet.search.chunk_repository import space_params
+from limpet.search.chunk_repository import Chunks, space_params
+from limpet.sessions.repository import Sessions, Summaries, UsageEntries
 from limpet.sessions.repository import in_scope as sessions_in_scope
 from limpet.store import jobs
-from limpet.store.db import Db, Row
+from limpet.store.db import Row
 from limpet.store.encrypted_columns import CHUNKS, ENTITIES, IMPORTS, MOVES, RECORD_VERSIONS, RELATIONS, SESSIONS
 from limpet.store.encryption import Shape
-from limpet.store.encryption_state import TxSeals
 from limpet.store.rows import micros, record_body, to_json
-
-if TYPE_CHECKING:
-    from limpet.store.tx import SqlTx
+from limpet.store.tx import Tx
 
 _OF_SESSIONS = (EXTRACT, GRAPH)
 _PIECE = Shape(CHUNKS, "id text")
@@ -42,10 +42,12 @@ _ELSEWHERE = {
 }
 
 
-class SqlImports:
-    def __init__(self, db: Db, seals: TxSeals) -> None:
-        self._db = db
-        self._seals = seals
+class Imports:
+    """What was taken in whole, by its digest; and how far what is taken in step by step has come."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._seals = tx.seals
 
     def seen(self, scope: Scope, digest: str) -> bool:
         stored = self._seals.of(scope.tenant).same(IMPORTS["digest"], digest)
@@ -58,6 +60,7 @@ class SqlImports:
         self._db.run("imports.note", box.params(IMPORTS, bound, {**params, "imported_at": to_micros(now)}))
 
     def progress(self, scope: Scope, digest: str) -> str | None:
+        """What was last marked; None for one that was not begun, or is finished."""
         box = self._seals.of(scope.tenant)
         stored = box.same(MOVES["digest"], digest)
         row = self._db.one("imports.progress", {"tenant": scope.tenant, "digest": stored})
@@ -74,12 +77,15 @@ class SqlImports:
         self._db.run("imports.finish", {"tenant": scope.tenant, "digest": stored})
 
 
-class SqlMoving:
-    def __init__(self, db: Db, tx: SqlTx) -> None:
-        self._db = db
+class Transfers:
+    """Everything there is in a scope, in the order of the ids; and the same put back as it was."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
         self._tx = tx
 
     def totals(self, scope: Scope) -> dict[str, int]:
+        """How many sessions, messages and records there are."""
         where, params = sessions_in_scope(scope)
         clauses, of_records = records_in_scope(scope)
         chats = self._db.one("moving.session_totals", params, where=where) or (0, 0)
@@ -99,18 +105,18 @@ class SqlMoving:
         return [id_ for (id_,) in rows]
 
     def session(self, scope: Scope) -> SessionState:
-        info = self._tx.sessions.get(scope)
+        info = Sessions(self._tx).get(scope)
         if info is None:
             raise SessionNotFound(f"no session {scope.session} here; it may have been deleted")
         where, params = sessions_in_scope(scope)
-        cleared_through, epoch = self._tx.summaries.past(scope)
+        cleared_through, epoch = Summaries(self._tx).past(scope)
         space = Space(info.tenant, Level.USER, info.user)
         return SessionState(
             info=info,
             cleared_through=cleared_through,
             summary_epoch=epoch,
-            summary=self._tx.summaries.get(scope),
-            usage=tuple(sorted(self._tx.usage.find(scope), key=lambda entry: entry.model)),
+            summary=Summaries(self._tx).get(scope),
+            usage=tuple(sorted(UsageEntries(self._tx).find(scope), key=lambda entry: entry.model)),
             cursors=dict(sorted(self._db.all("moving.cursors", params, where=where))),
             waiting=self._waiting(space, info.id, _OF_SESSIONS),
         )
@@ -120,8 +126,9 @@ class SqlMoving:
         return tuple(kind for kind in kinds if self._db.one("moving.waiting", {"kind": kind, "key": key}))
 
     def put_session(self, scope: Scope, state: SessionState) -> bool:
+        """Without messages, and without what is said of them. False when its id or its key is taken."""
         info = state.info
-        space = self._tx.chunks.ensure_space(Space(scope.tenant, Level.USER, info.user))
+        space = Chunks(self._tx).ensure_space(Space(scope.tenant, Level.USER, info.user))
         params = {
             "id": info.id,
             "tenant": scope.tenant,
@@ -143,14 +150,15 @@ class SqlMoving:
         if self._db.run("moving.put_session", box.params(SESSIONS, info.id, params)) != 1:
             return False
         for entry in state.usage:
-            self._tx.usage.add(scope, entry)
+            UsageEntries(self._tx).add(scope, entry)
         return True
 
     def settle_session(self, scope: Scope, state: SessionState) -> None:
-        info, past = state.info, self._tx.summaries.past(scope)
+        """What is said of the messages, now that they are there. What the session has of it already stays."""
+        info, past = state.info, Summaries(self._tx).past(scope)
         at = {"session": scope.session, "tenant": scope.tenant}
         if state.summary is not None and not past[1]:
-            self._tx.summaries.put(scope, state.summary)
+            Summaries(self._tx).put(scope, state.summary)
         self._db.run("moving.settle_session", {**at, "last_sequence": info.last_sequence, "epoch": state.summary_epoch})
         cursors = sorted(state.cursors.items())
         rows = [{"session": scope.session, "name": name, "sequence": sequence} for name, sequence in cursors]
@@ -179,9 +187,9 @@ class SqlMoving:
         )
         versions: dict[str, list[RecordVersion]] = {}
         for id_, number, body, replaced_at in self._db.all("moving.versions", {"ids": params["ids"]}):
-            past = self._tx.records.past(scope.tenant, id_, (number, body))
+            past = Records(self._tx).past(scope.tenant, id_, (number, body))
             versions.setdefault(id_, []).append(RecordVersion(past, from_micros(replaced_at)))
-        return [self._record_state(record, versions) for record in self._tx.records.opened(scope.tenant, rows)]
+        return [self._record_state(record, versions) for record in Records(self._tx).opened(scope.tenant, rows)]
 
     def _record_state(self, record: Record, versions: dict[str, list[RecordVersion]]) -> RecordState:
         waiting = self._waiting(record.home.space, record.id, (GRAPH_RECORD,))
@@ -189,7 +197,7 @@ class SqlMoving:
 
     def put_record(self, home: Home, state: RecordState) -> None:
         record, box = state.record, self._tx.seals.of(home.scope.tenant)
-        self._tx.records.insert(home, record)
+        Records(self._tx).insert(home, record)
         rows = [
             {
                 "id": record.id,
@@ -220,15 +228,17 @@ class SqlMoving:
             params["user"] = scope.user
         rows = self._db.all("moving.documents", params, where=where)
         found = [(Space(scope.tenant, Level(level), owner), (*rest, 0)) for level, owner, *rest in rows]
-        return [DocumentState(space, self._tx.documents.opened(space, rest)) for space, rest in found]
+        return [DocumentState(space, Documents(self._tx).opened(space, rest)) for space, rest in found]
 
     def pieces(self, space: Space, document_id: str, after: int, limit: int) -> list[tuple[int, Piece]]:
+        """A document's text by numbers, of which ``after`` is the last that was read."""
         params = {"document": document_id, "after": after, "limit": limit, "space_id": self._space_id(space)}
         box = self._tx.seals.of(space.tenant)
         rows = (box.opened(_PIECE, row[0], row) for row in self._db.all("moving.pieces", params))
         return [(id_, Piece(text, offset)) for id_, text, offset in rows]
 
     def last_piece(self, space: Space, document_id: str) -> int:
+        """Where the last piece begins that is there, and -1 where none is."""
         row = self._db.one("moving.last_piece", {"document": document_id, "space_id": self._space_id(space)})
         return -1 if row is None else int(row[0])
 
@@ -239,6 +249,7 @@ class SqlMoving:
     # The graph
 
     def told_by_session(self, scope: Scope, after: int, limit: int) -> list[Told]:
+        """What its messages after a sequence number say for the graph: at most about so many names."""
         assert scope.user is not None
         space = Space(scope.tenant, Level.USER, scope.user)
         at = self._space_id(space)
@@ -287,6 +298,7 @@ class SqlMoving:
         return bool(self._db.all("moving.mentions", params, where=where))
 
     def taken(self, scope: Scope, kind: str, owners: Mapping[str, str]) -> list[str]:
+        """Of these ids of a kind, those that belong to other owners than these; a run's is its schedule."""
         rows = self._db.all(_ELSEWHERE[kind], {"ids": self._db.texts(list(owners))})
         return [id_ for id_, tenant, owner in rows if tenant != scope.tenant or owner != owners[id_]]
 

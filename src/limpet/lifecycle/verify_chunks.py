@@ -10,12 +10,16 @@ from itertools import count
 from limpet.api.runtime import Runtime
 from limpet.errors import KeyMissing, SessionNotFound, StorageError
 from limpet.knowledge import remember
+from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft
 from limpet.model.record import Record, RecordQuery
 from limpet.model.scope import Scope
 from limpet.model.session import SessionInfo, SessionQuery
+from limpet.search.chunk_repository import Chunks
 from limpet.sessions import append
-from limpet.store.base import Cut, Finding, Tx
+from limpet.sessions.repository import Messages, Sessions
+from limpet.store.base import Cut, Finding
+from limpet.store.tx import Tx
 
 _PAGE = 200
 
@@ -50,7 +54,7 @@ def _checks(runtime: Runtime, *, repair: bool) -> Iterator[Check]:
 def _is_readable(runtime: Runtime, scope: Scope) -> bool:
     try:
         runtime.store.read(partial(_find_sessions, scope=scope, query=SessionQuery(limit=1)))
-        runtime.store.read(lambda tx: tx.records.find(scope, RecordQuery(include_past=True, limit=1), runtime.clock()))
+        runtime.store.read(lambda tx: Records(tx).find(scope, RecordQuery(include_past=True, limit=1), runtime.clock()))
     except KeyMissing:
         return False
     return True
@@ -66,7 +70,7 @@ def _sessions(runtime: Runtime, scope: Scope) -> Iterator[SessionInfo]:
 
 
 def _find_sessions(tx: Tx, scope: Scope, query: SessionQuery) -> list[SessionInfo]:
-    return tx.sessions.find(scope, query)
+    return Sessions(tx).find(scope, query)
 
 
 def _records(runtime: Runtime, scope: Scope) -> Iterator[Record]:
@@ -80,16 +84,16 @@ def _records(runtime: Runtime, scope: Scope) -> Iterator[Record]:
 
 
 def _find_records(tx: Tx, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]:
-    return tx.records.find(scope, query, now)
+    return Records(tx).find(scope, query, now)
 
 
 def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) -> bool:
     if repair:
         try:
-            tx.sessions.lock(session.scope)  # nobody may append between the two readings below
+            Sessions(tx).lock(session.scope)  # nobody may append between the two readings below
         except SessionNotFound:
             return True
-    messages = tx.messages.range(session.scope, None, None, None)
+    messages = Messages(tx).range(session.scope, None, None, None)
     entries = append.prepare(messages, runtime.config.chunks, runtime.clock())
     expected: dict[bytes, Cut] = {}
     for entry in entries:
@@ -97,10 +101,10 @@ def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) ->
             first = expected.get(draft.hash)
             since = first.first_sequence if first else entry.message.sequence
             expected[draft.hash] = Cut(draft.hash, since, entry.message.sequence, draft.text)
-    if {cut.hash: cut for cut in tx.chunks.cut_of_session(session.scope)} == expected:
+    if {cut.hash: cut for cut in Chunks(tx).cut_of_session(session.scope)} == expected:
         return True
     if repair:
-        tx.chunks.drop_session(session.scope)
+        Chunks(tx).drop_session(session.scope)
         for entry in entries:
             append.index(tx, session.scope, entry.message, entry.chunks)
     return False
@@ -108,14 +112,14 @@ def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) ->
 
 def _record(tx: Tx, *, runtime: Runtime, record: Record, repair: bool) -> bool:
     cut = remember.Cutter(runtime.config.chunks)
-    find = tx.records.lock if repair else tx.records.get
+    find = Records(tx).lock if repair else Records(tx).get
     current = find(record.home.scope, record.id)
     if current is None:
         return True
-    if _plain(tx.chunks.cut_of_record(record.home.space, record.id)) == _plain_drafts(cut.drafts(current)):
+    if _plain(Chunks(tx).cut_of_record(record.home.space, record.id)) == _plain_drafts(cut.drafts(current)):
         return True
     if repair:
-        tx.chunks.drop_record(record.home.space, record.id)
+        Chunks(tx).drop_record(record.home.space, record.id)
         remember.index(tx, current, cut)
     return False
 

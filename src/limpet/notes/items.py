@@ -17,12 +17,15 @@ from limpet.api.runtime import Runtime
 from limpet.errors import ConstraintFailed, InvalidInput, LimpetError, StoreBusy
 from limpet.knowledge import record_json
 from limpet.knowledge import remember as memory
+from limpet.knowledge.repository import Records
+from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.record import Layer, Record, RecordQuery
 from limpet.model.scope import Level, Scope, Space
 from limpet.notes import edited
 from limpet.notes.item_lines import EPISODIC, SYNC, ItemFiles, Line, Sync, lines_of, one_line
 from limpet.notes.user_notes import Notes
-from limpet.store.base import Tx
+from limpet.sessions.repository import Sessions
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.notes.items")
 
@@ -154,7 +157,7 @@ class Items:
         sync = self._own(self.files.read_sync(), now)
         records = {
             record.id: record
-            for record in self.runtime.store.read(lambda tx: tx.records.find(self.scope, _ALL, now))
+            for record in self.runtime.store.read(lambda tx: Records(tx).find(self.scope, _ALL, now))
             if record.layer is not Layer.WORKING
         }
         told, problems = self._told(lines_of(before), records, sync, now)
@@ -195,17 +198,17 @@ class Items:
     def _own(self, sync: Sync, now: datetime) -> Sync:
         """What was agreed on with this store. Files that come from another one agree with nothing here yet."""
         mark = sync.store
-        if mark and self.runtime.store.read(lambda tx: tx.imports.seen(self.scope, mark)):
+        if mark and self.runtime.store.read(lambda tx: Imports(tx).seen(self.scope, mark)):
             return sync
         fresh = self.runtime.new_id()
-        self.runtime.store.write(lambda tx: tx.imports.note(self.scope, fresh, "items", 0, 0, now))
+        self.runtime.store.write(lambda tx: Imports(tx).note(self.scope, fresh, "items", 0, 0, now))
         return Sync(fresh)
 
     # In
 
     def _take_in(self, tx: Tx, lines: list[Line], sync: Sync, now: datetime, *, delete_missing: bool) -> ItemsImported:
-        known = sync if sync.store and tx.imports.seen(self.scope, sync.store) else Sync()
-        records = {record.id: record for record in tx.records.find(self.scope, _ALL, now)}
+        known = sync if sync.store and Imports(tx).seen(self.scope, sync.store) else Sync()
+        records = {record.id: record for record in Records(tx).find(self.scope, _ALL, now)}
         told, problems = self._told(lines, records, known, now)
         counts = _Counts(problems=list(problems.values()))
         for one in told:
@@ -247,10 +250,10 @@ class Items:
             raise InvalidInput("level and session_id of a record stay as they are")
         if session is not None:
             scope = Scope(self.scope.tenant, user=self.scope.user, session=session)
-            if tx.sessions.get(scope) is None:
+            if Sessions(tx).get(scope) is None:
                 raise InvalidInput(f"its session {session} is not here")
         if record.key is not None:
-            holder = tx.records.by_key(record.home, record.key)
+            holder = Records(tx).by_key(record.home, record.key)
             if holder is not None and holder.id != record.id:
                 raise InvalidInput(f"the key {record.key!r} belongs to record {holder.id}")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 from time import monotonic
 
-from limpet.config import Embedding as EmbeddingConfig
+from limpet.config import EmbeddingSettings
 from limpet.errors import ProviderError
 from limpet.model.chunk import Vector
 from limpet.model.telemetry import Kind, Work
@@ -30,7 +30,7 @@ _REST_S = 30.0  # after a failure, so that not every question waits for one that
 class Embedding:
     """An embedder with the settings it is used by. Safe to share between threads if the embedder is."""
 
-    def __init__(self, embedder: Embedder, config: EmbeddingConfig, observers: Observers | None = None) -> None:
+    def __init__(self, embedder: Embedder, config: EmbeddingSettings, observers: Observers | None = None) -> None:
         self.model = checked_name(embedder.name, "the embedder's name")
         self._embedder = embedder
         self._config = config

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from limpet.config import Schedules as Rules
+from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, WrongState
 from limpet.model.schedule import LIVE, MARK, Notify, RunStatus, Schedule, ScheduleState
 from limpet.model.text import cut_text
@@ -33,7 +33,7 @@ def cadence_of(schedule: Schedule) -> Cadence:
     return parsed(schedule.cadence, schedule.timezone, schedule.anchor_at)
 
 
-def refuse_haste(cadence: Cadence, now: datetime, rules: Rules) -> None:
+def refuse_haste(cadence: Cadence, now: datetime, rules: ScheduleSettings) -> None:
     """No two of the next firings may be too close to each other."""
     gap = smallest_gap(cadence, now, rules.gap_firings)
     least = timedelta(seconds=rules.smallest_gap_s)
@@ -93,7 +93,7 @@ def _over(schedule: Schedule, due: datetime | None) -> str:
     return ""
 
 
-def after_run(was: Schedule, status: RunStatus, started: datetime, ended: datetime, rules: Rules) -> Settled:
+def after_run(was: Schedule, status: RunStatus, started: datetime, ended: datetime, rules: ScheduleSettings) -> Settled:
     """The schedule once its firing has run: over, to be tried again, or at its end."""
     assert was.due_at is not None
     ok, failures = status is RunStatus.OK, 0 if status is RunStatus.OK else was.failures + 1
@@ -153,7 +153,7 @@ def _going_on(over: Schedule, following: datetime | None, *, ok: bool, too_often
     return replace(over, due_at=following, next_run_at=following)
 
 
-def wait_after(attempts: int, rules: Rules) -> timedelta:
+def wait_after(attempts: int, rules: ScheduleSettings) -> timedelta:
     """Twice as long each time."""
     return timedelta(seconds=min(rules.first_wait_s * 2 ** min(max(0, attempts - 1), 32), rules.longest_wait_s))
 
@@ -213,7 +213,9 @@ def said_by(text: str) -> Said:
     return Said(begins[len(MARK) :].lstrip(), marked=True)
 
 
-def is_to_notify(schedule: Schedule, status: RunStatus, said: Said, wished: bool | None, rules: Rules) -> bool:
+def is_to_notify(
+    schedule: Schedule, status: RunStatus, said: Said, wished: bool | None, rules: ScheduleSettings
+) -> bool:
     """Whether a run is told. A failure is, when it has come often enough, or was the last straw."""
     if schedule.notify is Notify.NEVER:
         return False

@@ -18,13 +18,14 @@ from limpet.knowledge.filters import after_end
 from limpet.model.schedule import LIVE, Held, Notify, Run, RunStatus, Schedule, ScheduleQuery, ScheduleState
 from limpet.model.scope import Level, Scope, Space
 from limpet.model.times import from_micros, to_micros
-from limpet.search.chunk_repository import SqlChunks
+from limpet.search.chunk_repository import Chunks
 from limpet.store.base import Notice
 from limpet.store.db import Db, Params, Row
 from limpet.store.encrypted_columns import SCHEDULE_RUNS, SCHEDULES
 from limpet.store.encryption import Shape
 from limpet.store.encryption_state import TxSeals
 from limpet.store.rows import micros, moment, to_json
+from limpet.store.tx import Tx
 
 _NANO = 1_000_000_000
 # What clocks may differ by. What was settled further ahead was settled by a clock that was wrong.
@@ -39,13 +40,16 @@ _OUTPUT = Shape(SCHEDULE_RUNS, "id output")
 _NOTICE = Shape(SCHEDULE_RUNS, "id - - - output")
 
 
-class SqlSchedules:
-    def __init__(self, db: Db, chunks: SqlChunks, seals: TxSeals) -> None:
-        self._db = db
-        self._chunks = chunks
-        self._seals = seals
+class Schedules:
+    """Schedules of a tenant's users, and their runs."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._chunks = Chunks(tx)
+        self._seals = tx.seals
 
     def count_live(self, scope: Scope) -> int:
+        """A user's that have not ended. Nobody else adds one until the transaction ends."""
         assert scope.user is not None
         # Two that make one at the same time would else both count the same.
         self._chunks.hold(Space(scope.tenant, Level.USER, scope.user))
@@ -73,9 +77,11 @@ class SqlSchedules:
         return self._seals.of(schedule.tenant).params(SCHEDULES, schedule.id, _params(schedule))
 
     def replace(self, scope: Scope, schedule: Schedule) -> None:
+        """All but its lease."""
         self._db.run("schedules.update", self._params(schedule))
 
     def find(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
+        """The newest first."""
         if self._has_to_look(scope, query):
             return list(islice(self._matching(scope, query), query.offset, query.offset + query.limit))
         return self._listed(scope, query)
@@ -103,6 +109,7 @@ class SqlSchedules:
         return [_opened(self._seals, row) for row in rows]
 
     def due(self, scope: Scope, now: datetime, limit: int) -> list[Schedule]:
+        """Those that wait for a runner, the longest first."""
         where, params = _in_scope(scope)
         params |= {"now": to_micros(now), "limit": limit}
         rows = self._db.all("schedules.select", params, where=f"{where} AND {_DUE}", order=f"{_FIRST} LIMIT :limit")
@@ -126,6 +133,7 @@ class SqlSchedules:
         return {"schedules": self._db.run("schedules.delete", whose), "runs": runs}
 
     def hold(self, scope: Scope, held: Held) -> Schedule:
+        """As it is now, kept until the transaction ends. Raises LeaseLost when somebody else has it, or it is gone."""
         row = self._db.one(
             "schedules.select",
             {"id": held.schedule.id, "tenant": scope.tenant},
@@ -139,6 +147,10 @@ class SqlSchedules:
     def finish(
         self, scope: Scope, held: Held, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
     ) -> None:
+        """The run, the schedule as it goes on, and the end of the lease, after ``hold`` in the same transaction.
+
+        ``keep``: how many runs of it, and how many of the user's schedules that have ended.
+        """
         self.replace(scope, schedule)
         self._db.run("schedules.release", _leased(held))
         self.add_run(scope, run, output)
@@ -153,6 +165,7 @@ class SqlSchedules:
             self.delete(scope, id_)
 
     def free(self, scope: Scope, schedule_id: str, now: datetime) -> None:
+        """End a lease that a clock far ahead of this one has given."""
         self._db.run("schedules.free", {"id": schedule_id, "ahead": to_micros(now + _CLOCKS_DIFFER)})
 
     def add_run(self, scope: Scope, run: Run, output: str) -> None:
@@ -164,6 +177,7 @@ class SqlSchedules:
         self._db.run("schedules.told", {"id": run_id})
 
     def runs(self, scope: Scope, schedule_id: str, limit: int, offset: int) -> list[Run]:
+        """The latest first."""
         where, params = _in_scope(scope)
         params |= {"id": schedule_id, "limit": limit, "offset": offset}
         order = "ORDER BY r.ended_at DESC, r.id DESC LIMIT :limit OFFSET :offset"
@@ -179,6 +193,7 @@ class SqlSchedules:
         return None if row is None else self._run(scope, row)
 
     def output(self, scope: Scope, run_id: str, offset: int, limit: int) -> tuple[str, int] | None:
+        """A part of what a run said, and how many characters it all is."""
         where, params = _in_scope(scope)
         where, params["id"] = f"{where} AND r.id = :id", run_id
         box = self._seals.of(scope.tenant)
@@ -190,6 +205,7 @@ class SqlSchedules:
         return None if row is None else (row[0], int(row[1]))
 
     def page(self, scope: Scope, after: str, limit: int) -> list[Schedule]:
+        """In the order of the ids."""
         where, params = _in_scope(scope)
         params |= {"after": after, "limit": limit}
         order = "ORDER BY s.id LIMIT :limit"
@@ -197,6 +213,7 @@ class SqlSchedules:
         return [_opened(self._seals, row) for row in rows]
 
     def run_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
+        """Of the runs of all schedules, in their order."""
         where, params = _in_scope(scope)
         rows = self._db.all("moving.run_ids", {**params, "after": after, "limit": limit}, where=where)
         return [id_ for (id_,) in rows]
@@ -254,7 +271,7 @@ def astray(db: Db, seals: TxSeals, now: datetime) -> list[Schedule]:
 
 
 def take_notice(
-    db: Db, seals: TxSeals, schedules: SqlSchedules, now: datetime, oldest: datetime, until: datetime
+    db: Db, seals: TxSeals, schedules: Schedules, now: datetime, oldest: datetime, until: datetime
 ) -> Notice | None:
     def waiting(where: str, params: dict[str, Any]) -> list[Row]:
         times = {"now": to_micros(now), "oldest": to_micros(oldest)}

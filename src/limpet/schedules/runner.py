@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any, NamedTuple
 
-from limpet.config import Schedules as Rules
+from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, LeaseLost, LimpetError, StorageError, StoreUnavailable
 from limpet.model.schedule import Held, Notification, Outcome, Run, RunStatus, Schedule
 from limpet.model.telemetry import Kind, Work
@@ -26,8 +26,10 @@ from limpet.model.times import Clock
 from limpet.schedules import decide
 from limpet.schedules.cadence import count_between
 from limpet.schedules.firing import Callback, Firing, NobodyThere, Notifier, inside
+from limpet.schedules.repository import Schedules
 from limpet.security.telemetry import Observers, Seen
-from limpet.store.base import Store, Tx
+from limpet.store.base import Store
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.schedules")
 
@@ -55,7 +57,7 @@ class Runner:
         self,
         store: Store,
         clock: Clock,
-        rules: Rules,
+        rules: ScheduleSettings,
         new_id: Callable[[], str],
         observers: Observers | None = None,
     ) -> None:
@@ -216,7 +218,7 @@ class Runner:
         """The run, its history, and the schedule as it goes on."""
         was, rules = held.schedule, self._rules
         assert was.due_at is not None
-        after = decide.joined(was, tx.schedules.hold(was.scope, held), settled.schedule)
+        after = decide.joined(was, Schedules(tx).hold(was.scope, held), settled.schedule)
         said = decide.said_by(ended.outcome.text)
         run = Run(
             id=self._new_id(),
@@ -233,7 +235,7 @@ class Runner:
             error=ended.error,
             to_notify=decide.is_to_notify(after, ended.status, said, ended.outcome.notify, rules),
         )
-        tx.schedules.finish(was.scope, held, after, run, said.text, (rules.history, rules.keep_ended))
+        Schedules(tx).finish(was.scope, held, after, run, said.text, (rules.history, rules.keep_ended))
 
     def _tell(self, hands: Hands) -> None:
         """Deliver what is to be told. Kept until it was, so that one who dies here leaves it to the next."""
@@ -257,7 +259,7 @@ class Runner:
             except Exception as error:  # why: what cannot be told now is told later; the schedules go on
                 log.warning("a notification of %s was not delivered: %s", schedule.id, error, exc_info=error)
                 continue
-            self._store.write(lambda tx, run=run, scope=schedule.scope: tx.schedules.told(scope, run.id))  # type: ignore[misc]
+            self._store.write(lambda tx, run=run, scope=schedule.scope: Schedules(tx).told(scope, run.id))  # type: ignore[misc]
 
     def _mend(self) -> None:
         now = self._clock()
@@ -272,13 +274,13 @@ class Runner:
 
     @staticmethod
     def _mend_one(tx: Tx, schedule: Schedule, now: datetime) -> None:
-        current = tx.schedules.lock(schedule.scope, schedule.id)
+        current = Schedules(tx).lock(schedule.scope, schedule.id)
         if current is None:
             return
-        tx.schedules.free(schedule.scope, schedule.id, now)
+        Schedules(tx).free(schedule.scope, schedule.id, now)
         if current.settled_at == schedule.settled_at and current.due_at is not None:
             try:
-                tx.schedules.replace(schedule.scope, decide.mended(current, now))
+                Schedules(tx).replace(schedule.scope, decide.mended(current, now))
             except InvalidInput as error:  # its zone is not known here
                 log.warning("the schedule %s cannot be mended here: %s", schedule.id, error)
 

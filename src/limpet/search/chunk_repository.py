@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +14,15 @@ from limpet.model.job import EMBED
 from limpet.model.scope import Level, Scope, Space
 from limpet.model.times import from_micros, to_micros
 from limpet.search import word_index
-from limpet.search.cache import Caches
 from limpet.search.catalogue import Catalogue, ChunkFacts, empty
 from limpet.search.vector_repository import SqlVectors
 from limpet.search.word_index import SpaceRow
 from limpet.store import jobs
 from limpet.store.base import Cut, Stored, Unembedded, WordScores
-from limpet.store.db import Db, Row
+from limpet.store.db import Row
 from limpet.store.encrypted_columns import CHUNKS, DOCUMENTS, RECORDS
 from limpet.store.encryption import Box, Shape
-from limpet.store.encryption_state import TxSeals
+from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
     from limpet.search.catalogue import Array
@@ -40,23 +38,16 @@ _OF_RECORD = Shape(RECORDS, f"{'- ' * 11} metadata - - - - - - key")
 _OF_DOCUMENT = Shape(DOCUMENTS, f"{'- ' * 19} uri title metadata")
 
 
-class SqlChunks:
-    def __init__(self, db: Db, caches: Caches, seals: TxSeals) -> None:
-        self._db = db
-        self._caches = caches
-        self._catalogues = caches.catalogues
-        self._seals = seals
-        self._vectors = SqlVectors(db, caches)
-        self._seen: dict[Space, tuple[SpaceRow | None, str | None]] | None = None  # none while anything may change
+class Chunks:
+    """Chunks, their words and their vectors: always written together."""
 
-    @contextmanager
-    def one_view(self) -> Iterator[None]:
-        """While a transaction only reads, a space is looked up once: a search asks for it at every step."""
-        self._seen = {}
-        try:
-            yield
-        finally:
-            self._seen = None
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._caches = tx.caches
+        self._catalogues = tx.caches.catalogues
+        self._seals = tx.seals
+        self._vectors = SqlVectors(tx.db, tx.caches)
+        self._tx = tx
 
     def ensure_space(self, space: Space) -> SpaceRow:
         found = self._space(space, self._db.for_update)
@@ -68,12 +59,13 @@ class SqlChunks:
         return found
 
     def _space(self, space: Space, order: str = "") -> SpaceRow | None:
-        if self._seen is None:
+        seen = self._tx.seen
+        if seen is None:
             found, purges = self._look_up(space, order)
-        elif space in self._seen:
-            found, purges = self._seen[space]
+        elif space in seen:
+            found, purges = seen[space]
         else:
-            found, purges = self._seen[space] = self._look_up(space, order)
+            found, purges = seen[space] = self._look_up(space, order)
         if found is not None and purges != self._caches.purges:
             self._forget_purged(purges)
         return found
@@ -101,6 +93,7 @@ class SqlChunks:
         self._caches.drop_space(number)
 
     def hold(self, space: Space) -> None:
+        """Nobody else writes records or chunks into the space until the transaction ends."""
         self.ensure_space(space)
 
     def space_id(self, space: Space) -> int | None:
@@ -108,6 +101,7 @@ class SqlChunks:
         return None if row is None else row.id
 
     def add(self, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
+        """Asks for the vectors that are wanted and not there."""
         if not drafts:
             return 0
         row = self.ensure_space(space)
@@ -260,12 +254,14 @@ class SqlChunks:
         )
 
     def names(self, space: Space) -> tuple[str, ...]:
+        """Everybody who spoke under a name."""
         catalogue = self.catalogue(space)
         return () if catalogue is None else catalogue.names
 
     def score_words(
         self, space: Space, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
     ) -> WordScores | None:
+        """Terms ``beside`` the point count for the scores, but not for how much of the question is covered."""
         row = self._space(space)
         return (
             None
@@ -274,6 +270,7 @@ class SqlChunks:
         )
 
     def allowed(self, space: Space, query: ChunkQuery) -> list[int] | None:
+        """The ordinals the filters leave, or None when they leave all."""
         row = self._space(space)
         where, params = _chunk_filters(query, self._seals.of(space.tenant))
         if row is None or not where:
@@ -282,6 +279,7 @@ class SqlChunks:
         return [word_index.ordinal_of(chunk_id) for (chunk_id,) in found]
 
     def untrue(self, space: Space, now: datetime) -> list[int]:
+        """The ordinals of records that have ended or not begun."""
         row = self._space(space)
         if row is None:
             return []
@@ -289,6 +287,7 @@ class SqlChunks:
         return [word_index.ordinal_of(chunk_id) for (chunk_id,) in found]
 
     def read(self, space: Space, ordinals: Sequence[int], as_of: datetime | None, now: datetime) -> dict[int, Stored]:
+        """The chunks with these ordinals, without records that are not true at the moment."""
         row = self._space(space)
         if row is None:
             return {}
@@ -304,6 +303,7 @@ class SqlChunks:
     # Vectors
 
     def nearness(self, space: Space, question: Vector) -> Nearness | None:
+        """Cosines with every chunk of the catalogue, quickly; None when none has a vector of the question's model."""
         row = self._space(space)
         return (
             None
@@ -312,14 +312,17 @@ class SqlChunks:
         )
 
     def cosines(self, space: Space, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+        """Cosines with some chunks, exactly."""
         row = self._space(space)
         return {} if row is None else self._vectors.exact(self._seals.of(space.tenant), row, question, ordinals)
 
     def unembedded(self, space: Space, model: str, after: int, limit: int) -> list[Unembedded]:
+        """Chunks after an ordinal that have no vector of this model."""
         row = self._space(space)
         return [] if row is None else self._vectors.missing(self._seals.of(space.tenant), row, model, after, limit)
 
     def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> bool:
+        """Vectors that come later than their chunks, by ordinal. False when the model has another dimension."""
         row = self._space(space, self._db.for_update)
         return row is None or self._vectors.put_late(self._seals.of(space.tenant), row, vectors)
 

@@ -10,7 +10,9 @@ from limpet.model.chunk import ChunkDraft, Vector
 from limpet.model.scope import Space
 from limpet.providers.embedding import Embedding, Progress
 from limpet.search.analysis import embedded_text
-from limpet.store.base import Store, Tx, Unembedded
+from limpet.search.chunk_repository import Chunks
+from limpet.store.base import Store, Unembedded
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.search")
 
@@ -29,7 +31,7 @@ def at_once(
     """The drafts with their vectors, or as they were when that takes long or fails: words find them still."""
     if embedding is None or not drafts or not embedding.at_once:
         return list(drafts)
-    known = dict.fromkeys((*store.read(lambda tx: tx.chunks.names(space)), *names))
+    known = dict.fromkeys((*store.read(lambda tx: Chunks(tx).names(space)), *names))
     texts = [embedded_text(draft.text, tuple(known)) for draft in drafts]
     try:
         vectors = embedding.vectors(texts, progress)
@@ -56,7 +58,7 @@ def embed_missing(
     says, the embedder is taken to fail. ``between`` is called between batches, and ``finish`` in the transaction that
     stores the last vectors there are.
     """
-    names = store.read(lambda tx: tx.chunks.names(space))
+    names = store.read(lambda tx: Chunks(tx).names(space))
     done, after = 0, -1
     while done < limit and not stopping():
         size = min(_BATCH, limit - done)
@@ -73,12 +75,12 @@ def embed_missing(
 
 
 def _missing(store: Store, space: Space, model: str, after: int, limit: int) -> list[Unembedded]:
-    return store.read(lambda tx: tx.chunks.unembedded(space, model, after, limit))
+    return store.read(lambda tx: Chunks(tx).unembedded(space, model, after, limit))
 
 
 def _put(store: Store, space: Space, vectors: Mapping[int, Vector], finish: Callable[[Tx], None]) -> None:
     def put(tx: Tx) -> bool:
-        stored = tx.chunks.put_vectors(space, vectors)
+        stored = Chunks(tx).put_vectors(space, vectors)
         if stored:
             finish(tx)
         return stored

@@ -10,12 +10,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.knowledge.graph.communities import Place
+from limpet.knowledge.graph.repository import GraphTables
 from limpet.knowledge.graph.resolve import joined
 from limpet.model.graph import Link, Node, RelationKind
 from limpet.model.scope import Space
 from limpet.search.question import Question
 from limpet.search.recipes import Recipe
-from limpet.store.base import Tx
+from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
     from limpet.search.catalogue import Array, Catalogue
@@ -49,7 +50,7 @@ def walk(tx: Tx, space: Space, catalogue: Catalogue, question: Question, recipe:
     named = _named(tx, space, question.text, recipe, speakers)
     entity = community = None
     if recipe.entity and named.weights:
-        entity = _placed(catalogue, tx.graph.places(space, list(named.weights)), named.weights)
+        entity = _placed(catalogue, GraphTables(tx).places(space, list(named.weights)), named.weights)
     if recipe.community:
         community = _community(tx, space, catalogue, named, speakers)
     return Linked(entity, community)
@@ -65,13 +66,13 @@ def _named(tx: Tx, space: Space, text: str, recipe: Recipe, speakers: frozenset[
     words = words_of(text)
     bare = [re.sub(r"['’]s?$", "", word) for word in words]
     ways = {f"{'user' if owner in _MINE else owner}/{role}" for owner, role in pairwise(bare)}
-    nodes = tx.graph.nodes(space, sorted({word for word in bare if len(word) > _FEW_LETTERS} | ways))
+    nodes = GraphTables(tx).nodes(space, sorted({word for word in bare if len(word) > _FEW_LETTERS} | ways))
     asked, whole = ways, f" {' '.join(bare)} "
     there = [node for node in nodes if node.id in asked or f" {node.id} " in whole]
     start = [node for node in there if node.id not in speakers]
     if not start:
         return Named({}, bare)
-    links = tx.graph.links(space, [node.number for node in start])
+    links = GraphTables(tx).links(space, [node.number for node in start])
     return Named(_weights(start, nodes, links, recipe.hop), bare)
 
 
@@ -91,7 +92,7 @@ def _weights(start: Sequence[Node], nodes: Sequence[Node], links: Sequence[Link]
 
 def _community(tx: Tx, space: Space, catalogue: Catalogue, named: Named, speakers: frozenset[str]) -> Array | None:
     """The communities the question's names and words belong to, the best at 1."""
-    known = tx.graph.communities(space)
+    known = GraphTables(tx).communities(space)
     if known is None:
         return None
     match: dict[int, float] = defaultdict(float)

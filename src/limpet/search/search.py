@@ -8,8 +8,9 @@ from datetime import datetime
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from limpet.config import Search as SearchConfig
+from limpet.config import SearchSettings
 from limpet.errors import InvalidInput
+from limpet.knowledge.repository import Records
 from limpet.knowledge.score import RecordRecipe, in_sight, parts
 from limpet.model.chunk import ChunkQuery, Hit, Signal, SourceKind, Vector
 from limpet.model.record import RecordFilter, checked_layer, checked_type
@@ -17,11 +18,14 @@ from limpet.model.scope import Scope, Space
 from limpet.model.text import checked_choice, checked_text, shown
 from limpet.model.times import checked_time, from_seconds
 from limpet.model.values import at_most, checked_label, checked_strings
+from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_walk import walk
 from limpet.search.newer import newer_first
 from limpet.search.question import Question
 from limpet.search.recipes import Recipe
-from limpet.store.base import Stored, Tx
+from limpet.sessions.repository import Messages
+from limpet.store.base import Stored
+from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
     from limpet.search.catalogue import Array, Catalogue
@@ -44,7 +48,7 @@ class Search:
     query: ChunkQuery
     recipe: Recipe
     k: int
-    config: SearchConfig
+    config: SearchSettings
     now: datetime
     meaning: Vector | None = None
     neighbours: int = 0
@@ -75,7 +79,7 @@ def search(tx: Tx, space: Space, wanted: Search, known: Known | None = None) -> 
 
 def _look(tx: Tx, space: Space, wanted: Search) -> Looked | None:
     """None for a space without anything to find, which costs next to nothing."""
-    catalogue = tx.chunks.catalogue(space)
+    catalogue = Chunks(tx).catalogue(space)
     if catalogue is None or not catalogue.chunks or not (wanted.question.terms or wanted.meaning):
         return None
     return Looked(catalogue, _signals(tx, space, catalogue, wanted))
@@ -122,7 +126,7 @@ def _beside(tx: Tx, space: Space, hit: Hit, count: int) -> Hit:
         return hit
     scope, at = Scope(space.tenant, session=source.session_id), source.first_sequence
     # By their order, not by their numbers: these may have gaps.
-    found = (*tx.messages.recent(scope, count, at), *tx.messages.range(scope, at, None, count))
+    found = (*Messages(tx).recent(scope, count, at), *Messages(tx).range(scope, at, None, count))
     return replace(hit, neighbours=found)
 
 
@@ -134,7 +138,7 @@ def _signals(tx: Tx, space: Space, catalogue: Catalogue, wanted: Search) -> Sign
     beside = wanted.question.beside_the_point(catalogue.names)
     weights = wanted.question.weights(wanted.recipe.asking_words)
     config = wanted.config
-    found = tx.chunks.score_words(space, weights, beside, config.bm25_k1, config.bm25_b)
+    found = Chunks(tx).score_words(space, weights, beside, config.bm25_k1, config.bm25_b)
     nothing = np.zeros(0)
     words = _placed(catalogue, nothing if found is None else found.scores)
     covered = _placed(catalogue, nothing if found is None else found.covered)
@@ -146,10 +150,10 @@ def _signals(tx: Tx, space: Space, catalogue: Catalogue, wanted: Search) -> Sign
 
     def exactly(places: Array) -> Array:
         ordinals = catalogue.ordinals[places].tolist()
-        cosines = tx.chunks.cosines(space, meaning, ordinals)
+        cosines = Chunks(tx).cosines(space, meaning, ordinals)
         return np.array([cosines.get(ordinal, np.nan) for ordinal in ordinals])
 
-    nearness = tx.chunks.nearness(space, meaning)
+    nearness = Chunks(tx).nearness(space, meaning)
     return Signals(words, covered, known, nearness, exactly, linked.entity, linked.community)
 
 
@@ -171,11 +175,11 @@ def _allowed(tx: Tx, space: Space, catalogue: Catalogue, query: ChunkQuery, now:
         of_kind = catalogue.of_kinds(query.kinds)
         true = _allowed(tx, space, catalogue, ChunkQuery(), now)
         return of_kind if true is None else of_kind & true
-    ordinals = tx.chunks.allowed(space, query)
+    ordinals = Chunks(tx).allowed(space, query)
     if query.as_of is not None:
         return None if ordinals is None else np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
     # What is not true must not take the place of what is.
-    untrue = tx.chunks.untrue(space, now)
+    untrue = Chunks(tx).untrue(space, now)
     if ordinals is None and not untrue:
         return None
     true = np.isin(catalogue.ordinals, np.asarray(untrue, dtype=np.int64), invert=True)
@@ -191,7 +195,7 @@ def _current(
     starts = [0, *range(wanted.k, len(ordinals), _PAGE)] if ordinals else []
     for start, end in pairwise([*starts, len(ordinals)]):
         page = ordinals[start:end]
-        stored = tx.chunks.read(space, page, wanted.query.as_of, wanted.now)
+        stored = Chunks(tx).read(space, page, wanted.query.as_of, wanted.now)
         for at, ordinal in enumerate(page, start):
             if ordinal in stored:
                 yield at, stored[ordinal]
@@ -224,7 +228,7 @@ def _by_worth(tx: Tx, space: Space, hits: Sequence[Hit], recipe: RecordRecipe, w
     """Records by their worth, others by what relevance alone is worth. The parts of a score are among the signals."""
     moment = wanted.query.as_of or wanted.now
     ids = dict.fromkeys(hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD)
-    records = {record.id: record for record in tx.records.some(space, list(ids))}
+    records = {record.id: record for record in Records(tx).some(space, list(ids))}
     weighed = []
     for hit in hits:
         record = records.get(hit.source.id) if hit.source.kind is SourceKind.RECORD else None

@@ -11,7 +11,8 @@ from limpet.model.access import Grant, Granted, Reach, Right
 from limpet.model.audit import AuditEntry, AuditQuery, Outcome
 from limpet.model.scope import Scope
 from limpet.model.times import from_micros, to_micros
-from limpet.store.db import Db, Row
+from limpet.store.db import Row
+from limpet.store.tx import Tx
 
 _FILTERS = {
     "user": "user_id = :user",
@@ -23,11 +24,14 @@ _FILTERS = {
 }
 
 
-class SqlGrants:
-    def __init__(self, db: Db) -> None:
-        self._db = db
+class Grants:
+    """What users may beyond their own memory."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
 
     def put(self, scope: Scope, granted: Granted) -> bool:
+        """False when the user has it already."""
         params = {**_user(scope), "name": str(granted.grant), "granted_by": granted.by}
         return bool(self._db.run("grants.put", {**params, "granted_at": to_micros(granted.at)}))
 
@@ -38,19 +42,21 @@ class SqlGrants:
         return tuple(Grant.parse(name) for (name,) in self._db.all("grants.of", _user(scope)))
 
     def find(self, scope: Scope) -> list[Granted]:
+        """A user's, or all of a tenant."""
         where = "" if scope.user is None else "user_id = :user"
         rows = self._db.all("grants.list", {"tenant": scope.tenant, "user": scope.user}, where=where)
         return [Granted(user, Grant.parse(name), from_micros(at), by) for user, name, at, by in rows]
 
     def erase(self, scope: Scope, instead: str) -> int:
+        """Take away what the user has, and what others have on the user. ``instead`` stands where the user gave."""
         params = {**_user(scope), **_reaching(scope)}
         self._db.run("grants.disown", {**_user(scope), "instead": instead})
         return self._db.run("grants.erase", params)
 
 
-class SqlAudit:
-    def __init__(self, db: Db) -> None:
-        self._db = db
+class AuditEntries:
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
 
     def add(self, scope: Scope, entries: Sequence[AuditEntry]) -> None:
         if any(entry.tenant != scope.tenant for entry in entries):
@@ -58,6 +64,7 @@ class SqlAudit:
         self._db.many("audit.add", [_params(entry) for entry in entries])
 
     def find(self, scope: Scope, query: AuditQuery) -> list[AuditEntry]:
+        """A tenant's, the newest first."""
         given: dict[str, Any] = {
             "user": query.user,
             "principal": query.principal,
@@ -71,12 +78,14 @@ class SqlAudit:
         return [_entry(row) for row in self._db.all("audit.find", params, where=where)]
 
     def erase(self, scope: Scope, instead: str) -> int:
+        """Put another name in the user's place everywhere, and nothing in that of sessions and records."""
         params = {**_user(scope), "instead": instead}
         changed = self._db.run("audit.erase_target", params) + self._db.run("audit.erase_principal", params)
         changed += self._db.run("audit.erase_sessions", _user(scope))
         return changed + self._db.run("audit.erase_grants", {"tenant": scope.tenant, **_reaching(scope)})
 
     def trim(self, scope: Scope, before: datetime) -> int:
+        """Remove what is older. Answers how many."""
         return self._db.run("audit.trim", {"tenant": scope.tenant, "before": to_micros(before)})
 
 

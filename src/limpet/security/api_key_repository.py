@@ -12,17 +12,21 @@ from limpet.model.access import Grant, Reach
 from limpet.model.api_key import KeyInfo, audit_name
 from limpet.model.scope import STORE, Scope, Space
 from limpet.model.times import from_micros, to_micros
-from limpet.store.db import Db, Row
+from limpet.store.db import Row
 from limpet.store.rows import micros, moment, to_json
+from limpet.store.tx import Tx
 
 _FOREVER = (1 << 63) - 1
 
 
-class SqlApiKeys:
-    def __init__(self, db: Db) -> None:
-        self._db = db
+class ApiKeys:
+    """Keys of a tenant. A secret is found by its hash alone, whosever it is."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
 
     def add(self, scope: Scope, key: KeyInfo, secret_hash: str, now: datetime) -> bool:
+        """False when another that is live has its name."""
         assert key.tenant == scope.tenant
         named = {"tenant": key.tenant, "name": key.name}
         self._db.run("api_keys.free_name", {**named, "now": to_micros(now)})
@@ -40,6 +44,7 @@ class SqlApiKeys:
         return bool(self._db.run("api_keys.add", params))
 
     def by_hash(self, store: Space, secret_hash: str) -> KeyInfo | None:
+        """Of whichever tenant, revoked and expired ones too."""
         assert store == STORE
         row = self._db.one("api_keys.select", {"secret_hash": secret_hash}, where="secret_hash = :secret_hash")
         return None if row is None else _key(row)
@@ -49,11 +54,13 @@ class SqlApiKeys:
         return self._db.one("api_keys.any", {}) is not None
 
     def named(self, scope: Scope, id_or_name: str) -> KeyInfo | None:
+        """The one that was not revoked."""
         where = "tenant = :tenant AND revoked_at IS NULL AND (id = :given OR name = :given)"
         row = self._db.one("api_keys.select", {"tenant": scope.tenant, "given": id_or_name}, where=where)
         return None if row is None else _key(row)
 
     def find(self, scope: Scope) -> list[KeyInfo]:
+        """A user's, or all of a tenant, the newest first; revoked and expired ones too."""
         where = "tenant = :tenant" + ("" if scope.user is None else " AND user_id = :user")
         params = {"tenant": scope.tenant, "user": scope.user}
         rows = self._db.all("api_keys.select", params, where=where, order="ORDER BY created_at DESC, id DESC")
@@ -66,6 +73,10 @@ class SqlApiKeys:
         self._db.run("api_keys.used", {"tenant": scope.tenant, "id": key_id, "now": to_micros(now)})
 
     def erase(self, scope: Scope, instead: str) -> int:
+        """Remove a user's keys. ``instead`` stands in the audit and elsewhere where one of them, or the user, stood.
+
+        What keys of others may do to the user's memory is taken from them.
+        """
         if scope.user is None:
             raise InvalidInput("keys are removed with their user: name the user")
         whose = {"tenant": scope.tenant, "user": scope.user}

@@ -15,13 +15,15 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import NamedTuple
 
-from limpet.config import Audit as AuditConfig
+from limpet.config import AuditSettings
 from limpet.errors import StorageError, StoreReadOnly
 from limpet.model.audit import AuditEntry, Outcome
 from limpet.model.ids import uuid7
 from limpet.model.scope import Scope
 from limpet.model.times import Clock
-from limpet.store.base import Store, Tx
+from limpet.security.access_repository import AuditEntries
+from limpet.store.base import Store
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.audit")
 
@@ -85,7 +87,7 @@ class _Refusals:
 class Ledger:
     """Safe to share between threads."""
 
-    def __init__(self, store: Store, config: AuditConfig, clock: Clock, noise: Callable[[], bytes]) -> None:
+    def __init__(self, store: Store, config: AuditSettings, clock: Clock, noise: Callable[[], bytes]) -> None:
         self.config = config
         self._store = store
         self._clock = clock
@@ -165,13 +167,13 @@ class Ledger:
         """In a transaction; and once a day, what is older than it is to be kept goes."""
         for tenant in dict.fromkeys(entry.tenant for entry in entries):
             scope, theirs = Scope(tenant), [entry for entry in entries if entry.tenant == tenant]
-            tx.audit.add(scope, theirs)
+            AuditEntries(tx).add(scope, theirs)
             self._trim(tx, scope, max(entry.last_at for entry in theirs))
 
     def _trim(self, tx: Tx, scope: Scope, now: datetime) -> None:
         last = self._trimmed.get(scope.tenant)
         if self.config.keep_days and (last is None or now - last >= _TRIM):
-            tx.audit.trim(scope, now - timedelta(days=self.config.keep_days))
+            AuditEntries(tx).trim(scope, now - timedelta(days=self.config.keep_days))
             self._trimmed[scope.tenant] = now
 
     def write(self, entries: Sequence[AuditEntry]) -> None:

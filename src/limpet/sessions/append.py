@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from limpet.config import Chunks as ChunkConfig
+from limpet.config import ChunkSettings
 from limpet.errors import SequenceConflict
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.message import Message, Role
 from limpet.model.scope import Level, Scope, Space
 from limpet.providers.embedding import Embedding, Progress
 from limpet.search import embed
+from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import message_drafts
-from limpet.store.base import Store, Tx
+from limpet.sessions.repository import Messages, Sessions
+from limpet.store.base import Store
+from limpet.store.tx import Tx
 
 
 class Entry(NamedTuple):
@@ -24,12 +27,12 @@ class Entry(NamedTuple):
     chunks: tuple[ChunkDraft, ...]
 
 
-def prepare(messages: Sequence[Message], config: ChunkConfig, now: datetime) -> list[Entry]:
+def prepare(messages: Sequence[Message], config: ChunkSettings, now: datetime) -> list[Entry]:
     """Everything slow, before the transaction: cutting and word analysis."""
     return [Entry(message, _chunks(message, config, now)) for message in messages]
 
 
-def _chunks(message: Message, config: ChunkConfig, now: datetime) -> tuple[ChunkDraft, ...]:
+def _chunks(message: Message, config: ChunkSettings, now: datetime) -> tuple[ChunkDraft, ...]:
     # A system prompt is an instruction, not something that happened: recalled, it would pass for a memory.
     if message.role is Role.SYSTEM:
         return ()
@@ -51,27 +54,27 @@ def embedded(
 
 def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> list[Message]:
     """Store the messages under the next sequence numbers; all of them or none."""
-    head = tx.sessions.head(scope)
+    head = Sessions(tx).head(scope)
     last, count, active_at = head
     oldest_at = now
     stored = []
     for entry in entries:
         message = entry.message
         if message.idempotency_key is not None:
-            first = tx.messages.by_idempotency_key(scope, message.idempotency_key)
+            first = Messages(tx).by_idempotency_key(scope, message.idempotency_key)
             if first is not None:
                 stored.append(first)
                 continue
         last = _next_sequence(message.sequence, last)
         message = message.stored_as(last, message.created_at or now)
-        tx.messages.insert(scope, message)
+        Messages(tx).insert(scope, message)
         index(tx, scope, message, entry.chunks)
         stored.append(message)
         count += 1
         active_at = max(active_at, message.created_at or now)
         oldest_at = min(oldest_at, message.created_at or now)
     if count > head.message_count:
-        tx.sessions.advance(scope, last, count, active_at, oldest_at)
+        Sessions(tx).advance(scope, last, count, active_at, oldest_at)
     return stored
 
 
@@ -103,4 +106,4 @@ def index(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) 
         role=message.role.value,
         name=message.name,
     )
-    tx.chunks.add(space_of(scope), source, chunks)
+    Chunks(tx).add(space_of(scope), source, chunks)

@@ -19,9 +19,11 @@ from limpet.model.session import Compacted, SessionInfo
 from limpet.sessions import compaction_due, summary, usage
 from limpet.sessions.compaction_due import Load, Plan, Reason
 from limpet.sessions.compaction_roll import Roller
+from limpet.sessions.repository import Sessions
 from limpet.sessions.summarize import Summariser, Written
-from limpet.store.base import Tx
 from limpet.store.claim import Claim
+from limpet.store.jobs import Jobs
+from limpet.store.tx import Tx
 
 
 def compact(runtime: Runtime, scope: Scope, keep: int) -> Compacted:
@@ -42,7 +44,7 @@ def job(runtime: Runtime) -> Callable[[Claim], datetime | None]:
     def run(claim: Claim) -> None:
         space = claim.job.space
         scope = Scope(space.tenant, user=space.owner, session=claim.job.detail)
-        info = runtime.store.read(lambda tx: tx.sessions.get(scope))
+        info = runtime.store.read(lambda tx: Sessions(tx).get(scope))
         if info is not None and runtime.llm is not None:
             compact_if_due(replace(runtime, config=runtime.config.of_agent(info.agent)), scope)
 
@@ -53,7 +55,7 @@ def ask(runtime: Runtime, tx: Tx, info: SessionInfo) -> None:
     """In the transaction of a turn: only a model takes long enough to be worth a job."""
     limits = runtime.config.compact
     if limits.enabled and limits.background and runtime.llm is not None:
-        tx.jobs.ask(Space(info.tenant, Level.USER, info.user), COMPACT, info.id, runtime.clock())
+        Jobs(tx).ask(Space(info.tenant, Level.USER, info.user), COMPACT, info.id, runtime.clock())
 
 
 class Covering(NamedTuple):

@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
 
-from limpet.config import Compact as Limits
+from limpet.config import CompactionSettings
 from limpet.model.message import Message
 from limpet.model.tokens import TokenCounter
 from limpet.model.turns import Cost, begins_turn, cuts_of, steps_of
@@ -86,10 +86,10 @@ class Load:
         return min(between_turns or fitting, default=max(cuts, default=0))
 
 
-Rule = Callable[[Load, int, Limits], Plan | None]
+Rule = Callable[[Load, int, CompactionSettings], Plan | None]
 
 
-def within(limits: Limits, window: int | None) -> Limits:
+def within(limits: CompactionSettings, window: int | None) -> CompactionSettings:
     """The limits with a summary that leaves a small window to the conversation."""
     room = (window or limits.window) // 4
     return replace(limits, summary_tokens=max(_SMALLEST_SUMMARY, min(limits.summary_tokens, room))) if room else limits
@@ -115,7 +115,7 @@ def left_out(load: Load, shown: Collection[int], *, everything: bool = False) ->
     return Plan(cut if cut >= needed and not everything else every, Reason.LEFT_OUT)
 
 
-def due(load: Load, window: int | None, limits: Limits) -> Plan | None:
+def due(load: Load, window: int | None, limits: CompactionSettings) -> Plan | None:
     """The first rule that fires. A rule that would condense next to nothing waits for more."""
     room = window or limits.window
     if not limits.enabled or len(load.tokens) < limits.least_messages:
@@ -123,18 +123,18 @@ def due(load: Load, window: int | None, limits: Limits) -> Plan | None:
     return next((plan for plan in _plans(load, room, limits) if plan.messages >= _least(plan, limits)), None)
 
 
-def _plans(load: Load, window: int, limits: Limits) -> Iterator[Plan]:
+def _plans(load: Load, window: int, limits: CompactionSettings) -> Iterator[Plan]:
     rules: tuple[Rule, ...] = (_emergency, _rolling, _check) if window else ()
     for rule in (*rules, _tokens, _messages):
         if (plan := rule(load, window, limits)) is not None:
             yield plan
 
 
-def _least(plan: Plan, limits: Limits) -> int:
+def _least(plan: Plan, limits: CompactionSettings) -> int:
     return 1 if plan.reason is Reason.EMERGENCY else limits.least_messages
 
 
-def _emergency(load: Load, window: int, limits: Limits) -> Plan | None:
+def _emergency(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
     if load.use <= limits.emergency_above * window:
         return None
     most = len(load.tokens) - limits.emergency_keep
@@ -142,13 +142,13 @@ def _emergency(load: Load, window: int, limits: Limits) -> Plan | None:
     return Plan(cut, Reason.EMERGENCY)
 
 
-def _rolling(load: Load, window: int, limits: Limits) -> Plan | None:
+def _rolling(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
     if load.use <= limits.roll_above * window:
         return None
     return Plan(load.cut_to_leave(load.tokens, limits.roll_to * window - load.summary_tokens), Reason.ROLLING)
 
 
-def _check(load: Load, window: int, limits: Limits) -> Plan | None:
+def _check(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
     """Where everything else alone is over the line, condensing history cannot help; the rolling rule decides then."""
     most = limits.check_above * window - limits.overhead_tokens
     characters = load.summary_characters + sum(load.characters)
@@ -158,14 +158,14 @@ def _check(load: Load, window: int, limits: Limits) -> Plan | None:
     return Plan(_keeping(load, limits.keep, load.characters, room), Reason.CHECK)
 
 
-def _tokens(load: Load, _window: int, limits: Limits) -> Plan | None:
+def _tokens(load: Load, _window: int, limits: CompactionSettings) -> Plan | None:
     if sum(load.tokens) <= limits.history_tokens:
         return None
     room = limits.history_tokens * _LOW_WATER
     return Plan(_keeping(load, limits.history_keep, load.tokens, room), Reason.TOKENS)
 
 
-def _messages(load: Load, _window: int, limits: Limits) -> Plan | None:
+def _messages(load: Load, _window: int, limits: CompactionSettings) -> Plan | None:
     if len(load.tokens) <= limits.messages:
         return None
     return Plan(load.last_cut(len(load.tokens) - limits.keep), Reason.MESSAGES)

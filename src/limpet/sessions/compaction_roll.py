@@ -15,8 +15,10 @@ from limpet.model.session import Compacted, Summary
 from limpet.model.times import Clock
 from limpet.model.turns import Cost
 from limpet.sessions.compaction_due import Load, Plan, Reason
+from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.sessions.summarize import Summariser, Written
-from limpet.store.base import Store, Tx
+from limpet.store.base import Store
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.sessions")
 
@@ -84,11 +86,11 @@ class Roller:
         return Compacted(True, len(covered), load.use, after, str(written.author), str(planned.reason))
 
     def _read(self, tx: Tx) -> Reading:
-        if tx.sessions.get(self.scope) is None:
+        if Sessions(tx).get(self.scope) is None:
             raise SessionNotFound(f"session {self.scope.session} is gone; it was deleted")
-        summary = tx.summaries.get(self.scope)
+        summary = Summaries(tx).get(self.scope)
         after = summary.upper_sequence if summary else None
-        return Reading(summary, tuple(tx.messages.range(self.scope, after, None, None)))
+        return Reading(summary, tuple(Messages(tx).range(self.scope, after, None, None)))
 
     def _put(self, reading: Reading, covered: tuple[Message, ...], written: Written) -> bool:
         """The model is paid whoever wins the race."""

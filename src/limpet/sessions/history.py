@@ -11,7 +11,9 @@ from limpet.model.message import Message
 from limpet.model.scope import Scope
 from limpet.model.text import checked_name
 from limpet.sessions import append
-from limpet.store.base import Progress, Tx
+from limpet.sessions.repository import Sessions
+from limpet.store.base import Progress
+from limpet.store.tx import Tx
 
 # What belongs into the same transaction, told which of the messages are new: others were stored under their key before.
 Beside = Callable[[Tx, list[Message]], None]
@@ -32,7 +34,7 @@ def extend(
     def write(tx: Tx) -> list[Message]:
         if beside is None:
             return append.append(tx, scope, entries, now)
-        last = tx.sessions.head(scope).last_sequence
+        last = Sessions(tx).head(scope).last_sequence
         stored = append.append(tx, scope, entries, now)
         beside(tx, [message for message in stored if message.sequence > last])
         return stored

@@ -9,28 +9,29 @@ from typing import Any
 from limpet.model.scope import Scope
 from limpet.model.text import checked_name
 from limpet.model.values import checked_json
-from limpet.store.base import Tx
+from limpet.sessions.repository import KeyValueEntries, Sessions
+from limpet.store.tx import Tx
 
 WORKING_MEMORY = "working_memory"
 
 
 def get(tx: Tx, scope: Scope, key: str, cap: int) -> Any:
-    entry = tx.kv.get(scope, key, cap)
+    entry = KeyValueEntries(tx).get(scope, key, cap)
     return None if entry is None else entry.value
 
 
 def put(tx: Tx, scope: Scope, key: str, value: str, now: datetime, cap: int) -> None:
-    tx.sessions.lock(scope)
-    tx.kv.set(scope, key, value, now, cap)
+    Sessions(tx).lock(scope)
+    KeyValueEntries(tx).set(scope, key, value, now, cap)
 
 
 def remove(tx: Tx, scope: Scope, key: str, cap: int) -> bool:
-    tx.sessions.lock(scope)
-    return tx.kv.delete(scope, key, cap)
+    Sessions(tx).lock(scope)
+    return KeyValueEntries(tx).delete(scope, key, cap)
 
 
 def items(tx: Tx, scope: Scope, cap: int) -> dict[str, Any]:
-    return {entry.key: entry.value for entry in tx.kv.items(scope, cap)}
+    return {entry.key: entry.value for entry in KeyValueEntries(tx).items(scope, cap)}
 
 
 def checked_key(key: object) -> str:

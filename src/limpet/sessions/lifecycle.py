@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from limpet.errors import InvalidInput, StorageError
+from limpet.knowledge.repository import Records
 from limpet.model.ids import IdFactory
 from limpet.model.naming import SessionKey
 from limpet.model.record import RecordQuery
@@ -15,7 +16,8 @@ from limpet.model.scope import Scope
 from limpet.model.session import SessionInfo, State
 from limpet.model.text import shown
 from limpet.model.values import checked_metadata
-from limpet.store.base import Tx
+from limpet.sessions.repository import Sessions
+from limpet.store.tx import Tx
 
 
 def open_session(
@@ -31,7 +33,7 @@ def open_session(
     """The live session under the key, or a new one."""
     assert scope.user is not None
     assert scope.agent is not None
-    found = tx.sessions.live(scope, str(key))
+    found = Sessions(tx).live(scope, str(key))
     if found is not None:
         return found
     info = SessionInfo(
@@ -46,10 +48,10 @@ def open_session(
         last_active_at=now,
         expires_at=expiry(now, ttl),
     )
-    if tx.sessions.add(scope, info):
+    if Sessions(tx).add(scope, info):
         return info
     # Another process made it between our look and our insert.
-    found = tx.sessions.live(scope, str(key))
+    found = Sessions(tx).live(scope, str(key))
     if found is None:
         raise StorageError(f"the session {key} could neither be found nor made; repeat the call")
     return found
@@ -57,18 +59,18 @@ def open_session(
 
 def rotate(tx: Tx, scope: Scope, *, new_id: IdFactory, now: datetime) -> tuple[SessionInfo, SessionInfo]:
     """End the session and begin another under its key. Ending one that has ended joins whoever took over."""
-    old = tx.sessions.lock(scope)
-    tx.sessions.set_state(scope, State.TERMINATED)
+    old = Sessions(tx).lock(scope)
+    Sessions(tx).set_state(scope, State.TERMINATED)
     owner = Scope(old.tenant, old.user, old.agent)
     return replace(old, state=State.TERMINATED), open_session(tx, owner, old.key, new_id=new_id, now=now)
 
 
 def set_state(tx: Tx, scope: Scope, state: State) -> SessionInfo:
     """Pause or end the session, or take it up again. An ended one stays ended: its key may have a successor."""
-    info = tx.sessions.lock(scope)
+    info = Sessions(tx).lock(scope)
     if info.state is State.TERMINATED:
         return info
-    tx.sessions.set_state(scope, state)
+    Sessions(tx).set_state(scope, state)
     return replace(info, state=state)
 
 
@@ -76,10 +78,10 @@ def update_metadata(tx: Tx, scope: Scope, changes: Mapping[str, Any]) -> Session
     """Merge; a value of None removes its key."""
     if not isinstance(changes, Mapping):
         raise InvalidInput(f"metadata must be a mapping, not {type(changes).__name__}")
-    info = tx.sessions.lock(scope)
+    info = Sessions(tx).lock(scope)
     merged = {**info.metadata, **changes}
     metadata = checked_metadata({key: value for key, value in merged.items() if value is not None})
-    tx.sessions.set_metadata(scope, metadata)
+    Sessions(tx).set_metadata(scope, metadata)
     return replace(info, metadata=metadata)
 
 
@@ -96,26 +98,26 @@ def expiry(now: datetime, ttl: object) -> datetime | None:
 
 
 def set_expiry(tx: Tx, scope: Scope, expires_at: datetime | None) -> SessionInfo:
-    info = tx.sessions.lock(scope)
-    tx.sessions.set_expiry(scope, expires_at)
+    info = Sessions(tx).lock(scope)
+    Sessions(tx).set_expiry(scope, expires_at)
     return replace(info, expires_at=expires_at)
 
 
 def clear(tx: Tx, scope: Scope) -> SessionInfo:
     """Remove the messages and what was made of them. Sequence numbers go on where they were."""
-    info = tx.sessions.lock(scope)
-    tx.sessions.clear(scope)
+    info = Sessions(tx).lock(scope)
+    Sessions(tx).clear(scope)
     return replace(info, message_count=0)
 
 
 def delete(tx: Tx, scope: Scope, now: datetime) -> dict[str, int]:
     """Remove the session with everything under it. Answers with what was removed."""
-    tx.sessions.lock(scope)
+    Sessions(tx).lock(scope)
     totals: dict[str, int] = {}
     under = Scope(scope.tenant, user=scope.user, session=scope.session)
-    records = tx.records.find(under, RecordQuery(include_past=True, limit=None), now)
-    removals = [tx.records.delete(under, record.id) for record in records]
-    for counts in [*removals, tx.sessions.delete(scope)]:
+    records = Records(tx).find(under, RecordQuery(include_past=True, limit=None), now)
+    removals = [Records(tx).delete(under, record.id) for record in records]
+    for counts in [*removals, Sessions(tx).delete(scope)]:
         for kind, number in counts.items():
             totals[kind] = totals.get(kind, 0) + number
     return totals

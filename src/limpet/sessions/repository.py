@@ -10,20 +10,20 @@ from typing import Any
 
 from limpet.errors import SessionNotFound
 from limpet.knowledge.filters import after_end
-from limpet.knowledge.graph.repository import SqlGraph
+from limpet.knowledge.graph.repository import GraphTables
 from limpet.model.job import COMPACT, EXTRACT, GRAPH
 from limpet.model.message import Message
 from limpet.model.scope import Level, Scope, Space
 from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
 from limpet.model.times import from_micros, to_micros
-from limpet.search.chunk_repository import SqlChunks
+from limpet.search.chunk_repository import Chunks
 from limpet.store import jobs
 from limpet.store.base import Head
-from limpet.store.db import Db, Params, Row
+from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import KV, MESSAGES, SESSIONS, SUMMARIES
 from limpet.store.encryption import Shape
-from limpet.store.encryption_state import TxSeals
 from limpet.store.rows import message_from, message_params, micros, session_from, to_json
+from limpet.store.tx import Tx
 
 _NANO = 1_000_000_000
 _SESSION = Shape(
@@ -50,14 +50,15 @@ def _scope_clause(session: bool, user: bool, agent: bool) -> str:
     return " AND ".join(["s.tenant = :tenant", *(clause for clause, wanted in narrower.items() if wanted)])
 
 
-class SqlSessions:
-    def __init__(self, db: Db, chunks: SqlChunks, graph: SqlGraph, seals: TxSeals) -> None:
-        self._db = db
-        self._chunks = chunks
-        self._graph = graph
-        self._seals = seals
+class Sessions:
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._chunks = Chunks(tx)
+        self._graph = GraphTables(tx)
+        self._seals = tx.seals
 
     def add(self, scope: Scope, info: SessionInfo) -> bool:
+        """False when another writer holds the key already."""
         space = self._chunks.ensure_space(Space(scope.tenant, Level.USER, info.user))
         params = {
             "id": info.id,
@@ -86,6 +87,7 @@ class SqlSessions:
         return session_from(self._seals.of(scope.tenant).opened(_SESSION, row[0], row))
 
     def lock(self, scope: Scope) -> SessionInfo:
+        """The session, held until the transaction ends. Raises SessionNotFound."""
         where, params = in_scope(scope)
         row = self._db.one("sessions.select", params, where=where, order=self._db.for_update)
         if row is None:
@@ -93,6 +95,7 @@ class SqlSessions:
         return self._opened(scope, row)
 
     def head(self, scope: Scope) -> Head:
+        """Where the session's history ends, held until the transaction ends. Raises SessionNotFound."""
         where, params = in_scope(scope)
         row = self._db.one("sessions.head", params, where=where, order=self._db.for_update)
         if row is None:
@@ -130,6 +133,7 @@ class SqlSessions:
     def advance(
         self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime, oldest_at: datetime
     ) -> None:
+        """After messages were added, the oldest of which was said at ``oldest_at``."""
         times = {"active_at": to_micros(active_at), "oldest_at": to_micros(oldest_at)}
         self._db.run("sessions.advance", _at(scope, last_sequence=last_sequence, message_count=message_count, **times))
 
@@ -157,15 +161,16 @@ class SqlSessions:
         return counts
 
 
-class SqlMessages:
-    def __init__(self, db: Db, seals: TxSeals) -> None:
-        self._db = db
-        self._seals = seals
+class Messages:
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._seals = tx.seals
 
     def insert(self, scope: Scope, message: Message) -> None:
         self._db.run("messages.insert", self._params(scope, message))
 
     def replace(self, scope: Scope, message: Message) -> None:
+        """Other words in the place of a message's. Its chunks are the caller's to cut again."""
         self._db.run("messages.replace", self._params(scope, message))
 
     def _params(self, scope: Scope, message: Message) -> Params:
@@ -215,10 +220,10 @@ class SqlMessages:
         return where, params
 
 
-class SqlSummaries:
-    def __init__(self, db: Db, seals: TxSeals) -> None:
-        self._db = db
-        self._seals = seals
+class Summaries:
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._seals = tx.seals
 
     def get(self, scope: Scope) -> Summary | None:
         where, params = in_scope(scope)
@@ -241,16 +246,17 @@ class SqlSummaries:
         self._db.run("summaries.count_epoch", _at(scope, epoch=summary.epoch))
 
     def past(self, scope: Scope) -> tuple[int, int]:
+        """The last sequence that was cleared, and the last epoch that was used."""
         row = self._db.one("summaries.past", _at(scope))
         return (row[0], row[1]) if row else (0, 0)
 
 
-class SqlKeyValues:
+class KeyValueEntries:
     """An entry beyond the cap is as good as gone: reads do not see it and the next write removes it."""
 
-    def __init__(self, db: Db, seals: TxSeals) -> None:
-        self._db = db
-        self._seals = seals
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._seals = tx.seals
 
     def get(self, scope: Scope, key: str, cap: int) -> KvEntry | None:
         return next((_entry(row) for row in self._rows(scope, cap) if row[0] == key), None)
@@ -280,9 +286,11 @@ def _entry(row: Row) -> KvEntry:
     return KvEntry(row[0], json.loads(row[1]), from_micros(row[2]))
 
 
-class SqlCursors:
-    def __init__(self, db: Db) -> None:
-        self._db = db
+class Cursors:
+    """How far a kind of work has come through a session's messages: the last sequence that is done, 0 at first."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
 
     def get(self, scope: Scope, name: str) -> int:
         params = {"session": scope.session, "name": name, "tenant": scope.tenant}
@@ -293,9 +301,9 @@ class SqlCursors:
         self._db.run("cursors.set", {"session": scope.session, "name": name, "sequence": sequence})
 
 
-class SqlUsage:
-    def __init__(self, db: Db) -> None:
-        self._db = db
+class UsageEntries:
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
 
     def add(self, scope: Scope, entry: ModelUsage) -> None:
         params = {

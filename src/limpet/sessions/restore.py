@@ -9,7 +9,8 @@ from limpet.errors import BudgetTooSmall
 from limpet.model.message import Message, Role
 from limpet.model.scope import Scope
 from limpet.model.turns import Cost, Room, estimated, fit, steps_of
-from limpet.store.base import Tx
+from limpet.sessions.repository import Messages
+from limpet.store.tx import Tx
 
 Recent = Callable[[int, int | None], list[Message]]
 
@@ -21,7 +22,7 @@ def restore(
     tx: Tx, scope: Scope, max_tokens: int, max_messages: int | None = None, cost: Cost = estimated, after: int = 0
 ) -> list[Message]:
     """Only those ``after`` that sequence, and the latest user message all the same."""
-    return newest(partial(tx.messages.recent, scope), max_tokens, max_messages, cost, after)
+    return newest(partial(Messages(tx).recent, scope), max_tokens, max_messages, cost, after)
 
 
 def newest(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from limpet.config import Compact as Limits
+from limpet.config import CompactionSettings
 from limpet.errors import ProviderError
 from limpet.model.message import Message, Role
 from limpet.model.tokens import TokenCounter
@@ -47,7 +47,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Summariser:
-    limits: Limits
+    limits: CompactionSettings
     count: TokenCounter
     llm: Llm | None = None
     timeout: float = 15.0

@@ -8,7 +8,8 @@ from limpet.errors import InvalidInput
 from limpet.model.scope import Scope
 from limpet.model.session import Summary
 from limpet.model.text import checked_text
-from limpet.store.base import Tx
+from limpet.sessions.repository import Messages, Sessions, Summaries
+from limpet.store.tx import Tx
 
 
 def swap(tx: Tx, scope: Scope, text: str, upper_sequence: int, expected_epoch: int | None, now: datetime) -> bool:
@@ -17,16 +18,16 @@ def swap(tx: Tx, scope: Scope, text: str, upper_sequence: int, expected_epoch: i
     The first summary replaces epoch 0. One that covers only messages cleared since is stale too.
     """
     checked_text(text, "summary")
-    session = tx.sessions.lock(scope)
+    session = Sessions(tx).lock(scope)
     if upper_sequence > session.last_sequence:
         raise InvalidInput(
             f"a summary cannot cover up to {upper_sequence}: the session's last message is {session.last_sequence}"
         )
-    current = tx.summaries.get(scope)
-    cleared_through, last_epoch = tx.summaries.past(scope)
+    current = Summaries(tx).get(scope)
+    cleared_through, last_epoch = Summaries(tx).past(scope)
     lowest = max(current.upper_sequence if current else 0, cleared_through + 1)
     if expected_epoch not in (None, current.epoch if current else 0) or upper_sequence < lowest:
         return False
-    count = tx.messages.count_through(scope, upper_sequence)
-    tx.summaries.put(scope, Summary(text, last_epoch + 1, upper_sequence, count, now))
+    count = Messages(tx).count_through(scope, upper_sequence)
+    Summaries(tx).put(scope, Summary(text, last_epoch + 1, upper_sequence, count, now))
     return True

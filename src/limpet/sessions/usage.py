@@ -12,7 +12,8 @@ from limpet.model.session import ModelUsage, Usage
 from limpet.model.text import checked_name, shown
 from limpet.model.values import checked_number
 from limpet.providers.llm import TokenUsage
-from limpet.store.base import Tx
+from limpet.sessions.repository import Sessions, UsageEntries
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.sessions")
 
@@ -77,9 +78,9 @@ def billed(model: str, calls: int, used: TokenUsage) -> ModelUsage:
 
 
 def add(tx: Tx, scope: Scope, entry: ModelUsage) -> None:
-    tx.sessions.lock(scope)
-    tx.usage.add(scope, entry)
+    Sessions(tx).lock(scope)
+    UsageEntries(tx).add(scope, entry)
 
 
 def read(tx: Tx, scope: Scope) -> Usage:
-    return Usage(tuple(tx.usage.find(scope)))
+    return Usage(tuple(UsageEntries(tx).find(scope)))

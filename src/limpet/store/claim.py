@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from limpet.errors import LeaseLost
 from limpet.model.job import Job
 from limpet.model.times import Clock
-from limpet.store.base import Store, Tx
+from limpet.store.base import Store
+from limpet.store.jobs import Jobs
+from limpet.store.tx import Tx
 
 # Done, or when there is more of it to do: now, or at a later time.
 Handler = Callable[["Claim"], datetime | None]
@@ -43,5 +45,5 @@ class Claim:
 
     def finish(self, tx: Tx, again: datetime | None = None) -> None:
         """The effect is in this transaction. When the lease was lost it raises, and nothing of the effect stays."""
-        tx.jobs.finish(self.job, again)
+        Jobs(tx).finish(self.job, again)
         self.finished = True

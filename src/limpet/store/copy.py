@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from limpet.config import Storage as StorageConfig
+from limpet.config import StorageSettings
 from limpet.errors import InvalidInput, StorageError
 from limpet.model.scope import STORE
 from limpet.model.times import Clock
@@ -16,7 +16,7 @@ from limpet.store.base import Progress
 from limpet.store.db import Db, Row
 from limpet.store.sql_store import SqlStore
 from limpet.store.tables import TABLES, Table
-from limpet.store.tx import SqlTx
+from limpet.store.tx import Tx
 
 _BATCH = 1000
 _NUMBERS = (  # tables that give out numbers go on behind those that were copied
@@ -28,7 +28,7 @@ _NUMBERS = (  # tables that give out numbers go on behind those that were copied
 def copy_store(source: SqlStore, target: SqlStore, progress: Progress | None = None) -> dict[str, int]:
     """Copy every row, from one consistent view, in one transaction. The target must be empty. Answers rows by table."""
 
-    def from_source(reading: SqlTx) -> dict[str, int]:
+    def from_source(reading: Tx) -> dict[str, int]:
         return target.write(lambda writing: _copy_all(reading.db, writing.db, progress))
 
     return source.read(from_source)
@@ -93,7 +93,7 @@ def _count(db: Db, table: Table) -> int:
 
 
 def copy_to_file(
-    source: SqlStore, path: str, config: StorageConfig, clock: Clock, progress: Progress | None = None
+    source: SqlStore, path: str, config: StorageSettings, clock: Clock, progress: Progress | None = None
 ) -> None:
     """A new SQLite file with everything in it, which appears whole or not at all."""
     from limpet.store.sqlite.store import SqliteStore

@@ -20,7 +20,7 @@ from limpet.store.base import Finding
 from limpet.store.db import Db, Row
 from limpet.store.encrypted_columns import CHUNKS, RECORD_METADATA, RECORD_TAGS, RECORDS
 from limpet.store.encryption import Box, Shape
-from limpet.store.tx import SqlTx
+from limpet.store.tx import Tx
 from limpet.store.writer import Transactions
 
 T = TypeVar("T")
@@ -33,11 +33,11 @@ _CHUNK = Shape(CHUNKS, "id word_count terms text kind name created_at")
 
 
 class Examined(Protocol):
-    def write(self, work: Callable[[SqlTx], T]) -> T: ...
-    def read(self, work: Callable[[SqlTx], T]) -> T: ...
+    def write(self, work: Callable[[Tx], T]) -> T: ...
+    def read(self, work: Callable[[Tx], T]) -> T: ...
 
 
-def counts(tx: SqlTx) -> dict[str, int]:
+def counts(tx: Tx) -> dict[str, int]:
     row = tx.db.one("stats.counts", {})
     assert row is not None
     names = ("sessions", "messages", "records", "documents", "chunks", "vectors", "users")
@@ -64,7 +64,7 @@ def stamp_analysis(connection: Transactions) -> None:
 def examine(store: Examined, *, repair: bool) -> Iterator[Finding]:
     """Each check in a transaction of its own: what it compares is of one moment, and so is its repair."""
 
-    def run(name: str, check: Callable[[SqlTx], Finding]) -> Finding:
+    def run(name: str, check: Callable[[Tx], Finding]) -> Finding:
         try:
             return (store.write if repair else store.read)(check)
         except StorageError as error:
@@ -117,7 +117,7 @@ _LABELS = {
 }
 
 
-def _labels(tx: SqlTx, *, repair: bool) -> Finding:
+def _labels(tx: Tx, *, repair: bool) -> Finding:
     """Tags, metadata and inputs stand twice: in the record, and as rows to search by."""
     db = tx.db
     expected: dict[str, set[Row]] = {kind: set() for kind in _LABELS}
@@ -147,7 +147,7 @@ def _labels(tx: SqlTx, *, repair: bool) -> Finding:
     return Finding("labels", not wrong, detail, repaired=repair and bool(wrong))
 
 
-def _box(tx: SqlTx, tenant: str) -> Box | None:
+def _box(tx: Tx, tenant: str) -> Box | None:
     """None where the tenant's key is not there: on purpose, it may be, and no fault of the store."""
     try:
         return tx.seals.of(tenant)
@@ -175,7 +175,7 @@ def _graph(db: Db, *, repair: bool) -> Finding:
     return Finding("graph", not found, detail, repaired=repair and bool(found))
 
 
-def _words(tx: SqlTx, *, space_id: int, stale: bool, repair: bool) -> Finding:
+def _words(tx: Tx, *, space_id: int, stale: bool, repair: bool) -> Finding:
     """Rebuild the index from the text and compare."""
     db = tx.db
     found = db.one("doctor.space", {"id": space_id}, order=db.for_update if repair else "")

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from limpet.config import Encryption
+from limpet.config import EncryptionSettings
 from limpet.errors import ConfigError
 from limpet.model.text import shown
 from limpet.notes.layout import folder_name
@@ -25,7 +25,7 @@ SUFFIX = ".key"
 class Keys:
     """The keys that the settings name. What was read is remembered until the program ends."""
 
-    def __init__(self, settings: Encryption, env: Mapping[str, str], nonce: Callable[[int], bytes]) -> None:
+    def __init__(self, settings: EncryptionSettings, env: Mapping[str, str], nonce: Callable[[int], bytes]) -> None:
         self.required = settings.required
         self.nonce = nonce
         self.folder: Path | None = None

@@ -11,7 +11,9 @@ from limpet.model.job import Job
 from limpet.model.receipt import Bytes
 from limpet.model.schedule import Held, Schedule
 from limpet.model.session import SessionInfo
-from limpet.store.base import Features, Finding, Notice, Progress, Store, Tx, Wanted, Work
+from limpet.sessions.repository import Sessions
+from limpet.store.base import Features, Finding, Notice, Progress, Store, Wanted, Work
+from limpet.store.tx import Tx
 
 T = TypeVar("T")
 
@@ -41,7 +43,7 @@ class Forgetful:
     def write(self, work: Work[T]) -> T:
         def undone(tx: Tx) -> T:
             if self._held is not None:
-                tx.sessions.add(self._held.scope, self._held)
+                Sessions(tx).add(self._held.scope, self._held)
             raise _Undone(work(tx))
 
         try:

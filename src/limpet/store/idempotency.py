@@ -8,18 +8,19 @@ from limpet.model.idempotency import Asked, Made
 from limpet.model.scope import Scope, Space
 from limpet.model.times import from_micros, to_micros
 from limpet.store import jobs
-from limpet.store.db import Db
 from limpet.store.encrypted_columns import ONCE
 from limpet.store.encryption import Shape
-from limpet.store.encryption_state import TxSeals
+from limpet.store.tx import Tx
 
 _MADE = Shape(ONCE, "made_id digest made_at")
 
 
-class SqlOnces:
-    def __init__(self, db: Db, seals: TxSeals) -> None:
-        self._db = db
-        self._seals = seals
+class IdempotencyKeys:
+    """What was made under idempotency keys."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._seals = tx.seals
 
     def get(self, space: Space, asked: Asked) -> Made | None:
         box = self._seals.of(space.tenant)
@@ -42,6 +43,7 @@ class SqlOnces:
         self._db.run("once.add", self._seals.of(space.tenant).params(ONCE, None, params))
 
     def trim(self, scope: Scope, before: datetime, limit: int) -> int:
+        """Remove what is older. Answers how many."""
         return self._db.run("once.trim", {"tenant": scope.tenant, "before": to_micros(before), "limit": limit})
 
 

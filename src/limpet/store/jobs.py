@@ -20,6 +20,7 @@ from limpet.store.db import Db, Params, Row
 from limpet.store.encrypted_columns import JOBS
 from limpet.store.encryption import Shape
 from limpet.store.encryption_state import TxSeals
+from limpet.store.tx import Tx
 
 _MAX_ERROR = 500
 _JOB = Shape(JOBS, "id kind payload run_at attempts leased_until error dead created_at")
@@ -33,19 +34,25 @@ _STATES = {
 }
 
 
-class SqlJobs:
-    def __init__(self, db: Db, seals: TxSeals) -> None:
-        self._db = db
-        self._seals = seals
+class Jobs:
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._seals = tx.seals
 
     def ask(self, space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
+        """Enter work to be done once this transaction is committed, at once or not before ``run_at``.
+
+        Asked for twice it is done once, or once more if it is being done; at the earliest of the times asked for.
+        """
         ask(self._db, space, kind, detail, now, run_at)
 
     def finish(self, job: Job, again: datetime | None = None) -> None:
+        """The job's effect is in this transaction: with it the job is done, or comes again. Raises LeaseLost."""
         if not finish(self._db, job, again):
             raise LeaseLost(f"the lease of the job {job.id} ({job.kind}) ran out and somebody else has taken it")
 
     def find(self, scope: Scope, query: JobQuery, now: datetime) -> list[JobInfo]:
+        """A whole tenant's, here and below: a narrower scope is refused."""
         where = [] if query.state is None else [_STATES[query.state]]
         where += [] if query.kind is None else ["kind = :kind"]
         params = {"tenant": _tenant(scope), "kind": query.kind, "now": to_micros(now)}
@@ -55,6 +62,7 @@ class SqlJobs:
         return [_info(box.opened(_JOB, row[0], row), now) for row in rows]
 
     def retry(self, scope: Scope, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
+        """Let those that were laid aside be tried anew."""
         params = {
             "tenant": _tenant(scope),
             "ids": self._db.numbers(ids or ()),
@@ -66,6 +74,7 @@ class SqlJobs:
         return self._db.run("jobs.retry", params)
 
     def drop(self, scope: Scope, ids: Sequence[int]) -> int:
+        """Remove those that were laid aside."""
         return self._db.run("jobs.drop", {"tenant": _tenant(scope), "ids": self._db.numbers(ids)})
 
 

@@ -9,7 +9,8 @@ from typing import TypeVar
 from limpet.errors import IdempotencyConflict
 from limpet.model.idempotency import KEPT, Asked
 from limpet.model.scope import Scope, Space
-from limpet.store.base import Tx
+from limpet.store.idempotency import IdempotencyKeys
+from limpet.store.tx import Tx
 
 T = TypeVar("T")
 Find = Callable[[Tx, str], T]
@@ -19,7 +20,7 @@ _FEW = 10
 
 def made_before(tx: Tx, space: Space, asked: Asked | None, find: Find[T], now: datetime) -> T | None:
     """What was made when the same was asked for under this key; None where it is new. Raises IdempotencyConflict."""
-    made = None if asked is None else tx.once.get(space, asked)
+    made = None if asked is None else IdempotencyKeys(tx).get(space, asked)
     if asked is None or made is None or now - made.at > KEPT:
         return None
     if made.digest != asked.digest:
@@ -32,5 +33,5 @@ def made_before(tx: Tx, space: Space, asked: Asked | None, find: Find[T], now: d
 def note(tx: Tx, space: Space, asked: Asked | None, made_id: str, now: datetime) -> None:
     """And clears away a few that are over, so that there are never many, also where retention is switched off."""
     if asked is not None:
-        tx.once.put(space, asked, made_id, now)
-        tx.once.trim(Scope(space.tenant), now - KEPT, _FEW)
+        IdempotencyKeys(tx).put(space, asked, made_id, now)
+        IdempotencyKeys(tx).trim(Scope(space.tenant), now - KEPT, _FEW)

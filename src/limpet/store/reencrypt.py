@@ -21,7 +21,7 @@ from limpet.store.encrypted_columns import BOUND_TO, SEALED
 from limpet.store.encryption import OPEN, Box, Kind, Shape, check_value
 from limpet.store.encryption_state import IS_OPEN, IS_SEALED, ROTATING, SEALING, Seal, Seals
 from limpet.store.tables import TABLES, Table
-from limpet.store.tx import SqlTx
+from limpet.store.tx import Tx
 
 T = TypeVar("T")
 
@@ -47,8 +47,8 @@ class Sealable(Protocol):
 
     seals: Seals
 
-    def write(self, work: Callable[[SqlTx], T]) -> T: ...
-    def read(self, work: Callable[[SqlTx], T]) -> T: ...
+    def write(self, work: Callable[[Tx], T]) -> T: ...
+    def read(self, work: Callable[[Tx], T]) -> T: ...
 
 
 class _Reached(NamedTuple):
@@ -71,7 +71,7 @@ def reseal(store: Sealable, tenant: str, progress: Progress | None = None) -> bo
     return True
 
 
-def _begin(tx: SqlTx, seals: Seals, tenant: str) -> bool:
+def _begin(tx: Tx, seals: Seals, tenant: str) -> bool:
     keys = () if seals.keyring is None else seals.keyring.keys(tenant)
     if not keys:
         raise KeyMissing(f"there is no key for tenant {tenant!r}; set encryption.key_env or encryption.key_file")
@@ -86,7 +86,7 @@ def _begin(tx: SqlTx, seals: Seals, tenant: str) -> bool:
     return True
 
 
-def _batch(tx: SqlTx, seals: Seals, tenant: str) -> tuple[str, int] | None:
+def _batch(tx: Tx, seals: Seals, tenant: str) -> tuple[str, int] | None:
     seal = tx.seals.get(tenant)
     if seal is None or seal.state not in (SEALING, ROTATING):
         return None
@@ -214,7 +214,7 @@ def examine(store: Sealable) -> Iterator[Finding]:
             yield Finding("sealed", ok=False, detail=str(error))
 
 
-def _examined(tx: SqlTx, tenant: str) -> Finding:
+def _examined(tx: Tx, tenant: str) -> Finding:
     box, looked_at, faults = tx.seals.of(tenant), 0, []
     for table in (_BY_NAME[name] for name in _STEPS if name != _WORDS):
         shape, after = Shape(SEALED[table.name], " ".join(table.columns)), None

@@ -17,7 +17,7 @@ from limpet.schedules import repository
 from limpet.store import doctor, forks, jobs, migrate, reencrypt
 from limpet.store.base import Finding, Notice, Wanted
 from limpet.store.encryption_state import Seals, Unsettled
-from limpet.store.tx import SqlTx
+from limpet.store.tx import Tx
 from limpet.store.writer import Transactions, Writer
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _MODEL = "model"
 
 
 class Connection(Transactions, Protocol):
-    def snapshot(self, work: Callable[[SqlTx], T]) -> T:
+    def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Run the work on one consistent view."""
 
     def close(self) -> None: ...
@@ -41,12 +41,12 @@ class SqlStore:
         self.seals = seals
         self._waiting = threading.local()  # what a thread's next write has to bring along
 
-    def write(self, work: Callable[[SqlTx], T]) -> T:
-        first: Callable[[SqlTx], None] | None = getattr(self._waiting, "work", None)
+    def write(self, work: Callable[[Tx], T]) -> T:
+        first: Callable[[Tx], None] | None = getattr(self._waiting, "work", None)
         if first is None:
             return self._settled(work)
 
-        def both(tx: SqlTx) -> T:
+        def both(tx: Tx) -> T:
             first(tx)
             return work(tx)
 
@@ -54,7 +54,7 @@ class SqlStore:
         self._waiting.work = None
         return done
 
-    def _settled(self, work: Callable[[SqlTx], T]) -> T:
+    def _settled(self, work: Callable[[Tx], T]) -> T:
         """The work, and again from its beginning once it is noted whether the tenant it met is sealed."""
         self._refuse_fork()
         with forks.inside():
@@ -66,7 +66,7 @@ class SqlStore:
                 self._writer.write(partial(_settle, tenant=tenant))
 
     @contextmanager
-    def beside(self, work: Callable[[SqlTx], None]) -> Iterator[Callable[[], bool]]:
+    def beside(self, work: Callable[[Tx], None]) -> Iterator[Callable[[], bool]]:
         before = getattr(self._waiting, "work", None)
         self._waiting.work = work
         try:
@@ -74,7 +74,7 @@ class SqlStore:
         finally:
             self._waiting.work = before
 
-    def read(self, work: Callable[[SqlTx], T]) -> T:
+    def read(self, work: Callable[[Tx], T]) -> T:
         self._refuse_fork()
         self._writer.refuse_nesting()
         with forks.inside():
@@ -121,10 +121,12 @@ class SqlStore:
         return self.read(lambda tx: repository.astray(tx.db, tx.seals, now))
 
     def take_notice(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
-        return self.write(lambda tx: repository.take_notice(tx.db, tx.seals, tx.schedules, now, oldest, until))
+        return self.write(
+            lambda tx: repository.take_notice(tx.db, tx.seals, repository.Schedules(tx), now, oldest, until)
+        )
 
     def adopt(self, model: str, now: datetime) -> None:
-        def change(tx: SqlTx) -> None:
+        def change(tx: Tx) -> None:
             if _property(tx, _MODEL) != model:
                 tx.db.run("properties.set", {"name": _MODEL, "value": model})
                 jobs.ask_everywhere(tx.db, EMBED, model, now)
@@ -163,11 +165,11 @@ class SqlStore:
             raise StorageError("this store was opened before the process forked; open it again in the child")
 
 
-def _settle(tx: SqlTx, tenant: str) -> None:
+def _settle(tx: Tx, tenant: str) -> None:
     tx.seals.settle(tenant)
 
 
-def _property(tx: SqlTx, name: str) -> str | None:
+def _property(tx: Tx, name: str) -> str | None:
     found = tx.db.one("properties.get", {"name": name})
     return None if found is None else str(found[0])
 
@@ -181,7 +183,7 @@ class Readers:
         self._places = threading.BoundedSemaphore(places)
         self._closed = False
 
-    def read(self, work: Callable[[SqlTx], T]) -> T:
+    def read(self, work: Callable[[Tx], T]) -> T:
         with self._places:
             connection = self._take()
             try:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from time import monotonic
 
-from limpet.config import Jobs as JobsConfig
+from limpet.config import JobSettings
 from limpet.errors import LeaseLost, LimpetError, StorageError, StoreUnavailable
 from limpet.model.job import Job
 from limpet.model.telemetry import Kind, Work
@@ -38,7 +38,7 @@ class Worker:
         self,
         store: Store,
         clock: Clock,
-        config: JobsConfig,
+        config: JobSettings,
         chance: Callable[[], float],
         observers: Observers | None = None,
     ) -> None:

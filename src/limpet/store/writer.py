@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from limpet.errors import OutcomeUnknown, StorageError, StoreUnavailable
-from limpet.store.tx import SqlTx
+from limpet.store.tx import Tx
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Transactions(Protocol):
     """What the writer needs of a connection."""
 
-    tx: SqlTx
+    tx: Tx
 
     def begin(self) -> None: ...
     def commit(self) -> None:
@@ -47,7 +47,7 @@ class Ticket(Generic[T]):
 
     __slots__ = ("done", "error", "gate", "leads", "result", "work")
 
-    def __init__(self, work: Callable[[SqlTx], T]) -> None:
+    def __init__(self, work: Callable[[Tx], T]) -> None:
         self.work = work
         self.done = False
         self.leads = False
@@ -95,7 +95,7 @@ class Writer:
         self._busy: int | None = None
         self._closed = False
 
-    def write(self, work: Callable[[SqlTx], T]) -> T:
+    def write(self, work: Callable[[Tx], T]) -> T:
         self.refuse_nesting()
         ticket = Ticket(work)
         try:

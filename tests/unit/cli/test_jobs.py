@@ -13,6 +13,7 @@ import pytest
 from limpet import Limpet
 from limpet.model.scope import Level, Space
 from limpet.model.times import system_clock
+from limpet.store.jobs import Jobs
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +30,7 @@ def laid_aside(data: Path) -> list[int]:
         now = system_clock()
         for tenant, owner in (("default", "ana"), ("default", "ben"), ("default", "cleo"), ("acme", "dan")):
             space = Space(tenant, Level.USER, owner)
-            store.write(lambda tx, space=space: tx.jobs.ask(space, "stubborn", "x", now))
+            store.write(lambda tx, space=space: Jobs(tx).ask(space, "stubborn", "x", now))
         for _ in range(2):
             job = store.take_job([("stubborn", "")], now, now - now)
             store.fail_job(job, "the model\nsaid no", now, dead=True)

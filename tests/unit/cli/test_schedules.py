@@ -117,7 +117,7 @@ def test_a_worker_hands_goals_to_the_model(run, data, monkeypatch):
     with Limpet.open(data) as hf:  # an hour ago
         past = system_clock() - timedelta(minutes=1)
         hf._runtime.store.write(
-            lambda tx: tx.db.composed(  # type: ignore[attr-defined]
+            lambda tx: tx.db.composed(
                 "UPDATE schedules SET next_run_at = :at, due_at = :at", {"at": int(past.timestamp() * 1e6)}
             )
         )

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.config import Compact
+from limpet.config import CompactionSettings
 from limpet.errors import ConfigError
 from limpet.model.message import Message, ToolCall
 from limpet.model.tokens import estimate
 from limpet.model.turns import estimated, steps_of
 from limpet.sessions.compaction_due import Load, Plan, Reason, asked, due, left_out, within
 
-LIMITS = Compact()
+LIMITS = CompactionSettings()
 
 
 def spoken(count: int, tokens: int = 10) -> list[Message]:
@@ -31,7 +31,7 @@ def load(messages: Sequence[Message], summary: str = "") -> Load:
     return Load.of(messages, summary, estimate, estimated)
 
 
-def planned(messages: Sequence[Message], window: int | None = None, limits: Compact = LIMITS) -> Plan | None:
+def planned(messages: Sequence[Message], window: int | None = None, limits: CompactionSettings = LIMITS) -> Plan | None:
     return due(load(messages), window, limits)
 
 
@@ -44,7 +44,7 @@ def test_rolling_fires_above_four_fifths_of_the_window_and_goes_down_to_half() -
 
 def test_rolling_waits_for_four_messages() -> None:
     assert planned(spoken(3, 300), 1000) is None
-    assert planned(spoken(3, 300), 1000, Compact(least_messages=2)) == Plan(2, Reason.ROLLING)
+    assert planned(spoken(3, 300), 1000, CompactionSettings(least_messages=2)) == Plan(2, Reason.ROLLING)
 
 
 def test_at_eight_thousand_tokens_the_last_ten_are_kept() -> None:
@@ -94,11 +94,11 @@ def test_a_summary_leaves_a_small_window_to_the_conversation() -> None:
     assert within(LIMITS, 128_000).summary_tokens == 500
     assert within(LIMITS, 1000).summary_tokens == 250
     assert within(LIMITS, 10).summary_tokens == 50
-    assert within(Compact(window=1000), None).summary_tokens == 250
+    assert within(CompactionSettings(window=1000), None).summary_tokens == 250
 
 
 def test_nothing_is_due_when_it_is_switched_off() -> None:
-    assert planned(spoken(100, 1000), 1000, Compact(enabled=False)) is None
+    assert planned(spoken(100, 1000), 1000, CompactionSettings(enabled=False)) is None
     assert asked(load(spoken(100)), 20) == Plan(80, Reason.ASKED)
 
 
@@ -119,9 +119,9 @@ def test_no_rule_fires_again_for_every_further_message(window: int | None, token
 
 def test_a_threshold_equal_to_what_is_retained_is_no_setting() -> None:
     with pytest.raises(ConfigError, match="every further message"):
-        Compact(keep=20, messages=20)
+        CompactionSettings(keep=20, messages=20)
     with pytest.raises(ConfigError, match="roll_to"):
-        Compact(roll_to=0.8)
+        CompactionSettings(roll_to=0.8)
 
 
 def test_by_hand_a_turn_is_kept_whole() -> None:
@@ -165,7 +165,7 @@ histories = st.lists(
 
 @given(histories, st.integers(0, 20), st.none() | st.integers(50, 500))
 def test_no_cut_takes_a_result_from_its_call(history: list[Message], keep: int, window: int | None) -> None:
-    limits = Compact(history_tokens=100, history_keep=3, messages=30)
+    limits = CompactionSettings(history_tokens=100, history_keep=3, messages=30)
     for plan in (asked(load(history), keep), due(load(history), window, limits)):
         if plan is not None:
             assert 0 < plan.messages <= len(history)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from limpet import Message
-from limpet.config import Compact
+from limpet.config import CompactionSettings
 from limpet.errors import ProviderError
 from limpet.model.tokens import estimate
 from limpet.providers.fake_llm import Answer, FakeLlm
@@ -22,7 +22,7 @@ TALK = [
 
 
 def summariser(llm: FakeLlm | None, **settings: int) -> Summariser:
-    return Summariser(Compact(**settings), estimate, llm)  # type: ignore[arg-type]
+    return Summariser(CompactionSettings(**settings), estimate, llm)  # type: ignore[arg-type]
 
 
 def test_the_model_is_asked_as_the_settings_say() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from limpet.config import Context as Limits
+from limpet.config import ContextSettings
 from limpet.context.compose import assemble
 from limpet.context.inputs import Material
 from limpet.model.chunk import Hit, Signal, Source, SourceKind
@@ -59,12 +59,12 @@ def record_hit(found: Record, score: float = 0.9) -> Hit:
 
 
 def built(
-    budget: int = 4000, *, limits: Limits | None = None, count: TokenCounter = estimate, **material: Any
+    budget: int = 4000, *, limits: ContextSettings | None = None, count: TokenCounter = estimate, **material: Any
 ) -> Context:
     history: Sequence[Message] = material.get("history", ())
     given: dict[str, Any] = {"session": HERE, "now": NOW, "message_count": len(history)} | material
     cost = estimated if count is estimate else (lambda message: count(message.searchable))
-    return assemble(Material(**given), limits or Limits(), budget, count, cost)
+    return assemble(Material(**given), limits or ContextSettings(), budget, count, cost)
 
 
 def headings(text: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.config import Context as Limits
+from limpet.config import ContextSettings
 from limpet.context.compose import Desk, assemble
 from limpet.context.inputs import Material
 from limpet.model.context import Context
@@ -98,7 +98,7 @@ def test_each_section_has_its_switch(switch: str) -> None:
     def all_but(**off: bool) -> set[str]:
         context = built(
             query="dog",
-            limits=Limits(**off),
+            limits=ContextSettings(**off),
             history=said("hello"),
             message_count=6,
             summary=SUMMARY,
@@ -183,7 +183,7 @@ def test_recalled_records_have_a_number_and_a_budget() -> None:
     context = built(query="zzz", hits=hits)
     assert len(context.hits) == 10
     assert len(reasons(context, "fact number")) == 20
-    few = built(query="zzz", hits=hits, limits=Limits(facts_tokens=20))
+    few = built(query="zzz", hits=hits, limits=ContextSettings(facts_tokens=20))
     assert 1 <= len(few.hits) < 4
 
 
@@ -248,7 +248,7 @@ def test_the_pack_takes_only_strong_records_past_its_soft_budget() -> None:
     weak = [record(f"w{at}", f"{long} weak {at}", salience=0.1, confidence=0.1) for at in range(4)]
     strong = record("s", f"{long} strong dog", salience=1.0, confidence=1.0)
     also = record("t", f"{long} other strong dog", salience=1.0, confidence=1.0)
-    limits = Limits(pack_soft=60, pack_hard=120)
+    limits = ContextSettings(pack_soft=60, pack_hard=120)
     context = built(query="dog", records=(*weak, strong, also), limits=limits)
     assert len(items(context.sections["Semantic Memory"])) == 2
     assert "weak" not in context.text
@@ -399,8 +399,8 @@ def test_a_history_that_is_cut_already_is_laid_out_once_with_the_same_outcome(
     material = Material(
         HERE, NOW, "evidence", history, spoken + older, summary, history[told:], records=records, hits=hits
     )
-    desk = Desk(material, Limits(), budget, estimate, estimated)
+    desk = Desk(material, ContextSettings(), budget, estimate, estimated)
     expected = desk.lay(None, history)
     if len(expected.messages) != material.message_count and text.strip():
         expected = desk.lay(summary, history[told:])
-    assert assemble(material, Limits(), budget, estimate, estimated) == expected
+    assert assemble(material, ContextSettings(), budget, estimate, estimated) == expected

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.config import Context as Limits
+from limpet.config import ContextSettings
 from limpet.context.budget import allot
 from limpet.context.compose import budget_of
 from limpet.errors import BudgetTooSmall, ConfigError
@@ -37,17 +37,17 @@ def test_shares_of_nothing_are_equal() -> None:
 
 
 def test_a_model_keeps_room_for_its_reply() -> None:
-    assert budget_of(4000, None, Limits()) == 4000
-    assert budget_of(4000, 8000, Limits()) == 4000
-    assert budget_of(4000, 4000, Limits()) == 4000 - 1024
+    assert budget_of(4000, None, ContextSettings()) == 4000
+    assert budget_of(4000, 8000, ContextSettings()) == 4000
+    assert budget_of(4000, 4000, ContextSettings()) == 4000 - 1024
     with pytest.raises(BudgetTooSmall, match="1024"):
-        budget_of(4000, 1024, Limits())
+        budget_of(4000, 1024, ContextSettings())
     with pytest.raises(BudgetTooSmall, match="at least 1"):
-        budget_of(0, None, Limits())
+        budget_of(0, None, ContextSettings())
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ConfigError, match="together"):
-        Limits(history_share=0.6, standing_share=0.5)
+        ContextSettings(history_share=0.6, standing_share=0.5)
     with pytest.raises(ConfigError, match="pack_hard"):
-        Limits(pack_soft=100, pack_hard=99)
+        ContextSettings(pack_soft=100, pack_hard=99)

@@ -8,7 +8,7 @@ import pytest
 
 from limpet import Limpet, Session, Turn
 from limpet.api.api_keys import Keys
-from limpet.api.schedules import Schedules
+from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues
 from limpet.notes.long_term import LongTerm
 from limpet.security.operations import FREE, KEYS, KV, LIMPET, LONG_TERM, SCHEDULES, SESSION, TURN, VERBS, On
@@ -19,7 +19,7 @@ FACES = [
     (KeyValues, "session.kv.", KV),
     (Turn, "turn.", TURN),
     (LongTerm, "long_term.", LONG_TERM),
-    (Schedules, "schedules.", SCHEDULES),
+    (ScheduleOperations, "schedules.", SCHEDULES),
     (Keys, "keys.", KEYS),
 ]
 BEGUN_BY_ITS_BLOCK = {"session.turn"}

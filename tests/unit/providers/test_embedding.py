@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from limpet.config import Embedding as Settings
+from limpet.config import EmbeddingSettings
 from limpet.errors import InvalidInput, ProviderError
 from limpet.model.chunk import Hit, Source, SourceKind
 from limpet.providers import embedding as use
@@ -21,12 +21,12 @@ from limpet.search.analysis import embedded_text
 def test_texts_go_in_batches_and_come_back_in_order() -> None:
     fake, seen = FakeEmbedder(), list[tuple[str, int, int]]()
     texts = [str(number) for number in range(10)]
-    found = Embedding(fake, Settings(batch=4)).vectors(texts, lambda *step: seen.append(step))
+    found = Embedding(fake, EmbeddingSettings(batch=4)).vectors(texts, lambda *step: seen.append(step))
     assert [len(call) for call in fake.calls] == [4, 4, 2]
     assert [vector.values for vector in found] == [tuple(vector) for vector in FakeEmbedder().embed(texts)]
     assert {vector.model for vector in found} == {"fake-8"}
     assert seen == [("embedding", 4, 10), ("embedding", 8, 10), ("embedding", 10, 10)]
-    assert Embedding(fake, Settings()).vectors([]) == []
+    assert Embedding(fake, EmbeddingSettings()).vectors([]) == []
 
 
 class Given:
@@ -61,27 +61,27 @@ class Given:
 )
 def test_what_is_no_vector_for_each_text_is_the_providers_error(vectors: Any) -> None:
     with pytest.raises(ProviderError):
-        Embedding(Given(vectors), Settings()).vectors(["a text"])
-    assert Embedding(Given(vectors), Settings()).question("a text") is None
+        Embedding(Given(vectors), EmbeddingSettings()).vectors(["a text"])
+    assert Embedding(Given(vectors), EmbeddingSettings()).question("a text") is None
 
 
 def test_more_dimensions_than_any_backend_keeps_are_refused() -> None:
     with pytest.raises(ProviderError, match="16000"):
-        Embedding(Given([[0.1] * 16_001], 16_001), Settings()).vectors(["a text"])
-    assert len(Embedding(Given([[0.1] * 16_000], 16_000), Settings()).vectors(["a text"])[0].values) == 16_000
+        Embedding(Given([[0.1] * 16_001], 16_001), EmbeddingSettings()).vectors(["a text"])
+    assert len(Embedding(Given([[0.1] * 16_000], 16_000), EmbeddingSettings()).vectors(["a text"])[0].values) == 16_000
 
 
 def test_any_kind_of_numbers_will_do() -> None:
     import numpy as np
 
     for given in (np.ones((1, 2), dtype=np.float16), [(1, 1)], iter([iter([1, 1])])):
-        assert Embedding(Given(given), Settings()).vectors(["a text"])[0].values == (1.0, 1.0)
+        assert Embedding(Given(given), EmbeddingSettings()).vectors(["a text"])[0].values == (1.0, 1.0)
 
 
 def test_questions_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(use, "_QUESTIONS", 2)
     fake = FakeEmbedder()
-    embedding = Embedding(fake, Settings())
+    embedding = Embedding(fake, EmbeddingSettings())
     for text in ("a", "b", "a", "c", "a", "b"):
         embedding.question(text)
     assert fake.calls == [("a",), ("b",), ("c",), ("b",)]
@@ -91,7 +91,7 @@ def test_a_question_is_not_asked_again_for_a_while_after_a_failure(monkeypatch: 
     now = [100.0]
     monkeypatch.setattr(use, "monotonic", lambda: now[0])
     fake = FakeEmbedder()
-    embedding = Embedding(fake, Settings())
+    embedding = Embedding(fake, EmbeddingSettings())
     known = embedding.question("known")
     fake.failures = 1
     assert embedding.question("a") is None
@@ -106,13 +106,13 @@ def test_a_question_is_not_asked_again_for_a_while_after_a_failure(monkeypatch: 
 def test_now_and_later_are_the_callers_to_say(when: Any, expected: bool) -> None:
     slow = FakeEmbedder()
     slow.quick = False  # type: ignore[attr-defined]
-    assert Embedding(slow, Settings(when=when)).at_once is expected
+    assert Embedding(slow, EmbeddingSettings(when=when)).at_once is expected
 
 
 def test_the_first_call_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(0, 1000, 50))  # every look at the clock is 50 seconds later
     monkeypatch.setattr(use, "monotonic", lambda: next(now))
-    embedding = Embedding(FakeEmbedder(), Settings())
+    embedding = Embedding(FakeEmbedder(), EmbeddingSettings())
     embedding.vectors(["loads the model"])
     assert embedding.at_once
     embedding.vectors(["a second text"])

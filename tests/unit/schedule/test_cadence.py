@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from limpet.config import Schedules as Rules
+from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput
 from limpet.model.times import zone_named
 from limpet.schedules.cadence import Every, parsed, smallest_gap
@@ -175,8 +175,8 @@ def test_the_smallest_gap_is_looked_for_among_many_firings() -> None:
     assert smallest_gap(close, at("01-02T00:00"), 2) == timedelta(minutes=59)
     assert smallest_gap(close, at("01-02T00:00"), 500) == timedelta(minutes=1)
     with pytest.raises(InvalidInput, match="60 seconds apart; at least 120"):
-        refuse_haste(close, NOW, Rules(smallest_gap_s=120))
-    refuse_haste(close, NOW, Rules())
+        refuse_haste(close, NOW, ScheduleSettings(smallest_gap_s=120))
+    refuse_haste(close, NOW, ScheduleSettings())
     assert smallest_gap(parsed("once: 2026-07-01T09:00", "UTC", NOW), NOW, 500) is None
 
 

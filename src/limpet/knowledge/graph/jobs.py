@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING
 
 from limpet.api.runtime import Runtime, masking
 from limpet.errors import ProviderError, SessionNotFound, StoreReadOnly
+from limpet.knowledge.graph.repository import GraphTables
+from limpet.knowledge.repository import Records
 from limpet.model.graph import Graph
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.message import Message
 from limpet.model.scope import Scope, Space
 from limpet.sessions import usage
-from limpet.store.base import Tx
+from limpet.sessions.repository import Cursors, Messages, Sessions
 from limpet.store.claim import Claim, Handler
+from limpet.store.jobs import Jobs
+from limpet.store.tx import Tx
 from limpet.store.worker import Worker
 
 if TYPE_CHECKING:
@@ -58,28 +62,28 @@ def read_session(
     batch = runtime.config.graph.batch
 
     def look(tx: Tx) -> tuple[int, list[Message]]:
-        done = tx.cursors.get(scope, CURSOR)
-        return done, tx.messages.range(scope, done, None, batch)
+        done = Cursors(tx).get(scope, CURSOR)
+        return done, Messages(tx).range(scope, done, None, batch)
 
     done, messages = runtime.store.read(look)
     read = _read(runtime, session_id, [_masked(message, masking(runtime.config)) for message in messages])
 
     def keep(tx: Tx) -> bool:
         try:
-            head = tx.sessions.head(scope)
+            head = Sessions(tx).head(scope)
         except SessionNotFound:  # deleted meanwhile, with all that would have been read from it
             finish(tx)
             return False
-        if tx.cursors.get(scope, CURSOR) != done:
+        if Cursors(tx).get(scope, CURSOR) != done:
             return True  # somebody else was at it: look again what is left
         last = messages[-1].sequence if messages else head.last_sequence
-        if tx.messages.range(scope, done, last + 1, batch) != messages:
+        if Messages(tx).range(scope, done, last + 1, batch) != messages:
             return True  # cleared or forgotten meanwhile: what was read of them must not stay
-        tx.graph.add(space, read.told)
+        GraphTables(tx).add(space, read.told)
         if runtime.llm is not None and read.calls:
             usage.add(tx, scope, usage.billed(runtime.llm.model, read.calls, read.used))
         if last > done:
-            tx.cursors.set(scope, CURSOR, last)
+            Cursors(tx).set(scope, CURSOR, last)
         if head.last_sequence > last:
             return True
         finish(tx)
@@ -95,11 +99,11 @@ def read_record(runtime: Runtime, space: Space, record_id: str, finish: Callable
     most, mask = runtime.config.graph.message_names, masking(runtime.config)
 
     def keep(tx: Tx) -> None:
-        record = tx.records.lock(Scope(space.tenant), record_id)
-        tx.graph.drop_record(space, record_id)
+        record = Records(tx).lock(Scope(space.tenant), record_id)
+        GraphTables(tx).drop_record(space, record_id)
         if record is not None and record.home.space == space:
             plain = replace(record, title=record.title and mask(record.title), content=mask(record.content))
-            tx.graph.add(space, [told.by_record(plain, most)])
+            GraphTables(tx).add(space, [told.by_record(plain, most)])
         finish(tx)
 
     runtime.store.write(keep)
@@ -136,7 +140,7 @@ def look_after(runtime: Runtime, space: Space, *, now: bool) -> None:
     """Have read what was not yet, in the background or ``now``: also what was said while the graph was switched off."""
     if not runtime.config.graph.enabled:
         return
-    left = runtime.store.read(lambda tx: tx.graph.behind(space, CURSOR))
+    left = runtime.store.read(lambda tx: GraphTables(tx).behind(space, CURSOR))
     with suppress(StoreReadOnly):  # whoever may not write may look at what there is
         if left:
             runtime.store.write(lambda tx: _ask(tx, space, left, runtime.clock()))
@@ -148,7 +152,7 @@ def look_after(runtime: Runtime, space: Space, *, now: bool) -> None:
 
 def _ask(tx: Tx, space: Space, sessions: Sequence[str], now: datetime) -> None:
     for session_id in sessions:
-        tx.jobs.ask(space, GRAPH, session_id, now)
+        Jobs(tx).ask(space, GRAPH, session_id, now)
 
 
 def _reader(runtime: Runtime) -> Worker:
@@ -165,8 +169,10 @@ def shown(runtime: Runtime, space: Space, entity: str | None, depth: int) -> Gra
     limits = runtime.config.graph
 
     def read(tx: Tx) -> Graph:
-        part = assemble.chosen(tx.graph.nodes(space), tx.graph.links(space), entity, depth, limits.entities)
-        seen = tx.graph.mentions(space, part.numbers, limits.mentions + 1)
+        part = assemble.chosen(
+            GraphTables(tx).nodes(space), GraphTables(tx).links(space), entity, depth, limits.entities
+        )
+        seen = GraphTables(tx).mentions(space, part.numbers, limits.mentions + 1)
         return assemble.assembled(part, seen[: limits.mentions], cut=len(seen) > limits.mentions)
 
     return runtime.store.read(read)

@@ -10,13 +10,12 @@ from limpet.model.graph import EntityKind, GraphSource, Link, Node, RelationKind
 from limpet.model.scope import Level, Scope, Space
 from limpet.model.times import from_micros, to_micros
 from limpet.search import word_index
-from limpet.search.cache import Caches
-from limpet.search.chunk_repository import SqlChunks
-from limpet.store.db import Db, Params, Row
+from limpet.search.chunk_repository import Chunks
+from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import ENTITIES, RELATIONS
 from limpet.store.encryption import Box, Shape
-from limpet.store.encryption_state import TxSeals
 from limpet.store.rows import moment
+from limpet.store.tx import Tx
 
 _NAMES_AT_ONCE = 500
 _NODE = Shape(ENTITIES, "id normal name")
@@ -38,14 +37,17 @@ _DROPPING = {
 }
 
 
-class SqlGraph:
-    def __init__(self, db: Db, chunks: SqlChunks, caches: Caches, seals: TxSeals) -> None:
-        self._db = db
-        self._seals = seals
-        self._chunks = chunks
-        self._communities = caches.communities
+class GraphTables:
+    """Names, where they stand, and what is stated between them. Goes with the messages and records it came from."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._seals = tx.seals
+        self._chunks = Chunks(tx)
+        self._communities = tx.caches.communities
 
     def add(self, space: Space, told: Sequence[Told]) -> None:
+        """Names of the same normal form are one row. The same mention twice is one."""
         said = [each for each in told if each.entities]
         if not said:
             return
@@ -79,6 +81,7 @@ class SqlGraph:
         return known
 
     def drop_session(self, scope: Scope) -> int:
+        """What its messages say, and the names that nothing else mentions. Answers how many mentions went."""
         assert scope.user is not None
         return self._drop(Space(scope.tenant, Level.USER, scope.user), "session", scope.session)
 
@@ -102,6 +105,7 @@ class SqlGraph:
         return gone
 
     def nodes(self, space: Space, beginning: Sequence[str] | None = None) -> list[Node]:
+        """All names, or those whose first word is one of these."""
         if beginning is None:
             return self._nodes(space, "TRUE", {})
         words_ = self._seals.of(space.tenant).all_same(ENTITIES["first_word"], beginning)
@@ -119,6 +123,7 @@ class SqlGraph:
         return [Node(number, *rest) for number, rest in found.items()]
 
     def links(self, space: Space, nodes: Sequence[int] | None = None) -> list[Link]:
+        """All relations, or those that one of these stands in."""
         at = self._chunks.space_id(space)
         if at is None:
             return []
@@ -139,6 +144,7 @@ class SqlGraph:
         return [Seen(node, _source(*rest)) for node, *rest in rows]
 
     def places(self, space: Space, nodes: Sequence[int] | None = None) -> list[Place]:
+        """The mentions as a search needs them."""
         at = self._chunks.space_id(space)
         if at is None:
             return []
@@ -153,6 +159,7 @@ class SqlGraph:
         ]
 
     def communities(self, space: Space) -> Communities | None:
+        """Groups of names that stand together, remembered until the mentions change."""
         at = self._chunks.space_id(space)
         stamp = None if at is None else self._db.one("mentions.stamp", {"space_id": at})
         if at is None or not stamp or not stamp[0]:
@@ -167,6 +174,7 @@ class SqlGraph:
         return known
 
     def behind(self, space: Space, cursor: str) -> list[str]:
+        """The sessions with messages after this cursor."""
         at = self._chunks.space_id(space)
         if at is None:
             return []

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from limpet.documents.repository import Documents
 from limpet.errors import InvalidInput
 from limpet.lifecycle.lines.kind import HERE, PAGE, Into, Kind, Outcome, lean, need
 from limpet.lifecycle.lines.times import moment, stamp
+from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.document import Document, checked_title, checked_uri
 from limpet.model.ids import checked_id
@@ -17,8 +19,9 @@ from limpet.model.scope import Level, Scope, Space
 from limpet.model.text import checked_choice, checked_name, checked_text
 from limpet.model.transfer import DocumentState, Piece
 from limpet.model.values import checked_number, checked_strings
+from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import piece_draft
-from limpet.store.base import Tx
+from limpet.store.tx import Tx
 
 _HASH = re.compile(r"[0-9a-f]{32}")
 _DOCUMENT = {
@@ -41,7 +44,7 @@ _PIECE = {
 
 def _documents(tx: Tx, scope: Scope) -> Iterator[DocumentState]:
     after = ""
-    while page := tx.moving.documents(scope, after, PAGE):
+    while page := Transfers(tx).documents(scope, after, PAGE):
         yield from page
         after = page[-1].document.id
 
@@ -99,13 +102,13 @@ def _put(tx: Tx, states: Sequence[DocumentState], _: Into) -> list[Outcome]:
 
 
 def _put_one(tx: Tx, state: DocumentState) -> Outcome:
-    there = tx.documents.lock(state.space, state.document.uri)
+    there = Documents(tx).lock(state.space, state.document.uri)
     if there is not None:
         same = there.id == state.document.id
         return Outcome(False, HERE if same else f"another document is here under {state.document.uri}")
-    if tx.moving.document(Scope(state.space.tenant), state.document.id) is not None:
+    if Transfers(tx).document(Scope(state.space.tenant), state.document.id) is not None:
         return Outcome(False, "its id belongs to another document here")
-    tx.documents.insert(state.space, state.document)
+    Documents(tx).insert(state.space, state.document)
     return Outcome(True)
 
 
@@ -118,7 +121,7 @@ class _Text(NamedTuple):
 def _piece_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
     for state in _documents(tx, scope):
         after = -1
-        while page := tx.moving.pieces(state.space, state.document.id, after, PAGE):
+        while page := Transfers(tx).pieces(state.space, state.document.id, after, PAGE):
             for after, piece in page:  # noqa: B007 - the last of a page is where the next begins
                 yield {"document_id": state.document.id, "offset": piece.offset, "text": piece.text}
 
@@ -141,16 +144,16 @@ def _put_pieces(tx: Tx, items: Sequence[_Text], into: Into) -> list[Outcome]:
 
 
 def _put_text(tx: Tx, into: Into, document_id: str, texts: Sequence[_Text]) -> list[Outcome]:
-    state = tx.moving.document(into.scope, document_id)
+    state = Transfers(tx).document(into.scope, document_id)
     if state is None:
         return [Outcome(False, "its document is not here")] * len(texts)
-    last = tx.moving.last_piece(state.space, document_id)
+    last = Transfers(tx).last_piece(state.space, document_id)
     document = state.document
     source = ChunkSource(
         SourceKind.DOCUMENT, document_id, created_at=document.created_at, worded_at=document.updated_at
     )
     new = [text for text in texts if text.piece.offset > last]
-    tx.chunks.add(state.space, source, [text.draft for text in new if text.draft is not None])
+    Chunks(tx).add(state.space, source, [text.draft for text in new if text.draft is not None])
     return [Outcome(True) if text.piece.offset > last else Outcome(False, HERE) for text in texts]
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from limpet.errors import InvalidInput
+from limpet.knowledge.graph.repository import GraphTables
+from limpet.knowledge.repository import Records
 from limpet.lifecycle.lines.kind import (
     HERE,
     IDS,
@@ -20,12 +22,14 @@ from limpet.lifecycle.lines.kind import (
     session_scopes,
 )
 from limpet.lifecycle.lines.times import moment, stamp
+from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.graph import EntityKind, Found, GraphSource, RelationKind, Stated, Told
 from limpet.model.ids import checked_id
 from limpet.model.scope import Level, Scope, Space
 from limpet.model.text import checked_choice, checked_text
 from limpet.model.values import checked_flag, checked_number
-from limpet.store.base import Tx
+from limpet.sessions.repository import Sessions
+from limpet.store.tx import Tx
 
 _MENTIONS = 2_000
 _MOST = 10_000
@@ -41,16 +45,16 @@ _FIELDS = {
 
 def _lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
     for one in session_scopes(tx, scope):
-        info = tx.sessions.get(one)
+        info = Sessions(tx).get(one)
         if info is None:
             continue
         after = 0
-        while page := tx.moving.told_by_session(info.scope, after, _MENTIONS):
+        while page := Transfers(tx).told_by_session(info.scope, after, _MENTIONS):
             yield from map(line_of, page)
             after = page[-1].source.sequence or 0
-    for ids in pages(lambda after: tx.moving.record_ids(scope, after, IDS)):
-        for state in tx.moving.records(scope, ids):
-            told = tx.moving.told_by_record(state.record.home.space, state.record.id)
+    for ids in pages(lambda after: Transfers(tx).record_ids(scope, after, IDS)):
+        for state in Transfers(tx).records(scope, ids):
+            told = Transfers(tx).told_by_record(state.record.home.space, state.record.id)
             if told is not None:
                 yield line_of(told)
 
@@ -142,18 +146,18 @@ def _put_one(tx: Tx, told: Told, into: Into) -> Outcome:
     space = _space(tx, told.source, into)
     if space is None:
         return Outcome(False, "what it was read from is not here")
-    if tx.moving.has_told(space, told.source):
+    if Transfers(tx).has_told(space, told.source):
         return Outcome(False, HERE)
-    tx.graph.add(space, [told])
+    GraphTables(tx).add(space, [told])
     return Outcome(True)
 
 
 def _space(tx: Tx, source: GraphSource, into: Into) -> Space | None:
     if source.record_id is not None:
-        record = tx.records.get(into.scope, source.record_id)
+        record = Records(tx).get(into.scope, source.record_id)
         return None if record is None else record.home.space
-    info = tx.sessions.get(Scope(into.tenant, user=into.user, session=source.session_id))
-    if info is None or not tx.moving.has_message(info.scope, source.sequence or 0):
+    info = Sessions(tx).get(Scope(into.tenant, user=into.user, session=source.session_id))
+    if info is None or not Transfers(tx).has_message(info.scope, source.sequence or 0):
         return None
     return Space(into.tenant, Level.USER, info.user)
 

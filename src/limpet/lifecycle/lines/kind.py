@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from limpet.config import Config
 from limpet.errors import InvalidInput
+from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.scope import Scope
 from limpet.model.text import checked_name, shown
 from limpet.model.transfer import renewed_id
-from limpet.store.base import Tx
+from limpet.store.tx import Tx
 
 PAGE = 200  # rows read at once
 IDS = 10_000  # ids read at once: a page of them costs a sort of all
@@ -85,7 +86,7 @@ def pages(read: Callable[[str], list[str]]) -> Iterator[list[str]]:
 
 
 def session_scopes(tx: Tx, scope: Scope) -> Iterator[Scope]:
-    for page in pages(lambda after: tx.moving.session_ids(scope, after, IDS)):
+    for page in pages(lambda after: Transfers(tx).session_ids(scope, after, IDS)):
         for id_ in page:
             yield Scope(scope.tenant, user=scope.user, session=id_)
 

@@ -12,7 +12,8 @@ from limpet.model.ids import checked_id
 from limpet.model.scope import Scope
 from limpet.model.session import KvEntry
 from limpet.sessions import kv
-from limpet.store.base import Tx
+from limpet.sessions.repository import KeyValueEntries, Sessions
+from limpet.store.tx import Tx
 
 _ALL = 1 << 31  # what a setting hides today, another one shows tomorrow
 _FIELDS = {
@@ -30,7 +31,7 @@ class _Entry(NamedTuple):
 
 def _lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
     for one in session_scopes(tx, scope):
-        for entry in tx.kv.items(one, _ALL):
+        for entry in KeyValueEntries(tx).items(one, _ALL):
             yield {
                 "session_id": one.session,
                 "key": entry.key,
@@ -51,15 +52,15 @@ def _put(tx: Tx, items: Sequence[_Entry], into: Into) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for session_id, group in groupby(items, key=lambda item: item.session_id):
         entries = [item.entry for item in group]
-        info = tx.sessions.get(Scope(into.tenant, user=into.user, session=session_id))
+        info = Sessions(tx).get(Scope(into.tenant, user=into.user, session=session_id))
         if info is None:
             outcomes += [Outcome(False, "its session is not here")] * len(entries)
             continue
-        tx.sessions.head(info.scope)
-        known = {entry.key for entry in tx.kv.items(info.scope, _ALL)}
+        Sessions(tx).head(info.scope)
+        known = {entry.key for entry in KeyValueEntries(tx).items(info.scope, _ALL)}
         for entry in entries:
             if entry.key not in known:
-                tx.kv.set(info.scope, entry.key, entry.value, entry.updated_at, _ALL)
+                KeyValueEntries(tx).set(info.scope, entry.key, entry.value, entry.updated_at, _ALL)
             outcomes.append(Outcome(False, HERE) if entry.key in known else Outcome(True))
     return outcomes
 

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 from limpet.lifecycle.lines.kind import HERE, PAGE, Into, Kind, Outcome, lean, need, session_scopes
 from limpet.lifecycle.lines.times import moment, stamp_or_none
+from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.ids import checked_id
 from limpet.model.message import Message, part_to_json
 from limpet.model.scope import Scope
 from limpet.model.values import checked_number
 from limpet.sessions import append
-from limpet.store.base import Tx
+from limpet.sessions.repository import Messages, Sessions
+from limpet.store.tx import Tx
 
 _FIELDS = {
     "session_id": "the session it belongs to",
@@ -42,7 +44,7 @@ class _Said(NamedTuple):
 def _lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
     for one in session_scopes(tx, scope):
         after = 0
-        while page := tx.messages.range(one, after, None, PAGE):
+        while page := Messages(tx).range(one, after, None, PAGE):
             yield from (line_of(str(one.session), message) for message in page)
             after = page[-1].sequence
 
@@ -104,29 +106,29 @@ def _put(tx: Tx, items: Sequence[_Said], into: Into) -> list[Outcome]:
 
 
 def _put_some(tx: Tx, into: Into, session_id: str, entries: Sequence[append.Entry]) -> list[Outcome]:
-    info = tx.sessions.get(Scope(into.tenant, user=into.user, session=session_id))
+    info = Sessions(tx).get(Scope(into.tenant, user=into.user, session=session_id))
     if info is None:
         return [_NO_SESSION] * len(entries)
-    head = tx.sessions.head(info.scope)
+    head = Sessions(tx).head(info.scope)
     last, outcomes = head.last_sequence, []
     for entry in entries:
         message = entry.message
         if message.sequence <= last:
-            here = tx.moving.has_message(info.scope, message.sequence)
+            here = Transfers(tx).has_message(info.scope, message.sequence)
             outcomes.append(Outcome(False, HERE) if here else _REMOVED)
             continue
         key = message.idempotency_key
-        if key is not None and tx.messages.by_idempotency_key(info.scope, key) is not None:
+        if key is not None and Messages(tx).by_idempotency_key(info.scope, key) is not None:
             outcomes.append(Outcome(False, f"{HERE}, under another number"))
             continue
-        tx.messages.insert(info.scope, message)
+        Messages(tx).insert(info.scope, message)
         append.index(tx, info.scope, message, entry.chunks)
         last = message.sequence
         outcomes.append(Outcome(True))
     added = sum(outcome.added for outcome in outcomes)
     if added:
         oldest = min(entry.message.created_at or head.last_active_at for entry in entries)
-        tx.sessions.advance(info.scope, last, head.message_count + added, head.last_active_at, oldest)
+        Sessions(tx).advance(info.scope, last, head.message_count + added, head.last_active_at, oldest)
     return outcomes
 
 

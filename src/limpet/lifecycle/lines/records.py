@@ -7,15 +7,18 @@ from typing import Any
 
 from limpet.errors import InvalidInput
 from limpet.knowledge import record_json, remember
+from limpet.knowledge.repository import Records
 from limpet.lifecycle.lines.kind import HERE, IDS, Into, Kind, Outcome, lean, listed, mapped, need, pages
 from limpet.lifecycle.lines.times import moment, stamp, stamp_or_none
+from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.ids import checked_id
 from limpet.model.job import GRAPH_RECORD
 from limpet.model.record import Record
 from limpet.model.scope import Home, Level, Scope
 from limpet.model.text import checked_choice, checked_name
 from limpet.model.transfer import RecordState, RecordVersion
-from limpet.store.base import Tx
+from limpet.sessions.repository import Sessions
+from limpet.store.tx import Tx
 
 _OWN = ("user", "agent", "versions", "waiting")
 _FIELDS = {
@@ -61,8 +64,8 @@ _BEFORE = ("level", "session_id")  # a version is where its record is
 
 
 def _lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
-    for page in pages(lambda after: tx.moving.record_ids(scope, after, IDS)):
-        yield from map(line_of, tx.moving.records(scope, page))
+    for page in pages(lambda after: Transfers(tx).record_ids(scope, after, IDS)):
+        yield from map(line_of, Transfers(tx).records(scope, page))
 
 
 def line_of(state: RecordState) -> dict[str, Any]:
@@ -124,15 +127,15 @@ def _put(tx: Tx, states: Sequence[RecordState], into: Into) -> list[Outcome]:
 def _put_one(tx: Tx, state: RecordState, cut: remember.Cutter) -> Outcome:
     record = state.record
     home, tenant = record.home, record.home.scope.tenant
-    if tx.records.get(Scope(tenant), record.id) is not None:
+    if Records(tx).get(Scope(tenant), record.id) is not None:
         return Outcome(False, HERE)
     if home.level is Level.SESSION:
         owner = Scope(tenant, user=home.scope.user, session=home.scope.session)
-        if tx.sessions.get(owner) is None:
+        if Sessions(tx).get(owner) is None:
             return Outcome(False, "its session is not here")
-    if record.key is not None and (holder := tx.records.by_key(home, record.key)) is not None:
+    if record.key is not None and (holder := Records(tx).by_key(home, record.key)) is not None:
         return Outcome(False, f"its key {record.key!r} belongs to record {holder.id} here")
-    tx.moving.put_record(home, state)
+    Transfers(tx).put_record(home, state)
     remember.index(tx, record, cut)
     return Outcome(True)
 

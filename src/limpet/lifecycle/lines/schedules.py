@@ -8,6 +8,7 @@ from typing import Any
 from limpet.errors import InvalidInput
 from limpet.lifecycle.lines.kind import HERE, IDS, PAGE, Into, Kind, Outcome, checked_cost, lean, need, pages
 from limpet.lifecycle.lines.times import moment, moment_or_none, stamp, stamp_or_none
+from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.ids import checked_id
 from limpet.model.schedule import Notify, Run, RunStatus, Schedule, ScheduleState
 from limpet.model.scope import Level, Scope, Space
@@ -16,7 +17,9 @@ from limpet.model.times import zone_named
 from limpet.model.transfer import RunState
 from limpet.model.values import checked_flag, checked_metadata, checked_number
 from limpet.schedules.cadence import parsed
-from limpet.store.base import Tx
+from limpet.schedules.repository import Schedules
+from limpet.search.chunk_repository import Chunks
+from limpet.store.tx import Tx
 
 _SCHEDULE = {
     "id": "the schedule's id, a UUID",
@@ -79,7 +82,7 @@ _RUN = {
 
 def _lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
     after = ""
-    while page := tx.schedules.page(scope, after, PAGE):
+    while page := Schedules(tx).page(scope, after, PAGE):
         yield from map(line_of, page)
         after = page[-1].id
 
@@ -157,12 +160,12 @@ def _put(tx: Tx, schedules: Sequence[Schedule], _: Into) -> list[Outcome]:
 def _put_one(tx: Tx, schedule: Schedule) -> Outcome:
     """However many the user has: a limit is for those who make one."""
     # A purge finds a user by their space; and two imports at the same time would else both find nothing here.
-    tx.chunks.hold(Space(schedule.tenant, Level.USER, schedule.user))
-    if tx.schedules.get(schedule.scope, schedule.id) is not None:
+    Chunks(tx).hold(Space(schedule.tenant, Level.USER, schedule.user))
+    if Schedules(tx).get(schedule.scope, schedule.id) is not None:
         return Outcome(False, HERE)
-    if tx.moving.taken(schedule.scope, "schedules", {schedule.id: schedule.user}):
+    if Transfers(tx).taken(schedule.scope, "schedules", {schedule.id: schedule.user}):
         return Outcome(False, "its id belongs to somebody else's schedule here")
-    tx.schedules.insert(schedule.scope, schedule)
+    Schedules(tx).insert(schedule.scope, schedule)
     return Outcome(True)
 
 
@@ -170,10 +173,10 @@ def _put_one(tx: Tx, schedule: Schedule) -> Outcome:
 
 
 def _run_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
-    for page in pages(lambda after: tx.schedules.run_ids(scope, after, IDS)):
+    for page in pages(lambda after: Schedules(tx).run_ids(scope, after, IDS)):
         for id_ in page:
-            run = tx.schedules.run(scope, id_)
-            output = tx.schedules.output(scope, id_, 0, MAX_CONTENT_BYTES)
+            run = Schedules(tx).run(scope, id_)
+            output = Schedules(tx).output(scope, id_, 0, MAX_CONTENT_BYTES)
             if run is not None and output is not None:
                 yield run_line(RunState(run, output[0]))
 
@@ -230,13 +233,13 @@ def _put_runs(tx: Tx, states: Sequence[RunState], into: Into) -> list[Outcome]:
 
 def _put_run(tx: Tx, state: RunState, scope: Scope) -> Outcome:
     run = state.run
-    if tx.schedules.lock(scope, run.schedule_id) is None:
+    if Schedules(tx).lock(scope, run.schedule_id) is None:
         return Outcome(False, "its schedule is not here")
-    if tx.moving.taken(scope, "schedule_runs", {run.id: run.schedule_id}):
+    if Transfers(tx).taken(scope, "schedule_runs", {run.id: run.schedule_id}):
         return Outcome(False, "its id belongs to another schedule's run here")
-    if tx.schedules.run(scope, run.id) is not None:
+    if Schedules(tx).run(scope, run.id) is not None:
         return Outcome(False, HERE)
-    tx.schedules.add_run(scope, run, state.output)
+    Schedules(tx).add_run(scope, run, state.output)
     return Outcome(True)
 
 

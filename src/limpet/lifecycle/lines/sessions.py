@@ -19,6 +19,7 @@ from limpet.lifecycle.lines.kind import (
     session_scopes,
 )
 from limpet.lifecycle.lines.times import moment, moment_or_none, stamp, stamp_or_none
+from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.ids import checked_id
 from limpet.model.job import EXTRACT, GRAPH
 from limpet.model.naming import SessionKey
@@ -27,7 +28,8 @@ from limpet.model.session import ModelUsage, SessionInfo, State, Summary
 from limpet.model.text import checked_choice, checked_name, checked_text
 from limpet.model.transfer import SessionState
 from limpet.model.values import checked_metadata, checked_number
-from limpet.store.base import Tx
+from limpet.sessions.repository import Sessions
+from limpet.store.tx import Tx
 
 _FIELDS = {
     "id": "the session's id, a UUID",
@@ -55,7 +57,7 @@ _ENDED = "its chat has a live session here, so it came in ended"
 
 
 def _lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
-    return (line_of(tx.moving.session(one)) for one in session_scopes(tx, scope))
+    return (line_of(Transfers(tx).session(one)) for one in session_scopes(tx, scope))
 
 
 def line_of(state: SessionState) -> dict[str, Any]:
@@ -153,20 +155,20 @@ def _put(tx: Tx, states: Sequence[SessionState], _: Into) -> list[Outcome]:
 def _put_one(tx: Tx, state: SessionState) -> Outcome:
     info = state.info
     scope, owner = info.scope, Scope(info.tenant, info.user, info.agent)
-    if tx.sessions.get(scope) is not None:
+    if Sessions(tx).get(scope) is not None:
         return Outcome(False, HERE)
-    taken = info.state is not State.TERMINATED and tx.sessions.live(owner, str(info.key)) is not None
+    taken = info.state is not State.TERMINATED and Sessions(tx).live(owner, str(info.key)) is not None
     if taken:
         state = replace(state, info=replace(info, state=State.TERMINATED))
-    if not tx.moving.put_session(scope, state):
+    if not Transfers(tx).put_session(scope, state):
         return Outcome(False, "its id belongs to somebody else's session here")
     return Outcome(True, _ENDED if taken else "")
 
 
 def _settle(tx: Tx, states: Sequence[SessionState], _: Into) -> list[Outcome]:
     for state in states:
-        if tx.sessions.get(state.info.scope) is not None:
-            tx.moving.settle_session(state.info.scope, state)
+        if Sessions(tx).get(state.info.scope) is not None:
+            Transfers(tx).settle_session(state.info.scope, state)
     return [Outcome(False)] * len(states)
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from limpet.config import Storage as StorageConfig
+from limpet.config import StorageSettings
 from limpet.errors import (
     ConstraintFailed,
     OutcomeUnknown,
@@ -23,7 +23,7 @@ from limpet.search.cache import Caches
 from limpet.store import queries as named
 from limpet.store.db import Params, Row, Statements
 from limpet.store.encryption_state import Seals
-from limpet.store.tx import SqlTx
+from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
     import psycopg
@@ -207,7 +207,7 @@ class PostgresConnection:
     def __init__(
         self,
         url: str,
-        config: StorageConfig,
+        config: StorageSettings,
         caches: Caches | None = None,
         seals: Seals | None = None,
         *,
@@ -242,7 +242,7 @@ class PostgresConnection:
                 f"PostgreSQL cannot be reached: {text}; check the address, user and server"
             ) from error
         self._db = PostgresDb(raw)
-        self.tx = SqlTx(self._db, self._caches, self._seals)
+        self.tx = Tx(self._db, self._caches, self._seals)
 
     def begin(self) -> None:
         """A connection that went stale while idle is made anew; nothing was sent on it yet."""
@@ -334,11 +334,11 @@ class PostgresConnection:
     def is_transient(self, error: StorageError) -> bool:
         return getattr(error, "sqlstate", "") in _TRANSIENT
 
-    def snapshot(self, work: Callable[[SqlTx], T]) -> T:
+    def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Run the work on one consistent view."""
         self.begin()
         try:
-            with self.tx.chunks.one_view():
+            with self.tx.one_view():
                 return work(self.tx)
         finally:
             self.rollback()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from limpet.config import Storage as StorageConfig
+from limpet.config import StorageSettings
 from limpet.model.receipt import Bytes
 from limpet.model.times import Clock
 from limpet.search.cache import Caches
@@ -24,7 +24,7 @@ class PostgresStore(SqlStore):
     def __init__(
         self,
         url: str,
-        config: StorageConfig,
+        config: StorageSettings,
         clock: Clock,
         caches: Caches | None = None,
         keyring: Keyring | None = None,

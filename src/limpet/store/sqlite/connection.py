@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from limpet.config import Storage as StorageConfig
+from limpet.config import StorageSettings
 from limpet.errors import (
     ConstraintFailed,
     StorageError,
@@ -26,7 +26,7 @@ from limpet.search.cache import Caches
 from limpet.store import queries as named
 from limpet.store.db import Params, Row, Statements, cosines
 from limpet.store.encryption_state import Seals
-from limpet.store.tx import SqlTx
+from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
     from limpet.search.catalogue import Array
@@ -154,7 +154,7 @@ class SqliteConnection:
     def __init__(
         self,
         path: str,
-        config: StorageConfig,
+        config: StorageSettings,
         caches: Caches | None = None,
         seals: Seals | None = None,
         *,
@@ -164,7 +164,7 @@ class SqliteConnection:
         self._seals = seals or Seals()
         self.raw = _connect(path, config, reader=reader)
         self.db = SqliteDb(self.raw, path)
-        self.tx = SqlTx(self.db, caches, self._seals)
+        self.tx = Tx(self.db, caches, self._seals)
 
     def begin(self) -> None:
         self.db.plain("BEGIN IMMEDIATE")
@@ -200,12 +200,12 @@ class SqliteConnection:
     def is_transient(self, error: StorageError) -> bool:
         return False
 
-    def snapshot(self, work: Callable[[SqlTx], T]) -> T:
+    def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Run the work on one consistent view."""
         self.db.plain("BEGIN")
         try:
             self._ask_seals(writing=False)
-            with self.tx.chunks.one_view():
+            with self.tx.one_view():
                 return work(self.tx)
         finally:
             self.rollback()
@@ -215,7 +215,7 @@ class SqliteConnection:
             self.raw.close()
 
 
-def _connect(path: str, config: StorageConfig, *, reader: bool) -> sqlite3.Connection:
+def _connect(path: str, config: StorageSettings, *, reader: bool) -> sqlite3.Connection:
     if sqlite3.sqlite_version_info < OLDEST:
         raise StorageError(
             f"SQLite {'.'.join(map(str, OLDEST))} or newer is needed; this Python has {sqlite3.sqlite_version}"
@@ -257,7 +257,7 @@ def _refuse_foreign(raw: sqlite3.Connection, path: str) -> None:
         raise StoreCorrupt(f"{path} is a SQLite database, but not a Limpet one; choose another (nothing was changed)")
 
 
-def _set_journal(raw: sqlite3.Connection, config: StorageConfig) -> None:
+def _set_journal(raw: sqlite3.Connection, config: StorageSettings) -> None:
     wanted = "wal" if config.wal else "delete"
     deadline = time.monotonic() + config.busy_timeout_ms / 1000
     while raw.execute("PRAGMA journal_mode").fetchone()[0] != wanted:

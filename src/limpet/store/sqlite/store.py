@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-from limpet.config import Storage as StorageConfig
+from limpet.config import StorageSettings
 from limpet.errors import InvalidInput, StorageError
 from limpet.model.receipt import Bytes
 from limpet.model.times import Clock
@@ -33,7 +33,7 @@ class SqliteStore(SqlStore):
     def __init__(
         self,
         path: str,
-        config: StorageConfig,
+        config: StorageSettings,
         clock: Clock,
         caches: Caches | None = None,
         keyring: Keyring | None = None,
