@@ -15,7 +15,7 @@ from http_reference import http
 
 import limpet
 from limpet import errors
-from limpet.api.api_keys import Keys
+from limpet.api.api_keys import ApiKeyOperations
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues
 from limpet.cli import main as command_line
@@ -26,8 +26,8 @@ from limpet.lifecycle.export_folder import DATA, MANIFEST, VERSION
 from limpet.lifecycle.lines import KINDS
 from limpet.notes.long_term import LongTerm
 from limpet.security import operations as policy
-from limpet.store.encrypted_columns import READABLE, SEALED
-from limpet.store.encryption import Kind
+from limpet.store.encrypted_columns import ENCRYPTED_COLUMNS, PLAINTEXT_COLUMNS
+from limpet.store.encryption import EncryptionMode
 from limpet.store.tables import TABLES
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -186,7 +186,7 @@ def python() -> Iterator[str]:
     yield "## Limpet.schedules"
     yield from _class(ScheduleOperations)
     yield "## Limpet.keys"
-    yield from _class(Keys)
+    yield from _class(ApiKeyOperations)
     yield "## Limpet.long_term"
     yield from _class(LongTerm)
     yield "## AsyncLimpet, AsyncSession and AsyncTurn"
@@ -297,10 +297,10 @@ def verbs() -> Iterator[str]:
         "right without a level is needed on the level the arguments name. See [who may "
         "what](../how-to/permissions.md) and [who did what](../how-to/audit.md)."
     )
-    rows = [f"| `{name}` | {needs} | {whose} | {told} |" for name, needs, whose, told in policy.table()]
+    rows = [f"| `{name}` | {needs} | {whose} | {told} |" for name, needs, whose, told in policy.describe_operations()]
     yield "\n".join(["| verb | needs | on | in the audit |", "|---|---|---|---|", *rows])
     yield "## What needs nothing"
-    free = [f"| `{name}` | {why} |" for name, why in policy.FREE.items()]
+    free = [f"| `{name}` | {why} |" for name, why in policy.EXEMPT.items()]
     yield "\n".join(["| | |", "|---|---|", *free])
 
 
@@ -339,13 +339,13 @@ def _fields(fields: Mapping[str, str]) -> str:
 
 
 SEALED_AS = {
-    Kind.TEXT: "sealed",
-    Kind.SOURCE: "sealed, but for the session's id",
-    Kind.SAME: "sealed, equal values alike",
-    Kind.SAME_BYTES: "sealed, equal values alike",
-    Kind.KEY: "sealed, equal values alike; keys of the engine's own begin with `internal_`",
-    Kind.TERMS: "keyed numbers of the word index",
-    Kind.VECTOR: "sealed, or empty where the sealed one stands beside it",
+    EncryptionMode.TEXT: "sealed",
+    EncryptionMode.SOURCE: "sealed, but for the session's id",
+    EncryptionMode.SAME: "sealed, equal values alike",
+    EncryptionMode.SAME_BYTES: "sealed, equal values alike",
+    EncryptionMode.KEY: "sealed, equal values alike; keys of the engine's own begin with `internal_`",
+    EncryptionMode.TERMS: "keyed numbers of the word index",
+    EncryptionMode.VECTOR: "sealed, or empty where the sealed one stands beside it",
 }
 
 
@@ -359,14 +359,14 @@ def sealed() -> Iterator[str]:
         f"| `{table.name}.{name}` | {SEALED_AS[columns[name].kind]} |"
         for table in TABLES
         for name in table.columns
-        if name in (columns := SEALED.get(table.name, {}))
+        if name in (columns := ENCRYPTED_COLUMNS.get(table.name, {}))
     ]
     yield "\n".join(["| sealed | how |", "|---|---|", *rows])
     rows = [
-        f"| `{table.name}.{name}` | {READABLE[table.name][name]} |"
+        f"| `{table.name}.{name}` | {PLAINTEXT_COLUMNS[table.name][name]} |"
         for table in TABLES
         for name in table.columns
-        if name in READABLE.get(table.name, {})
+        if name in PLAINTEXT_COLUMNS.get(table.name, {})
     ]
     yield "\n".join(["| readable | what it is |", "|---|---|", *rows])
 

@@ -13,9 +13,9 @@ import limpet.server
 from limpet import errors
 from limpet.server import params
 from limpet.server.middleware import _ROUTER
-from limpet.server.openapi import _REFUSED, described
+from limpet.server.openapi import _REFUSED, build_openapi
 from limpet.server.operation import Operation
-from limpet.server.problems import of_error
+from limpet.server.problems import problem_from_error
 from limpet.server.routes import OPERATIONS
 from limpet.server.routes.records import _Key
 
@@ -65,7 +65,7 @@ _CURSORS = ("cursor",)
 
 
 def http() -> Iterator[str]:
-    whole = described(OPERATIONS, keyed=True)
+    whole = build_openapi(OPERATIONS, keyed=True)
     schemas: dict[str, Schema] = whole["components"]["schemas"]
     yield "# HTTP"
     yield ABOUT
@@ -243,7 +243,7 @@ def _codes() -> Iterator[tuple[str, int, str]]:
             told.add(kind.code)
             yield (
                 kind.code,
-                of_error(kind()).status,
+                problem_from_error(kind()).status,
                 means.get(kind.__name__, missing),
             )
     own = {(code, status): detail for status, (code, detail) in _ROUTER.items()}

@@ -10,7 +10,7 @@ import httpx2
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from limpet import Limpet
-from limpet.server.app import application
+from limpet.server.app import create_app
 from limpet.server.service import Service
 
 BASE = "http://127.0.0.1:8420"
@@ -55,6 +55,6 @@ def _read(answer: httpx2.Response, status: int) -> Any:
 def asked(hf: Limpet, *, host: str = "127.0.0.1", user: str = "me") -> Iterator[Asked]:
     with start_blocking_portal() as portal:
         app: Any
-        app, service = application(hf, host=host, user=user)
+        app, service = create_app(hf, host=host, user=user)
         with portal.wrap_async_context_manager(app._app.lifespan_context(None)):
             yield Asked(portal, app, service)

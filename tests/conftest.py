@@ -90,20 +90,20 @@ def sealed(monkeypatch: pytest.MonkeyPatch) -> None:
 def seal_everything(patch: pytest.MonkeyPatch) -> None:
     from limpet.api import runtime
     from limpet.config import Config, EncryptionSettings
-    from limpet.store.encryption_keys import Keys
+    from limpet.store.encryption_keys import EncryptionKeys
 
-    def keys_of(config: Config) -> Keys:
+    def keys_of(config: Config) -> EncryptionKeys:
         if config.encryption != EncryptionSettings():
-            return Keys(config.encryption, os.environ, os.urandom)
+            return EncryptionKeys(config.encryption, os.environ, os.urandom)
         key = {"LIMPET_KEY": "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4="}
-        return Keys(EncryptionSettings(key_env="LIMPET_KEY"), key, os.urandom)
+        return EncryptionKeys(EncryptionSettings(key_env="LIMPET_KEY"), key, os.urandom)
 
     def may_keep_files(self: runtime.Runtime, tenant: str) -> bool:
         return self.config.encryption == EncryptionSettings() or allowed(self, tenant)
 
-    allowed = runtime.Runtime.may_keep_files
-    patch.setattr(runtime, "keys_of", keys_of)
-    patch.setattr(runtime.Runtime, "may_keep_files", may_keep_files)
+    allowed = runtime.Runtime.can_write_files
+    patch.setattr(runtime, "load_encryption_keys", keys_of)
+    patch.setattr(runtime.Runtime, "can_write_files", may_keep_files)
 
 
 @pytest.fixture

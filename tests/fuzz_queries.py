@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from limpet import Config, Limpet, Message
 from limpet.errors import InvalidInput
-from limpet.model.text import checked_text
-from limpet.providers.hashed import HashedEmbedder
+from limpet.model.text import check_text
+from limpet.providers.hashed import HashEmbedder
 from limpet.search.recipes import RECIPES
 
 COUNT = 100_000
@@ -42,7 +42,7 @@ def texts(chance: random.Random) -> Iterator[str]:
         if chance.random() < 0.001:
             text *= 1 + 20_000 // max(1, len(text))
         try:
-            yield checked_text(text, "the question")
+            yield check_text(text, "the question")
         except InvalidInput:  # half a character, or a sign no text may hold
             continue
 
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--url", default=":memory:")
     args = parser.parse_args()
-    with Limpet.open(args.url, config=Config(), embedder=HashedEmbedder()) as hf:
+    with Limpet.open(args.url, config=Config(), embedder=HashEmbedder()) as hf:
         fill(hf, args.seed)
         print(ask(hf, args.seed + 1, args.count))
 

@@ -10,18 +10,18 @@ from typing import Any
 from limpet import Limpet, Record, Session
 from limpet.knowledge import remember as memory
 from limpet.model.record import Layer, Origin, RecordSource, RecordType, fingerprint
-from limpet.model.scope import Home, Level, Scope
+from limpet.model.scope import Level, Owner, Scope
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 _numbers = count(1)
 
 
-def of_user(user: str = "alice", tenant: str = "default") -> Home:
-    return Home(Scope(tenant, user=user), Level.USER)
+def of_user(user: str = "alice", tenant: str = "default") -> Owner:
+    return Owner(Scope(tenant, user=user), Level.USER)
 
 
-def of_session(session: Session) -> Home:
-    return Home(Scope("default", user=session.user, session=session.id), Level.SESSION)
+def of_session(session: Session) -> Owner:
+    return Owner(Scope("default", user=session.user, session=session.id), Level.SESSION)
 
 
 def record(content: str = "The user lives in Lisbon", at: datetime = NOW, **fields: Any) -> Record:

@@ -24,10 +24,10 @@ from typing import Any, NoReturn
 import pytest
 
 from limpet import AsyncLimpet, AsyncSession, Config, Limpet, Message
-from limpet.api.async_limpet import AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
+from limpet.api.async_limpet import AsyncApiKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
 from limpet.config import AsyncSettings
 from limpet.errors import SequenceConflict, StoreUnavailable
-from limpet.schedules.runner import Hands, Runner
+from limpet.schedules.runner import RunHandlers, Runner
 
 TASKS = 200
 
@@ -272,7 +272,7 @@ def _ran(hf: Any) -> str:
     made = _made(hf)
     later = face._now() + timedelta(hours=2)
     Runner(face._runtime.store, lambda: later, face.config.schedules, face._runtime.new_id).run(
-        Hands(lambda firing: "done", None, lambda schedule: None), until_idle=True
+        RunHandlers(lambda firing: "done", None, lambda schedule: None), until_idle=True
     )
     return face.schedules.runs(made)[0].id
 
@@ -285,7 +285,7 @@ RECORD = "01890000-0000-7000-8000-000000000001"
 
 
 def test_no_method_is_left_out_above() -> None:
-    kinds = (AsyncLimpet, AsyncSession, AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules)
+    kinds = (AsyncLimpet, AsyncSession, AsyncApiKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules)
     awaited = {
         f"{kind.__name__}.{name}"
         for kind in kinds

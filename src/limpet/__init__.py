@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from limpet.api.turn import Turn
     from limpet.config import Config
     from limpet.errors import LimpetError, Unauthenticated
-    from limpet.model.access import Grant, Granted
+    from limpet.model.access import Grant, GrantInfo
     from limpet.model.api_key import KeyInfo, NewKey
     from limpet.model.audit import AuditEntry
     from limpet.model.chunk import Hit, Signal, Source
@@ -22,20 +22,21 @@ if TYPE_CHECKING:
     from limpet.model.profile import Profile
     from limpet.model.receipt import Receipt
     from limpet.model.record import Forgotten, Record
-    from limpet.model.retention import Retained
-    from limpet.model.schedule import Notification, Outcome, Run, Schedule
-    from limpet.model.session import Compacted, SessionInfo, Summary, Usage
-    from limpet.model.telemetry import Observed
+    from limpet.model.retention import RetentionResult
+    from limpet.model.schedule import Notification, Run, RunResult, Schedule
+    from limpet.model.session import CompactionResult, SessionInfo, Summary, Usage
+    from limpet.model.telemetry import ActivityResult
     from limpet.schedules.firing import Firing
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ActivityResult",
     "AsyncLimpet",
     "AsyncSession",
     "AsyncTurn",
     "AuditEntry",
-    "Compacted",
+    "CompactionResult",
     "Config",
     "Context",
     "Document",
@@ -44,7 +45,7 @@ __all__ = [
     "Firing",
     "Forgotten",
     "Grant",
-    "Granted",
+    "GrantInfo",
     "Graph",
     "GraphSource",
     "Hit",
@@ -57,14 +58,13 @@ __all__ = [
     "Message",
     "NewKey",
     "Notification",
-    "Observed",
-    "Outcome",
     "Profile",
     "Receipt",
     "Record",
     "Relation",
-    "Retained",
+    "RetentionResult",
     "Run",
+    "RunResult",
     "Schedule",
     "Session",
     "SessionInfo",
@@ -81,7 +81,7 @@ __all__ = [
 _HOMES = {
     "api.async_limpet": "AsyncLimpet AsyncSession AsyncTurn",
     "config": "Config",
-    "model.access": "Grant Granted",
+    "model.access": "Grant GrantInfo",
     "model.api_key": "KeyInfo NewKey",
     "model.audit": "AuditEntry",
     "model.chunk": "Hit Signal Source",
@@ -90,13 +90,13 @@ _HOMES = {
     "model.graph": "Entity Graph GraphSource Mention Relation",
     "model.job": "JobInfo",
     "model.message": "FilePart ImagePart Message TextPart ToolCall",
-    "model.telemetry": "Observed",
+    "model.telemetry": "ActivityResult",
     "model.profile": "Profile",
     "model.receipt": "Receipt",
     "model.record": "Forgotten Record",
-    "model.schedule": "Notification Outcome Run Schedule",
-    "model.retention": "Retained",
-    "model.session": "Compacted SessionInfo Summary Usage",
+    "model.schedule": "Notification RunResult Run Schedule",
+    "model.retention": "RetentionResult",
+    "model.session": "CompactionResult SessionInfo Summary Usage",
     "api": "Limpet",
     "errors": "LimpetError Unauthenticated",
     "api.session": "Session",

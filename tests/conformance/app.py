@@ -6,8 +6,8 @@ import argparse
 import tempfile
 
 from limpet import Config, Limpet
-from limpet.mcp.http import McpOverHttp, whose_of
-from limpet.mcp.server import server
+from limpet.mcp.http import McpHttpApp, get_tool_context
+from limpet.mcp.server import create_server
 from limpet.server.run import serve
 from tests.conformance.fixtures import Events, Fixtures, with_handlers
 
@@ -20,8 +20,8 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Limpet.open(folder, config=Config.load(overrides=SETTINGS)) as hf:
         hf.session("conformance", "1", user="alice").append("user", "I moved to Lisbon")
-        made = with_handlers(server(Fixtures(whose_of, allow_purge=True)))
-        mcp = McpOverHttp(made, hosts=None, events=Events(), retry_ms=100)
+        made = with_handlers(create_server(Fixtures(get_tool_context, allow_purge=True)))
+        mcp = McpHttpApp(made, hosts=None, events=Events(), retry_ms=100)
         serve(hf, host="127.0.0.1", port=args.port, user="alice", ready=print, mcp=mcp)
 
 

@@ -17,7 +17,7 @@ from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
-from limpet.mcp.server import Call, Page, Shelf
+from limpet.mcp.server import McpHandlers, PageParams, RequestContext
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
@@ -25,7 +25,7 @@ PLAIN = "text/plain"
 
 Params = types.CallToolRequestParams
 Result = types.CallToolResult | types.InputRequiredResult
-Tool = Callable[[Call, Params], Awaitable[Result]]
+Tool = Callable[[RequestContext, Params], Awaitable[Result]]
 
 
 def text(said: str) -> types.TextContent:
@@ -43,7 +43,7 @@ def embedded(uri: str, said: str, mime_type: str = PLAIN) -> types.EmbeddedResou
 
 
 def gives(*content: Any) -> Tool:
-    async def give(_call: Call, _params: Params) -> Result:
+    async def give(_call: RequestContext, _params: Params) -> Result:
         return types.CallToolResult(content=list(content))
 
     return give
@@ -56,25 +56,25 @@ def said(answer: str, *, is_error: bool = False) -> Result:
 # Tools that talk while they work
 
 
-async def logs(call: Call, _params: Params) -> Result:
+async def logs(call: RequestContext, _params: Params) -> Result:
     for step in ("Tool execution started", "Tool processing data", "Tool execution completed"):
         await log(call, step)
         await anyio.sleep(0.05)
     return said("Tool with logging executed successfully")
 
 
-async def log(call: Call, line: str) -> None:
+async def log(call: RequestContext, line: str) -> None:
     await call.session.send_log_message("info", line, related_request_id=call.request_id)
 
 
-async def progresses(call: Call, _params: Params) -> Result:
+async def progresses(call: RequestContext, _params: Params) -> Result:
     for done in (0, 50, 100):
         await call.session.report_progress(done, 100, f"Completed step {done} of 100")
         await anyio.sleep(0.05)
     return said("done")
 
 
-async def reconnects(call: Call, _params: Params) -> Result:
+async def reconnects(call: RequestContext, _params: Params) -> Result:
     await log(call, "Before disconnect")
     if call.close_sse_stream is not None:
         await call.close_sse_stream()
@@ -83,14 +83,14 @@ async def reconnects(call: Call, _params: Params) -> Result:
     return said("Reconnection test completed")
 
 
-async def samples(call: Call, params: Params) -> Result:
+async def samples(call: RequestContext, params: Params) -> Result:
     asked = types.SamplingMessage(role="user", content=text((params.arguments or {})["prompt"]))
     result = await call.session.create_message([asked], max_tokens=100, related_request_id=call.request_id)
     return said(f"LLM response: {getattr(result.content, 'text', '')}")
 
 
 def elicits(schema: dict[str, Any], message: str | None = None) -> Tool:
-    async def elicit(call: Call, params: Params) -> Result:
+    async def elicit(call: RequestContext, params: Params) -> Result:
         asked = message or (params.arguments or {})["message"]
         result = await call.session.elicit_form(asked, schema, related_request_id=call.request_id)
         return said(f"Elicitation completed: action={result.action}, content={json.dumps(result.content)}")
@@ -135,7 +135,7 @@ def sampling(question: str) -> types.CreateMessageRequest:
 def needs(then: str, state: str | None = None, **requests: Any) -> Tool:
     """All of them, and the state as it was given, before it is done."""
 
-    async def need(_call: Call, params: Params) -> Result:
+    async def need(_call: RequestContext, params: Params) -> Result:
         answered = requests.keys() <= (params.input_responses or {}).keys()
         if answered and params.request_state == state:
             given = (params.input_responses or {}).values()
@@ -145,7 +145,7 @@ def needs(then: str, state: str | None = None, **requests: Any) -> Tool:
     return need
 
 
-async def goes_rounds(_call: Call, params: Params) -> Result:
+async def goes_rounds(_call: RequestContext, params: Params) -> Result:
     answers, reached = params.input_responses or {}, params.request_state
     if reached == "round 2" and "step2" in answers:
         return said("Both steps answered")
@@ -159,19 +159,19 @@ async def goes_rounds(_call: Call, params: Params) -> Result:
     )
 
 
-async def keeps_state(_call: Call, params: Params) -> Result:
+async def keeps_state(_call: RequestContext, params: Params) -> Result:
     if params.request_state is not None:
         return said(f"state-ok: {params.request_state}")
     asked = elicitation("Please confirm", form(ok={"type": "boolean"}))
     return types.InputRequiredResult(input_requests={"confirm": asked}, request_state="kept")
 
 
-async def streams_then_asks(call: Call, params: Params) -> Result:
+async def streams_then_asks(call: RequestContext, params: Params) -> Result:
     await progresses(call, params)
     return types.InputRequiredResult(input_requests={"user_name": elicitation("What is your name?")})
 
 
-async def asks_what_the_client_can(call: Call, _params: Params) -> Result:
+async def asks_what_the_client_can(call: RequestContext, _params: Params) -> Result:
     able = call.session.client_capabilities or types.ClientCapabilities()
     requests: dict[str, Any] = {}
     if able.sampling is not None:
@@ -181,7 +181,7 @@ async def asks_what_the_client_can(call: Call, _params: Params) -> Result:
     return types.InputRequiredResult(input_requests=requests, request_state="asked")
 
 
-async def needs_sampling(call: Call, _params: Params) -> Result:
+async def needs_sampling(call: RequestContext, _params: Params) -> Result:
     able = call.session.client_capabilities
     if able is None or able.sampling is None:
         needed: dict[str, Any] = {"requiredCapabilities": {"sampling": {}}}
@@ -290,12 +290,12 @@ TEMPLATE = "test://template/{id}/data"
 TEMPLATE_OF = re.compile(r"test://template/([^/]+)/data")
 
 
-class Fixtures(Shelf):
+class Fixtures(McpHandlers):
     """The real shelf, with the suite's things beside."""
 
     bus = InMemorySubscriptionBus()
 
-    async def list_tools(self, call: Call, params: Page) -> types.ListToolsResult:
+    async def list_tools(self, call: RequestContext, params: PageParams) -> types.ListToolsResult:
         ours = (await super().list_tools(call, params)).tools
         names = [*TOOLS, "test_trigger_tool_change", "test_trigger_prompt_change"]
         theirs = [
@@ -304,7 +304,7 @@ class Fixtures(Shelf):
         ]
         return types.ListToolsResult(tools=[*ours, *theirs])
 
-    async def call_tool(self, call: Call, params: Params) -> Result:
+    async def call_tool(self, call: RequestContext, params: Params) -> Result:
         if params.name == "test_trigger_tool_change":
             await self.bus.publish(ToolsListChanged())
             return said("told")
@@ -315,14 +315,14 @@ class Fixtures(Shelf):
             return await TOOLS[params.name](call, params)
         return await super().call_tool(call, params)
 
-    async def list_resources(self, call: Call, params: Page) -> types.ListResourcesResult:
+    async def list_resources(self, call: RequestContext, params: PageParams) -> types.ListResourcesResult:
         ours = await super().list_resources(call, params)
         ours.resources += [
             types.Resource(uri=uri, name=uri, mime_type=mime_type) for uri, (mime_type, _) in RESOURCES.items()
         ]
         return ours
 
-    async def list_templates(self, call: Call, params: Page) -> types.ListResourceTemplatesResult:
+    async def list_templates(self, call: RequestContext, params: PageParams) -> types.ListResourceTemplatesResult:
         ours = await super().list_templates(call, params)
         ours.resource_templates.append(
             types.ResourceTemplate(uri_template=TEMPLATE, name="template", mime_type="application/json")
@@ -330,7 +330,7 @@ class Fixtures(Shelf):
         return ours
 
     async def read_resource(
-        self, call: Call, params: types.ReadResourceRequestParams
+        self, call: RequestContext, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult | types.InputRequiredResult:
         uri = str(params.uri)
         content: types.TextResourceContents | types.BlobResourceContents
@@ -348,7 +348,7 @@ class Fixtures(Shelf):
             )
         return types.ReadResourceResult(contents=[content])
 
-    async def list_prompts(self, call: Call, params: Page) -> types.ListPromptsResult:
+    async def list_prompts(self, call: RequestContext, params: PageParams) -> types.ListPromptsResult:
         ours = await super().list_prompts(call, params)
         ours.prompts += [
             types.Prompt(
@@ -361,7 +361,7 @@ class Fixtures(Shelf):
         return ours
 
     async def get_prompt(
-        self, call: Call, params: types.GetPromptRequestParams
+        self, call: RequestContext, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
         given = params.arguments or {}
         match params.name:
@@ -381,7 +381,7 @@ class Fixtures(Shelf):
                 return types.InputRequiredResult(input_requests={"user_context": asked})
         return await super().get_prompt(call, params)
 
-    async def complete(self, call: Call, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def complete(self, call: RequestContext, params: types.CompleteRequestParams) -> types.CompleteResult:
         if isinstance(params.ref, types.PromptReference) and params.ref.name in PROMPTS:
             return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
         return await super().complete(call, params)
@@ -390,7 +390,7 @@ class Fixtures(Shelf):
 def with_handlers(made: Server[Any]) -> Server[Any]:
     """What the real server does not claim to do, as nothing of ours would use it: log levels and subscriptions."""
 
-    async def nothing(_call: Call, _params: Any) -> types.EmptyResult:
+    async def nothing(_call: RequestContext, _params: Any) -> types.EmptyResult:
         return types.EmptyResult()
 
     made.add_request_handler("logging/setLevel", types.SetLevelRequestParams, nothing)

@@ -13,7 +13,7 @@ from limpet import Config, Limpet
 from limpet.errors import ProviderError
 from limpet.model.chunk import Hit
 from limpet.store.encrypted_columns import CHUNKS
-from limpet.store.encryption import Shape
+from limpet.store.encryption import RowLayout
 from tests.contract.rows import sql
 
 # Words of one group mean the same.
@@ -94,9 +94,9 @@ def stored_vectors(
     box = store.read(lambda tx: tx.seals.of(tenant))
     found = []
     for id_, model_id, text, vector, sealed in rows:
-        opened = box.opened_vector((model_id, id_), sealed) if sealed else b""
+        opened = box.decrypt_vector((model_id, id_), sealed) if sealed else b""
         values = np.frombuffer(opened, "<f4") if sealed else store._connection.db.unpack_vector(vector)
-        [said] = box.opened(Shape(CHUNKS, "text"), id_, (text,))
+        [said] = box.opened(RowLayout(CHUNKS, "text"), id_, (text,))
         found.append((said, np.asarray(values, dtype=np.float64)))
     return found
 

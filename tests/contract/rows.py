@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any
 
 from limpet import Limpet
-from limpet.model.scope import STORE
+from limpet.model.scope import STORE_PARTITION
 from limpet.store.tables import TABLES
 
 
 def sql(hf: Limpet, statement: str, **values: Any) -> list[tuple[Any, ...]]:
     """Run a statement on the store's own connection, parameters as ``:name``, and commit."""
     store: Any = hf._runtime.store
-    rows: list[tuple[Any, ...]] = store.write(lambda tx: tx.db.composed(statement, values))
+    rows: list[tuple[Any, ...]] = store.write(lambda tx: tx.db.execute_sql(statement, values))
     return rows
 
 
@@ -30,11 +30,11 @@ def every_row(hf: Limpet) -> dict[str, list[tuple[Any, ...]]]:
         for table in TABLES:
             if table.name == "audit":
                 continue
-            rows = tx.db.composed(f"SELECT {', '.join(table.columns)} FROM {table.name}")
+            rows = tx.db.execute_sql(f"SELECT {', '.join(table.columns)} FROM {table.name}")
             plain = [
                 tuple(_plain(tx, column, value) for column, value in zip(table.columns, row, strict=True))
                 for row in rows
-                if not (table.name == "jobs" and STORE.tenant in row)  # when it is asked for differs
+                if not (table.name == "jobs" and STORE_PARTITION.tenant in row)  # when it is asked for differs
             ]
             found[table.name] = sorted(plain, key=partial(_key, len(table.key)))
         return found

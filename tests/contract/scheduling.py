@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from limpet import Firing, Limpet, Notification, Outcome, Schedule
-from limpet.model.schedule import Held
+from limpet import Firing, Limpet, Notification, RunResult, Schedule
+from limpet.model.schedule import ScheduleLease
 from tests.conftest import FakeClock
 
 LEASE = timedelta(minutes=5)
@@ -27,12 +27,12 @@ class Bench:
         self.schedules = hf.schedules
         self.fired: list[Firing] = []
         self.told: list[Notification] = []
-        self.answer: Callable[[Firing], Outcome | str | None] = lambda firing: "done"
+        self.answer: Callable[[Firing], RunResult | str | None] = lambda firing: "done"
 
     def make(self, cadence: str = "every: 1h", goal: str = "water the plants", **more: Any) -> Schedule:
         return self.schedules.create(user=more.pop("user", "alice"), goal=goal, cadence=cadence, **more)
 
-    def callback(self, firing: Firing) -> Outcome | str | None:
+    def callback(self, firing: Firing) -> RunResult | str | None:
         self.fired.append(firing)
         return self.answer(firing)
 
@@ -45,11 +45,11 @@ class Bench:
 
         self.answer = failing
 
-    def take(self) -> Held | None:
-        held: Held | None = self.store.take_schedule(self.clock.now, LEASE)
+    def take(self) -> ScheduleLease | None:
+        held: ScheduleLease | None = self.store.claim_schedule(self.clock.now, LEASE)
         return held
 
-    def taken(self) -> Held:
+    def taken(self) -> ScheduleLease:
         held = self.take()
         assert held is not None
         return held

@@ -13,14 +13,14 @@ from limpet.knowledge import consolidate, fade, profiles, promote
 from limpet.knowledge.repository import Records
 from limpet.model.naming import PROFILE
 from limpet.model.record import Layer, Origin
-from limpet.model.scope import Home, Level, Scope, Space
+from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.providers.fake import FakeEmbedder
 from limpet.providers.fake_llm import FakeLlm
 from tests.conftest import FakeClock
 from tests.contract.rows import faults
 from tests.learned import learn, of_session, turn
 
-ALICE = Space("default", Level.USER, "alice")
+ALICE = Partition("default", Level.USER, "alice")
 UNKNOWN = "01890000-0000-7000-8000-0000000000ff"
 Opening = Callable[..., Limpet]
 
@@ -153,7 +153,7 @@ def test_a_job_that_runs_twice_changes_nothing_more(ageing: Limpet, clock: FakeC
     clock.advance(days=40)
     done = fade.fade(ageing._runtime, ALICE, clock())
     assert (done.archived, done.deleted) == (150, 0)
-    assert fade.fade(ageing._runtime, ALICE, clock()) == fade.Faded()
+    assert fade.fade(ageing._runtime, ALICE, clock()) == fade.DecayCounts()
 
 
 def test_deleting_and_fading_can_be_switched_off(opening: Opening, clock: FakeClock) -> None:
@@ -162,7 +162,7 @@ def test_deleting_and_fading_can_be_switched_off(opening: Opening, clock: FakeCl
     clock.advance(days=100)
     fade.fade(hf._runtime, ALICE, clock())
     clock.advance(days=5000)
-    assert fade.fade(hf._runtime, ALICE, clock()) == fade.Faded()
+    assert fade.fade(hf._runtime, ALICE, clock()) == fade.DecayCounts()
     assert hf.record(faded.id).archived_at is not None
     off = opening(learn__decay=False, learn__consolidate=False, learn__promote=False, learn__profile=False)
     kept = learn(off, "Alice liked the seal picture")
@@ -181,7 +181,7 @@ def test_a_record_that_faded_can_be_had_back(ageing: Limpet, clock: FakeClock) -
     assert [hit.source.id for hit in ageing.recall("walrus picture", user="alice")] == [faded.id]
     assert ageing.revive(faded.id) == revived
     clock.advance(days=10)
-    assert fade.fade(ageing._runtime, ALICE, clock()) == fade.Faded()
+    assert fade.fade(ageing._runtime, ALICE, clock()) == fade.DecayCounts()
     with pytest.raises(RecordNotFound):
         ageing.revive(UNKNOWN)
 
@@ -220,7 +220,7 @@ def test_near_duplicates_become_one(ageing: Limpet, clock: FakeClock) -> None:
     clock.advance(minutes=1)
     second = learn(ageing, "Alice enjoys oat milk", type="preference", tags=("drink",))
     learn(ageing, "Alice enjoys soy milk", type="preference")
-    learn(ageing, "Bob enjoys oat milk", type="preference", home=Home(Scope("default", user="bob"), Level.USER))
+    learn(ageing, "Bob enjoys oat milk", type="preference", home=Owner(Scope("default", user="bob"), Level.USER))
     say(ageing, "hello")
     a_day_later(ageing, clock)
     found = {record.content: record for record in ageing.records(user="alice", types=["preference"])}
@@ -229,7 +229,7 @@ def test_near_duplicates_become_one(ageing: Limpet, clock: FakeClock) -> None:
     assert (kept.id, kept.said, kept.tags, kept.references) == (second.id, 2, ("drink", "food"), ("a",))
     gone = ageing.record(first.id)
     assert (gone.superseded_by, gone.valid_to) == (second.id, clock())
-    assert consolidate.merge(ageing._runtime, ALICE, clock()) == 0
+    assert consolidate.merge_duplicates(ageing._runtime, ALICE, clock()) == 0
     assert texts(ageing.records(user="bob")) == {"Bob enjoys oat milk"}
 
 
@@ -240,7 +240,7 @@ def test_vectors_find_duplicates_that_share_no_word(opening: Opening, clock: Fak
         learn(hf, text, type="preference")
         clock.advance(minutes=1)
     hf.run_jobs()
-    assert consolidate.merge(hf._runtime, ALICE, clock()) == 1
+    assert consolidate.merge_duplicates(hf._runtime, ALICE, clock()) == 1
     assert texts(hf.records(user="alice")) == {"Alice is fond of felines", "Alice runs"}
 
 
@@ -259,7 +259,7 @@ def test_the_turns_of_a_day_become_one_record(ageing: Limpet, clock: FakeClock) 
     turns = [turn(ageing, f"topic{number}", f"thing{number}") for number in range(3)]
     say(ageing, "topic3", reply="thing3")
     a_day_later(ageing, clock, 2)
-    assert consolidate.condense(ageing._runtime, ALICE, clock()) == 0  # not yet
+    assert consolidate.condense_turns(ageing._runtime, ALICE, clock()) == 0  # not yet
     a_day_later(ageing, clock, 6)
     [day] = [record for record in ageing.records(user="alice") if record.origin is Origin.CONDENSED]
     assert (day.layer, day.title, day.metadata["turns"]) == (Layer.EPISODIC, "2026-03-10", "4")
@@ -269,7 +269,7 @@ def test_the_turns_of_a_day_become_one_record(ageing: Limpet, clock: FakeClock) 
     # Search finds the messages themselves: a day that tells them again would take a place of theirs.
     assert ageing.recall("topic2", user="alice", kinds=["record"]) == []
     assert ageing.recall("topic3", user="alice", kinds=["message"])
-    assert consolidate.condense(ageing._runtime, ALICE, clock()) == 0
+    assert consolidate.condense_turns(ageing._runtime, ALICE, clock()) == 0
     assert ageing.jobs(kind="consolidate") == []  # nothing is left to condense
 
 
@@ -287,7 +287,7 @@ def test_a_model_tells_the_day_in_its_words_and_what_it_leaves_out_is_told_by_ru
     clock.advance(minutes=1)
     turn(hf, "And the hotel?", "It costs 200 euros")
     clock.advance(days=9)
-    assert consolidate.condense(hf._runtime, ALICE, clock()) == 1
+    assert consolidate.condense_turns(hf._runtime, ALICE, clock()) == 1
     [day] = hf.records(user="alice")
     assert day.content.splitlines() == [
         "- The flight lands in Porto at 18:40.",
@@ -301,7 +301,7 @@ def test_a_model_that_fails_leaves_it_to_the_rules(opening: Opening, clock: Fake
     turn(hf, "topic", "thing")
     learn(hf, "Alice lives in Lisbon")
     clock.advance(days=9)
-    assert consolidate.condense(hf._runtime, ALICE, clock()) == 1
+    assert consolidate.condense_turns(hf._runtime, ALICE, clock()) == 1
     assert "topic" in texts(hf.records(user="alice", layers=["episodic"])).pop()
     assert hf.profile("alice").text == "Known: Alice lives in Lisbon"
 
@@ -329,7 +329,7 @@ def test_a_profile_is_the_engines_own(ageing: Limpet) -> None:
     ageing.remember("Alice lives in Porto", user="alice")
     ageing.profile("alice")
     kept = ageing._read(
-        lambda tx: Records(tx).by_key(Home(Scope("default", user="alice"), Level.USER), PROFILE, lock=False)
+        lambda tx: Records(tx).find_by_key(Owner(Scope("default", user="alice"), Level.USER), PROFILE, lock=False)
     )
     assert kept is not None
     for history in (False, True):
@@ -344,7 +344,7 @@ def test_a_profile_never_shows_what_was_forgotten(ageing: Limpet) -> None:
     ageing.profile("alice")
     gone = ageing.forget(facts[1].id)
     assert len(gone.ids) == 2  # with the profile that told it
-    rows = ageing._read(lambda tx: Records(tx).made_from(ALICE, [facts[1].id]))
+    rows = ageing._read(lambda tx: Records(tx).find_derived_from(ALICE, [facts[1].id]))
     assert rows == []
     assert "thing1" not in ageing.profile("alice").text
     assert "thing2" in ageing.profile("alice").text
@@ -398,9 +398,9 @@ def test_forgetting_one_copy_forgets_them_all(ageing: Limpet, clock: FakeClock) 
 def test_forgetting_a_turn_leaves_the_others_of_its_day(ageing: Limpet, clock: FakeClock) -> None:
     turns = [turn(ageing, f"topic{number}", f"thing{number}") for number in range(3)]
     clock.advance(days=9)
-    consolidate.condense(ageing._runtime, ALICE, clock())
+    consolidate.condense_turns(ageing._runtime, ALICE, clock())
     ageing.forget(turns[1].id)
-    assert consolidate.condense(ageing._runtime, ALICE, clock()) == 1
+    assert consolidate.condense_turns(ageing._runtime, ALICE, clock()) == 1
     [day] = ageing.records(user="alice")
     assert "topic1" not in day.content
     assert "topic0" in day.content

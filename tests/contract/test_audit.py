@@ -359,7 +359,7 @@ def test_a_purged_user_is_not_named_any_more(hf: Limpet) -> None:
     assert ledger is not None
     ledger.flush()
     deed = AuditEntry(**{**_fields(hf.audit(verb="forget")[0]), "id": "deed", "verb": "purge_user", "user": "bob"})
-    with store.beside(lambda tx: AuditEntries(tx).add(Scope("default"), [deed])) as written:
+    with store.prepend_to_next_write(lambda tx: AuditEntries(tx).add(Scope("default"), [deed])) as written:
         store.write(lambda tx: AuditEntries(tx).erase(Scope("default", user="bob"), "somebody"))
         assert written()
     shown = repr([_fields(entry) for entry in hf.audit(limit=1000)])

@@ -14,8 +14,8 @@ from limpet import Limpet, Message
 from limpet.errors import InvalidInput, StorageError
 from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.chunk import Vector
-from limpet.model.scope import Level, Scope, Space
-from limpet.schedules.runner import Hands, Runner
+from limpet.model.scope import Level, Partition, Scope
+from limpet.schedules.runner import RunHandlers, Runner
 from limpet.search.chunk_repository import Chunks
 from limpet.store.copy import copy_store
 from limpet.store.jobs import Jobs
@@ -48,7 +48,7 @@ def fill(hf: Limpet, chats: int = 3, messages: int = 20) -> None:
         view.update(record.id, content="walrus two")
         view.remember("My sister Anna lives in Porto", user="user 1", idempotency_key="once")
         hf.run_jobs()  # what is left over would be done by whoever opens a copy
-        _fill_background(hf, Space(tenant, Level.USER, "user 1"))
+        _fill_background(hf, Partition(tenant, Level.USER, "user 1"))
         view.schedules.create("user 1", "water the walrus é", "every: 1h", "Europe/Lisbon", metadata={"a": [1]})
         view.keys.create("laptop", user="user 1", grants=["read:global"], expires_in=1000)
     _run_schedules(hf)
@@ -59,17 +59,17 @@ def _run_schedules(hf: Limpet) -> None:
     runtime = hf._runtime
     later = runtime.clock() + timedelta(hours=2)
     runner = Runner(runtime.store, lambda: later, hf.config.schedules, runtime.new_id)
-    assert runner.run(Hands(lambda firing: "watered 日本", None, lambda schedule: None), until_idle=True) == 2
+    assert runner.run(RunHandlers(lambda firing: "watered 日本", None, lambda schedule: None), until_idle=True) == 2
 
 
-def _fill_background(hf: Limpet, space: Space) -> None:
+def _fill_background(hf: Limpet, space: Partition) -> None:
     """A vector that came late, a job that nobody here does, and an import under way."""
     late = {0: Vector(Embedder.name, tuple(Embedder().embed(["late"])[0]))}
     store, now = hf._runtime.store, hf._runtime.clock()
     store.write(lambda tx: Chunks(tx).put_vectors(space, late))
-    store.write(lambda tx: Jobs(tx).ask(space, "for nobody here", "", now))
+    store.write(lambda tx: Jobs(tx).enqueue(space, "for nobody here", "", now))
     owner = Scope(space.tenant, user=space.owner)
-    store.write(lambda tx: Imports(tx).mark(owner, "digest", "an import under way", "{}", now))
+    store.write(lambda tx: Imports(tx).save_progress(owner, "digest", "an import under way", "{}", now))
 
 
 @pytest.fixture

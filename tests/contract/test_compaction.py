@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from limpet import Compacted, Config, Limpet, Message, Session, ToolCall
+from limpet import CompactionResult, Config, Limpet, Message, Session, ToolCall
 from limpet.config import CompactionSettings, ContextSettings, LlmSettings
 from limpet.errors import ConfigError, InvalidInput, SessionNotFound, StoreReadOnly
-from limpet.model.tokens import estimate
+from limpet.model.tokens import estimate_tokens
 from limpet.providers.fake_llm import FakeLlm
 from limpet.providers.llm import Completion, TokenUsage
 from tests.contract.processes import run_together
@@ -47,9 +47,9 @@ def test_by_hand_all_but_the_newest_are_summed_up_and_none_is_removed(hf: Limpet
     text, upper, count = summed_up(session)
     assert (upper, count) == (40, 40)
     assert all(f"item{number}" in text for number in range(40))
-    assert done == Compacted(True, 40, done.tokens_before, done.tokens_after, "digest", "asked for")
+    assert done == CompactionResult(True, 40, done.tokens_before, done.tokens_after, "digest", "asked for")
     assert done.tokens_before == sum(message.tokens for message in session.messages())
-    assert done.tokens_after == estimate(text) + sum(message.tokens for message in session.recent(10))
+    assert done.tokens_after == estimate_tokens(text) + sum(message.tokens for message in session.recent(10))
     assert session.count() == 50
     assert hf.recall("item3", user="alice")
     assert faults(hf) == []

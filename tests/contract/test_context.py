@@ -10,7 +10,7 @@ import pytest
 from limpet import Config, Limpet, Message, ToolCall
 from limpet.config import ContextSettings
 from limpet.errors import BudgetTooSmall, InvalidInput, SessionNotFound
-from limpet.model.tokens import estimate
+from limpet.model.tokens import estimate_tokens
 from limpet.search import search
 from tests.conftest import FakeClock
 
@@ -30,7 +30,7 @@ def test_memory_of_other_sessions_comes_with_its_source(timed: Limpet, clock: Fa
     assert "- Alice: My dog is called Biscuit" in relevant
     assert context.hits[0].source.session_id == before.id
     assert [message.text for message in context.messages] == [DOG]
-    assert context.tokens == estimate(context.text) + sum(message.tokens for message in context.messages)
+    assert context.tokens == estimate_tokens(context.text) + sum(message.tokens for message in context.messages)
 
 
 def test_the_current_message_is_not_recalled_as_its_own_best_match(hf: Limpet) -> None:
@@ -139,7 +139,7 @@ def test_a_context_stays_within_its_budget_whatever_memory_holds(hf: Limpet, bud
     assert context.tokens <= budget
     assert context.messages[-1].text.startswith("29 ")
     assert "They talked about the dog." in context.text
-    assert context.tokens == estimate(context.text) + sum(message.tokens for message in context.messages)
+    assert context.tokens == estimate_tokens(context.text) + sum(message.tokens for message in context.messages)
 
 
 def test_the_reply_has_room_in_the_models_window(hf: Limpet) -> None:

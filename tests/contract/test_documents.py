@@ -13,11 +13,11 @@ import pytest
 from limpet import Config, Document, Limpet, Message
 from limpet.config import ChunkSettings, DocumentSettings
 from limpet.documents import replace as verb
-from limpet.documents.files import read
+from limpet.documents.files import read_file
 from limpet.errors import DocumentNotFound, InvalidInput, Unsupported
 from limpet.model.document import DocumentStatus
-from limpet.search.analysis import query_terms
-from limpet.search.catalogue import NONE
+from limpet.search.analysis import extract_terms
+from limpet.search.catalogue import NO_MESSAGE
 from limpet.search.chunk_repository import Chunks
 from limpet.store.copy import copy_store
 from tests.conftest import FakeClock
@@ -169,7 +169,7 @@ def test_as_of_leaves_out_what_was_worded_later(timed: Limpet, clock: FakeClock)
 
 def left(hf: Limpet, word: str) -> set[str]:
     """Tables in which the word still stands, in text or in the numbers of the word index."""
-    [term] = query_terms(word)
+    [term] = extract_terms(word)
     packed = term.to_bytes(8, "little", signed=True)
 
     def holds(value: Any) -> bool:
@@ -291,11 +291,11 @@ def test_offsets_are_no_neighbours(hf: Limpet) -> None:
     hf.add_document("b.txt", "y z", user="alice")
     sql(hf, "UPDATE chunks SET first_sequence = 1 WHERE text = 'y z'")
     store: Any = hf._runtime.store
-    space = hf._home("alice", None, None, None).space
-    catalogue = store.read(lambda tx: Chunks(tx).catalogue(space))
+    space = hf._resolve_owner("alice", None, None, None).space
+    catalogue = store.read(lambda tx: Chunks(tx).load_catalogue(space))
     assert catalogue.messages == 2
     assert len(set(catalogue.session.tolist())) == 2
-    assert catalogue.previous.tolist() == catalogue.following.tolist() == [NONE, NONE]
+    assert catalogue.previous.tolist() == catalogue.following.tolist() == [NO_MESSAGE, NO_MESSAGE]
 
 
 @pytest.mark.postgres
@@ -356,7 +356,7 @@ def test_content_that_changed_since_the_first_look_is_seen(hf: Limpet, monkeypat
     """Somebody else is quicker: the transaction looks again."""
     real = verb.prepare
 
-    def slow(*args: Any) -> verb.Prepared:
+    def slow(*args: Any) -> verb.DocumentWithChunks:
         prepared = real(*args)
         monkeypatch.setattr(verb, "prepare", real)
         hf.add_document("note:1", "a walrus", user="alice")
@@ -549,7 +549,7 @@ def _vanishing(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
         if name == str(path):
             path.unlink()
             seen.append(name)
-        return read(name, *args, **kwargs)
+        return read_file(name, *args, **kwargs)
 
     monkeypatch.setattr("limpet.documents.add.read", late)
     return seen

@@ -424,14 +424,14 @@ def test_a_worker_outlives_a_store_that_cannot_be_reached_for_a_while(
 ) -> None:
     with open_with(store_url, topics, embedding__when="later") as hf:
         store: Any = hf._runtime.store
-        real, failures = store.take_job, iter([True] * 3)
+        real, failures = store.claim_job, iter([True] * 3)
 
         def take(*arguments: Any) -> Any:
             if next(failures, False):
                 raise StorageError("gone for now")
             return real(*arguments)
 
-        monkeypatch.setattr(store, "take_job", take)
+        monkeypatch.setattr(store, "claim_job", take)
         hf.session("t", "1", user="alice").append("user", "the puppy slept")
         for _ in range(4):
             hf.start_worker()  # wakes it

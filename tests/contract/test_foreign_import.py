@@ -12,7 +12,7 @@ import pytest
 from limpet import Limpet
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.record import Origin
-from limpet.model.session import State
+from limpet.model.session import SessionStatus
 from tests.contract.rows import every_row, faults
 
 DATA = Path(__file__).parents[1] / "data" / "import"
@@ -61,7 +61,7 @@ def test_a_newer_export_adds_what_is_new(hf: Limpet, tmp_path: Path) -> None:
         "Half a pair: \ufffd and thanks",
         "You are welcome",
     ]
-    assert info.state is State.TERMINATED
+    assert info.state is SessionStatus.TERMINATED
     assert info.created_at.isoformat() == "2026-01-05T08:00:00.250000+00:00"
     assert hf.recall("kiln shed", user="nadia")[0].source.session_id == info.id
 

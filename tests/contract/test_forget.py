@@ -6,7 +6,7 @@ import pytest
 
 from limpet import Limpet, Message
 from limpet.errors import InvalidInput, RecordNotFound
-from limpet.search.analysis import query_terms
+from limpet.search.analysis import extract_terms
 from tests.contract.rows import every_row, faults
 
 WORD = "xylophonist"
@@ -14,7 +14,7 @@ WORD = "xylophonist"
 
 def left(hf: Limpet) -> list[str]:
     """Tables in which the word still stands, in text or in the numbers of the word index."""
-    [term] = query_terms(WORD)
+    [term] = extract_terms(WORD)
     packed = term.to_bytes(8, "little", signed=True)
     found = []
     for name, rows in every_row(hf).items():

@@ -211,9 +211,9 @@ def test_forgot_one_item_while_the_episodic_twin_stays_and_comes_back(learning: 
 
 
 def test_vectors_graph_nodes_or_job_payloads_survive(opening: Any) -> None:
-    from limpet.providers.hashed import HashedEmbedder
+    from limpet.providers.hashed import HashEmbedder
 
-    hf = opening(embedder=HashedEmbedder())
+    hf = opening(embedder=HashEmbedder())
     session = hf.session("test", "1", user="alice")
     with session.turn("My sister Ludmilla lives in Porto") as turn:
         turn.reply("ok")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 from limpet import Limpet
-from limpet.providers.hashed import HashedEmbedder
+from limpet.providers.hashed import HashEmbedder
 from tests import fuzz_queries
 from tests.contract.meaning import open_with
 
 
 def test_any_question_is_answered_and_none_takes_far_longer_than_the_rest(store_url: str) -> None:
-    with open_with(store_url, HashedEmbedder()) as hf:
+    with open_with(store_url, HashEmbedder()) as hf:
         fuzz_queries.fill(hf, seed=1, chunks=600)
         outcome = fuzz_queries.ask(hf, seed=2, count=600)
         assert 100 < outcome.found < outcome.asked  # neither a store that finds nothing nor one without a floor
@@ -33,7 +33,7 @@ def test_the_questions_are_of_every_kind() -> None:
 
 
 def test_the_same_question_gives_the_same_answer(store_url: str) -> None:
-    with open_with(store_url, HashedEmbedder()) as hf:
+    with open_with(store_url, HashEmbedder()) as hf:
         fuzz_queries.fill(hf, seed=1, chunks=200)
         stream = fuzz_queries.texts(random.Random(3))
         questions = [next(stream) for _ in range(100)]

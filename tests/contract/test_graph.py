@@ -11,7 +11,7 @@ from limpet.errors import InvalidInput
 from limpet.knowledge.graph.repository import GraphTables
 from limpet.model.graph import EntityKind, Node, RelationKind
 from limpet.model.job import GRAPH, GRAPH_RECORD
-from limpet.model.scope import Level, Space
+from limpet.model.scope import Level, Partition
 from limpet.providers.fake_llm import FakeLlm
 from limpet.store.copy import copy_store
 from tests.conftest import FakeClock
@@ -90,8 +90,8 @@ def test_a_record_is_read_too_and_its_relation_ends_with_it(timed: Limpet, clock
     timed.update(record.id, valid_to=clock.now)
     [relation] = timed.graph(user="alice", fresh=True).relations
     assert (relation.valid_from, relation.valid_to) == (begun, clock.now)
-    assert relation.true_at(begun)
-    assert not relation.true_at(clock.now)
+    assert relation.is_valid_at(begun)
+    assert not relation.is_valid_at(clock.now)
     timed.update(record.id, content="Tom lives in Rome.")
     graph = timed.graph(user="alice", fresh=True)
     assert names(graph) == {"tom", "rome"}
@@ -321,14 +321,14 @@ def test_a_session_longer_than_a_batch_is_read_to_its_end(store_url: str) -> Non
 def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     from limpet.knowledge.graph import read as reading
 
-    session, real = say(hf, "Anna called."), reading.by_message
+    session, real = say(hf, "Anna called."), reading.extract_from_message
 
     def slow(message: Message, *rest: Any) -> Any:
         if message.sequence == 1:
             session.append("user", "Tom called.")
         return real(message, *rest)
 
-    monkeypatch.setattr(reading, "by_message", slow)
+    monkeypatch.setattr(reading, "extract_from_message", slow)
     assert names(read(hf)) == {"anna", "tom"}
     assert hf.jobs() == []
 
@@ -337,7 +337,7 @@ def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Limpet, monk
 def test_what_goes_while_it_is_read_is_not_kept(hf: Limpet, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     from limpet.knowledge.graph import read as reading
 
-    session, real = say(hf, "My brother Zygfryd lives in Porto.", "Hello."), reading.by_message
+    session, real = say(hf, "My brother Zygfryd lives in Porto.", "Hello."), reading.extract_from_message
     changed: list[str] = []
     session.learn()
     [record] = [record for record in hf.records(user="alice") if "Zygfryd" in record.content][:1]
@@ -348,7 +348,7 @@ def test_what_goes_while_it_is_read_is_not_kept(hf: Limpet, monkeypatch: pytest.
             hf.forget(record.id) if change == "forget" else getattr(session, change)()
         return real(message, *rest)
 
-    monkeypatch.setattr(reading, "by_message", slow)
+    monkeypatch.setattr(reading, "extract_from_message", slow)
     graph = read(hf)
     assert changed
     assert [mention for mention in graph.mentions if mention.source.session_id and "zygfryd" in mention.entity] == []
@@ -506,7 +506,7 @@ def test_the_graph_is_copied_and_goes_on(hf: Limpet, clock: FakeClock) -> None:
 def test_names_are_found_by_their_first_word(hf: Limpet) -> None:
     say(hf, "I met Anna Kowalska, Anna, Annabel and my sister.")
     read(hf)
-    space = Space("default", Level.USER, "alice")
+    space = Partition("default", Level.USER, "alice")
     found: list[Node] = hf._read(lambda tx: GraphTables(tx).nodes(space, ["anna", "user/sister"]))
     assert {node.id for node in found} == {"anna kowalska", "anna", "user/sister"}
 

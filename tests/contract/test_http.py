@@ -235,7 +235,7 @@ def seen(feed: events.Feed) -> list[tuple[str, str, Any]]:
     """What one look tells: what it is, which one, and what of it."""
     return [
         (each.kind, each.shape["id"], each.shape.get("state") or each.shape.get("content") or each.shape["kind"])
-        for each in feed.look()
+        for each in feed.poll()
     ]
 
 
@@ -243,13 +243,13 @@ def test_events_tell_of_quiet_changes_and_of_what_is_gone(hf: Limpet, clock: Fak
     one, two = (hf.session("web", chat, user="ann") for chat in "12")
     kept, lost = (hf.remember(text, user="ann") for text in ("Ann keeps bees", "Ann keeps geese"))
     feed = events.Feed(lambda: hf, "ann", clock())
-    feed.look()
+    feed.poll()
     clock.advance(hours=1)
-    assert feed.look() == []
+    assert feed.poll() == []
     one.pause()
     hf.forget(lost.id)
     assert seen(feed) == [("session", one.id, "PAUSED"), ("gone", lost.id, "record")]
-    assert feed.look() == []
+    assert feed.poll() == []
     one.update_metadata({"topic": "bees"})
     two.delete()
     hf.update(kept.id, content="Ann keeps wasps")
@@ -260,7 +260,7 @@ def test_events_tell_of_quiet_changes_and_of_what_is_gone(hf: Limpet, clock: Fak
     ]
     hf.purge_user("ann")
     assert sorted(seen(feed)) == sorted([("gone", one.id, "session"), ("gone", kept.id, "record")])
-    assert feed.look() == []
+    assert feed.poll() == []
 
 
 def test_what_sank_below_the_first_page_is_not_gone(
@@ -269,7 +269,7 @@ def test_what_sank_below_the_first_page_is_not_gone(
     monkeypatch.setattr(events, "_PAGE", 3)
     made = [hf.remember(f"fact {number}", user="ann").id for number in range(3)]
     feed = events.Feed(lambda: hf, "ann", clock())
-    feed.look()
+    feed.poll()
     clock.advance(minutes=1)
     for number in range(3, 8):
         clock.advance(1)

@@ -12,9 +12,9 @@ import pytest
 from limpet import Config, Limpet
 from limpet.errors import InvalidInput, LeaseLost, ProviderError
 from limpet.model.job import Job, JobQuery
-from limpet.model.scope import Level, Scope, Space
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import from_micros
-from limpet.store.claim import Claim
+from limpet.store.claim import JobLease
 from limpet.store.jobs import Jobs
 from tests.conftest import FakeClock
 from tests.contract.rows import sql
@@ -36,12 +36,12 @@ class Bench:
 
     def ask(self, detail: str = "", after: timedelta | None = None, kind: str = KIND, owner: str = "alice") -> None:
         run_at = None if after is None else self.clock.now + after
-        space = Space("default", Level.USER, owner)
-        self.store.write(lambda tx: Jobs(tx).ask(space, kind, detail, self.clock.now, run_at))
+        space = Partition("default", Level.USER, owner)
+        self.store.write(lambda tx: Jobs(tx).enqueue(space, kind, detail, self.clock.now, run_at))
 
     def take(self, *kinds: str) -> Job | None:
         wanted = [(kind, "") for kind in kinds] or WANTED
-        taken: Job | None = self.store.take_job(wanted, self.clock.now, LEASE)
+        taken: Job | None = self.store.claim_job(wanted, self.clock.now, LEASE)
         return taken
 
     def taken(self) -> Job:
@@ -51,7 +51,7 @@ class Bench:
 
     def note(self, tx: Any, text: str) -> None:
         """An effect that would show if it were made twice."""
-        tx.db.composed(
+        tx.db.execute_sql(
             "INSERT INTO properties (name, value) VALUES (:name, '1')"
             " ON CONFLICT (name) DO UPDATE SET value = properties.value || '1'",
             {"name": f"effect {text}"},
@@ -94,7 +94,7 @@ def test_asked_for_while_it_runs_it_is_done_once_more(bench: Bench) -> None:
     bench.ask()
     done: list[int] = []
 
-    def handler(claim: Claim) -> None:
+    def handler(claim: JobLease) -> None:
         done.append(claim.job.asked)
         if len(done) == 1:
             bench.ask()
@@ -108,7 +108,7 @@ def test_asked_for_while_it_runs_it_is_done_once_more(bench: Bench) -> None:
 
 def test_nothing_is_asked_for_by_a_transaction_that_fails(bench: Bench) -> None:
     def work(tx: Any) -> None:
-        Jobs(tx).ask(Space("default", Level.USER, "alice"), KIND, "", bench.clock.now)
+        Jobs(tx).enqueue(Partition("default", Level.USER, "alice"), KIND, "", bench.clock.now)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -158,7 +158,7 @@ def test_a_job_may_come_again_at_a_time_of_its_own(bench: Bench) -> None:
     bench.ask()
     runs: list[Any] = []
 
-    def hourly(claim: Claim) -> Any:
+    def hourly(claim: JobLease) -> Any:
         runs.append(claim.now())
         return claim.now() + HOUR
 
@@ -285,7 +285,7 @@ def test_a_worker_finishes_in_the_handlers_transaction(bench: Bench) -> None:
 def test_a_handler_that_fails_after_its_job_was_finished_brings_nothing_back(bench: Bench) -> None:
     bench.ask("x")
 
-    def handler(claim: Claim) -> None:
+    def handler(claim: JobLease) -> None:
         bench.do("x", claim.finish)
         raise ProviderError("too late to fail")
 
@@ -298,7 +298,7 @@ def test_a_hung_worker_comes_back_and_changes_nothing(bench: Bench) -> None:
     """Through the worker: its job is done by another while it hangs."""
     bench.ask("x")
 
-    def hang(claim: Claim) -> None:
+    def hang(claim: JobLease) -> None:
         bench.clock.advance(minutes=6)
         other = bench.taken()
         bench.do("x", lambda tx: Jobs(tx).finish(other))
@@ -340,7 +340,7 @@ def test_a_job_that_kills_its_worker_each_time_is_laid_aside_at_last(bench: Benc
     bench.ask("good")
     done: list[str] = []
 
-    def handler(claim: Claim) -> None:
+    def handler(claim: JobLease) -> None:
         if claim.job.detail == "poison":
             raise KeyboardInterrupt  # as a kill does: nobody notes anything
         done.append(claim.job.detail)
@@ -365,7 +365,7 @@ def test_how_often_a_job_is_tried_is_a_setting(store_url: str, clock: FakeClock)
         bench = Bench(hf, clock)
         bench.ask()
 
-        def handler(claim: Claim) -> None:
+        def handler(claim: JobLease) -> None:
             assert claim.job.leased_until == clock.now + timedelta(seconds=10)
             raise ProviderError("down")
 
@@ -409,7 +409,7 @@ def test_a_lease_a_little_ahead_is_a_lease(bench: Bench) -> None:
     bench.clock.advance(minutes=40)
     held = bench.taken()
     bench.clock.now = now
-    assert bench.store.mend_jobs(now, HOUR) == 0
+    assert bench.store.release_stuck_jobs(now, HOUR) == 0
     assert bench.store.finish_job(held) is True
 
 
@@ -422,8 +422,8 @@ def test_what_was_put_off_by_a_clock_that_was_ahead_is_due_now(bench: Bench) -> 
     bench.ask("in an hour", after=HOUR)
     bench.clock.now = now
     bench.ask("next month", after=timedelta(days=30))
-    assert bench.store.mend_jobs(now, HOUR) == 3
-    assert bench.store.mend_jobs(now, HOUR) == 0
+    assert bench.store.release_stuck_jobs(now, HOUR) == 3
+    assert bench.store.release_stuck_jobs(now, HOUR) == 0
     assert {job.detail: job.run_at for job in bench.hf.jobs()} == {
         "failed": now,
         "asked": now,
@@ -454,7 +454,7 @@ def test_a_kind_nobody_here_knows_is_left_to_others(bench: Bench) -> None:
     bench.worker.register(KIND, lambda _: None)
     assert bench.hf.run_jobs() == 1
     assert [(job.kind, job.attempts, job.state) for job in bench.hf.jobs()] == [("of a later release", 0, "waiting")]
-    assert bench.store.next_job(bench.worker.wanted) is None
+    assert bench.store.next_job_time(bench.worker.job_kinds) is None
 
 
 def test_many_jobs_of_one_kind_do_not_keep_another_waiting(bench: Bench) -> None:
@@ -537,8 +537,8 @@ def test_jobs_laid_aside_are_tried_again_or_dropped(bench: Bench) -> None:
 
 
 def test_a_tenant_sees_and_changes_only_its_own_jobs(bench: Bench) -> None:
-    space = Space("acme", Level.GLOBAL, "")
-    bench.store.write(lambda tx: Jobs(tx).ask(space, KIND, "", bench.clock.now))
+    space = Partition("acme", Level.GLOBAL, "")
+    bench.store.write(lambda tx: Jobs(tx).enqueue(space, KIND, "", bench.clock.now))
     bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=True)
     [job] = bench.hf.tenant("acme").jobs()
     assert bench.hf.jobs() == []
@@ -571,7 +571,7 @@ def test_a_state_nobody_knows_is_refused(bench: Bench) -> None:
 
 
 def test_one_that_was_asked_for_by_what_has_no_clock_is_due_since_ever(bench: Bench) -> None:
-    bench.store.write(lambda tx: Jobs(tx).ask(Space("default", Level.USER, "a"), KIND, "", from_micros(0)))
+    bench.store.write(lambda tx: Jobs(tx).enqueue(Partition("default", Level.USER, "a"), KIND, "", from_micros(0)))
     [job] = bench.hf.jobs()
     assert (job.run_at, job.created_at) == (None, None)
 
@@ -593,7 +593,7 @@ def test_a_worker_that_is_switched_off_starts_no_thread(durable_url: str) -> Non
 def test_a_handler_learns_that_the_store_is_being_closed(durable_url: str, clock: FakeClock) -> None:
     begun, seen = threading.Event(), []
 
-    def handler(claim: Claim) -> Any:
+    def handler(claim: JobLease) -> Any:
         begun.set()
         while not claim.stopping():
             threading.Event().wait(0.005)

@@ -328,10 +328,10 @@ def test_a_lesson_that_was_learned_meanwhile_changes_nothing(learning: Limpet, m
 
     session = learning.session("test", "1", user="alice")
     session.append("user", "I live in Porto")
-    late = verbs._Lesson.begin(learning._runtime, session.refresh(), patient=True, everything=True)
+    late = verbs._LearnBatch.prepare(learning._runtime, session.refresh(), patient=True, everything=True)
     assert late is not None
     assert len(session.learn().added) == 1
-    assert late.learn().added == ()
+    assert late.commit().added == ()
     assert len(learned(learning)) == 1
 
 

@@ -21,7 +21,7 @@ from tests.fixtures.make import DATABASES, facts, load_sqlite
 PACKAGES = ("limpet.store.sqlite", "limpet.store.postgres")
 RELEASED = sorted(int(re.findall(r"\d+", path.name)[0]) for path in DATABASES.glob("schema-*.json"))
 
-NEWEST = len(migrate.load(PACKAGES[0]))
+NEWEST = len(migrate.load_migrations(PACKAGES[0]))
 SECOND = Migration(
     NEWEST + 1, "second", "CREATE TABLE second (id BIGINT PRIMARY KEY);\nINSERT INTO second (id) VALUES (7);\n"
 )
@@ -44,8 +44,8 @@ def postgres_url(bare_postgres_url: str) -> str:
 
 def knows(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
     """Let the program carry further migrations."""
-    real = migrate.load
-    monkeypatch.setattr("limpet.store.migrate.load", lambda package: [*real(package), *more])
+    real = migrate.load_migrations
+    monkeypatch.setattr("limpet.store.migrate.load_migrations", lambda package: [*real(package), *more])
 
 
 def applied(hf: Limpet) -> list[tuple[Any, ...]]:
@@ -85,20 +85,20 @@ def objects(url: str) -> set[str]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_migrations_are_numbered_from_one(package: str) -> None:
-    found = migrate.load(package)
+    found = migrate.load_migrations(package)
     assert [migration.version for migration in found] == list(range(1, len(found) + 1))
     assert all(migration.checksum == hashlib.sha256(migration.sql.encode()).hexdigest() for migration in found)
 
 
 def test_both_backends_have_the_same_migrations() -> None:
-    one, two = (migrate.load(package) for package in PACKAGES)
+    one, two = (migrate.load_migrations(package) for package in PACKAGES)
     assert [(each.version, each.name) for each in one] == [(each.version, each.name) for each in two]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_migration_holds_a_semicolon_inside_a_statement(package: str) -> None:
-    for migration in migrate.load(package):
-        for statement in migrate.statements(migration.sql):
+    for migration in migrate.load_migrations(package):
+        for statement in migrate.split_statements(migration.sql):
             assert statement.count("(") == statement.count(")"), statement
             assert statement.count("'") % 2 == 0, statement
 
@@ -110,14 +110,14 @@ def test_a_gap_in_the_numbers_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         (folder / name).write_text("SELECT 1;")
     monkeypatch.setattr("limpet.store.migrate.files", lambda _: tmp_path)
     with pytest.raises(MigrationError, match="numbered"):
-        migrate.load("whatever")
+        migrate.load_migrations("whatever")
     (folder / "0002_two.sql").write_text("SELECT 2;")
-    assert [each.name for each in migrate.load("whatever")] == ["one", "two", "three"]
+    assert [each.name for each in migrate.load_migrations("whatever")] == ["one", "two", "three"]
 
 
 def test_a_new_store_records_what_it_was_made_of(hf: Limpet) -> None:
     package = PACKAGES[hf.stats()["backend"] == "postgres"]
-    assert applied(hf) == [(each.version, each.name, each.checksum) for each in migrate.load(package)]
+    assert applied(hf) == [(each.version, each.name, each.checksum) for each in migrate.load_migrations(package)]
 
 
 def test_opening_again_migrates_nothing(durable_url: str) -> None:
@@ -165,7 +165,7 @@ def test_a_first_migration_that_fails_leaves_an_empty_database(
 ) -> None:
     bad = Migration(1, "bad", "CREATE TABLE spaces (id BIGINT);\nCREATE TABLE spaces (id BIGINT);\n")
     with monkeypatch.context() as patched:
-        patched.setattr("limpet.store.migrate.load", lambda _: [bad])
+        patched.setattr("limpet.store.migrate.load_migrations", lambda _: [bad])
         with pytest.raises(MigrationError, match="undone"):
             Limpet.open(durable_url)
     assert objects(durable_url) == set()
@@ -232,7 +232,9 @@ with Limpet.open(given) as hf:
     assert run_together(code, durable_url, count=4) == [1, 1, 1, 1]
     with Limpet.open(durable_url) as hf:
         assert hf.stats()["messages"] == 4
-        assert [version for version, _, _ in applied(hf)] == list(range(1, len(migrate.load(PACKAGES[0])) + 1))
+        assert [version for version, _, _ in applied(hf)] == list(
+            range(1, len(migrate.load_migrations(PACKAGES[0])) + 1)
+        )
         assert faults(hf) == []
 
 
@@ -273,7 +275,7 @@ def test_tables_another_process_makes_meanwhile_are_not_taken_for_foreign_ones(
     from limpet.store.postgres.connection import PostgresDb
 
     server = _required_server(request.config)
-    real = PostgresDb.plain
+    real = PostgresDb.execute
     for stop in range(1, 6):
         url, statements = server.create_database(), 0
 
@@ -299,7 +301,7 @@ def test_tables_another_process_makes_meanwhile_are_not_taken_for_foreign_ones(
 
 
 def test_there_is_a_database_of_every_schema() -> None:
-    assert [each.version for each in migrate.load(PACKAGES[0])] == RELEASED, "run tests/fixtures/make.py"
+    assert [each.version for each in migrate.load_migrations(PACKAGES[0])] == RELEASED, "run tests/fixtures/make.py"
 
 
 @pytest.mark.parametrize("version", RELEASED)

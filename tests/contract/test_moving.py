@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 
 from limpet import Config, Limpet, Message, ToolCall
 from limpet.errors import InvalidInput, LimpetError, StorageError
-from limpet.knowledge.remember import Cutter, insert
+from limpet.knowledge.remember import RecordChunker, insert
 from limpet.knowledge.repository import Records
 from limpet.model.record import Origin
 from limpet.model.scope import Scope
-from limpet.model.session import State
+from limpet.model.session import SessionStatus
 from tests.contract.rows import every_row, faults
 from tests.contract.whole import START, contents, deeds, edited, remove_everything, rewritten, scheduled
 
@@ -79,7 +79,7 @@ def _superseded(tx: Any, hf: Limpet, successor: str) -> None:
     before = replace(
         record, id=hf._runtime.new_id(), superseded_by=successor, inputs=(successor,), origin=Origin.EXTRACTED
     )
-    insert(tx, before, Cutter(hf.config.chunks, for_graph=False))
+    insert(tx, before, RecordChunker(hf.config.chunks, for_graph=False))
 
 
 def exported(hf: Limpet, folders: Folders, user: str | None = None) -> dict[str, bytes]:
@@ -273,7 +273,7 @@ def test_a_chat_that_is_live_here_comes_in_ended(hf: Limpet, folders: Folders) -
     here = hf.session("t", "1", user="alice")
     done = hf.import_(folder)
     assert any("ended" in one.reason for one in done.skipped)
-    assert hf.load_session(session.id).state is State.TERMINATED
+    assert hf.load_session(session.id).state is SessionStatus.TERMINATED
     assert hf.session("t", "1", user="alice").id == here.id
 
 

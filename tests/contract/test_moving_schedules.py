@@ -111,7 +111,7 @@ def test_what_runs_elsewhere_does_not_run_here(bench: Bench, tmp_path: Path) -> 
     bench.hf.import_(tmp_path / "one")
     assert bench.now(made).running_until is None
     with pytest.raises(LeaseLost):
-        bench.store.write(lambda tx: Schedules(tx).hold(made.scope, held))
+        bench.store.write(lambda tx: Schedules(tx).lock_leased(made.scope, held))
     assert bench.run() == 1
     [run] = bench.schedules.runs(made.id)
     assert (run.status, run.due_at) == (RunStatus.OK, held.schedule.due_at)

@@ -9,7 +9,7 @@ import pytest
 
 from limpet import Config, Limpet, Message, Session, Summary, ToolCall
 from limpet.config import CompactionSettings
-from limpet.model.tokens import estimate
+from limpet.model.tokens import estimate_tokens
 from limpet.providers.fake_llm import FakeLlm
 from limpet.sessions.transcript import parse
 
@@ -36,8 +36,8 @@ def test_the_budget_counted_the_full_text_and_printed_420_characters_or_the_reve
     done = session.compact(keep=2)
     context = session.context(max_tokens=4000)
     spoken = sum(message.tokens for message in context.messages)
-    assert context.tokens == estimate(context.text) + spoken
-    assert done.tokens_after == estimate(summary_of(session).text) + spoken
+    assert context.tokens == estimate_tokens(context.text) + spoken
+    assert done.tokens_after == estimate_tokens(summary_of(session).text) + spoken
     assert done.tokens_before == sum(message.tokens for message in session.messages())
 
 
@@ -139,7 +139,7 @@ def test_appending_and_truncating_lost_all_later_turns_while_the_watermark_moved
         session.extend([said(number, "word " * 30) for number in range(round_ * 10, round_ * 10 + 10)])
         session.compact(keep=0)
         text = summary_of(session).text
-        assert estimate(text) <= 500
+        assert estimate_tokens(text) <= 500
         assert summary_of(session).upper_sequence == round_ * 10 + 10
         for number in range(round_ * 10, round_ * 10 + 10):
             assert f"item{number}," in text, "the watermark is past a message that the text does not tell"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from limpet import Limpet, Message
-from limpet.providers.hashed import HashedEmbedder
+from limpet.providers.hashed import HashEmbedder
 from limpet.search.recipes import RECIPES
 from tests.conftest import FakeClock
 from tests.contract.meaning import Topics, open_with, texts
@@ -18,7 +18,7 @@ FILLER = [f"The weather of day {number} was unremarkable in the valley" for numb
 
 @pytest.fixture
 def hf(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
-    with open_with(store_url, HashedEmbedder(), clock) as opened:
+    with open_with(store_url, HashEmbedder(), clock) as opened:
         yield opened
 
 
@@ -80,7 +80,7 @@ def test_a_hash_of_the_whole_text_is_not_an_embedding() -> None:
     text = "The quarterly invoice for the lighthouse is due on Monday"
     others = ["My sister keeps bees on the roof", "A walrus sang all night by the pier", *FILLER[:3]]
     changed = [text[:at] + "x" + text[at + 1 :] for at in range(0, len(text), 5)]
-    vectors = HashedEmbedder().embed([text, *changed, *others])
+    vectors = HashEmbedder().embed([text, *changed, *others])
     cosines = [sum(a * b for a, b in zip(vectors[0], vector, strict=True)) for vector in vectors[1:]]
     assert min(cosines[: len(changed)]) > near
     assert max(cosines[len(changed) :]) < far

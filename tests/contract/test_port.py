@@ -20,7 +20,7 @@ from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.retention_repository import ExpiredRows
 from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.job import Job
-from limpet.model.scope import Home, Scope, Space
+from limpet.model.scope import Owner, Partition, Scope
 from limpet.schedules.repository import Schedules
 from limpet.search.chunk_repository import Chunks
 from limpet.security.access_repository import AuditEntries, Grants
@@ -37,7 +37,7 @@ REPOSITORIES = (
     Sessions, Messages, Summaries, KeyValueEntries, UsageEntries, Cursors, Records, GraphTables, Chunks, Jobs,
     Documents, Imports, Transfers, Grants, AuditEntries, ApiKeys, IdempotencyKeys, Schedules, Purges, ExpiredRows,
 )  # fmt: skip
-OWNERS = (Scope, Space, Home, Job)  # a job names its partition itself
+OWNERS = (Scope, Partition, Owner, Job)  # a job names its partition itself
 # Called by other repositories with an owner they have looked up already.
 LOOKED_UP: dict[str, set[str]] = {}
 
@@ -59,21 +59,21 @@ def test_every_method_of_a_repository_takes_the_owner_first(repository: type) ->
 
 
 def test_an_owner_cannot_be_left_empty() -> None:
-    kinds: tuple[Any, ...] = (Scope, Space, Home)
+    kinds: tuple[Any, ...] = (Scope, Partition, Owner)
     for kind in kinds:
         with pytest.raises(TypeError):
             kind()
 
 
 def test_both_dialects_define_the_same_names() -> None:
-    sqlite, postgres = queries.load("limpet.store.sqlite"), queries.load("limpet.store.postgres")
-    shared = queries.load("limpet.store")
+    sqlite, postgres = queries.load_queries("limpet.store.sqlite"), queries.load_queries("limpet.store.postgres")
+    shared = queries.load_queries("limpet.store")
     assert set(sqlite) == set(postgres)
     assert set(shared) & set(sqlite) == set()
 
 
 def test_every_named_query_is_used_and_every_used_one_is_there() -> None:
-    names = {*queries.load("limpet.store"), *queries.load("limpet.store.sqlite")}
+    names = {*queries.load_queries("limpet.store"), *queries.load_queries("limpet.store.sqlite")}
     code = "\n".join(path.read_text() for path in SOURCE.rglob("*.py"))
     assert {name for name in names if f'"{name}"' not in code} - {"vectors.all"} == set()
 
@@ -81,7 +81,7 @@ def test_every_named_query_is_used_and_every_used_one_is_there() -> None:
 def test_sql_replaces_no_row() -> None:
     """``INSERT OR REPLACE`` skips delete triggers and fires cascades."""
     for package in ("limpet.store", "limpet.store.sqlite", "limpet.store.postgres"):
-        for name, text in queries.load(package).items():
+        for name, text in queries.load_queries(package).items():
             assert not re.search(r"\bREPLACE\b", text, re.IGNORECASE), name
 
 

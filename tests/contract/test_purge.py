@@ -14,9 +14,9 @@ from limpet import Config, Limpet, Message
 from limpet.errors import InvalidInput, InvalidKey, SessionNotFound
 from limpet.lifecycle import purge as purging
 from limpet.lifecycle import purge_rows as purging_rows
-from limpet.lifecycle.purge_repository import OF_A_USER, OF_NOBODY, UNNAMED
+from limpet.lifecycle.purge_repository import ANONYMIZED_TABLES, UNOWNED_TABLES, USER_TABLES
 from limpet.model.job import PURGE
-from limpet.model.receipt import Bytes, digest_of
+from limpet.model.receipt import ErasureState, purge_digest
 from limpet.providers.fake import FakeEmbedder
 from limpet.store.tables import TABLES
 from tests.conftest import FakeClock
@@ -76,10 +76,12 @@ def test_every_table_that_says_whose_it_is_is_purged() -> None:
         "schedule_id",
         "owner",
     }
-    told = {table.name for table in TABLES if whose & set(table.columns)} - {"spaces", *UNNAMED}
-    purged = {rows.table for rows in OF_A_USER}
+    told = {table.name for table in TABLES if whose & set(table.columns)} - {"spaces", *ANONYMIZED_TABLES}
+    purged = {rows.table for rows in USER_TABLES}
     assert told == purged, "a table that belongs to a user is in OF_A_USER"
-    assert {table.name for table in TABLES} == purged | {*OF_NOBODY, *UNNAMED}, "say of a new table whose it is"
+    assert {table.name for table in TABLES} == purged | {*UNOWNED_TABLES, *ANONYMIZED_TABLES}, (
+        "say of a new table whose it is"
+    )
 
 
 def test_a_user_is_gone_everywhere_and_starts_clean(hf: Limpet) -> None:
@@ -113,9 +115,9 @@ def test_the_receipt_names_nobody_and_can_be_checked(hf: Limpet) -> None:
     receipt = hf.purge_user("alice", asked_by="the clerk")
     [kept] = hf.receipts()
     assert kept == receipt
-    assert kept.names("alice")
-    assert not kept.names("alicia")
-    assert kept.digest == digest_of("default", "alice")
+    assert kept.is_about("alice")
+    assert not kept.is_about("alicia")
+    assert kept.digest == purge_digest("default", "alice")
     assert kept.asked_by == "the clerk"
     assert "alice" not in repr(every_row(hf)["receipts"])
     assert hf.tenant("other").receipts() == []
@@ -206,7 +208,7 @@ def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Limpet) -> None:
     assert "records" in tables_with(hf, "lisbontea")
     assert hf.record(stated.id) == stated
     assert receipt.verified
-    assert receipt.names(one.id)
+    assert receipt.is_about(one.id)
     assert receipt.counts["sessions"] == 1
     assert receipt.counts["records"] >= 1
     with pytest.raises(SessionNotFound):
@@ -309,8 +311,8 @@ def test_a_huge_user_goes_in_several_transactions(hf: Limpet, monkeypatch: pytes
     fill(hf, "alice", MARK, messages=40)
     fill(hf, "bob", "other")
     expected = hf.purge_user("alice", dry_run=True).counts
-    small = partial(purging_rows.Removal, limit=7)
-    monkeypatch.setattr(purging, "Removal", small)
+    small = partial(purging_rows.PurgeTransaction, limit=7)
+    monkeypatch.setattr(purging, "PurgeTransaction", small)
     assert hf.purge_user("alice").counts == expected
     assert tables_with(hf, MARK) == []
     assert faults(hf) == []
@@ -339,7 +341,7 @@ def test_a_purge_that_was_begun_is_finished(
 
     with monkeypatch.context() as patch:
         target = {"rows": "purge._remove_some", "finish": "purge._finish", "bytes": "purge._note_bytes"}.get(step)
-        patch.setattr(f"limpet.lifecycle.{target or 'places.Places.after_rows'}", die)
+        patch.setattr(f"limpet.lifecycle.{target or 'places.Places.delete_after_rows'}", die)
         with pytest.raises(Killed):
             calls[what]()
     [receipt] = hf.receipts()
@@ -363,13 +365,13 @@ def test_a_purge_that_was_begun_is_finished(
 
 def test_a_receipt_is_true_about_the_bytes(hf: Limpet) -> None:
     fill(hf, "alice", MARK)
-    expected = Bytes.VACUUM if hf.stats()["backend"] == "postgres" else Bytes.GONE
+    expected = ErasureState.VACUUM if hf.stats()["backend"] == "postgres" else ErasureState.GONE
     assert hf.purge_user("alice").bytes is expected
     assert hf.receipts()[0].bytes is expected
     fill(hf, "alice", MARK)
     anew = hf.purge_user("alice", vacuum=True)
-    assert anew.bytes is Bytes.GONE
-    assert {receipt.id: receipt.bytes for receipt in hf.receipts()}[anew.id] is Bytes.GONE
+    assert anew.bytes is ErasureState.GONE
+    assert {receipt.id: receipt.bytes for receipt in hf.receipts()}[anew.id] is ErasureState.GONE
     assert faults(hf) == []
 
 
@@ -389,4 +391,4 @@ def test_memory_that_is_switched_off_has_nothing_to_purge(clock: FakeClock) -> N
     config = Config.load(overrides={"memory.enabled": False})
     with Limpet.open(":memory:", config=config, clock=clock) as hf:
         receipt = hf.purge_user("alice")
-        assert (receipt.total, receipt.verified, receipt.bytes) == (0, True, Bytes.GONE)
+        assert (receipt.total, receipt.verified, receipt.bytes) == (0, True, ErasureState.GONE)

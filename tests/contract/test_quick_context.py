@@ -15,15 +15,15 @@ from limpet import Limpet, Record
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, SourceKind
 from limpet.model.record import Layer
-from limpet.model.scope import Level, Space
+from limpet.model.scope import Level, Partition
 from limpet.search import recipes, search
 from limpet.search.question import Question
 from tests.conftest import FakeClock
 from tests.contract.meaning import Topics, open_with
 
-ALICE = Space("default", Level.USER, "alice")
-HELPER = Space("default", Level.AGENT, "assistant")
-EVERYBODY = Space("default", Level.GLOBAL, "")
+ALICE = Partition("default", Level.USER, "alice")
+HELPER = Partition("default", Level.AGENT, "assistant")
+EVERYBODY = Partition("default", Level.GLOBAL, "")
 MIXED = {Layer.WORKING: 5, Layer.SEMANTIC: 1, Layer.EPISODIC: 2}
 LAYERS = ("semantic", "episodic", "procedural", "working")
 
@@ -77,22 +77,22 @@ def test_standing_records_are_the_newest_of_each_kind(store_url: str, seed: int,
     chance, clock = random.Random(seed), FakeClock()
     with Limpet.open(store_url, clock=clock) as hf:
         sessions = remembered(hf, clock, chance, layers)
-        owners: list[tuple[Space, dict[str, Any]]] = [
+        owners: list[tuple[Partition, dict[str, Any]]] = [
             (ALICE, {"user": "alice"}),
             (HELPER, {"agent": "assistant"}),
             (EVERYBODY, {}),
-            (Space("default", Level.USER, "nobody"), {"user": "nobody"}),
+            (Partition("default", Level.USER, "nobody"), {"user": "nobody"}),
         ]
         for space, whose in owners:
             everything = [
                 record
                 for record in hf.records(**whose, limit=1000)
-                if record.home.space == space and record.true_at(clock.now)
+                if record.home.space == space and record.is_valid_at(clock.now)
             ]
             for keyed, most in ((4, dict.fromkeys(Layer, 3)), (0, {}), (1, MIXED), (100, dict.fromkeys(Layer, 100))):
                 ids = [record.id for record in chance.sample(everything, min(3, len(everything)))]
                 asked = (space, sessions[0], keyed, most, ids, clock.now)
-                found = hf._runtime.store.read(lambda tx, asked=asked: Records(tx).standing(*asked))  # type: ignore[misc]
+                found = hf._runtime.store.read(lambda tx, asked=asked: Records(tx).find_always_included(*asked))  # type: ignore[misc]
                 assert [record.id for record in found] == newest(everything, sessions[0], keyed, most, ids)
                 assert all(record == hf.record(record.id) for record in found)
 
@@ -106,14 +106,14 @@ def test_an_empty_space_is_neither_embedded_for_nor_searched(
     session = hf.session("t", "1", user="alice")
     session.append("user", "my puppy is called Biscuit", name="Alice")
     session.append("user", "the sea was calm", name="Bob")
-    searched: list[Space] = []
-    signals = search._signals
+    searched: list[Partition] = []
+    signals = search._compute_signals
 
-    def looked(tx: Any, space: Space, *rest: Any) -> Any:
+    def looked(tx: Any, space: Partition, *rest: Any) -> Any:
         searched.append(space)
         return signals(tx, space, *rest)
 
-    monkeypatch.setattr(search, "_signals", looked)
+    monkeypatch.setattr(search, "_compute_signals", looked)
     topics.calls.clear()
     context = hf.session("t", "2", user="alice").context("What is the puppy of Alice called?")
     assert "Biscuit" in context.text
@@ -143,14 +143,14 @@ def test_a_second_search_in_the_same_space_finds_what_a_first_one_would(hf: Limp
     for at in range(30):
         session.append("user", f"the puppy sat by the sea w{at}")
         hf.remember(f"the doctor saw the hound w{at}", user="alice")
-    meaning = hf._runtime.meaning(ALICE, "dog doctor w7")
+    meaning = hf._runtime.embed_query(ALICE, "dog doctor w7")
 
     def both(tx: Any) -> tuple[list[Any], list[Any]]:
-        known: search.Known = {}
+        known: search.SignalCache = {}
         queries = [ChunkQuery(), ChunkQuery(kinds=(SourceKind.RECORD,))]
         wanted = [
-            search.Search(
-                Question.read("dog doctor w7", None),
+            search.SearchRequest(
+                Question.parse("dog doctor w7", None),
                 query,
                 recipes.DEFAULT,
                 5,

@@ -9,8 +9,8 @@ from limpet import Config, Limpet, Message, Session, ToolCall
 from limpet.config import ContextSettings
 from limpet.errors import BudgetTooSmall, InvalidInput
 from limpet.model.message import Role
-from limpet.model.tokens import estimate
-from limpet.model.turns import fit
+from limpet.model.tokens import estimate_tokens
+from limpet.model.turns import fit_history
 
 
 def texts(messages: list[Message]) -> list[str]:
@@ -103,7 +103,9 @@ def test_restore_decides_as_if_it_had_read_everything(hf: Limpet) -> None:
         history = session.messages()
         for budget in (1, 10, 50, 200, 500, 1000, 2000, 4000, 8000, 20_000, 10**9):
             kept = session.restore(budget)
-            assert [message.sequence for message in kept] == [message.sequence for message in fit(history, budget)]
+            assert [message.sequence for message in kept] == [
+                message.sequence for message in fit_history(history, budget)
+            ]
 
 
 def test_restore_finds_a_question_that_lies_far_back(hf: Limpet) -> None:
@@ -140,7 +142,7 @@ def test_a_context_is_the_newest_messages_and_the_summary_of_the_rest(hf: Limpet
     assert texts(list(context.messages)) == [str(number) for number in range(31, 51)]
     assert "they counted to thirty" in context.text
     assert [dropped.what for dropped in context.dropped] == ["30 older messages"]
-    assert context.tokens == sum(message.tokens for message in context.messages) + estimate(context.text)
+    assert context.tokens == sum(message.tokens for message in context.messages) + estimate_tokens(context.text)
 
 
 def test_a_context_without_anything_is_empty(hf: Limpet) -> None:

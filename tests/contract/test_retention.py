@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet
-from limpet.api.job_handlers import have_retention
+from limpet.api.job_handlers import ensure_retention_job
 from limpet.config import RetentionSettings
 from limpet.errors import ConfigError, SessionNotFound
 from tests.conftest import FakeClock
@@ -26,7 +26,7 @@ def opening(store_url: str, clock: FakeClock) -> Iterator[Open]:
     def open_(**overrides: Any) -> Limpet:
         settings = {"jobs.worker": False, **{name.replace("__", "."): value for name, value in overrides.items()}}
         opened.append(Limpet.open(store_url, config=Config.load(overrides=settings), clock=clock))
-        have_retention(opened[-1]._runtime, stays=True)  # as a worker that stays does
+        ensure_retention_job(opened[-1]._runtime, stays=True)  # as a worker that stays does
         return opened[-1]
 
     yield open_

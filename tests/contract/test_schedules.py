@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from limpet import AsyncLimpet, Config, Firing, Limpet, Notification, Outcome
+from limpet import AsyncLimpet, Config, Firing, Limpet, Notification, RunResult
 from limpet.errors import InvalidInput, LeaseLost, PermissionDenied, ScheduleNotFound, SessionNotFound
-from limpet.model.schedule import Notify, ScheduleState
+from limpet.model.schedule import NotifyPolicy, ScheduleState
 from limpet.schedules.repository import Schedules
 from tests.conftest import FakeClock
 from tests.contract.rows import sql
@@ -41,7 +41,7 @@ def test_a_schedule_is_kept_as_it_was_made(bench: Bench) -> None:
     assert made.next_run_at == made.due_at == moment("2026-03-11T09:00")
     summer = bench.make("once: 2026-07-01T09:00", timezone="Europe/Lisbon")
     assert summer.next_run_at == moment("2026-07-01T08:00")
-    assert summer.local(moment("2026-07-01T08:00")).strftime("%H:%M %Z") == "09:00 WEST"
+    assert summer.to_local(moment("2026-07-01T08:00")).strftime("%H:%M %Z") == "09:00 WEST"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_what_is_due_is_found_by_its_index(bench: Bench) -> None:
 def test_an_edit_changes_what_is_given(bench: Bench) -> None:
     made = bench.make(max_runs=5, ends_at="2027-01-01T00:00", metadata={"a": 1})
     changed = bench.schedules.edit(made.id, goal="water the roses", notify="never")
-    assert changed == replace(made, goal="water the roses", notify=Notify.NEVER, updated_at=changed.updated_at)
+    assert changed == replace(made, goal="water the roses", notify=NotifyPolicy.NEVER, updated_at=changed.updated_at)
     bench.clock.advance(minutes=30)
     hasty = bench.schedules.edit(made.id, cadence="every: 10m", max_runs=0, ends_at="never")
     assert (hasty.next_run_at, hasty.max_runs, hasty.ends_at) == (bench.clock.now + timedelta(minutes=10), None, None)
@@ -204,7 +204,7 @@ def test_delete_takes_the_runs_along(bench: Bench) -> None:
 def test_a_run_is_recorded_and_the_schedule_goes_on(bench: Bench) -> None:
     made = bench.make()
     bench.clock.advance(hours=1, minutes=2)
-    bench.answer = lambda firing: Outcome("watered", turns=3, cost=0.0125)
+    bench.answer = lambda firing: RunResult("watered", turns=3, cost=0.0125)
     assert bench.run() == 1
     [firing] = bench.fired
     assert (firing.goal, firing.due_at, firing.attempt, firing.missed) == (made.goal, made.next_run_at, 1, 0)
@@ -268,7 +268,7 @@ def test_what_no_database_keeps_is_replaced_in_what_a_run_says(bench: Bench) -> 
     assert run.summary == "a\ufffdb?c"
 
 
-@pytest.mark.parametrize("answer", [5, ["x"], Outcome(turns=-1), Outcome(cost=float("nan")), Outcome(text=b"x")])  # type: ignore[arg-type]
+@pytest.mark.parametrize("answer", [5, ["x"], RunResult(turns=-1), RunResult(cost=float("nan")), RunResult(text=b"x")])  # type: ignore[arg-type]
 def test_an_answer_that_is_none_is_a_failure(bench: Bench, answer: Any) -> None:
     bench.answer = lambda firing: answer
     made = bench.make()
@@ -342,7 +342,7 @@ def test_every_lease_has_a_number_of_its_own(bench: Bench) -> None:
     assert second.schedule.attempts == 2
     assert bench.store.renew_schedule(first, bench.clock.now + HOUR) is False
     with pytest.raises(LeaseLost):
-        bench.store.write(lambda tx: Schedules(tx).hold(first.schedule.scope, first))
+        bench.store.write(lambda tx: Schedules(tx).lock_leased(first.schedule.scope, first))
     assert bench.store.renew_schedule(second, bench.clock.now + HOUR) is True
     bench.clock.advance(minutes=30)
     assert bench.take() is None
@@ -370,7 +370,7 @@ def test_the_lease_is_renewed_while_a_run_takes_long(
                 clock.advance(seconds=2)
                 renewed.clear()
                 assert renewed.wait(30), "the lease was not renewed"
-                taken.append(store.take_schedule(clock.now, LEASE))
+                taken.append(store.claim_schedule(clock.now, LEASE))
             return "held"
 
         monkeypatch.setattr(store, "renew_schedule", told)
@@ -587,7 +587,7 @@ def test_who_is_told_what(bench: Bench, policy: str, said: str, told: str | None
 
 def test_a_callback_may_decide_who_is_told(bench: Bench) -> None:
     quiet, loud = bench.make(notify="always"), bench.make(notify="conditional", user="bob")
-    bench.answer = lambda firing: Outcome("x", notify=firing.schedule.user == "bob")
+    bench.answer = lambda firing: RunResult("x", notify=firing.schedule.user == "bob")
     bench.clock.advance(hours=1)
     bench.run()
     assert [one.schedule.id for one in bench.told] == [loud.id]

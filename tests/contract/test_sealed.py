@@ -18,14 +18,14 @@ from limpet.config import EmbeddingSettings, EncryptionSettings, JobSettings, No
 from limpet.errors import KeyMissing, SealBroken, Unsupported
 from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.schedule import RunStatus
-from limpet.model.scope import Level, Space
+from limpet.model.scope import Level, Partition
 from limpet.schedules.repository import Schedules
 from limpet.store.copy import copy_store
-from limpet.store.encrypted_columns import BOUND_TO, READABLE, SEALED
-from limpet.store.encryption import Kind
+from limpet.store.encrypted_columns import AAD_COLUMNS, ENCRYPTED_COLUMNS, PLAINTEXT_COLUMNS
+from limpet.store.encryption import EncryptionMode
 from limpet.store.encryption_keys import key_file, read_keys, write_keys
 from limpet.store.jobs import Jobs
-from limpet.store.reencrypt import reseal
+from limpet.store.reencrypt import reencrypt_tenant
 from limpet.store.tables import TABLES
 from limpet.store.tx import Tx
 from tests.conftest import SEALED as BY_HAND
@@ -87,14 +87,14 @@ def write_everywhere(hf: Limpet, mark: str = MARK) -> None:
         turn.reply(f"Noted: {mark}")
     hf.run_jobs()
     store: Any = hf._runtime.store
-    scope, space = session.info.scope, Space(session.info.tenant, Level.USER, "u")
+    scope, space = session.info.scope, Partition(session.info.tenant, Level.USER, "u")
     now = hf._runtime.clock()
-    store.write(lambda tx: Imports(tx).note(scope, mark, mark, 1, 1, now))
-    store.write(lambda tx: Jobs(tx).ask(space, "for nobody here", "", now))
-    job = store.take_job([("for nobody here", "")], now, timedelta(minutes=1))
+    store.write(lambda tx: Imports(tx).record_import(scope, mark, mark, 1, 1, now))
+    store.write(lambda tx: Jobs(tx).enqueue(space, "for nobody here", "", now))
+    job = store.claim_job([("for nobody here", "")], now, timedelta(minutes=1))
     assert job is not None
     store.fail_job(job, f"it failed at {mark}", now, dead=True)
-    store.write(lambda tx: Imports(tx).mark(scope, mark, mark, f'{{"{mark}": 1}}', now))
+    store.write(lambda tx: Imports(tx).save_progress(scope, mark, mark, f'{{"{mark}": 1}}', now))
     schedule(hf, session.id, mark)
 
 
@@ -148,8 +148,8 @@ def contents(hf: Limpet) -> dict[str, Any]:
         "graph": sorted(entity.name for entity in hf.graph(user="u").entities),
         "context": sorted(session.context(MARK).text.splitlines()),  # equally old ones stand in any order
         "jobs": [job.error for job in hf.jobs()],
-        "imported": store.read(lambda tx: Imports(tx).seen(scope, MARK)),
-        "under way": store.read(lambda tx: Imports(tx).progress(scope, MARK)),
+        "imported": store.read(lambda tx: Imports(tx).has_digest(scope, MARK)),
+        "under way": store.read(lambda tx: Imports(tx).get_progress(scope, MARK)),
         "schedules": [scheduled(hf, made) for made in hf.schedules.search()],
         "goals": [hf.schedules.count(text=text) for text in ("ask ABOUT zan", "100%", "a_k")],
     }
@@ -184,7 +184,9 @@ def test_a_sealed_tenant_answers_what_an_open_one_answers(hf: Limpet):
 def test_what_was_written_is_nowhere_in_the_tables(hf: Limpet):
     write_everywhere(hf)
     tables = every_row(hf)
-    assert {table for table in SEALED if not tables[table]} == set(), "every table must have something to hide"
+    assert {table for table in ENCRYPTED_COLUMNS if not tables[table]} == set(), (
+        "every table must have something to hide"
+    )
     [audit] = [table for table in TABLES if table.name == "audit"]
     tables[audit.name] = sql(hf, f"SELECT {', '.join(audit.columns)} FROM audit")
     told = {
@@ -243,14 +245,23 @@ def test_every_column_of_text_is_sealed_or_said_to_be_readable(hf: Limpet):
     ours = {(table.name, column) for table in TABLES for column in table.columns}
     known = {table.name for table in TABLES} | {"limpet_migrations", "limpet_writers", "sqlite_sequence"}
     assert {table for table, _ in found} <= known, "a table that is not in storage/sql/tables.py"
-    listed = {(table, name) for lists in (SEALED, READABLE) for table, names in lists.items() for name in names}
+    listed = {
+        (table, name)
+        for lists in (ENCRYPTED_COLUMNS, PLAINTEXT_COLUMNS)
+        for table, names in lists.items()
+        for name in names
+    }
     texts = {(table, column) for table, column in found if (table, column) in ours}
     assert texts - listed == set(), "neither sealed nor readable"
     assert listed - texts == set(), "no such column of text"
-    assert not {(t, c) for t, names in SEALED.items() for c in names} & {(t, c) for t, n in READABLE.items() for c in n}
-    reading = {Kind.TEXT, Kind.SOURCE, Kind.VECTOR}
-    bound = {table for table, names in SEALED.items() if any(column.kind in reading for column in names.values())}
-    assert bound <= BOUND_TO.keys()
+    assert not {(t, c) for t, names in ENCRYPTED_COLUMNS.items() for c in names} & {
+        (t, c) for t, n in PLAINTEXT_COLUMNS.items() for c in n
+    }
+    reading = {EncryptionMode.TEXT, EncryptionMode.SOURCE, EncryptionMode.VECTOR}
+    bound = {
+        table for table, names in ENCRYPTED_COLUMNS.items() if any(column.kind in reading for column in names.values())
+    }
+    assert bound <= AAD_COLUMNS.keys()
 
 
 def test_without_its_key_a_tenant_says_so_and_the_others_go_on(
@@ -310,7 +321,7 @@ def test_a_program_without_keys_is_stopped_by_one_that_has_them(durable_url: str
     with Limpet.open(durable_url, config=PLAIN) as keyless:
         keyless.remember("before", user="u")
         with Limpet.open(durable_url, config=config) as keyed:
-            assert reseal(keyed._runtime.store, "default")  # type: ignore[arg-type]
+            assert reencrypt_tenant(keyed._runtime.store, "default")  # type: ignore[arg-type]
             with pytest.raises(KeyMissing):
                 keyless.remember("plain", user="u", key="k")
             with pytest.raises(KeyMissing):
@@ -375,8 +386,8 @@ def test_a_tenant_that_has_text_stays_open_until_it_is_sealed(
         expected = contents(hf)
         assert "stays open" in caplog.text
         before = every_row(hf)
-        assert reseal(hf._runtime.store, "default")  # type: ignore[arg-type]
-        assert not reseal(hf._runtime.store, "default")  # type: ignore[arg-type]
+        assert reencrypt_tenant(hf._runtime.store, "default")  # type: ignore[arg-type]
+        assert not reencrypt_tenant(hf._runtime.store, "default")  # type: ignore[arg-type]
         assert MARK in str(before)
         assert MARK not in str(every_row(hf))
         assert contents(hf) == expected
@@ -405,7 +416,7 @@ def test_sealing_goes_on_where_it_was_stopped(
 
         while True:
             try:
-                reseal(hf._runtime.store, "default", stop)  # type: ignore[arg-type]
+                reencrypt_tenant(hf._runtime.store, "default", stop)  # type: ignore[arg-type]
                 break
             except Stopped:
                 stops += 1
@@ -428,7 +439,7 @@ def test_sealing_anew_with_another_key(durable_url: str, config: Config, keys: P
     write_keys(file, (fresh, *old))
     with Limpet.open(durable_url, config=config, clock=clock) as hf:
         assert contents(hf) == expected, "the old key still opens it"
-        assert reseal(hf._runtime.store, "default")  # type: ignore[arg-type]
+        assert reencrypt_tenant(hf._runtime.store, "default")  # type: ignore[arg-type]
         assert contents(hf) == expected
     write_keys(file, (fresh,))
     with Limpet.open(durable_url, config=config, clock=clock) as hf:
@@ -478,7 +489,7 @@ def test_where_sealing_is_required_nothing_is_written_openly(durable_url: str, c
                 hf.tenant(tenant).remember("plain", user="u")
         hf.tenant("other").remember("sealed", user="u")
         assert [record.content for record in hf.records(user="u")] == ["before"]
-        assert reseal(hf._runtime.store, "default")  # type: ignore[arg-type]
+        assert reencrypt_tenant(hf._runtime.store, "default")  # type: ignore[arg-type]
         hf.remember("after", user="u")
 
 

@@ -267,7 +267,7 @@ def test_schedules_of_a_tenant_without_its_key_hold_up_nobody(
     key_file(keys, "default").unlink()
     with Limpet.open(durable_url, config=config, clock=clock) as hf:
         assert goals_run(hf) == [SEALED, OPEN]
-        soon = hf._runtime.store.next_schedule()
+        soon = hf._runtime.store.next_schedule_time()
         assert soon is not None
         assert soon > clock.now, "what cannot be run here is nothing to wait for"
         assert goals_run(hf) == []
@@ -323,7 +323,7 @@ def test_work_beside_is_done_once_when_a_tenant_is_met_first(hf: Limpet) -> None
         tx.db.run("purge.count", {})
 
     def note(tx: Any) -> None:
-        Imports(tx).note(Scope(SEALED), "digest", "name", 0, 0, hf._runtime.clock())
+        Imports(tx).record_import(Scope(SEALED), "digest", "name", 0, 0, hf._runtime.clock())
 
     with store.beside(beside) as is_done:
         assert not is_done()

@@ -9,7 +9,7 @@ import pytest
 from limpet import Limpet
 from limpet.errors import InvalidInput, InvalidKey, SessionNotFound
 from limpet.model.naming import SessionKey
-from limpet.model.session import State
+from limpet.model.session import SessionStatus
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults
@@ -153,12 +153,12 @@ def test_new_gives_a_new_id_under_the_same_key_and_the_old_one_stays(hf: Limpet)
     old.append("user", "the lighthouse keeper sings")
     fresh = old.new()
     assert fresh.id != old.id
-    assert (fresh.key, fresh.user, fresh.agent, fresh.state) == (old.key, "alice", "coder", State.ACTIVE)
+    assert (fresh.key, fresh.user, fresh.agent, fresh.state) == (old.key, "alice", "coder", SessionStatus.ACTIVE)
     assert fresh.count() == 0
-    assert old.state is State.TERMINATED
+    assert old.state is SessionStatus.TERMINATED
     assert hf.session("telegram", "1", user="alice", agent="coder").id == fresh.id
     again = hf.load_session(old.id)
-    assert again.state is State.TERMINATED
+    assert again.state is SessionStatus.TERMINATED
     assert [message.text for message in again.messages()] == ["the lighthouse keeper sings"]
     assert [hit.source.session_id for hit in hf.recall("lighthouse", user="alice")] == [old.id]
 
@@ -168,7 +168,7 @@ def test_rotating_an_ended_session_joins_its_successor(hf: Limpet) -> None:
     stale = hf.load_session(old.id)
     fresh = old.new()
     assert stale.new().id == fresh.id
-    assert hf.load_session(fresh.id).state is State.ACTIVE
+    assert hf.load_session(fresh.id).state is SessionStatus.ACTIVE
 
 
 def test_two_threads_that_rotate_at_once_leave_one_live_session(hf: Limpet) -> None:
@@ -264,11 +264,11 @@ def test_pages_cover_every_session_once(timed: Limpet, clock: FakeClock) -> None
 def test_pause_and_resume(hf: Limpet) -> None:
     session = hf.session("telegram", "1")
     session.pause()
-    assert session.state is State.PAUSED
-    assert hf.load_session(session.id).state is State.PAUSED
+    assert session.state is SessionStatus.PAUSED
+    assert hf.load_session(session.id).state is SessionStatus.PAUSED
     assert hf.session("telegram", "1").id == session.id
     session.resume()
-    assert hf.load_session(session.id).state is State.ACTIVE
+    assert hf.load_session(session.id).state is SessionStatus.ACTIVE
 
 
 def test_an_ended_session_stays_ended(hf: Limpet) -> None:
@@ -278,7 +278,7 @@ def test_an_ended_session_stays_ended(hf: Limpet) -> None:
     for change in (session.resume, session.pause):
         with pytest.raises(InvalidInput, match="terminated"):
             change()
-    assert hf.load_session(session.id).state is State.TERMINATED
+    assert hf.load_session(session.id).state is SessionStatus.TERMINATED
     successor = hf.session("telegram", "1")
     assert successor.id != session.id
     with pytest.raises(InvalidInput):

@@ -12,7 +12,7 @@ import pytest
 from limpet import Config, Limpet
 from limpet.config import SessionSettings
 from limpet.errors import InvalidInput, Unsupported
-from limpet.model.session import State
+from limpet.model.session import SessionStatus
 from tests.contract.rows import every_row, faults
 
 ID = "01930000-0000-7000-8000-000000000001"
@@ -67,7 +67,7 @@ def test_a_snapshot_in_the_folder_is_imported_and_renamed(folder: Path, form: st
         assert summary is not None
         assert (summary.text, summary.upper_sequence) == ("they met a walrus", 2)
         [ended] = hf.sessions(channel="whatsapp")
-        assert ended.state is State.TERMINATED
+        assert ended.state is SessionStatus.TERMINATED
         assert [hit.source.session_id for hit in hf.recall("walrus", user="alice")] == [ID]
         assert faults(hf) == []
     assert not path.exists()
@@ -167,7 +167,7 @@ def test_an_imported_chat_that_is_live_here_comes_in_ended(folder: Path) -> None
     with Limpet.open(folder) as hf:
         assert hf.session("telegram", "42", user="alice").id == live.id
         imported = hf.load_session(ID)
-        assert imported.state is State.TERMINATED
+        assert imported.state is SessionStatus.TERMINATED
         assert imported.count() == 2
 
 

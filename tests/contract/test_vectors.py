@@ -14,7 +14,7 @@ import pytest
 
 from limpet import Limpet, Message, Session
 from limpet.errors import InvalidInput, Unsupported
-from limpet.model.scope import Level, Space
+from limpet.model.scope import Level, Partition
 from limpet.search import recipes
 from limpet.search import vector_cache as remembered
 from limpet.search.chunk_repository import Chunks
@@ -24,7 +24,7 @@ from tests.contract.processes import run_together
 from tests.contract.rows import faults
 from tests.contract.threads import at_once
 
-ALICE = Space("default", Level.USER, "alice")
+ALICE = Partition("default", Level.USER, "alice")
 NOUNS = ("dog", "car", "doctor", "sea", "lamp", "bread", "violin", "ticket", "glacier", "ladder")
 
 
@@ -83,12 +83,12 @@ def test_a_large_space_is_looked_through_twice_and_loses_nothing(
 ) -> None:
     tell(hf, "dog dog dog")
     assert_exact(hf, topics, "dog")  # the first look is at a single vector
-    monkeypatch.setattr(remembered, "CLOSE_LOOK", 50)
+    monkeypatch.setattr(remembered, "FULL_SCAN_LIMIT", 50)
     monkeypatch.setitem(recipes.RECIPES, "vectors", replace(recipes.VECTORS, candidates=50))
     tell(hf, *sentences(1500))
     for question in ("dog", "sea lamp", "violin w17 ladder", "puppy waves w1234", "bread"):
         assert_exact(hf, topics, question)
-    [rough] = [hf._runtime.store.read(lambda tx: Chunks(tx).nearness(ALICE, _vector(topics, "dog")))]
+    [rough] = [hf._runtime.store.read(lambda tx: Chunks(tx).score_vectors(ALICE, _vector(topics, "dog")))]
     assert rough is not None
     assert rough.rough
 
@@ -185,7 +185,7 @@ def test_a_view_from_before_a_write_neither_sees_it_nor_spoils_it_for_others(dur
         asked = _vector(topics, "dog")
 
         def look(tx: Any) -> int:
-            nearness, catalogue = Chunks(tx).nearness(ALICE, asked), Chunks(tx).catalogue(ALICE)
+            nearness, catalogue = Chunks(tx).score_vectors(ALICE, asked), Chunks(tx).load_catalogue(ALICE)
             assert nearness is not None
             assert catalogue is not None
             assert len(nearness.cosines) == catalogue.chunks

@@ -16,8 +16,8 @@ from limpet import FilePart, ImagePart, Limpet, Schedule, Session, TextPart, Too
 from limpet.documents.repository import Documents
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.transfer_repository import Transfers
-from limpet.model.schedule import Notify, Run, RunStatus, ScheduleState
-from limpet.model.scope import Level, Scope, Space
+from limpet.model.schedule import NotifyPolicy, Run, RunStatus, ScheduleState
+from limpet.model.scope import Level, Partition, Scope
 from limpet.notes.layout import owner_folder
 from limpet.schedules.repository import Schedules
 
@@ -137,7 +137,7 @@ def scheduled(hf: Limpet, session: Session, goal: str, said: str, moment: dateti
         made,
         **times,
         state=state,
-        notify=list(Notify)[many % 3],
+        notify=list(NotifyPolicy)[many % 3],
         last_status=status,
         attempts=many,
         failures=many + 1,
@@ -169,17 +169,17 @@ def scheduled(hf: Limpet, session: Session, goal: str, said: str, moment: dateti
 def remove_everything(hf: Limpet) -> None:
     """All of a tenant: its users by a purge each, and what belongs to agents and to everybody by its verbs."""
     store, scope = hf._runtime.store, Scope(hf._tenant)
-    for space in store.read(lambda tx: Transfers(tx).spaces(scope)):
+    for space in store.read(lambda tx: Transfers(tx).find_partitions(scope)):
         if space.level is Level.USER:
             receipt = hf.purge_user(space.owner)
             assert receipt.verified, receipt.left
 
-    def rest(tx: Any) -> list[Space]:
+    def rest(tx: Any) -> list[Partition]:
         for record_id in Transfers(tx).record_ids(scope, "", 10_000):
             Records(tx).delete(scope, record_id)
         for state in Transfers(tx).documents(scope, "", 10_000):
             Documents(tx).delete(state.space, state.document.id)
-        return list(Transfers(tx).spaces(scope))
+        return list(Transfers(tx).find_partitions(scope))
 
     for space in store.write(rest):
         assert space.level is not Level.USER, f"{space} was purged"

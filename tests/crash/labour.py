@@ -16,11 +16,11 @@ from random import Random
 from typing import Any
 
 from limpet import Config, Limpet
-from limpet.cli.stop import Stop
+from limpet.cli.stop import StopEvent
 from limpet.errors import StorageError, StoreUnavailable
-from limpet.model.scope import Level, Space
+from limpet.model.scope import Level, Partition
 from limpet.model.times import system_clock
-from limpet.store.claim import Claim
+from limpet.store.claim import JobLease
 from limpet.store.jobs import Jobs
 from tests.crash.nursery import Nursery
 
@@ -44,13 +44,13 @@ CONFIG = Config.load(
 
 def run(store: str, begun: str, seed: int, step: float) -> None:
     """Work until SIGTERM. SIGKILL is what this process is for."""
-    stop = Stop()
+    stop = StopEvent()
     signal.signal(signal.SIGTERM, stop.set)
     chance, tally = Random(seed), os.open(begun, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     hf = open_patiently(store)
     keeper: Any = hf._runtime.store
 
-    def handler(claim: Claim) -> None:
+    def handler(claim: JobLease) -> None:
         os.write(tally, b".")
         time.sleep(chance.expovariate(1 / step))
 
@@ -72,7 +72,7 @@ def run(store: str, begun: str, seed: int, step: float) -> None:
 
 
 def count(tx: Any, detail: str) -> None:
-    tx.db.composed(
+    tx.db.execute_sql(
         "INSERT INTO properties (name, value) VALUES (:name, '1')"
         " ON CONFLICT (name) DO UPDATE SET value = properties.value || '1'",
         {"name": f"labour {detail}"},
@@ -145,8 +145,8 @@ def ask(hf: Limpet, jobs: int) -> None:
     def enter(first: int) -> Callable[[Any], None]:
         def work(tx: Any) -> None:
             for number in range(first, min(first + 500, jobs)):
-                space = Space("default", Level.USER, f"user {number % 7}")
-                Jobs(tx).ask(space, KIND, str(number), system_clock())
+                space = Partition("default", Level.USER, f"user {number % 7}")
+                Jobs(tx).enqueue(space, KIND, str(number), system_clock())
 
         return work
 
@@ -183,7 +183,7 @@ def check(hf: Limpet, gang: Gang, jobs: int) -> dict[str, list[str]]:
 
 def _faults(hf: Limpet, gang: Gang, jobs: int) -> Iterator[tuple[str, list[str]]]:
     store: Any = hf._runtime.store
-    rows = store.read(lambda tx: tx.db.composed("SELECT name, value FROM properties WHERE name LIKE 'labour %'"))
+    rows = store.read(lambda tx: tx.db.execute_sql("SELECT name, value FROM properties WHERE name LIKE 'labour %'"))
     effects = Counter({name.removeprefix("labour "): len(value) for name, value in rows})
     yield "every job was done", [str(number) for number in range(jobs) if not effects[str(number)]]
     yield "no job was done twice in effect", [f"{name}: {times}" for name, times in effects.items() if times > 1]

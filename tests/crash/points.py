@@ -88,7 +88,7 @@ def _wire(fuse: Fuse) -> None:
     connect = sqlite3.connect
     sqlite3.connect = lambda *args, **kwargs: connect(*args, **kwargs, factory=Wired)  # type: ignore[assignment]
     sqlite_store._BACKUP_PAGES = 8
-    word_index.TAIL = TAIL
+    word_index.MAX_TAIL = TAIL
     for name in ("replace", "unlink", "fsync"):
         setattr(os, name, fuse.before(getattr(os, name)))
     try:

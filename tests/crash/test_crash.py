@@ -110,7 +110,7 @@ def test_several_processes_on_one_store(nursery: Nursery, disk_url: str, tmp_pat
         assert_kept(check(hf, fleet.noted()))
         if hf.stats()["backend"] == "postgres":
             sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-            assert raw_store(hf).read(lambda tx: tx.db.composed(sql)) == [(0,)]
+            assert raw_store(hf).read(lambda tx: tx.db.execute_sql(sql)) == [(0,)]
 
 
 @pytest.mark.slow
@@ -257,7 +257,7 @@ def test_doctor_cuts_away_nothing_that_is_just_being_said(disk_url: str, monkeyp
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("furnished")
     with pytest.MonkeyPatch.context() as patch, Limpet.open(folder, clock=lambda: points.NOW) as hf:
-        patch.setattr(word_index, "TAIL", points.TAIL)
+        patch.setattr(word_index, "MAX_TAIL", points.TAIL)
         points.furnish(hf)
     return folder
 
@@ -430,7 +430,9 @@ def dump_tx(tx: Any) -> Dump:
     for table in TABLES:
         if table.name == "audit":
             continue
-        found = tx.db.composed(f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {', '.join(table.key)}")
+        found = tx.db.execute_sql(
+            f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {', '.join(table.key)}"
+        )
         rows[table.name] = [
             tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
             for row in found
@@ -478,5 +480,5 @@ def until_alone(hf: Limpet) -> None:
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
     )
-    while raw_store(hf).read(lambda tx: tx.db.composed(sql)) != [(0,)]:
+    while raw_store(hf).read(lambda tx: tx.db.execute_sql(sql)) != [(0,)]:
         time.sleep(0.01)

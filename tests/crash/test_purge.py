@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from limpet import Limpet
-from limpet.model.receipt import Bytes
+from limpet.model.receipt import ErasureState
 from tests.crash import points
 from tests.crash.nursery import Nursery
 from tests.crash.test_crash import KILLED, Scene, faults
@@ -62,7 +62,7 @@ def test_a_purge_killed_at_any_point_is_finished(scene: Scene) -> None:
                 hf.purge_user("alice")
             assert all(receipt.done_at and receipt.verified for receipt in hf.receipts())
             hf.run_jobs()
-            assert {receipt.bytes for receipt in hf.receipts()} == {Bytes.GONE}
+            assert {receipt.bytes for receipt in hf.receipts()} == {ErasureState.GONE}
             assert hf.recall("stays", user="bob")
         assert traces(store) == [], f"killed at {at}"
         assert faults(store) == []

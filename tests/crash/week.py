@@ -20,10 +20,10 @@ from random import Random
 from typing import Any
 
 from limpet import Config, Firing, Limpet, Schedule
-from limpet.cli.stop import Stop
+from limpet.cli.stop import StopEvent
 from limpet.errors import StorageError, StoreUnavailable
 from limpet.model.times import from_micros
-from limpet.schedules.decide import cadence_of
+from limpet.schedules.decide import parse_schedule_cadence
 from tests.crash.nursery import Nursery
 
 # Clocks are put back in Lisbon in the night before the 25th.
@@ -98,7 +98,7 @@ class JumpingClock:
 
 def run(store: str, begun: str, shared: str, seed: int) -> None:
     """Run what is due until SIGTERM. SIGKILL is what this process is for."""
-    stop = Stop()
+    stop = StopEvent()
     signal.signal(signal.SIGTERM, stop.set)
     chance, tally = Random(seed), os.open(begun, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     hf = open_patiently(store, JumpingClock(SharedTime(Path(shared)), Random(seed)))
@@ -216,7 +216,9 @@ class Found:
     def __init__(self, hf: Limpet) -> None:
         keeper: Any = hf._runtime.store
         rows = keeper.read(
-            lambda tx: tx.db.composed("SELECT schedule_id, due_at, status, missed FROM schedule_runs ORDER BY due_at")
+            lambda tx: tx.db.execute_sql(
+                "SELECT schedule_id, due_at, status, missed FROM schedule_runs ORDER BY due_at"
+            )
         )
         self.runs = [(id_, from_micros(due), status, missed) for id_, due, status, missed in rows]
         self.schedules = {one.id: one for one in hf.schedules.search(limit=1000)}
@@ -234,8 +236,8 @@ class Found:
 
 def _firings(schedule: Schedule) -> Iterator[datetime]:
     """All that the week has, by the cadence alone."""
-    cadence, at = cadence_of(schedule), schedule.created_at
-    while (following := cadence.after(at)) is not None and following <= START + WEEK:
+    cadence, at = parse_schedule_cadence(schedule), schedule.created_at
+    while (following := cadence.next_after(at)) is not None and following <= START + WEEK:
         yield following
         at = following
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from limpet import Config, Limpet, Session
-from limpet.cli.stop import Stop
+from limpet.cli.stop import StopEvent
 from limpet.errors import LimpetError, RecordNotFound, StoreUnavailable
 from tests.crash import deeds
 from tests.crash.deeds import Doer, Notes
@@ -35,7 +35,7 @@ def record_key(doer: Doer) -> str:
 
 def run(store: str, folder: str, writer: int, life: int, threads: int, seed: int, pace: float) -> None:
     """Write until SIGTERM, then close the store in order. SIGKILL is what this process is for."""
-    stop = Stop()
+    stop = StopEvent()
     signal.signal(signal.SIGTERM, stop.set)
     notes = Notes(notebook(Path(folder), writer, life))
     unfinished = _unfinished(Path(folder), writer, life)
@@ -71,7 +71,7 @@ class Hand:
     """One thread. What it alone touches (a session, a key, a record) has one certain order of deeds."""
 
     def __init__(
-        self, hf: Limpet, notes: Notes, doer: Doer, life: int, chance: Random, pace: float, stop: Stop
+        self, hf: Limpet, notes: Notes, doer: Doer, life: int, chance: Random, pace: float, stop: StopEvent
     ) -> None:
         self.hf, self.notes, self.doer, self.life = hf, notes, doer, life
         self.chance, self.pace, self.stop = chance, pace, stop

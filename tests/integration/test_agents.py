@@ -210,11 +210,11 @@ def test_settings_of_an_agent_come_from_the_file(tmp_path: Path) -> None:
     file = tmp_path / "limpet.toml"
     file.write_text('[context]\nmax_tokens = 500\nhits = 7\n[agents."a.b".context]\nmax_tokens = 900\n')
     config = Config.load(file, overrides={"agents.a.b.context.facts": 3})
-    assert config.of_agent("a.b").context.max_tokens == 900
-    assert config.of_agent("a.b").context.facts == 3
-    assert config.of_agent("a.b").context.hits == 7
-    assert config.of_agent("another").context.max_tokens == 500
-    assert config.of_agent(None) is config
+    assert config.for_agent("a.b").context.max_tokens == 900
+    assert config.for_agent("a.b").context.facts == 3
+    assert config.for_agent("a.b").context.hits == 7
+    assert config.for_agent("another").context.max_tokens == 500
+    assert config.for_agent(None) is config
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, ImagePart, Limpet, Message, Session, TextPart, ToolCall
-from limpet.api.api_keys import Keys
+from limpet.api.api_keys import ApiKeyOperations
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues
 from limpet.errors import LimpetError
@@ -295,7 +295,7 @@ def test_every_public_method_is_here() -> None:
     assert names(KeyValues) == set(KV)
     assert names(LongTerm) == set(LONG_TERM)
     assert names(ScheduleOperations) == set(SCHEDULES)
-    assert names(Keys) == set(KEYS)
+    assert names(ApiKeyOperations) == set(KEYS)
 
 
 class Target:

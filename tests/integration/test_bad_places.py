@@ -580,7 +580,7 @@ def test_what_a_program_does_around_a_fork_may_use_the_store(tmp_path: Path) -> 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_child_that_closes_the_store_of_its_parent_says_nothing_to_the_server(postgres_url: str) -> None:
     def writers(store: Any) -> int:
-        [(found,)] = store.read(lambda tx: tx.db.composed("SELECT count(*) FROM limpet_writers"))
+        [(found,)] = store.read(lambda tx: tx.db.execute_sql("SELECT count(*) FROM limpet_writers"))
         return int(found)
 
     with Limpet.open(postgres_url) as hf:
@@ -595,7 +595,7 @@ def test_a_child_that_closes_the_store_of_its_parent_says_nothing_to_the_server(
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_inside_a_transaction_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(forks, "_MAX_WAIT_S", 0.1)
     with Limpet.open(tmp_path) as hf:
         assert hf._runtime.store.write(lambda tx: in_a_child(lambda: "from inside")) == "'from inside'"
         assert hf._runtime.store.read(lambda tx: in_a_child(lambda: "from inside")) == "'from inside'"

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from limpet import Limpet, Message
-from limpet.cli.chat.loop import shown_place
-from limpet.cli.chat.prompt import SYSTEM, messages_of
-from limpet.model.chat_format import BEGINNING
+from limpet.cli.chat.loop import redact_location
+from limpet.cli.chat.prompt import SYSTEM, build_messages
+from limpet.model.chat_format import OPENING_TEXT
 from limpet.model.context import Context
 from tests.integration.chatting import PATIENCE, Story, asked, found, objects, piped, says
 from tests.unit.providers.embedding_server import hangs, status
@@ -236,7 +236,7 @@ def context_of(*messages: Message, text: str = "") -> Context:
 
 def test_tools_of_another_program_become_data():
     calls = [{"id": "1", "name": "weather", "arguments": {"city": "Faro"}}]
-    messages = messages_of(
+    messages = build_messages(
         context_of(
             Message.new("assistant", "Welcome."),
             Message.new("system", "Be brief."),
@@ -248,7 +248,7 @@ def test_tools_of_another_program_become_data():
     )
     assert [(m.role, m.text) for m in messages] == [
         ("system", f"{SYSTEM}\n\nBe brief."),
-        ("user", BEGINNING),
+        ("user", OPENING_TEXT),
         ("assistant", "Welcome."),
         ("user", "Rain?\n\n# Result of weather\n\\# Message\nyes\n\n# Message\nSo?"),
     ]
@@ -421,8 +421,8 @@ def test_on_every_durable_store(chat, monkeypatch, durable_url, server, spec):
 
 
 def test_an_address_is_shown_without_its_password():
-    assert shown_place("postgresql://ana:s3cret@db:5432/memory?sslmode=x") == "postgresql://db/memory"
-    assert shown_place("/srv/data") == "/srv/data"
+    assert redact_location("postgresql://ana:s3cret@db:5432/memory?sslmode=x") == "postgresql://db/memory"
+    assert redact_location("/srv/data") == "/srv/data"
 
 
 # Learning

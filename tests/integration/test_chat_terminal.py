@@ -147,7 +147,7 @@ def test_ctrl_c_while_memory_works_waits_for_it_and_a_second_one_leaves(env, dat
         "from limpet import turn\n"
         "from limpet.cli.chat.stopping import Stopper\n"
         "from limpet.cli.main import main\n"
-        "known, pressed = turn.recollect, Stopper._pressed\n"
+        "known, pressed = turn.recollect, Stopper._on_sigint\n"
         "def slowly(*args):\n"
         "    print('REMEMBERING', flush=True)\n"
         "    while not os.path.exists(sys.argv[1]):\n"
@@ -156,7 +156,7 @@ def test_ctrl_c_while_memory_works_waits_for_it_and_a_second_one_leaves(env, dat
         "def seen(*args):\n"
         "    print('PRESSED', flush=True)\n"
         "    pressed(*args)\n"
-        "turn.recollect, Stopper._pressed = slowly, seen\n"
+        "turn.recollect, Stopper._on_sigint = slowly, seen\n"
         "sys.exit(main(sys.argv[2:]))\n"
     )
     arguments = ["chat", "--llm", f"openai:small@{server.url}"]

@@ -14,7 +14,7 @@ pytest.importorskip("starlette")
 
 from limpet import Config, Limpet, errors
 from limpet.errors import LimpetError, StoreBusy
-from limpet.server.problems import of_error
+from limpet.server.problems import problem_from_error
 from tests.asking import Asked, asked
 
 PLAIN = {"embedding.model": "none", "jobs.worker": False, "server.max_body_bytes": 4096}
@@ -69,7 +69,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("kind", [each for each in family() if each.__module__ == errors.__name__])
 def test_every_error_has_a_status(kind: type[LimpetError]) -> None:
-    found = of_error(kind("say what to do"))
+    found = problem_from_error(kind("say what to do"))
     body = found.body("r1")
     assert 400 <= found.status < 600
     assert found.status == EXPECTED.get(kind.__name__, found.status)
@@ -109,7 +109,7 @@ def test_a_turn_that_was_not_kept_is_no_success(ask: Asked, session: str, monkey
     def busy(*_: Any) -> Any:
         raise StoreBusy("another process writes")
 
-    monkeypatch.setattr(turn, "keep", busy)
+    monkeypatch.setattr(turn, "store_messages", busy)
     answer = ask("POST", f"/v1/sessions/{session}/turns", {"content": "How are you?", "reply": reply})
     assert answer.status_code == 503
     assert answer.headers["retry-after"]

@@ -14,7 +14,7 @@ import pytest
 from limpet import Config, Limpet, Record
 from limpet.errors import StorageError, Unsupported
 from limpet.notes import edited
-from limpet.notes.items import Fate, fate
+from limpet.notes.items import LineStatus, decide_line_status
 from limpet.store import atomic_files
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
@@ -386,7 +386,7 @@ def test_a_save_in_the_last_moment_is_seen(hf: Limpet, clock: FakeClock, monkeyp
     hf.export_items(user="alice")
     clock.advance(1)
     hf.remember("a cat", user="alice")
-    path, real = items(hf) / "semantic.jsonl", atomic_files._write_beside
+    path, real = items(hf) / "semantic.jsonl", atomic_files._write_temporary
     saved: list[bool] = []
 
     def slow(target: Path, data: bytes) -> Path:
@@ -396,7 +396,7 @@ def test_a_save_in_the_last_moment_is_seen(hf: Limpet, clock: FakeClock, monkeyp
             path.write_bytes(path.read_bytes() + b'{"content": "by hand"}\n')
         return temporary
 
-    monkeypatch.setattr(atomic_files, "_write_beside", slow)
+    monkeypatch.setattr(atomic_files, "_write_temporary", slow)
     assert hf.export_items(user="alice").waiting == 1
     assert [value["content"] for value in lines(path)] == ["a dog", "a cat", "by hand"]
 
@@ -458,19 +458,19 @@ answer(True)
 @pytest.mark.parametrize(
     ("line", "record", "agreed", "expected"),
     [
-        ("a", "a", None, Fate.SAME),
-        ("a", "a", "b", Fate.SAME),
-        ("a", None, None, Fate.NEW),
-        ("a", None, "a", Fate.FORGOTTEN),
-        ("a", None, "b", Fate.CONFLICT),
-        ("a", "b", "b", Fate.EDITED),
-        ("a", "b", "a", Fate.OUTDATED),
-        ("a", "b", "c", Fate.CONFLICT),
-        ("a", "b", None, Fate.CONFLICT),
+        ("a", "a", None, LineStatus.SAME),
+        ("a", "a", "b", LineStatus.SAME),
+        ("a", None, None, LineStatus.NEW),
+        ("a", None, "a", LineStatus.FORGOTTEN),
+        ("a", None, "b", LineStatus.CONFLICT),
+        ("a", "b", "b", LineStatus.EDITED),
+        ("a", "b", "a", LineStatus.OUTDATED),
+        ("a", "b", "c", LineStatus.CONFLICT),
+        ("a", "b", None, LineStatus.CONFLICT),
     ],
 )
-def test_what_becomes_of_a_line(line: str, record: str | None, agreed: str | None, expected: Fate) -> None:
-    assert fate(line, record, agreed) is expected
+def test_what_becomes_of_a_line(line: str, record: str | None, agreed: str | None, expected: LineStatus) -> None:
+    assert decide_line_status(line, record, agreed) is expected
 
 
 def test_a_store_without_a_folder_has_no_items() -> None:
@@ -483,11 +483,11 @@ def test_a_store_without_a_folder_has_no_items() -> None:
 def test_a_file_that_never_rests_is_busy(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     def changed(path: Path, before: bytes) -> Any:
         def look() -> None:
-            raise edited.FileChanged
+            raise edited.EditConflict
 
         return look
 
     hf.remember("a dog", user="alice")
-    monkeypatch.setattr(edited, "unless_changed", changed)
+    monkeypatch.setattr(edited, "make_unchanged_check", changed)
     with pytest.raises(StorageError, match="again and again"):
         hf.export_items(user="alice")

@@ -12,10 +12,10 @@ import pytest
 
 from limpet.errors import ProviderError
 from limpet.providers.anthropic_llm import AnthropicLlm
-from limpet.providers.choose import llm_named
-from limpet.providers.llm import Completion, Finish, LlmRequest, asking
+from limpet.providers.choose import create_llm
+from limpet.providers.llm import Completion, Finish, LlmRequest, build_prompt
 from limpet.providers.openai_llm import OpenAiLlm
-from limpet.providers.recorded_llm import RecordedLlm
+from limpet.providers.recorded_llm import ReplayLlm
 from tests.integration.local_llm import MODEL, LocalLlm, local_llm, missing
 
 pytestmark = [
@@ -24,10 +24,10 @@ pytestmark = [
     pytest.mark.skipif(missing() is not None, reason=f"no local language model: {missing()}"),
 ]
 
-HELLO = LlmRequest(asking("Say hello."), max_tokens=20, temperature=0)
-LONG = LlmRequest(asking("Tell a very long story about the sea."), max_tokens=1800, temperature=0)
+HELLO = LlmRequest(build_prompt("Say hello."), max_tokens=20, temperature=0)
+LONG = LlmRequest(build_prompt("Tell a very long story about the sea."), max_tokens=1800, temperature=0)
 CITY = LlmRequest(
-    asking("Give me a city in Portugal."),
+    build_prompt("Give me a city in Portugal."),
     max_tokens=60,
     temperature=0,
     schema={
@@ -66,7 +66,7 @@ def test_a_plain_completion(llm):
 
 
 def test_a_spec_is_enough(server):
-    chosen = llm_named(f"openai:{MODEL}@{server.url}/v1", prices={MODEL: (1.0, 2.0, 0.5)})
+    chosen = create_llm(f"openai:{MODEL}@{server.url}/v1", prices={MODEL: (1.0, 2.0, 0.5)})
     assert chosen is not None
     usage = chosen.complete(HELLO).usage
     fresh = usage.input_tokens - usage.cached_tokens
@@ -92,7 +92,7 @@ def test_a_stream_is_the_same_answer_in_pieces(llm):
 
 
 def test_stop_words_stop(llm):
-    request = LlmRequest(asking("Say: one, two, three, four."), max_tokens=50, temperature=0, stop=("three",))
+    request = LlmRequest(build_prompt("Say: one, two, three, four."), max_tokens=50, temperature=0, stop=("three",))
     answer = llm.complete(request)
     assert "three" not in answer.text
     assert answer.finish is Finish.STOP
@@ -111,7 +111,7 @@ def test_structured_answers_asked_for_in_words_are_read_out_of_chatter(server):
     repaired = 0
     for place in ("Portugal", "France", "Japan", "Italy", "Spain", "Brazil"):
         try:
-            answer = llm.complete(replace(CITY, messages=asking(f"Give me a city in {place}.")))
+            answer = llm.complete(replace(CITY, messages=build_prompt(f"Give me a city in {place}.")))
         except ProviderError as error:
             assert_says_why(error)
             continue
@@ -139,7 +139,7 @@ def test_a_form_the_model_is_not_up_to_is_an_error(server):
 
 def test_a_prompt_beyond_the_window_says_so(llm):
     with pytest.raises(ProviderError, match=r"exceeds the available context size.*fit its window"):
-        llm.complete(LlmRequest(asking("word " * 5000)))
+        llm.complete(LlmRequest(build_prompt("word " * 5000)))
 
 
 def test_a_wrong_address_says_so(server):
@@ -179,7 +179,7 @@ def test_a_server_that_hangs_is_left(llm, server):
 def test_a_server_killed_in_the_middle(tmp_path):
     with local_llm() as doomed:
         llm = OpenAiLlm(doomed.url + "/v1", MODEL, retries=1)
-        recorded = RecordedLlm(tmp_path / "answers.jsonl", llm)
+        recorded = ReplayLlm(tmp_path / "answers.jsonl", llm)
         said = recorded.complete(HELLO)
         pieces = recorded.stream(LONG)
         shown = [next(pieces) for _ in range(3)]
@@ -191,7 +191,7 @@ def test_a_server_killed_in_the_middle(tmp_path):
         with pytest.raises(ProviderError, match="cannot be reached"):
             llm.complete(HELLO)
         assert time.monotonic() - started < 5
-    played = RecordedLlm(tmp_path / "answers.jsonl")
+    played = ReplayLlm(tmp_path / "answers.jsonl")
     assert played.complete(HELLO) == said  # what it said outlives it; what it did not finish was not kept
     assert isinstance(said, Completion)
     with pytest.raises(ProviderError, match="holds no answer"):

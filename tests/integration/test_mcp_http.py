@@ -25,11 +25,11 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from limpet import Config, Limpet
-from limpet.mcp.http import WHOSE, McpOverHttp, over_http
-from limpet.mcp.purge import GOOD_FOR_S, Codes
+from limpet.mcp.http import TOOL_CONTEXT, McpHttpApp, create_http_app
+from limpet.mcp.purge import CODE_TTL_S, ConfirmationCodes
 from limpet.mcp.server import NOTES
-from limpet.tools import TOOLS, Whose
-from limpet.tools.purge import Purge
+from limpet.tools import TOOLS, ToolContext
+from limpet.tools.purge import PurgeArguments
 
 pytestmark = pytest.mark.slow
 
@@ -59,18 +59,18 @@ class Running:
 class Door:
     """The server outside: a key is the name of a user, and ``alice2`` is another key of alice."""
 
-    def __init__(self, hf: Limpet, mcp: McpOverHttp) -> None:
+    def __init__(self, hf: Limpet, mcp: McpHttpApp) -> None:
         self._hf, self._mcp = hf, mcp
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         key = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
         user = key.rstrip("2")
-        whose = Whose(self._hf.acting(user), user, caller=key) if key else None
-        await self._mcp({**scope, "state": {WHOSE: whose}}, receive, send)
+        whose = ToolContext(self._hf.acting(user), user, caller=key) if key else None
+        await self._mcp({**scope, "state": {TOOL_CONTEXT: whose}}, receive, send)
 
 
 class Server(uvicorn.Server):
-    ended: tuple[McpOverHttp, ...] = ()
+    ended: tuple[McpHttpApp, ...] = ()
 
     async def shutdown(self, sockets: Any = None) -> None:
         for mcp in self.ended:
@@ -85,11 +85,11 @@ def serving(folder: Path) -> Iterator[Running]:
     with Limpet.open(folder, config=Config.load(overrides=SETTINGS)) as hf, listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()  # whoever comes before the server has begun waits, and is not refused
-        plain, purging = over_http(), over_http(allow_purge=True)
+        plain, purging = create_http_app(), create_http_app(allow_purge=True)
 
         @asynccontextmanager
         async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-            async with plain.running(), purging.running():
+            async with plain.lifespan(), purging.lifespan():
                 yield
 
         routes = [Route("/mcp", endpoint=Door(hf, plain)), Route("/purging", endpoint=Door(hf, purging))]
@@ -269,15 +269,15 @@ def test_an_answer_nobody_asked_for_purges_nothing(running: Running) -> None:
 
 def test_a_code_is_good_once_and_for_five_minutes() -> None:
     now = [1000.0]
-    codes, asked = Codes(lambda: now[0]), Purge("user")
+    codes, asked = ConfirmationCodes(lambda: now[0]), PurgeArguments("user")
     with Limpet.open(":memory:", config=Config.load(overrides=SETTINGS)) as hf:
-        whose = Whose(hf, "alice")
-        late, timely = codes.give(whose, asked), codes.give(whose, asked)
-        now[0] += GOOD_FOR_S - 1
-        assert codes.take(timely, whose, asked)
-        assert not codes.take(timely, whose, asked)
+        whose = ToolContext(hf, "alice")
+        late, timely = codes.issue(whose, asked), codes.issue(whose, asked)
+        now[0] += CODE_TTL_S - 1
+        assert codes.redeem(timely, whose, asked)
+        assert not codes.redeem(timely, whose, asked)
         now[0] += 1
-        assert not codes.take(late, whose, asked)
+        assert not codes.redeem(late, whose, asked)
 
 
 def test_open_streams_end_when_the_server_shuts_down(tmp_path: Path) -> None:

@@ -20,15 +20,15 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from limpet import AsyncLimpet, Config, Limpet, Observed
+from limpet import ActivityResult, AsyncLimpet, Config, Limpet
 from limpet.cli.main import main
 from limpet.errors import InvalidInput, LimpetError, PermissionDenied, RecordNotFound, Unsupported
-from limpet.model.scope import Level, Space
+from limpet.model.scope import Level, Partition
 from limpet.model.times import system_clock
 from limpet.providers.fake import FakeEmbedder
 from limpet.providers.fake_llm import FakeLlm
 from limpet.providers.llm import Completion, TokenUsage
-from limpet.security.logs import JsonLines, Lines, configure_logging
+from limpet.security.logs import JsonFormatter, TextFormatter, configure_logging
 from limpet.store.jobs import Jobs
 
 QUIET = {"jobs.worker": False, "graph.enabled": False, "embedding.when": "now"}
@@ -96,8 +96,8 @@ def is_child(child: ReadableSpan, parent: ReadableSpan) -> bool:
 
 
 def ask_for(hf: Limpet, kind: str) -> None:
-    space = Space("default", Level.USER, "ana")
-    hf._runtime.store.write(lambda tx: Jobs(tx).ask(space, kind, "", hf._now()))
+    space = Partition("default", Level.USER, "ana")
+    hf._runtime.store.write(lambda tx: Jobs(tx).enqueue(space, kind, "", hf._now()))
 
 
 # Silence
@@ -241,7 +241,7 @@ def test_jobs_and_schedules_are_told(collected):
 
 
 def test_an_observer_is_told_of_every_handle_until_it_is_ended():
-    told: list[Observed] = []
+    told: list[ActivityResult] = []
     with Limpet.open(":memory:", config=settings()) as hf:
         ana, other = hf.acting("ana"), hf.tenant("acme")
         stop = hf.observe(told.append)
@@ -261,7 +261,7 @@ def test_an_observer_is_told_of_every_handle_until_it_is_ended():
 
 @pytest.mark.parametrize("names", [False, True])
 def test_users_and_ids_are_told_only_where_that_is_wanted(names):
-    told: list[Observed] = []
+    told: list[ActivityResult] = []
     with Limpet.open(":memory:", config=settings(**{"observe.names": names})) as hf:
         hf.observe(told.append)
         session = hf.acting("ana", name="key 7").session("web", "1")
@@ -274,9 +274,9 @@ def test_users_and_ids_are_told_only_where_that_is_wanted(names):
 
 
 def test_a_broken_observer_harms_nothing_and_is_told_of_once(caplog):
-    told: list[Observed] = []
+    told: list[ActivityResult] = []
 
-    def broken(observed: Observed) -> None:
+    def broken(observed: ActivityResult) -> None:
         raise RuntimeError("the words of somebody")
 
     with Limpet.open(":memory:", config=settings()) as hf, caplog.at_level("WARNING", "limpet.security"):
@@ -294,7 +294,7 @@ def test_what_an_observer_does_itself_is_not_told_to_it():
     told: list[str] = []
     with Limpet.open(":memory:", config=settings()) as hf:
 
-        def remembers(observed: Observed) -> None:
+        def remembers(observed: ActivityResult) -> None:
             told.append(observed.name)
             hf.remember(f"{observed.name} was called", user="log")
 
@@ -305,7 +305,7 @@ def test_what_an_observer_does_itself_is_not_told_to_it():
 
 
 def test_an_observer_is_a_plain_function():
-    async def coroutine(observed: Observed) -> None: ...
+    async def coroutine(observed: ActivityResult) -> None: ...
 
     with Limpet.open(":memory:", config=settings()) as hf:
         for wrong in (coroutine, "print", None):
@@ -321,7 +321,7 @@ SECRETS = [f"hunter{number}secret" for number in range(40)]
 def test_no_word_of_anybody_is_told(collected):
     secrets = iter(SECRETS)
     lines, text = io.StringIO(), io.StringIO()
-    told: list[Observed] = []
+    told: list[ActivityResult] = []
     undo = [configure_logging("debug", "json", lines), configure_logging("debug", "text", text)]
     embedder = FakeEmbedder()
     llm = FakeLlm(f"They spoke of {next(secrets)}")
@@ -394,7 +394,7 @@ def record_of(message: str, *args: object, error: BaseException | None = None, *
 
 def test_a_line_is_one_line_and_has_its_fields():
     record = record_of("it failed: %s", ValueError("words"), fields={"kind": "a\nb\u2028c", "why": KeyError("words")})
-    line = JsonLines().format(record)
+    line = JsonFormatter().format(record)
     assert len(line.splitlines()) == 1
     told = json.loads(line)
     assert told.pop("time").endswith("Z")
@@ -405,21 +405,25 @@ def test_a_line_is_one_line_and_has_its_fields():
         "kind": "a\nb\u2028c",
         "why": "KeyError",
     }
-    assert json.loads(JsonLines(words=True).format(record))["event"] == "it failed: words"
-    assert JsonLines().format(record_of("%d done", 3, event="job", fields={"event": "no"})).count('"job"') == 1
-    assert Lines().format(record_of("two\nlines: %s", InvalidInput("words"))).endswith(r"two\nlines: invalid_input")
+    assert json.loads(JsonFormatter(words=True).format(record))["event"] == "it failed: words"
+    assert JsonFormatter().format(record_of("%d done", 3, event="job", fields={"event": "no"})).count('"job"') == 1
+    assert (
+        TextFormatter()
+        .format(record_of("two\nlines: %s", InvalidInput("words")))
+        .endswith(r"two\nlines: invalid_input")
+    )
 
 
 def test_where_an_error_was_raised_is_told_and_its_words_only_if_wanted():
     with pytest.raises(RuntimeError) as caught:
         _failing("what somebody said")(None)
     record = record_of("it failed", error=caught.value)
-    told = json.loads(JsonLines().format(record))
+    told = json.loads(JsonFormatter().format(record))
     assert told["error"] == "RuntimeError"
     assert "test_observe.py" in told["where"][-1]
-    assert "what somebody said" not in JsonLines().format(record) + Lines().format(record)
-    assert "what somebody said" in JsonLines(words=True).format(record)
-    assert "what somebody said" in Lines(words=True).format(record)
+    assert "what somebody said" not in JsonFormatter().format(record) + TextFormatter().format(record)
+    assert "what somebody said" in JsonFormatter(words=True).format(record)
+    assert "what somebody said" in TextFormatter(words=True).format(record)
 
 
 def test_a_worker_writes_its_log_as_it_is_told_to(tmp_path, capsys, monkeypatch):

@@ -231,7 +231,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(
 ) -> None:
     """The commit happened; the connection broke before its answer, and the server cannot be reached at once."""
     session = opened.session("t", "1", user="alice")
-    real_plain, real_connect = PostgresDb.plain, PostgresConnection.connect
+    real_plain, real_connect = PostgresDb.execute, PostgresConnection.connect
     lost = iter([True])
     refusals = iter([True, True])
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet, Message, ToolCall
-from limpet.model.receipt import Bytes
+from limpet.model.receipt import ErasureState
 from limpet.notes.layout import folder_name
 from limpet.providers.fake import FakeEmbedder
 from limpet.store.sqlite import scrub
@@ -78,7 +78,7 @@ def talk(hf: Limpet, user: str, mark: str, chance: random.Random) -> None:
 
 @pytest.fixture
 def hf(tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Limpet]:
-    monkeypatch.setattr(sqlite_store, "_AT_ONCE_BYTES", 1 << 30)
+    monkeypatch.setattr(sqlite_store, "_MAX_INLINE_SCRUB_BYTES", 1 << 30)
     with Limpet.open(tmp_path, config=CONFIG, clock=clock, embedder=FakeEmbedder()) as opened:
         yield opened
 
@@ -91,7 +91,7 @@ def test_freed_pages_still_held_the_text(hf: Limpet, tmp_path: Path, caplog: pyt
     assert len(traces(tmp_path, MARKS)) > 10
     with caplog.at_level(logging.DEBUG):
         receipts = [hf.purge_user(f"user of {mark}") for mark in MARKS]
-    assert all(receipt.verified and receipt.bytes is Bytes.GONE for receipt in receipts), receipts
+    assert all(receipt.verified and receipt.bytes is ErasureState.GONE for receipt in receipts), receipts
     assert traces(tmp_path, MARKS) == []
     assert not any(mark in caplog.text for mark in MARKS)
     assert traces(tmp_path, ("stays",))
@@ -126,7 +126,7 @@ def test_rows_between_each_other_leave_nothing_in_any_page(hf: Limpet, tmp_path:
     users = [f"marker{number}z" for number in range(8)]
     churn(hf, users, 300, chance)
     for user in users[:4]:
-        assert hf.purge_user(user).bytes is Bytes.GONE
+        assert hf.purge_user(user).bytes is ErasureState.GONE
         churn(hf, users[4:], 20, chance)
         assert traces(tmp_path, (user,)) == [], "also after others wrote to the same pages"
     for user in users[4:]:
@@ -138,7 +138,7 @@ def test_without_the_scrub_old_copies_stay_in_pages(
     hf: Limpet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the scrub is for: shows that the tests above can fail."""
-    monkeypatch.setattr(scrub, "_unused", lambda *_: iter(()))
+    monkeypatch.setattr(scrub, "_find_free_ranges", lambda *_: iter(()))
     chance, users = random.Random(3), [f"marker{number}z" for number in range(8)]
     churn(hf, users, 400, chance)
     for user in users[:6]:
@@ -149,14 +149,14 @@ def test_without_the_scrub_old_copies_stay_in_pages(
 def test_a_large_file_is_scrubbed_by_a_job(
     hf: Limpet, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_store, "_AT_ONCE_BYTES", 0)
+    monkeypatch.setattr(sqlite_store, "_MAX_INLINE_SCRUB_BYTES", 0)
     monkeypatch.setattr(scrub, "_SLICE", 16)
     users = [f"marker{number}z" for number in range(4)]
     churn(hf, users, 150, random.Random(5))
-    assert hf.purge_user(users[0]).bytes is Bytes.WAITING
+    assert hf.purge_user(users[0]).bytes is ErasureState.WAITING
     assert hf._runtime.store.count_jobs([("scrub", "")]) == 1
     hf.run_jobs()
-    assert hf.receipts()[0].bytes is Bytes.GONE
+    assert hf.receipts()[0].bytes is ErasureState.GONE
     assert hf._runtime.store.count_jobs([("scrub", "")]) == 0
     assert traces(tmp_path, (users[0],)) == []
     assert [finding for finding in hf.doctor() if not finding.ok] == []
@@ -169,14 +169,14 @@ def test_a_reader_in_the_way_is_reported_and_a_job_finishes(hf: Limpet, tmp_path
     reader.execute("SELECT count(*) FROM messages").fetchone()
     receipt = hf.purge_user("alice")
     assert receipt.verified
-    assert receipt.bytes is Bytes.WAITING
+    assert receipt.bytes is ErasureState.WAITING
     hf.run_jobs()
-    assert hf.receipts()[0].bytes is Bytes.WAITING
+    assert hf.receipts()[0].bytes is ErasureState.WAITING
     reader.execute("ROLLBACK")
     reader.close()
     clock.advance(minutes=1)
     hf.run_jobs()
-    assert hf.receipts()[0].bytes is Bytes.GONE
+    assert hf.receipts()[0].bytes is ErasureState.GONE
     assert traces(tmp_path, MARKS[:1]) == []
 
 
@@ -218,7 +218,7 @@ def test_others_write_and_read_while_pages_are_scrubbed(
         stop.set()
         thread.join()
         assert faults == []
-        assert hf._runtime.store.erase(whole=True) is Bytes.GONE
+        assert hf._runtime.store.erase(whole=True) is ErasureState.GONE
         assert [finding for finding in hf.doctor() if not finding.ok] == []
         assert traces(tmp_path, ("goes again",)) == []
 
@@ -239,7 +239,7 @@ def test_only_unused_places_are_overwritten(tmp_path: Path) -> None:
         if number % 3 == 0:
             raw.execute("DELETE FROM t WHERE b = ?", (chance.randrange(number + 1),))
     before = raw.execute("SELECT * FROM t ORDER BY a, b").fetchall()
-    key = scrub.FILES.enter(str(path))
+    key = scrub.FILES.acquire(str(path))
     try:
         assert scrub.scrub(str(path), key, 1.0)
         assert raw.execute("SELECT * FROM t ORDER BY a, b").fetchall() == before
@@ -247,7 +247,7 @@ def test_only_unused_places_are_overwritten(tmp_path: Path) -> None:
         assert scrub.scrub(str(path), key, 1.0) in (0, 1, 2), "all but what the count of the scrub itself left"
     finally:
         raw.close()
-        scrub.FILES.leave(key)
+        scrub.FILES.release(key)
     data = path.read_bytes()
     size = struct.unpack_from(">H", data, 16)[0]
     for at in range(size, len(data), size):
@@ -281,10 +281,10 @@ def test_postgres_table_files_hold_nothing_after_the_vacuum(private_postgres: Po
         private_postgres.run("CHECKPOINT")
         assert traces(folder, MARKS)
         for mark in MARKS[1:]:
-            assert hf.purge_user(f"user of {mark}").bytes is Bytes.VACUUM
+            assert hf.purge_user(f"user of {mark}").bytes is ErasureState.VACUUM
         private_postgres.run("CHECKPOINT")
         assert traces(folder, MARKS[1:]), "PostgreSQL keeps dead rows until a vacuum"
-        assert hf.purge_user(f"user of {MARKS[0]}", vacuum=True).bytes is Bytes.GONE
+        assert hf.purge_user(f"user of {MARKS[0]}", vacuum=True).bytes is ErasureState.GONE
         private_postgres.run("CHECKPOINT")
         assert traces(folder, MARKS) == []
         assert traces(folder, ("stays",))

@@ -10,8 +10,8 @@ from typing import Any
 from limpet import Message, Record, SessionInfo, Summary
 from limpet.model.naming import SessionKey
 from limpet.model.record import Layer, RecordType, fingerprint
-from limpet.model.scope import Home, Level, Scope
-from limpet.model.session import ModelUsage, State
+from limpet.model.scope import Level, Owner, Scope
+from limpet.model.session import ModelUsage, SessionStatus
 
 
 @dataclass
@@ -32,7 +32,7 @@ class PlainSession:
 
     @property
     def is_live(self) -> bool:
-        return not self.deleted and self.info.state is not State.TERMINATED
+        return not self.deleted and self.info.state is not SessionStatus.TERMINATED
 
     def change(self, **values: Any) -> None:
         self.info = replace(self.info, **values)
@@ -125,7 +125,7 @@ class PlainMemory:
     def open(
         self, id: str, tenant: str, user: str, agent: str, key: SessionKey, metadata: Mapping[str, Any], now: datetime
     ) -> PlainSession:
-        info = SessionInfo(id, tenant, user, agent, key, State.ACTIVE, dict(metadata), now, now)
+        info = SessionInfo(id, tenant, user, agent, key, SessionStatus.ACTIVE, dict(metadata), now, now)
         self.sessions[id] = PlainSession(info)
         return self.sessions[id]
 
@@ -150,7 +150,7 @@ class PlainMemory:
 
     # Records
 
-    def remember(self, id: str, home: Home, changes: Mapping[str, Any], now: datetime) -> Record:
+    def remember(self, id: str, home: Owner, changes: Mapping[str, Any], now: datetime) -> Record:
         same = self.with_key(home, changes.get("key"))
         if same is not None:
             return same.change(changes, now, said_again=True)
@@ -159,7 +159,7 @@ class PlainMemory:
         self.records[id] = PlainRecord([replace(record, fingerprint=fingerprint(record.type, record.content))])
         return self.records[id].now
 
-    def with_key(self, home: Home, key: str | None) -> PlainRecord | None:
+    def with_key(self, home: Owner, key: str | None) -> PlainRecord | None:
         if key is None:
             return None
         return next(
@@ -174,7 +174,7 @@ class PlainMemory:
             if scope.tenant == tenant and all(getattr(scope, name) == value for name, value in given.items()):
                 yield record
 
-    def of_home(self, home: Home) -> list[PlainRecord]:
+    def of_home(self, home: Owner) -> list[PlainRecord]:
         """What belongs to the owner: of a user, also what belongs to the user's sessions."""
         if home.level is Level.USER:
             return list(self.in_scope(home.scope.tenant, user=home.scope.user))
@@ -190,20 +190,20 @@ def newest_first(records: Iterable[Record]) -> list[Record]:
     return sorted(records, key=lambda record: (record.updated_at, record.id), reverse=True)
 
 
-def home_of_user(tenant: str, user: str) -> Home:
-    return Home(Scope(tenant, user=user), Level.USER)
+def home_of_user(tenant: str, user: str) -> Owner:
+    return Owner(Scope(tenant, user=user), Level.USER)
 
 
-def home_of_agent(tenant: str, agent: str) -> Home:
-    return Home(Scope(tenant, agent=agent), Level.AGENT)
+def home_of_agent(tenant: str, agent: str) -> Owner:
+    return Owner(Scope(tenant, agent=agent), Level.AGENT)
 
 
-def home_of_session(info: SessionInfo) -> Home:
-    return Home(Scope(info.tenant, user=info.user, session=info.id), Level.SESSION)
+def home_of_session(info: SessionInfo) -> Owner:
+    return Owner(Scope(info.tenant, user=info.user, session=info.id), Level.SESSION)
 
 
-def home_of_all(tenant: str) -> Home:
-    return Home(Scope(tenant), Level.GLOBAL)
+def home_of_all(tenant: str) -> Owner:
+    return Owner(Scope(tenant), Level.GLOBAL)
 
 
 def _value(info: SessionInfo, name: str) -> str:

@@ -10,8 +10,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from limpet.config import ScheduleSettings
-from limpet.schedules.cadence import count_between, parsed, smallest_gap
-from limpet.schedules.decide import refuse_haste
+from limpet.schedules.cadence import count_between, parse_cadence, smallest_gap
+from limpet.schedules.decide import check_min_gap
 from limpet.server.routes.schedules import USUAL
 
 MINUTE = timedelta(minutes=1)
@@ -116,11 +116,11 @@ def test_cron_fires_when_a_look_at_every_minute_says_so(
     # The model looks at whole minutes.
     aligned = start.replace(second=0)
     end = aligned + timedelta(days=DAYS)
-    cadence = parsed("cron: " + " ".join(text for text, _ in line), zone, start)
-    found, at = [], cadence.after(start)
+    cadence = parse_cadence("cron: " + " ".join(text for text, _ in line), zone, start)
+    found, at = [], cadence.next_after(start)
     while at is not None and at <= end:
         found.append(at)
-        at = cadence.after(at)
+        at = cadence.next_after(at)
     wanted = [moment for moment in expected(line, ZoneInfo(zone), aligned, end) if moment > start]
     assert found == wanted
     assert count_between(cadence, start, end) == min(1000, len(wanted))
@@ -133,18 +133,18 @@ def test_firings_only_ever_go_forward(line: tuple[tuple[str, set[int]], ...], zo
 
     moment = start.replace(tzinfo=UTC)
     try:
-        cadence = parsed("cron: " + " ".join(text for text, _ in line), zone, moment)
+        cadence = parse_cadence("cron: " + " ".join(text for text, _ in line), zone, moment)
     except InvalidInput:  # the 31st of February
         return
     firings: list[datetime] = []
-    at = cadence.after(moment)
+    at = cadence.next_after(moment)
     while at is not None and len(firings) < 60:
         firings.append(at)
-        at = cadence.after(at)
+        at = cadence.next_after(at)
     assert all(second - first >= MINUTE for first, second in pairwise(firings))
     assert all(firing > moment and firing.utcoffset() == timedelta(0) for firing in firings)
-    again = parsed(cadence.text, zone, moment)
-    assert [again.after(firing) for firing in firings[:-1]] == firings[1:]
+    again = parse_cadence(cadence.text, zone, moment)
+    assert [again.next_after(firing) for firing in firings[:-1]] == firings[1:]
     gaps = [second - first for first, second in pairwise(firings)]
     assert smallest_gap(cadence, moment, 60) == (min(gaps) if gaps else None)
 
@@ -152,14 +152,14 @@ def test_firings_only_ever_go_forward(line: tuple[tuple[str, set[int]], ...], zo
 @given(st.integers(1, 10**7), st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)), st.integers(-(10**6), 10**8))
 def test_intervals_are_counted_from_where_they_began(seconds: int, anchor: datetime, passed: int) -> None:
     begun = anchor.replace(tzinfo=UTC)
-    cadence = parsed(f"every: {seconds}s", "Europe/Lisbon", begun)
+    cadence = parse_cadence(f"every: {seconds}s", "Europe/Lisbon", begun)
     moment = begun + timedelta(seconds=passed)
-    at = cadence.after(moment)
+    at = cadence.next_after(moment)
     assert at is not None
     assert at > moment
     assert (at - begun) % timedelta(seconds=seconds) == timedelta(0)
     assert passed < 0 or at - moment <= timedelta(seconds=seconds)
-    assert parsed(cadence.text, "UTC", begun) == cadence
+    assert parse_cadence(cadence.text, "UTC", begun) == cadence
     assert count_between(cadence, moment, at) == 1
 
 
@@ -167,4 +167,4 @@ def test_intervals_are_counted_from_where_they_began(seconds: int, anchor: datet
 @settings(max_examples=200)
 def test_what_the_api_describes_is_a_cadence(text: str) -> None:
     now = datetime(2026, 5, 2, 9, 30, tzinfo=UTC)
-    refuse_haste(parsed(text, "Europe/Lisbon", now), now, ScheduleSettings())
+    check_min_gap(parse_cadence(text, "Europe/Lisbon", now), now, ScheduleSettings())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from limpet import Config, Context, Limpet, Message, Session, ToolCall
 from limpet.config import CompactionSettings, ContextSettings
 from limpet.model.message import Role
-from limpet.model.turns import steps_of
+from limpet.model.turns import group_steps
 from limpet.providers.fake_llm import FakeLlm
 from limpet.providers.llm import LlmRequest
 
@@ -117,7 +117,7 @@ def upper(session: Session) -> int:
 def in_neither(session: Session, found: Context) -> list[int]:
     """A result whose call is summed up or was never made can be shown to no model; it waits for the summary."""
     after = session.messages(after=upper(session))
-    showable = [after[at] for step in steps_of(after) for at in step]
+    showable = [after[at] for step in group_steps(after) for at in step]
     shown = {message.sequence for message in found.messages}
     hidden = {message.sequence for message in session.messages(before=upper(session) + 1)} - shown
     summary = session.summary()
@@ -134,7 +134,7 @@ def splits_no_step(session: Session, compact: Any) -> None:
     now = upper(session)
     assert now >= before
     assert done.messages == sum(before < message.sequence <= now for message in after)
-    for step in steps_of(after):
+    for step in group_steps(after):
         assert not after[step[0]].sequence <= now < after[step[-1]].sequence
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from limpet import Limpet, Message, Session
 from limpet.errors import LimpetError, NotFound, PermissionDenied, Unsupported
-from limpet.security.operations import VERBS
+from limpet.security.operations import OPERATIONS
 from tests.property.test_isolation import Owner, World, _in_worlds
 
 Attempt = Callable[[], object]
@@ -279,8 +279,8 @@ HIDDEN: dict[str, Callable[[Attack], list[Attempt]]] = {
 
 
 def test_every_verb_is_attacked() -> None:
-    assert VERBS.keys() == REFUSED.keys(), "a new verb, or one that is gone"
-    assert HIDDEN.keys() <= VERBS.keys()
+    assert OPERATIONS.keys() == REFUSED.keys(), "a new verb, or one that is gone"
+    assert HIDDEN.keys() <= OPERATIONS.keys()
 
 
 def _attacks(world: World, folder: Path) -> Iterator[Attack]:
@@ -307,7 +307,7 @@ def test_whoever_acts_reads_and_changes_nothing_of_another(hf: Limpet, tmp_path:
         world.hf.run_jobs()
         before = world.rows()
         for attack in _attacks(world, tmp_path):
-            for verb in VERBS:
+            for verb in OPERATIONS:
                 for attempt in REFUSED[verb](attack):
                     _is_refused(attack, verb, attempt)
                 for attempt in HIDDEN.get(verb, lambda _: [])(attack):

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet import Entity, Graph, GraphSource, Mention, Relation
-from limpet.knowledge.graph.assemble import assembled, chosen
-from limpet.knowledge.graph.read import by_message
-from limpet.knowledge.graph.resolve import joined
-from limpet.model.graph import EntityKind, Link, Node, RelationKind, normal
+from limpet.knowledge.graph.assemble import assemble_graph, select_subgraph
+from limpet.knowledge.graph.read import extract_from_message
+from limpet.knowledge.graph.resolve import resolve_entities
+from limpet.model.graph import EntityKind, Link, Node, RelationKind, normalize_name
 from limpet.model.message import Message
 
 AT = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -48,7 +48,7 @@ def is_full(id_: str) -> bool:
 @given(worlds())
 def test_two_full_names_are_never_one(world: tuple[list[Node], list[Link]]) -> None:
     nodes, links = world
-    one = joined(nodes, links)
+    one = resolve_entities(nodes, links)
     groups: dict[int, set[str]] = {}
     for node in nodes:
         groups.setdefault(one[node.number], set()).add(node.id)
@@ -65,21 +65,21 @@ def test_who_is_who_does_not_depend_on_the_order(world: tuple[list[Node], list[L
     shuffled, relinked = nodes[:], links[:]
     chance.shuffle(shuffled)
     chance.shuffle(relinked)
-    assert dict(joined(nodes, links).with_) == dict(joined(shuffled, relinked).with_)
-    assert dict(joined(nodes, links).could_be) == dict(joined(shuffled, relinked).could_be)
+    assert dict(resolve_entities(nodes, links).with_) == dict(resolve_entities(shuffled, relinked).with_)
+    assert dict(resolve_entities(nodes, links).could_be) == dict(resolve_entities(shuffled, relinked).could_be)
 
 
 def test_a_second_bearer_parts_a_first_name_from_the_first() -> None:
     people = [Node(at, id_, id_, {EntityKind.PERSON: 1}) for at, id_ in enumerate(("anna", "anna one", "anna two"))]
-    assert joined(people, [])[0] == 0
-    assert joined(people, []).could_be[0] == (1, 2)
-    assert joined(people[:2], [])[0] == 1
+    assert resolve_entities(people, [])[0] == 0
+    assert resolve_entities(people, []).could_be[0] == (1, 2)
+    assert resolve_entities(people[:2], [])[0] == 1
 
 
 @given(st.text(max_size=300))
 def test_a_normal_name_stays_as_it_is(text: str) -> None:
-    once = normal(text)
-    assert normal(once) == once
+    once = normalize_name(text)
+    assert normalize_name(once) == once
     assert once == once.strip()
 
 
@@ -149,11 +149,11 @@ pieces = st.one_of(
 @given(st.lists(pieces, max_size=8), st.sampled_from(["user", "assistant"]))
 def test_whatever_is_said_is_read_the_same_twice_and_hangs_together(said: list[str], role: str) -> None:
     message = Message.new(role, " ".join(said).replace("\x00", "") or "x")
-    told = by_message(message, "session", AT, 40)
-    assert told == by_message(message, "session", AT, 40)
+    told = extract_from_message(message, "session", AT, 40)
+    assert told == extract_from_message(message, "session", AT, 40)
     known = {found.id for found in told.entities}
     assert len(known) == len(told.entities)
-    assert all(normal(found.id) == found.id for found in told.entities if "/" not in found.id)
+    assert all(normalize_name(found.id) == found.id for found in told.entities if "/" not in found.id)
     for stated in told.relations:
         assert stated.subject in known
         assert stated.object in known
@@ -164,7 +164,7 @@ def test_whatever_is_said_is_read_the_same_twice_and_hangs_together(said: list[s
         Link(at[each.subject], each.predicate, at[each.object or ""], None, each.kind, each.holds, "", SOURCE, AT)
         for each in told.relations
     ]
-    part = chosen(nodes, links, None, 1, 1000)
-    graph = assembled(part, [], cut=False)
+    part = select_subgraph(nodes, links, None, 1, 1000)
+    graph = assemble_graph(part, [], cut=False)
     ends = {end for relation in graph.relations for end in (relation.subject, relation.object)}
     assert ends <= {entity.id for entity in graph.entities}

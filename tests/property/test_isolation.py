@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from limpet import Document, Limpet, Message, Receipt, Session, SessionInfo
-from limpet.api.api_keys import Keys
+from limpet.api.api_keys import ApiKeyOperations
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues
 from limpet.errors import (
@@ -38,9 +38,9 @@ from limpet.errors import (
     SessionNotFound,
     Unsupported,
 )
-from limpet.model.scope import Level, Space
-from limpet.model.text import checked_name
-from limpet.schedules.runner import Hands, Runner
+from limpet.model.scope import Level, Partition
+from limpet.model.text import check_name
+from limpet.schedules.runner import RunHandlers, Runner
 from limpet.store.jobs import Jobs
 from limpet.store.tables import TABLES
 
@@ -87,7 +87,7 @@ HOSTILE = (
 
 def _is_name(text: str) -> bool:
     with suppress(LimpetError):
-        return checked_name(text, "name") == text
+        return check_name(text, "name") == text
     return False
 
 
@@ -169,7 +169,7 @@ class World:
             runtime = self.hf._runtime
             later = runtime.clock() + timedelta(hours=2)
             Runner(runtime.store, lambda: later, runtime.config.schedules, runtime.new_id).run(
-                Hands(lambda firing: firing.goal, None, lambda schedule: None), until_idle=True
+                RunHandlers(lambda firing: firing.goal, None, lambda schedule: None), until_idle=True
             )
             found = [made]
         [run] = schedules.runs(found[0].id)
@@ -199,20 +199,20 @@ class World:
         store: Any = self.hf._runtime.store
         now = self.hf._now()
         for owner in self.talkers():
-            space = Space(owner.tenant, Level.USER, owner.user or "")
-            store.write(lambda tx, space=space, mark=owner.mark: Jobs(tx).ask(space, "watched", mark, now))
-        store.write(lambda tx: tx.db.composed("UPDATE jobs SET dead = 1 WHERE kind = 'watched'"))
+            space = Partition(owner.tenant, Level.USER, owner.user or "")
+            store.write(lambda tx, space=space, mark=owner.mark: Jobs(tx).enqueue(space, "watched", mark, now))
+        store.write(lambda tx: tx.db.execute_sql("UPDATE jobs SET dead = 1 WHERE kind = 'watched'"))
         marks = {owner.mark: owner for owner in self.talkers()}
         found = {job.id: job for tenant in self.tenants for job in self.hf.tenant(tenant).jobs(limit=1000)}
         return {id: marks[job.detail] for id, job in found.items() if job.detail in marks}
 
     def drop_jobs(self) -> None:
         store: Any = self.hf._runtime.store
-        store.write(lambda tx: tx.db.composed("DELETE FROM jobs WHERE kind = 'watched'"))
+        store.write(lambda tx: tx.db.execute_sql("DELETE FROM jobs WHERE kind = 'watched'"))
 
     def drop_keys(self) -> None:
         store: Any = self.hf._runtime.store
-        store.write(lambda tx: tx.db.composed("DELETE FROM api_keys"))
+        store.write(lambda tx: tx.db.execute_sql("DELETE FROM api_keys"))
 
     def on(self, owner: Owner) -> Limpet:
         return self.hf.tenant(owner.tenant)
@@ -249,7 +249,9 @@ class World:
         store: Any = self.hf._runtime.store
         return store.read(  # type: ignore[no-any-return]
             lambda tx: {
-                table.name: sorted(map(_shown, tx.db.composed(f"SELECT {', '.join(table.columns)} FROM {table.name}")))
+                table.name: sorted(
+                    map(_shown, tx.db.execute_sql(f"SELECT {', '.join(table.columns)} FROM {table.name}"))
+                )
                 for table in TABLES
                 if table.name != "audit"  # what was tried is told there
             }
@@ -954,7 +956,7 @@ def test_every_public_verb_is_watched() -> None:
     verbs |= {f"Session.{name}" for name in _public(Session) - HANDLE}
     verbs |= {f"KeyValues.{name}" for name in _public(KeyValues)}
     verbs |= {f"ScheduleOperations.{name}" for name in _public(ScheduleOperations)}
-    verbs |= {f"Keys.{name}" for name in _public(Keys)}
+    verbs |= {f"Keys.{name}" for name in _public(ApiKeyOperations)}
     assert verbs - READS.keys() - WRITES.keys() == set(), "a new verb: show here that it leaks nothing"
     assert {verb for verb in READS.keys() | WRITES.keys() if " " not in verb} - verbs == set(), "gone: remove its entry"
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limpet.knowledge.english.extract import MAX_CANDIDATES, Candidate, Said, extract
-from limpet.knowledge.reconcile import End, Known, Merge, Supersede, reconcile
+from limpet.knowledge.english.extract import MAX_CANDIDATES, Candidate, TurnMessage, extract
+from limpet.knowledge.reconcile import End, ExistingRecord, Merge, Supersede, reconcile
 from limpet.model.message import Role, ToolCall
 from limpet.model.record import Layer, Origin, RecordType
-from limpet.model.sentences import sentences
+from limpet.model.sentences import split_sentences
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DATA = Path(__file__).parents[1] / "data" / "extraction"
@@ -54,7 +54,7 @@ PIECES = st.one_of(
 )
 TEXTS = st.lists(PIECES, max_size=8).map("".join)
 SAID = st.builds(
-    Said,
+    TurnMessage,
     sequence=st.integers(1, 9),
     role=st.sampled_from(Role),
     text=TEXTS,
@@ -76,7 +76,7 @@ def test_extracting_never_raises_and_every_candidate_is_grounded(turn, recalled)
     assert len(found) <= MAX_CANDIDATES
     for candidate in found:
         assert candidate.sentence
-        assert any(said.sequence == candidate.sequence and said.grounds(candidate.sentence) for said in turn)
+        assert any(said.sequence == candidate.sequence and said.contains(candidate.sentence) for said in turn)
         assert 0 < candidate.confidence <= 1
         assert candidate.subject
 
@@ -85,7 +85,7 @@ def test_extracting_never_raises_and_every_candidate_is_grounded(turn, recalled)
 @given(st.one_of(st.text(max_size=300), TEXTS))
 def test_sentences_stand_in_the_text_in_their_order(text):
     at = 0
-    for sentence in sentences(text):
+    for sentence in split_sentences(text):
         assert text[sentence.start : sentence.start + len(sentence.text)] == sentence.text
         assert sentence.start >= at
         at = sentence.start + len(sentence.text)
@@ -138,9 +138,9 @@ def test_extracting_takes_time_in_proportion_to_the_text(piece):
         begin = time.process_time()
         extract(
             [
-                Said(1, Role.USER, text, NOON),
-                Said(2, Role.ASSISTANT, text, NOON),
-                Said(3, Role.TOOL, text, NOON, is_error=True),
+                TurnMessage(1, Role.USER, text, NOON),
+                TurnMessage(2, Role.ASSISTANT, text, NOON),
+                TurnMessage(3, Role.TOOL, text, NOON, is_error=True),
             ]
         )
         return time.process_time() - begin
@@ -154,7 +154,7 @@ ATTRIBUTES = st.sampled_from([None, "home", "employer", "likes", "favourite:colo
 VALUES = st.sampled_from([None, "Porto", "Porto, Portugal", "Lisbon", "red"])
 TIMES = st.one_of(st.none(), st.integers(-5, 5).map(lambda days: NOON + timedelta(days=days)))
 KNOWN = st.builds(
-    Known,
+    ExistingRecord,
     id=st.uuids().map(str),
     type=st.sampled_from([RecordType.FACT, RecordType.PREFERENCE]),
     content=st.sampled_from(["I live in Porto.", "I live in Lisbon.", "I love red.", "Never on Fridays."]),

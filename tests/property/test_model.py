@@ -19,8 +19,8 @@ from limpet.errors import InvalidInput, RecordNotFound, SequenceConflict, Sessio
 from limpet.model.message import Part, Role
 from limpet.model.naming import SessionKey
 from limpet.model.record import Layer, RecordType
-from limpet.model.scope import Home, Level
-from limpet.model.session import State
+from limpet.model.scope import Level, Owner
+from limpet.model.session import SessionStatus
 from limpet.search import word_index as index
 from limpet.store.tables import TABLES
 from tests.property.plain import (
@@ -140,7 +140,7 @@ class Backend:
             with Limpet.open(self._url) as hf:
                 names = ", ".join(table.name for table in TABLES if table.name != "properties")
                 store: Any = hf._runtime.store
-                store.write(lambda tx: tx.db.composed(f"TRUNCATE {names}"))
+                store.write(lambda tx: tx.db.execute_sql(f"TRUNCATE {names}"))
         return f"{self._url}/{self._runs}" if self.name == "sqlite" else self._url
 
 
@@ -189,7 +189,7 @@ class StoreMachine(RuleBasedStateMachine):
         known = list(self.plain.records.values())
         return known[data.draw(st.integers(0, len(known) - 1), label="record")]
 
-    def a_home(self, data: st.DataObject, tenant: str) -> Home:
+    def a_home(self, data: st.DataObject, tenant: str) -> Owner:
         homes = [home_of_user(tenant, user) for user in USERS]
         homes += [home_of_agent(tenant, agent) for agent in AGENTS] + [home_of_all(tenant)]
         homes += [home_of_session(session.info) for session in self.alive() if session.info.tenant == tenant]
@@ -306,7 +306,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.refused(session, handle.new)
             return
         fresh = handle.new()
-        session.change(state=State.TERMINATED)
+        session.change(state=SessionStatus.TERMINATED)
         found = self.plain.live(session.owner)
         if found is None:
             info = session.info
@@ -320,9 +320,11 @@ class StoreMachine(RuleBasedStateMachine):
     def set_state(self, data: st.DataObject, wanted: str) -> None:
         session = self.a_session(data)
         call = getattr(self.handle(session), wanted)
-        if self.refused(session, call, but=lambda: session.info.state is State.TERMINATED and wanted != "terminate"):
+        if self.refused(
+            session, call, but=lambda: session.info.state is SessionStatus.TERMINATED and wanted != "terminate"
+        ):
             return
-        states = {"pause": State.PAUSED, "resume": State.ACTIVE, "terminate": State.TERMINATED}
+        states = {"pause": SessionStatus.PAUSED, "resume": SessionStatus.ACTIVE, "terminate": SessionStatus.TERMINATED}
         session.change(state=states[wanted])
         assert self.handle(session).info == session.info
 
@@ -432,7 +434,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.now += timedelta(seconds=later)
         self.keep(record.home, record.key, text, given)
 
-    def keep(self, home: Home, key: str | None, text: str, given: dict[str, Any]) -> None:
+    def keep(self, home: Owner, key: str | None, text: str, given: dict[str, Any]) -> None:
         now, content = self.tick(), self.marked(text)
         stored = self.on(home.scope.tenant).remember(content, key=key, **_owner(home), **given)
         if (old := self.plain.with_key(home, key)) is not None:
@@ -572,7 +574,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert hf.sessions(**everything) == self.plain.listed(tenant)
         assert hf.sessions(channel="chan", limit=2, offset=1) == self.plain.listed(tenant)[1:3]
         assert hf.sessions(channel="other") == []
-        for state in State:
+        for state in SessionStatus:
             assert hf.sessions(state=state, **everything) == self.plain.listed(tenant, state=state)
         for agent in AGENTS:
             assert hf.sessions(agent=agent, **everything) == self.plain.listed(tenant, agent=agent)
@@ -655,7 +657,7 @@ def _words(record: Record) -> list[str]:
     return f"{record.title or ''} {record.content}".split()
 
 
-def _owner(home: Home) -> dict[str, Any]:
+def _owner(home: Owner) -> dict[str, Any]:
     """How a caller says whose memory it is."""
     match home.level:
         case Level.USER:
@@ -671,8 +673,8 @@ def _owner(home: Home) -> dict[str, Any]:
 @pytest.mark.slow
 def test_every_store_agrees_with_plain_dicts(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Few enough that the word index is merged and taken apart again and again.
-    monkeypatch.setattr(index, "TAIL", 7)
-    monkeypatch.setattr(index, "BLOCK", 3)
+    monkeypatch.setattr(index, "MAX_TAIL", 7)
+    monkeypatch.setattr(index, "BLOCK_ENTRIES", 3)
     backend = Backend(store_url)
     run_state_machine_as_test(
         lambda: StoreMachine(backend),  # type: ignore[arg-type]  # a factory will do

@@ -15,7 +15,7 @@ from limpet import Config, Firing, Limpet
 from limpet.config import EmbeddingSettings, ScheduleSettings
 from limpet.model.schedule import RunStatus, Schedule, ScheduleState
 from limpet.schedules import decide
-from limpet.schedules.runner import Hands, Runner
+from limpet.schedules.runner import RunHandlers, Runner
 from tests.conftest import FakeClock
 
 START = datetime(2026, 10, 24, 12, tzinfo=UTC)  # the night after it, clocks are put back in Lisbon
@@ -23,8 +23,8 @@ CADENCES = ("cron: 0 * * * *", "cron: 30 1 * * *", "every: 40m", "cron: 15,45 0-
 
 
 def nominal(schedule: Schedule, until: datetime) -> list[datetime]:
-    cadence, at, found = decide.cadence_of(schedule), schedule.created_at, []
-    while (following := cadence.after(at)) is not None and following <= until:
+    cadence, at, found = decide.parse_schedule_cadence(schedule), schedule.created_at, []
+    while (following := cadence.next_after(at)) is not None and following <= until:
         found.append(following)
         at = following
     return found
@@ -52,7 +52,7 @@ class World:
         self.clock.now = START + timedelta(minutes=offset)
         runtime = self.hf._runtime
         if end == "die":
-            runtime.store.take_schedule(self.clock.now, timedelta(minutes=5))
+            runtime.store.claim_schedule(self.clock.now, timedelta(minutes=5))
             return
 
         def callback(firing: Firing) -> str:
@@ -61,7 +61,7 @@ class World:
             return firing.key
 
         runner = Runner(runtime.store, self.clock, RULES, runtime.new_id)
-        runner.run(Hands(callback, None, lambda schedule: None), until_idle=False)
+        runner.run(RunHandlers(callback, None, lambda schedule: None), until_idle=False)
 
 
 RULES = ScheduleSettings(history=1000, attempts=1000)
@@ -99,7 +99,7 @@ def test_a_schedule_is_always_waiting_running_or_at_its_end(
     cadence: str, runs: list[tuple[RunStatus, int, int]]
 ) -> None:
     """After any row of runs: it has a next one exactly while it is active, and is switched off by the fifth failure."""
-    schedule = decide.begun(
+    schedule = decide.activate(
         Schedule("id", "t", "u", "a", "goal", cadence, "Europe/Lisbon", START, START, anchor_at=START), START
     )
     row = 0
@@ -110,7 +110,7 @@ def test_a_schedule_is_always_waiting_running_or_at_its_end(
         assert schedule.due_at is not None
         due, started = schedule.due_at, schedule.next_run_at + timedelta(minutes=late)
         held = replace(schedule, attempts=schedule.attempts + 1)
-        settled = decide.after_run(held, status, started, started + timedelta(minutes=took), RULES)
+        settled = decide.apply_run(held, status, started, started + timedelta(minutes=took), RULES)
         schedule, row = settled.schedule, 0 if status is RunStatus.OK else row + 1
         assert schedule.failures == row
         assert (schedule.next_run_at is None) == (schedule.state is not ScheduleState.ACTIVE)

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from limpet import Limpet, Message
 from limpet.model.chunk import Vector
-from limpet.model.scope import Level, Space
+from limpet.model.scope import Level, Partition
 from limpet.search import vector_cache as remembered
 from limpet.search.cache import Caches
 from limpet.search.catalogue import _TYPES, Catalogue
@@ -101,7 +101,7 @@ class SearchMachine(RuleBasedStateMachine):
     def what_is_remembered_is_what_would_be_read(self) -> None:
         if hasattr(self, "hf"):
             for user in USERS:
-                self.hf._runtime.store.read(lambda tx, user=user: _compare(tx, Space("default", Level.USER, user)))  # type: ignore[misc]
+                self.hf._runtime.store.read(lambda tx, user=user: _compare(tx, Partition("default", Level.USER, user)))  # type: ignore[misc]
 
     @invariant()
     def recall_is_that_of_a_store_just_opened(self) -> None:
@@ -114,15 +114,15 @@ class SearchMachine(RuleBasedStateMachine):
                     assert self.hf.recall(question, user="alice", recipe=recipe, neighbours=1) == expected
 
 
-def _compare(tx: Any, space: Space) -> None:
+def _compare(tx: Any, space: Partition) -> None:
     fresh = Tx(tx.db, Caches())
-    mine, theirs = Chunks(tx).catalogue(space), Chunks(fresh).catalogue(space)
+    mine, theirs = Chunks(tx).load_catalogue(space), Chunks(fresh).load_catalogue(space)
     if mine is None or theirs is None:
         assert mine is theirs
         return
     _same_catalogue(mine, theirs)
     question = Vector("topics", tuple(Topics().vector("dog sea").tolist()))
-    seen, expected = (chunks.nearness(space, question) for chunks in (Chunks(tx), Chunks(fresh)))
+    seen, expected = (chunks.score_vectors(space, question) for chunks in (Chunks(tx), Chunks(fresh)))
     if seen is None or expected is None:
         assert seen is expected
     else:

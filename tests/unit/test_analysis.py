@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.search.analysis import _ASCII_WORD, ANALYSIS, _words, analyse, query_terms, shared_terms
+from limpet.search.analysis import _ASCII_WORD, ANALYZER_VERSION, _tokenize, analyse, count_shared_terms, extract_terms
 from limpet.search.word_index import pack_terms, unpack_terms
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 def same(one: str, two: str) -> bool:
-    return query_terms(one) == query_terms(two) != []
+    return extract_terms(one) == extract_terms(two) != []
 
 
 @pytest.mark.parametrize(
@@ -42,40 +42,40 @@ def test_forms_of_one_word_are_one_term(one: str, two: str) -> None:
 
 @pytest.mark.parametrize(("one", "two"), [("cat", "car"), ("été", "ete"), ("über", "uber"), ("1", "10"), ("👍", "👎")])
 def test_other_words_are_other_terms(one: str, two: str) -> None:
-    assert query_terms(one) != query_terms(two)
+    assert extract_terms(one) != extract_terms(two)
 
 
 def test_words_that_tell_nothing_are_left_out() -> None:
-    assert query_terms("What is the of and to a I'm don't it’s WHERE") == []
-    assert query_terms("") == query_terms(" \n.,;!?-—'\"") == []
+    assert extract_terms("What is the of and to a I'm don't it’s WHERE") == []
+    assert extract_terms("") == extract_terms(" \n.,;!?-—'\"") == []
     assert analyse("the dog and the cat").length == 2
 
 
 def test_runs_without_spaces_are_single_characters_and_pairs() -> None:
-    assert len(query_terms("日本語")) == 3 + 2
-    assert set(query_terms("本")) < set(query_terms("日本語"))
-    assert set(query_terms("本語")) < set(query_terms("日本語"))
-    assert not set(query_terms("日語")) - {*query_terms("日"), *query_terms("語")} <= set(query_terms("日本語"))
-    assert set(query_terms("강아지")) < set(query_terms("내 강아지의 이름"))
-    assert query_terms("iPhone買った") == [*query_terms("iphone"), *query_terms("買った")]
-    assert len(query_terms("𠮷野")) == 3
+    assert len(extract_terms("日本語")) == 3 + 2
+    assert set(extract_terms("本")) < set(extract_terms("日本語"))
+    assert set(extract_terms("本語")) < set(extract_terms("日本語"))
+    assert not set(extract_terms("日語")) - {*extract_terms("日"), *extract_terms("語")} <= set(extract_terms("日本語"))
+    assert set(extract_terms("강아지")) < set(extract_terms("내 강아지의 이름"))
+    assert extract_terms("iPhone買った") == [*extract_terms("iphone"), *extract_terms("買った")]
+    assert len(extract_terms("𠮷野")) == 3
 
 
 def test_counts_and_length() -> None:
     found = analyse("dog dogs cat the dog")
     assert found.length == 4
     assert sorted(found.counts.values()) == [1, 3]
-    assert list(found.counts) == query_terms("dog dogs cat the dog")
+    assert list(found.counts) == extract_terms("dog dogs cat the dog")
 
 
 def test_the_numbers_of_terms_never_change() -> None:
     """They are stored in every database. If this fails, ANALYSIS must be another name, and stores must be repaired."""
-    assert ANALYSIS == "snowball-english-3/pairs/dated"
-    assert query_terms("running dogs") == [-339162738548374635, 4144657192359730335]
-    assert query_terms("Biscuit") == [-3611544259289642497]
-    assert query_terms("café") == [6302685136992524259]
-    assert query_terms("👍") == [4426778189261467833]
-    assert query_terms("日本語") == [
+    assert ANALYZER_VERSION == "snowball-english-3/pairs/dated"
+    assert extract_terms("running dogs") == [-339162738548374635, 4144657192359730335]
+    assert extract_terms("Biscuit") == [-3611544259289642497]
+    assert extract_terms("café") == [6302685136992524259]
+    assert extract_terms("👍") == [4426778189261467833]
+    assert extract_terms("日本語") == [
         -6130655013944843317,
         2469091630161368601,
         -2147448532956662215,
@@ -89,28 +89,28 @@ def test_any_text_has_terms_of_64_bits(text: str) -> None:
     found = analyse(text)
     assert all(-(2**63) <= term < 2**63 for term in found.counts)
     assert found.length == sum(found.counts.values())
-    assert list(found.counts) == query_terms(text)
+    assert list(found.counts) == extract_terms(text)
 
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_a_word_is_the_same_term_in_plain_and_in_other_company(text: str) -> None:
-    assert query_terms(f"{text} é") == list(dict.fromkeys([*query_terms(text), *query_terms("é")]))
+    assert extract_terms(f"{text} é") == list(dict.fromkeys([*extract_terms(text), *extract_terms("é")]))
 
 
 @given(anything, anything)
 def test_the_terms_of_two_texts_are_those_of_both(one: str, two: str) -> None:
-    assert set(query_terms(f"{one} \n {two}")) == {*query_terms(one), *query_terms(two)}
+    assert set(extract_terms(f"{one} \n {two}")) == {*extract_terms(one), *extract_terms(two)}
 
 
 @given(anything)
 def test_case_does_not_matter(text: str) -> None:
-    assert set(query_terms(text.casefold())) == set(query_terms(text))
+    assert set(extract_terms(text.casefold())) == set(extract_terms(text))
 
 
 def test_a_word_of_any_length_is_one_term() -> None:
-    [term] = query_terms("a" * 1_000_000)
-    assert [term] == query_terms("a" * 64)
-    assert len(query_terms("日" * 1000)) == 2
+    [term] = extract_terms("a" * 1_000_000)
+    assert [term] == extract_terms("a" * 64)
+    assert len(extract_terms("日" * 1000)) == 2
 
 
 @given(anything)
@@ -139,16 +139,16 @@ def test_terms_do_not_depend_on_the_hash_seed() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert answers == {f"{query_terms('running dogs 日本 café')}\n"}
+    assert answers == {f"{extract_terms('running dogs 日本 café')}\n"}
 
 
 @given(st.text(st.characters(max_codepoint=0x7F)))
 def test_a_text_without_apostrophes_is_taken_apart_the_same(text: str) -> None:
-    assert list(_words(text)) == _ASCII_WORD.findall(text.lower())
+    assert list(_tokenize(text)) == _ASCII_WORD.findall(text.lower())
 
 
 @given(anything, anything)
 def test_shared_terms_are_those_of_both(question: str, text: str) -> None:
-    assert shared_terms(frozenset(query_terms(question)), text) == len(
-        set(query_terms(question)) & set(query_terms(text))
+    assert count_shared_terms(frozenset(extract_terms(question)), text) == len(
+        set(extract_terms(question)) & set(extract_terms(text))
     )

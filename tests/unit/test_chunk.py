@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from limpet.model.chunk import ChunkDraft
 from limpet.model.document import DocumentKind
 from limpet.model.message import Message
-from limpet.search.chunker import cut, document_drafts, message_drafts, text_drafts
+from limpet.search.chunker import chunk_document, chunk_message, chunk_text, split_text
 
 words = st.text("abc", min_size=1, max_size=30)
 marks = st.sampled_from(
@@ -35,14 +35,14 @@ def told_apart(draw: st.DrawFn) -> str:
 
 @given(texts, sizes)
 def test_no_chunk_is_longer_than_allowed_empty_or_padded(text: str, size: tuple[int, int]) -> None:
-    for piece in cut(text, *size):
+    for piece in split_text(text, *size):
         assert 0 < len(piece) <= size[0]
         assert piece == piece.strip()
 
 
 @given(told_apart(), sizes)
 def test_every_character_is_in_some_chunk(text: str, size: tuple[int, int]) -> None:
-    kept = set("".join(cut(text, *size)))
+    kept = set("".join(split_text(text, *size)))
     assert {letter for letter in text if not letter.isspace()} <= kept
 
 
@@ -50,7 +50,7 @@ def test_every_character_is_in_some_chunk(text: str, size: tuple[int, int]) -> N
 @given(told_apart(), sizes)
 def test_chunks_follow_each_other_and_overlap_by_no_more_than_allowed(text: str, size: tuple[int, int]) -> None:
     most, overlap = size
-    pieces = list(cut(text, most, overlap))
+    pieces = list(split_text(text, most, overlap))
     assert all(piece in text for piece in pieces)
     for one, two in itertools.pairwise(pieces):
         # Those that stand in the text once. A wide exclamation mark, which may come again, is behind them in Unicode.
@@ -63,7 +63,7 @@ def test_chunks_follow_each_other_and_overlap_by_no_more_than_allowed(text: str,
 def test_every_word_of_a_numbered_text_is_whole_in_some_chunk_and_in_order(count: int, size: tuple[int, int]) -> None:
     most, overlap = max(size[0], 24), size[1]
     numbered = [f"w{number}" for number in range(count % 300)]
-    pieces = list(cut(" ".join(numbered), most, min(overlap, most - 1)))
+    pieces = list(split_text(" ".join(numbered), most, min(overlap, most - 1)))
     found = [word for piece in pieces for word in piece.split()]
     assert set(found) == set(numbered)
     firsts = [piece.split()[0] for piece in pieces]
@@ -73,18 +73,18 @@ def test_every_word_of_a_numbered_text_is_whole_in_some_chunk_and_in_order(count
 @given(st.text("xy", min_size=1, max_size=2000), st.integers(4, 64))
 def test_a_text_without_any_break_overlaps_by_exactly_what_is_wanted(text: str, most: int) -> None:
     overlap = most // 4
-    pieces = list(cut(text, most, overlap))
+    pieces = list(split_text(text, most, overlap))
     assert text == pieces[0] + "".join(piece[overlap:] for piece in pieces[1:])
 
 
 @given(texts, st.integers(4, 80))
 def test_without_overlap_the_pieces_are_the_text(text: str, most: int) -> None:
-    assert "".join("".join(cut(text, most, 0)).split()) == "".join(text.split())
+    assert "".join("".join(split_text(text, most, 0)).split()) == "".join(text.split())
 
 
 def test_the_next_chunk_begins_with_the_end_of_the_last_at_a_word() -> None:
     text = " ".join(f"word{number:03}" for number in range(300))
-    pieces = list(cut(text, 640, 96))
+    pieces = list(split_text(text, 640, 96))
     for one, two in itertools.pairwise(pieces):
         shared = next(length for length in range(96, 0, -1) if one.endswith(two[:length]))
         assert shared >= 80
@@ -105,20 +105,20 @@ def test_the_next_chunk_begins_with_the_end_of_the_last_at_a_word() -> None:
     ],
 )
 def test_cuts_are_at_paragraphs_sentences_and_words(text: str, pieces: list[str]) -> None:
-    assert list(cut(text, 20, 0)) == pieces
+    assert list(split_text(text, 20, 0)) == pieces
 
 
 def test_a_large_text_is_cut_in_time_that_grows_with_it() -> None:
     for text in ("word " * 400_000, "x" * 2_000_000, "\n" * 1_000_000 + "x", ". " * 500_000, "。" * 600_000):
-        assert sum(map(len, cut(text, 640, 96))) >= len("".join(text.split())) // 2
+        assert sum(map(len, split_text(text, 640, 96))) >= len("".join(text.split())) // 2
 
 
 def test_a_draft_knows_its_words_and_who_said_it() -> None:
     at = datetime(2026, 3, 10, tzinfo=UTC)
-    [mine] = message_drafts(Message.new("user", "The dogs ran"), at, 640, 96)
-    [same] = message_drafts(Message.new("user", "The dogs ran"), at, 640, 96)
-    [theirs] = message_drafts(Message.new("assistant", "The dogs ran"), at, 640, 96)
-    [kept] = text_drafts("The dogs ran", 640, 96)
+    [mine] = chunk_message(Message.new("user", "The dogs ran"), at, 640, 96)
+    [same] = chunk_message(Message.new("user", "The dogs ran"), at, 640, 96)
+    [theirs] = chunk_message(Message.new("assistant", "The dogs ran"), at, 640, 96)
+    [kept] = chunk_text("The dogs ran", 640, 96)
     assert isinstance(mine, ChunkDraft)
     assert mine == same
     assert mine.hash != theirs.hash
@@ -134,12 +134,12 @@ def test_a_draft_knows_its_words_and_who_said_it() -> None:
 
 
 def drafts(text: str, kind: str, most: int = 60, overlap: int = 10) -> list[ChunkDraft]:
-    return document_drafts(text, DocumentKind(kind), most, overlap)
+    return chunk_document(text, DocumentKind(kind), most, overlap)
 
 
 @given(texts, st.sampled_from(DocumentKind), sizes)
 def test_a_document_s_chunks_stand_where_they_say(text: str, kind: DocumentKind, size: tuple[int, int]) -> None:
-    found = document_drafts(text, kind, *size)
+    found = chunk_document(text, kind, *size)
     places = [draft.offset or 0 for draft in found]
     assert places == sorted(places)
     for draft, place in zip(found, places, strict=True):
@@ -194,4 +194,4 @@ def test_code_is_cut_at_lines_and_keeps_their_indentation() -> None:
 def test_a_large_document_is_cut_in_time_that_grows_with_it() -> None:
     for text in ("# a\n" * 250_000, "```\n" * 250_000, "\n" * 1_000_000, "x" * 1_000_000, "    x\n\n" * 150_000):
         for kind in ("markdown", "code"):
-            assert len(document_drafts(text, DocumentKind(kind), 640, 96)) <= 3000
+            assert len(chunk_document(text, DocumentKind(kind), 640, 96)) <= 3000

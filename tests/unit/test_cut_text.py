@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from limpet.model.text import cut_text
+from limpet.model.text import truncate_text
 
 FAMILY = "👩‍👩‍👧‍👦"
 
@@ -30,9 +30,9 @@ FAMILY = "👩‍👩‍👧‍👦"
     ],
 )
 def test_a_text_is_cut_where_a_character_ends(text: str, most: int, kept: str) -> None:
-    assert cut_text(text, most) == kept
-    assert len(cut_text(text, most)) <= most
+    assert truncate_text(text, most) == kept
+    assert len(truncate_text(text, most)) <= most
 
 
 def test_marks_without_end_are_cut_somewhere() -> None:
-    assert len(cut_text("a" + "\u0301" * 1000, 500)) == 500
+    assert len(truncate_text("a" + "\u0301" * 1000, 500)) == 500

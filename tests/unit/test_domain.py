@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from limpet import FilePart, ImagePart, Message, TextPart, ToolCall
 from limpet.errors import InvalidInput, InvalidKey, LimpetError
-from limpet.model.ids import checked_id, uuid7
+from limpet.model.ids import check_id, uuid7
 from limpet.model.message import part_from_json, part_to_json
-from limpet.model.naming import SessionKey, checked_record_key, user_for, user_id
+from limpet.model.naming import SessionKey, check_record_key, default_user_id, derive_user_id
 from limpet.model.record import RecordType, fingerprint
-from limpet.model.scope import Home, Level, Scope, Space, home_of
-from limpet.model.text import checked_name, checked_text, shown
-from limpet.model.times import checked_time, from_micros, to_micros
-from limpet.model.tokens import estimate
-from limpet.model.values import checked_json, checked_metadata, checked_number, checked_strings
+from limpet.model.scope import Level, Owner, Partition, Scope, resolve_owner
+from limpet.model.text import check_name, check_text, short_repr
+from limpet.model.times import check_time, from_micros, to_micros
+from limpet.model.tokens import estimate_tokens
+from limpet.model.values import check_json, check_metadata, check_number, check_strings
 
 anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=40).filter(
@@ -45,7 +45,7 @@ def test_an_id_is_a_uuid_of_version_7(now: datetime, noise: bytes) -> None:
     made = uuid7(now, noise)
     assert UUID(made).version == 7
     assert UUID(made).variant == "specified in RFC 4122"
-    assert str(UUID(made)) == made == checked_id(made, "id") == checked_id(made.upper(), "id")
+    assert str(UUID(made)) == made == check_id(made, "id") == check_id(made.upper(), "id")
     if now >= datetime(1970, 1, 1, tzinfo=UTC):
         assert UUID(made).int >> 80 == to_micros(now) // 1000
 
@@ -81,7 +81,7 @@ def test_an_id_is_pinned() -> None:
 )
 def test_what_is_no_id(bad: Any) -> None:
     with pytest.raises(InvalidKey, match="the id"):
-        checked_id(bad, "the id")
+        check_id(bad, "the id")
 
 
 # Keys
@@ -106,7 +106,7 @@ def test_two_chats_without_a_user_are_never_one_user(
     one: tuple[str, str, str | None], two: tuple[str, str, str | None]
 ) -> None:
     if one[:2] != two[:2] and not {"whatsapp", "tui"} & {one[0], two[0]}:
-        assert user_for(SessionKey.of(*one)) != user_for(SessionKey.of(*two))
+        assert default_user_id(SessionKey.of(*one)) != default_user_id(SessionKey.of(*two))
 
 
 @given(anything)
@@ -119,24 +119,24 @@ def test_any_text_is_a_key_or_refused(text: str) -> None:
 
 
 def test_user_ids_by_channel() -> None:
-    assert user_id("whatsapp", name="491511") == "whatsapp:491511@s.whatsapp.net"
-    assert user_id("whatsapp", name="491511@s.whatsapp.net") == "whatsapp:491511@s.whatsapp.net"
-    assert user_id("tui") == "tui:local"
-    assert user_id("tui", name="ann") == "tui:ann"
-    assert user_id("ws", api_key="0123456789abcdef") == "ws:01234567"
-    assert user_id("ws", session="s1") == "ws:s1"
-    assert user_id("api", api_key="0123456789abcdef") == "api:01234567"
+    assert derive_user_id("whatsapp", name="491511") == "whatsapp:491511@s.whatsapp.net"
+    assert derive_user_id("whatsapp", name="491511@s.whatsapp.net") == "whatsapp:491511@s.whatsapp.net"
+    assert derive_user_id("tui") == "tui:local"
+    assert derive_user_id("tui", name="ann") == "tui:ann"
+    assert derive_user_id("ws", api_key="0123456789abcdef") == "ws:01234567"
+    assert derive_user_id("ws", session="s1") == "ws:s1"
+    assert derive_user_id("api", api_key="0123456789abcdef") == "api:01234567"
     with pytest.raises(InvalidKey):
-        user_id("api")
+        derive_user_id("api")
 
 
 @given(st.from_regex(r"[a-z][a-z0-9_]{0,63}", fullmatch=True))
 def test_record_keys(key: str) -> None:
     if key.startswith(("system_", "internal_")):
         with pytest.raises(InvalidKey, match="reserved"):
-            checked_record_key(key)
+            check_record_key(key)
     else:
-        assert checked_record_key(key) == key
+        assert check_record_key(key) == key
 
 
 @given(anything)
@@ -145,7 +145,7 @@ def test_what_is_no_record_key(text: str) -> None:
 
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", text):
         with pytest.raises(InvalidKey):
-            checked_record_key(text)
+            check_record_key(text)
 
 
 # Text
@@ -155,23 +155,23 @@ def test_what_is_no_record_key(text: str) -> None:
 def test_text_is_kept_or_refused(text: str) -> None:
     storable = "\x00" not in text and not any(0xD800 <= ord(letter) <= 0xDFFF for letter in text)
     if storable:
-        assert checked_text(text, "it") is text
+        assert check_text(text, "it") is text
     else:
         with pytest.raises(InvalidInput, match="it contains"):
-            checked_text(text, "it")
+            check_text(text, "it")
 
 
 @pytest.mark.parametrize(("text", "size"), [("a" * 10, 10), ("é" * 5, 10), ("日" * 3, 9), ("👍" * 2, 8)])
 def test_text_is_measured_in_bytes(text: str, size: int) -> None:
-    assert checked_text(text, "it", max_bytes=size) == text
+    assert check_text(text, "it", max_bytes=size) == text
     with pytest.raises(InvalidInput, match=f"{size} bytes long; the limit is {size - 1}"):
-        checked_text(text, "it", max_bytes=size - 1)
+        check_text(text, "it", max_bytes=size - 1)
 
 
 @given(names)
 def test_names_are_kept(name: str) -> None:
     if len(name.encode()) <= 256:
-        assert checked_name(name, "it") == name
+        assert check_name(name, "it") == name
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_names_are_kept(name: str) -> None:
 )
 def test_what_is_no_name(bad: Any) -> None:
     with pytest.raises(InvalidKey, match="it "):
-        checked_name(bad, "it")
+        check_name(bad, "it")
 
 
 def test_anything_can_be_shown() -> None:
@@ -204,11 +204,11 @@ def test_anything_can_be_shown() -> None:
         def __repr__(self) -> str:
             raise RuntimeError
 
-    assert shown("x") == "'x'"
-    assert len(shown("x" * 10_000)) < 200
-    assert "int" in shown(10**5000)
-    assert "Silent" in shown(Silent())
-    assert "\ud800" not in shown("\ud800")
+    assert short_repr("x") == "'x'"
+    assert len(short_repr("x" * 10_000)) < 200
+    assert "int" in short_repr(10**5000)
+    assert "Silent" in short_repr(Silent())
+    assert "\ud800" not in short_repr("\ud800")
 
 
 # Times
@@ -216,8 +216,8 @@ def test_anything_can_be_shown() -> None:
 
 @given(moments)
 def test_times_come_back_to_the_microsecond(moment: datetime) -> None:
-    assert from_micros(to_micros(checked_time(moment, "it"))) == moment
-    assert checked_time(moment, "it").utcoffset() == timedelta(0)
+    assert from_micros(to_micros(check_time(moment, "it"))) == moment
+    assert check_time(moment, "it").utcoffset() == timedelta(0)
 
 
 @given(moments, moments)
@@ -253,13 +253,13 @@ class Odd(datetime):
 )
 def test_times_nobody_can_place_are_refused(bad: Any) -> None:
     with pytest.raises(InvalidInput, match="it "):
-        checked_time(bad, "it")
+        check_time(bad, "it")
 
 
 def test_the_first_and_the_last_moment() -> None:
     for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):
-        assert from_micros(to_micros(checked_time(moment, "it"))) == moment
-    assert checked_time(datetime.min.replace(tzinfo=timezone(-timedelta(hours=5))), "it").hour == 5
+        assert from_micros(to_micros(check_time(moment, "it"))) == moment
+    assert check_time(datetime.min.replace(tzinfo=timezone(-timedelta(hours=5))), "it").hour == 5
 
 
 # Values
@@ -274,14 +274,14 @@ json_values = st.recursive(
 
 @given(st.dictionaries(anything, json_values, max_size=5))
 def test_metadata_comes_back(value: dict[str, Any]) -> None:
-    assert checked_metadata(value) == value
+    assert check_metadata(value) == value
 
 
 @given(json_values)
 def test_json_is_compact_and_whole(value: Any) -> None:
     import json
 
-    assert json.loads(checked_json(value, "it")) == value
+    assert json.loads(check_json(value, "it")) == value
 
 
 def nested(depth: int) -> Any:
@@ -292,26 +292,26 @@ def nested(depth: int) -> Any:
 
 
 def test_nesting_has_a_limit_that_every_reader_can_follow() -> None:
-    assert checked_json(nested(100), "it") == "[" * 100 + "1" + "]" * 100
+    assert check_json(nested(100), "it") == "[" * 100 + "1" + "]" * 100
     for depth in (101, 500, 900, 990, 5000, 200_000):
         with pytest.raises(InvalidInput):
-            checked_json(nested(depth), "it")
+            check_json(nested(depth), "it")
     wide = [{"a": "[" * 500}] * 300
-    assert checked_json(wide, "it", max_bytes=10**9)
-    assert checked_json({"a": '\\"' * 500 + "[{" * 500}, "it")
+    assert check_json(wide, "it", max_bytes=10**9)
+    assert check_json({"a": '\\"' * 500 + "[{" * 500}, "it")
     with pytest.raises(InvalidInput, match="nested"):
-        checked_json([wide, nested(120)], "it", max_bytes=10**9)
+        check_json([wide, nested(120)], "it", max_bytes=10**9)
 
 
 @pytest.mark.parametrize("bad", [{"a": "\x00"}, {"\x00": 1}, ["\\\x00"], "\x00", {"a": ["b\\\\\x00"]}])
 def test_a_nul_is_found_wherever_it_is(bad: Any) -> None:
     with pytest.raises(InvalidInput, match="NUL"):
-        checked_json(bad, "it")
+        check_json(bad, "it")
 
 
 @pytest.mark.parametrize("good", ["\\u0000", "\\\\u0000", "u0000", "\\\\\\u0000", "[\\u0000-\\u001f]"])
 def test_text_that_only_looks_like_a_nul_is_kept(good: str) -> None:
-    assert checked_metadata({good: good}) == {good: good}
+    assert check_metadata({good: good}) == {good: good}
 
 
 @pytest.mark.parametrize(
@@ -330,31 +330,31 @@ def test_text_that_only_looks_like_a_nul_is_kept(good: str) -> None:
 )
 def test_what_is_no_metadata(bad: Any) -> None:
     with pytest.raises(InvalidInput):
-        checked_metadata(bad)
+        check_metadata(bad)
 
 
 def test_a_value_that_contains_itself_is_refused() -> None:
     loop: dict[str, Any] = {}
     loop["self"] = loop
     with pytest.raises(InvalidInput):
-        checked_metadata(loop)
+        check_metadata(loop)
 
 
 @given(st.dictionaries(anything, anything, max_size=5))
 def test_strings(value: dict[str, str]) -> None:
     if "" in value:
         with pytest.raises(InvalidInput, match="empty"):
-            checked_strings(value)
+            check_strings(value)
     else:
-        assert checked_strings(value) == value
+        assert check_strings(value) == value
 
 
 def test_what_is_no_number() -> None:
     wrong: list[Any] = [-1, 1.0, True, False, "1", None, 2**62, 10**5000, -(10**5000)]
     for bad in wrong:
         with pytest.raises(InvalidInput, match="it "):
-            checked_number(bad, "it")
-    assert checked_number(2**62 - 1, "it") == 2**62 - 1
+            check_number(bad, "it")
+    assert check_number(2**62 - 1, "it") == 2**62 - 1
 
 
 # Messages
@@ -377,7 +377,7 @@ def test_a_message_takes_what_can_be_kept(given_parts: list[Any], calls: list[To
     made = Message.new("assistant", given_parts, tool_calls=calls)
     assert made.content == tuple(given_parts)
     assert list(made.tool_calls) == calls
-    assert made.tokens == estimate(made.searchable)
+    assert made.tokens == estimate_tokens(made.searchable)
 
 
 def test_search_sees_the_text_and_the_tool_calls() -> None:
@@ -404,25 +404,25 @@ def test_a_fingerprint_knows_no_case_width_or_spacing(other: str) -> None:
 
 def test_a_home_is_the_narrowest_level_that_is_named() -> None:
     tenant = Scope("t")
-    assert home_of(Scope("t", user="u")) == Home(Scope("t", user="u"), Level.USER)
-    assert home_of(Scope("t", agent="a")).level is Level.AGENT
-    assert home_of(tenant, everyone=True) == Home(tenant, Level.GLOBAL)
+    assert resolve_owner(Scope("t", user="u")) == Owner(Scope("t", user="u"), Level.USER)
+    assert resolve_owner(Scope("t", agent="a")).level is Level.AGENT
+    assert resolve_owner(tenant, everyone=True) == Owner(tenant, Level.GLOBAL)
     with pytest.raises(InvalidInput, match="whose"):
-        home_of(tenant)
+        resolve_owner(tenant)
     with pytest.raises(InvalidInput):
-        home_of(Scope("t", user="u"), everyone=True)
+        resolve_owner(Scope("t", user="u"), everyone=True)
 
 
 def test_spaces_of_different_owners_are_different() -> None:
     homes = [
-        Home(Scope("t", user="x"), Level.USER),
-        Home(Scope("t", agent="x"), Level.AGENT),
-        Home(Scope("t"), Level.GLOBAL),
-        Home(Scope("u", user="x"), Level.USER),
+        Owner(Scope("t", user="x"), Level.USER),
+        Owner(Scope("t", agent="x"), Level.AGENT),
+        Owner(Scope("t"), Level.GLOBAL),
+        Owner(Scope("u", user="x"), Level.USER),
     ]
     assert len({home.space for home in homes}) == 4
     session = "019b7ca9-8f2e-7004-8203-040506070809"
-    assert Home(Scope("t", user="x", session=session), Level.SESSION).space == Space("t", Level.USER, "x")
+    assert Owner(Scope("t", user="x", session=session), Level.SESSION).space == Partition("t", Level.USER, "x")
 
 
 @pytest.mark.parametrize("bad", [{"tenant": ""}, {"user": ""}, {"agent": "a\n"}, {"session": "x"}, {"user": 5}])
@@ -450,16 +450,16 @@ COSTS = {
 
 @pytest.mark.parametrize("text", COSTS)
 def test_an_estimate_is_near_what_tokenizers_spend(text: str) -> None:
-    assert COSTS[text] * 0.6 <= estimate(text) <= COSTS[text] * 1.7
+    assert COSTS[text] * 0.6 <= estimate_tokens(text) <= COSTS[text] * 1.7
 
 
 @given(anything)
 def test_an_estimate_is_never_absurd(text: str) -> None:
-    assert 0 <= estimate(text) <= 2 * len(text) + 1
-    assert (estimate(text) == 0) == (text == "")
+    assert 0 <= estimate_tokens(text) <= 2 * len(text) + 1
+    assert (estimate_tokens(text) == 0) == (text == "")
 
 
 @given(anything, anything)
 def test_two_texts_cost_about_what_each_costs(one: str, two: str) -> None:
-    assert estimate(f"{one} {two}") <= estimate(one) + estimate(two) + 2
-    assert estimate(f"{one} {two}") >= max(estimate(one), estimate(two)) - 1
+    assert estimate_tokens(f"{one} {two}") <= estimate_tokens(one) + estimate_tokens(two) + 2
+    assert estimate_tokens(f"{one} {two}") >= max(estimate_tokens(one), estimate_tokens(two)) - 1

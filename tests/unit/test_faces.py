@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from limpet import AsyncLimpet, AsyncSession, AsyncTurn, Limpet, Session, Turn
-from limpet.api.api_keys import Keys
-from limpet.api.async_limpet import AsyncKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
+from limpet.api.api_keys import ApiKeyOperations
+from limpet.api.async_limpet import AsyncApiKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues
 from limpet.notes.long_term import LongTerm
@@ -21,7 +21,7 @@ FACES = [
     (KeyValues, AsyncKeyValues),
     (LongTerm, AsyncLongTerm),
     (ScheduleOperations, AsyncSchedules),
-    (Keys, AsyncKeys),
+    (ApiKeyOperations, AsyncApiKeys),
 ]
 
 
@@ -52,7 +52,7 @@ def test_both_faces_take_the_same_arguments(blocking: type, awaited: type) -> No
 def test_what_the_blocking_face_does_the_other_awaits(blocking: type, awaited: type) -> None:
     plain = {"tenant", "acting", "file_sessions", "long_term", "turn", "add"}  # what neither waits nor asks the store
     for name, found in public(awaited).items():
-        if not isinstance(found, property) and (name not in plain or awaited is AsyncKeys):
+        if not isinstance(found, property) and (name not in plain or awaited is AsyncApiKeys):
             assert inspect.iscoroutinefunction(getattr(awaited, name)), name
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from limpet.api.turn import in_use
-from limpet.context.collect import Known
+from limpet.api.turn import select_used_records
+from limpet.context.collect import Recalled
 from limpet.model.chunk import Hit, Source, SourceKind
 from limpet.model.record import Layer, Record, RecordSource, RecordType
-from limpet.model.scope import Home, Level, Scope
+from limpet.model.scope import Level, Owner, Scope
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
-HOME = Home(Scope("default", user="alice"), Level.USER)
+HOME = Owner(Scope("default", user="alice"), Level.USER)
 
 
 def message(sequence: int, session: str = "s") -> Hit:
@@ -28,21 +28,21 @@ def record(id: str, *sequences: int, session: str = "s") -> Record:
     return Record(id, HOME, Layer.SEMANTIC, RecordType.FACT, "known", source=RecordSource(session, sequences))
 
 
-def known(hits: list[Hit], *records: Record) -> Known:
+def known(hits: list[Hit], *records: Record) -> Recalled:
     relevance = {hit.source.id: hit.score for hit in hits if hit.source.kind is SourceKind.RECORD}
-    return Known(tuple(hits), records, relevance)
+    return Recalled(tuple(hits), records, relevance)
 
 
 def test_the_best_recalled_are_in_use_and_those_far_down_are_not():
     hits = [found("a"), message(1), found("b")]
-    assert in_use(known(hits, record("a"), record("b")), 2) == {"a"}
+    assert select_used_records(known(hits, record("a"), record("b")), 2) == {"a"}
 
 
 def test_what_was_learned_from_one_of_the_best_is_in_use():
     hits = [message(3), message(4), found("a"), found("b"), found("c")]
     records = record("a", 3), record("b", 5), record("c", 3, session="another")
-    assert in_use(known(hits, *records), 2) == {"a"}
+    assert select_used_records(known(hits, *records), 2) == {"a"}
 
 
 def test_what_stands_in_every_context_and_was_not_recalled_is_not():
-    assert in_use(known([message(3)], record("a", 3)), 10) == frozenset()
+    assert select_used_records(known([message(3)], record("a", 3)), 10) == frozenset()

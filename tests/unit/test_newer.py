@@ -35,7 +35,7 @@ def test_of_two_that_say_the_like_the_later_comes_first() -> None:
 def test_a_question_about_the_past_is_left_as_it_is(question: str) -> None:
     from limpet.search.question import Question
 
-    read = Question.read(question, None)
+    read = Question.parse(question, None)
     assert read.asks_back or read.asks_when
 
 

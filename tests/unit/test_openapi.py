@@ -8,11 +8,11 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from limpet.model import view_types
-from limpet.server.openapi import described
+from limpet.server.openapi import build_openapi
 from limpet.server.routes import OPERATIONS
 from limpet.server.schema import Definitions, schema_of
 
-WHOLE = described(OPERATIONS, keyed=True)
+WHOLE = build_openapi(OPERATIONS, keyed=True)
 
 
 def fields(found: Any, at: str) -> Iterator[tuple[str, Any]]:

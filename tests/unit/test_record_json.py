@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from limpet.knowledge import record_json
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
-from limpet.model.scope import Home, Level, Scope
+from limpet.model.scope import Level, Owner, Scope
 
 NOW = datetime(2026, 3, 10, tzinfo=UTC)
 ID = "01890000-0000-7000-8000-000000000001"
@@ -22,8 +22,8 @@ times = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(lambda momen
 shares = st.floats(0, 1)
 homes = st.sampled_from(
     [
-        Home(Scope("acme", user="alice"), Level.USER),
-        Home(Scope("acme", user="alice", session=SESSION), Level.SESSION),
+        Owner(Scope("acme", user="alice"), Level.USER),
+        Owner(Scope("acme", user="alice", session=SESSION), Level.SESSION),
     ]
 )
 
@@ -66,10 +66,10 @@ def read(text: str) -> Record:
 
 @given(records())
 def test_there_and_back_is_the_same_record(record: Record) -> None:
-    told = json.dumps(record_json.as_json(record), ensure_ascii=False)
+    told = json.dumps(record_json.to_json(record), ensure_ascii=False)
     assert "\n" not in told
     assert read(told) == record
-    assert record_json.digest(read(told)) == record_json.digest(record)
+    assert record_json.compute_digest(read(told)) == record_json.compute_digest(record)
 
 
 @given(records(), records())
@@ -80,12 +80,12 @@ def test_records_that_differ_in_what_they_say_have_other_digests(one: Record, tw
         if name not in ("tags", "metadata")
     )
     same = same and sorted(one.tags) == sorted(two.tags) and one.metadata == two.metadata
-    assert (record_json.digest(one) == record_json.digest(two)) == same
+    assert (record_json.compute_digest(one) == record_json.compute_digest(two)) == same
 
 
 @given(records(), records())
 def test_an_edit_takes_over_what_is_said_and_leaves_the_past(old: Record, wanted: Record) -> None:
-    edited = record_json.edited(old, wanted)
+    edited = record_json.apply_edit(old, wanted)
     assert all(getattr(edited, name) == getattr(wanted, name) for name in record_json.EDITABLE)
     assert (edited.id, edited.home, edited.created_at, edited.uses) == (old.id, old.home, old.created_at, old.uses)
     assert edited.fingerprint == fingerprint(wanted.type, wanted.content)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.model.message import Message, Role, ToolCall
-from limpet.model.turns import fit
+from limpet.model.turns import fit_history
 
 
 def message(role: Role, tokens: int, calls: Sequence[str] = (), answers: str | None = None) -> Message:
@@ -55,21 +55,21 @@ def users(history: Sequence[Message]) -> list[int]:
 
 @given(histories(), budgets, limits)
 def test_what_is_kept_was_said_in_that_order(history: list[Message], budget: int, limit: int | None) -> None:
-    kept = fit(history, budget, limit)
+    kept = fit_history(history, budget, limit)
     assert [each.sequence for each in kept] == sorted({each.sequence for each in kept})
     assert all(each in history for each in kept)
 
 
 @given(histories(), budgets, limits)
 def test_a_tool_result_is_never_without_its_call(history: list[Message], budget: int, limit: int | None) -> None:
-    kept = fit(history, budget, limit)
+    kept = fit_history(history, budget, limit)
     sequences = {each.sequence for each in kept}
     assert all(caller_of(history, each) in sequences for each in kept if each.role is Role.TOOL)
 
 
 @given(histories(), budgets, limits)
 def test_a_call_is_never_without_its_results(history: list[Message], budget: int, limit: int | None) -> None:
-    sequences = {each.sequence for each in fit(history, budget, limit)}
+    sequences = {each.sequence for each in fit_history(history, budget, limit)}
     for each in history:
         if each.role is Role.TOOL and caller_of(history, each) in sequences:
             assert each.sequence in sequences
@@ -77,7 +77,7 @@ def test_a_call_is_never_without_its_results(history: list[Message], budget: int
 
 @given(histories(), budgets, limits)
 def test_the_latest_user_message_is_always_kept(history: list[Message], budget: int, limit: int | None) -> None:
-    kept = users(fit(history, budget, limit))
+    kept = users(fit_history(history, budget, limit))
     assert kept[-1:] == users(history)[-1:]
 
 
@@ -85,14 +85,14 @@ def test_the_latest_user_message_is_always_kept(history: list[Message], budget: 
 def test_only_the_latest_user_message_may_break_the_budget(
     history: list[Message], budget: int, limit: int | None
 ) -> None:
-    kept = fit(history, budget, limit)
+    kept = fit_history(history, budget, limit)
     over = sum(each.tokens for each in kept) > budget or (limit is not None and len(kept) > limit)
     assert not over or [each.sequence for each in kept] == users(history)[-1:]
 
 
 @given(histories(), budgets, limits)
 def test_the_cut_is_at_a_turn_or_inside_the_last_one(history: list[Message], budget: int, limit: int | None) -> None:
-    kept = fit(history, budget, limit)
+    kept = fit_history(history, budget, limit)
     if not kept:
         return
     first = kept[0].sequence
@@ -107,7 +107,7 @@ def test_the_cut_is_at_a_turn_or_inside_the_last_one(history: list[Message], bud
 def test_older_turns_are_whole_and_nothing_between_is_missing(
     history: list[Message], budget: int, limit: int | None
 ) -> None:
-    kept = fit(history, budget, limit)
+    kept = fit_history(history, budget, limit)
     last_turn = (users(history) or [0])[-1]
     if not kept or kept[0].sequence >= last_turn:
         return
@@ -117,7 +117,7 @@ def test_older_turns_are_whole_and_nothing_between_is_missing(
 
 @given(histories(), budgets)
 def test_a_turn_more_would_not_have_fitted(history: list[Message], budget: int) -> None:
-    kept = fit(history, budget)
+    kept = fit_history(history, budget)
     earlier = [start for start in users(history) if kept and start < kept[0].sequence]
     if not earlier:
         return
@@ -127,18 +127,18 @@ def test_a_turn_more_would_not_have_fitted(history: list[Message], budget: int) 
 
 @given(histories(), budgets, st.integers(0, 50), limits)
 def test_a_larger_budget_never_keeps_less(history: list[Message], budget: int, more: int, limit: int | None) -> None:
-    assert len(fit(history, budget + more, limit)) >= len(fit(history, budget, limit))
+    assert len(fit_history(history, budget + more, limit)) >= len(fit_history(history, budget, limit))
 
 
 @given(histories())
 def test_a_large_budget_keeps_all_but_results_without_a_call(history: list[Message]) -> None:
-    assert fit(history, 10**9) == answered(history)
+    assert fit_history(history, 10**9) == answered(history)
 
 
 def test_a_result_that_names_no_call_belongs_to_the_latest() -> None:
     call, result = message(Role.ASSISTANT, 1, ["a"]), message(Role.TOOL, 1)
-    assert fit([call, result], 10) == [call, result]
-    assert fit([result, call], 10) == [call]
+    assert fit_history([call, result], 10) == [call, result]
+    assert fit_history([result, call], 10) == [call]
 
 
 def test_a_result_that_came_after_the_user_spoke_again_is_kept_with_its_call() -> None:
@@ -149,8 +149,8 @@ def test_a_result_that_came_after_the_user_spoke_again_is_kept_with_its_call() -
         message(Role.TOOL, 1, answers="a"),
         message(Role.ASSISTANT, 1),
     ]
-    assert fit(history, 5) == history
-    assert fit(history, 4) == [history[2], history[4]]
+    assert fit_history(history, 5) == history
+    assert fit_history(history, 4) == [history[2], history[4]]
 
 
 def test_a_last_turn_that_does_not_fit_keeps_its_question_and_its_newest_steps() -> None:
@@ -162,14 +162,14 @@ def test_a_last_turn_that_does_not_fit_keeps_its_question_and_its_newest_steps()
         message(Role.TOOL, 5, answers="b"),
         message(Role.ASSISTANT, 5),
     ]
-    assert fit(history, 30) == history
-    assert fit(history, 29) == [history[0], *history[3:]]
-    assert fit(history, 19) == [history[0], history[5]]
-    assert fit(history, 9) == [history[0]]
-    assert fit(history, 1) == [history[0]]
-    assert fit(history, 100, 4) == [history[0], *history[3:]]
+    assert fit_history(history, 30) == history
+    assert fit_history(history, 29) == [history[0], *history[3:]]
+    assert fit_history(history, 19) == [history[0], history[5]]
+    assert fit_history(history, 9) == [history[0]]
+    assert fit_history(history, 1) == [history[0]]
+    assert fit_history(history, 100, 4) == [history[0], *history[3:]]
 
 
 def test_nothing_gives_nothing() -> None:
-    assert fit([], 10) == []
-    assert fit([message(Role.ASSISTANT, 11)], 10) == []
+    assert fit_history([], 10) == []
+    assert fit_history([message(Role.ASSISTANT, 11)], 10) == []

@@ -14,24 +14,24 @@ from limpet.config import EncryptionSettings
 from limpet.errors import ConfigError, SealBroken, Unsupported
 from limpet.model.chunk import Terms
 from limpet.store import encryption
-from limpet.store.encryption import OPEN, Sealed, Shape, check_value, columns
-from limpet.store.encryption_keys import Keys, key_file, parsed, read_keys, spelled, write_keys
+from limpet.store.encryption import PLAINTEXT, RowLayout, TenantCipher, check_value, declare_columns
+from limpet.store.encryption_keys import EncryptionKeys, encode_key, key_file, parse_keys, read_keys, write_keys
 
 KEY, OTHER = bytes(range(32)), bytes(32)
-NOTES = columns("notes", text="body", same="name", same_bytes="hash", key="key", source="source", terms="terms")
-SHAPE = Shape(NOTES, "id body name hash key source terms")
+NOTES = declare_columns("notes", text="body", same="name", same_bytes="hash", key="key", source="source", terms="terms")
+SHAPE = RowLayout(NOTES, "id body name hash key source terms")
 
 
-def box(key: bytes = KEY, tenant: str = "t", version: int = 1) -> Sealed:
-    return Sealed(tenant, key, version, os.urandom)
+def box(key: bytes = KEY, tenant: str = "t", version: int = 1) -> TenantCipher:
+    return TenantCipher(tenant, key, version, os.urandom)
 
 
 def row(**values: Any) -> dict[str, Any]:
     return {"id": 1, "body": None, "name": None, "hash": None, "key": None, "source": None, "terms": None} | values
 
 
-def opened(sealed: Any, stored: dict[str, Any], at: object = 1, by: Sealed | None = None) -> dict[str, Any]:
-    return dict(zip(stored, (by or sealed).opened(SHAPE, at, tuple(stored.values())), strict=True))
+def opened(sealed: Any, stored: dict[str, Any], at: object = 1, by: TenantCipher | None = None) -> dict[str, Any]:
+    return dict(zip(stored, (by or sealed).decrypt_row(SHAPE, at, tuple(stored.values())), strict=True))
 
 
 def test_what_is_sealed_opens_again():
@@ -39,7 +39,7 @@ def test_what_is_sealed_opens_again():
     plain = row(
         body="zebra 日本語 \x00", name="zebra", hash=b"\0" * 16, key="zebra", source='["s1",[2],"user","a zebra"]'
     )
-    stored = dict(sealed.params(NOTES, 1, plain))
+    stored = dict(sealed.encrypt_params(NOTES, 1, plain))
     assert all("zebra" not in str(value) for value in stored.values())
     assert stored["id"] == 1
     assert opened(sealed, stored) == plain
@@ -47,40 +47,42 @@ def test_what_is_sealed_opens_again():
 
 def test_what_is_read_is_sealed_differently_every_time_and_what_is_compared_alike():
     sealed = box()
-    one, two = (sealed.params(NOTES, 1, row(body="zebra", name="zebra", hash=b"zebra")) for _ in range(2))
+    one, two = (sealed.encrypt_params(NOTES, 1, row(body="zebra", name="zebra", hash=b"zebra")) for _ in range(2))
     assert one["body"] != two["body"]
     assert (one["name"], one["hash"]) == (two["name"], two["hash"])
-    assert sealed.same(NOTES["name"], "zebra") == one["name"]
-    assert sealed.same(NOTES["key"], "zebra") != one["name"], "the same text in two columns must not look alike"
+    assert sealed.encrypt_deterministic(NOTES["name"], "zebra") == one["name"]
+    assert sealed.encrypt_deterministic(NOTES["key"], "zebra") != one["name"], (
+        "the same text in two columns must not look alike"
+    )
 
 
 def test_an_empty_value_stays_empty():
     sealed = box()
     plain = row(body="", name="", source="[null,[],null,null]")
-    assert dict(sealed.params(NOTES, 1, plain)) == plain
+    assert dict(sealed.encrypt_params(NOTES, 1, plain)) == plain
     assert opened(sealed, plain) == plain
 
 
 def test_the_database_still_sees_whose_key_and_which_session_it_is():
-    stored = box().params(NOTES, 1, row(key="internal_profile", source='["s1",[2],"user","a zebra"]'))
+    stored = box().encrypt_params(NOTES, 1, row(key="internal_profile", source='["s1",[2],"user","a zebra"]'))
     assert stored["key"].startswith("internal_")
     assert stored["source"].startswith('["s1",')
-    assert not box().params(NOTES, 1, row(key="profile"))["key"].startswith("internal_")
+    assert not box().encrypt_params(NOTES, 1, row(key="profile"))["key"].startswith("internal_")
 
 
 @pytest.mark.parametrize(
     "by", [box(OTHER), box(tenant="another"), box(version=2)], ids=["another key", "another tenant", "another version"]
 )
 @pytest.mark.parametrize("column", ["body", "name"])
-def test_nothing_opens_with_another_key(by: Sealed, column: str):
-    stored = dict(box().params(NOTES, 1, row(**{column: "zebra"})))
+def test_nothing_opens_with_another_key(by: TenantCipher, column: str):
+    stored = dict(box().encrypt_params(NOTES, 1, row(**{column: "zebra"})))
     with pytest.raises(SealBroken, match=rf"notes\.{column} of row 1 "):
         opened(None, stored, by=by)
 
 
 def test_a_value_that_was_put_elsewhere_does_not_open():
     sealed = box()
-    stored = dict(sealed.params(NOTES, 1, row(body="zebra", name="zebra")))
+    stored = dict(sealed.encrypt_params(NOTES, 1, row(body="zebra", name="zebra")))
     with pytest.raises(SealBroken, match="row 2"):
         opened(sealed, stored, at=2)
     with pytest.raises(SealBroken):
@@ -95,7 +97,7 @@ def test_a_value_that_was_altered_does_not_open(column: str, at: int):
     import base64
 
     sealed = box()
-    value = bytearray(base64.b64decode(sealed.params(NOTES, 1, row(**{column: "zebra"}))[column]))
+    value = bytearray(base64.b64decode(sealed.encrypt_params(NOTES, 1, row(**{column: "zebra"}))[column]))
     value[at] ^= 1
     with pytest.raises(SealBroken):
         opened(sealed, row(**{column: base64.b64encode(value).decode()}))
@@ -110,20 +112,20 @@ def test_plain_text_in_a_sealed_column_is_never_handed_out(column: str, text: st
 
 def test_terms_are_hidden_in_an_order_that_says_nothing():
     terms = Terms({5: 1, 3: 2, -9: 1}, 4)
-    hidden = box().terms(terms)
+    hidden = box().hash_terms(terms)
     assert hidden.length == 4
     assert sorted(hidden.counts.values()) == [1, 1, 2]
     assert list(hidden.counts) == sorted(hidden.counts)
     assert not hidden.counts.keys() & terms.counts.keys()
-    assert hidden == box().terms(terms)
-    assert hidden != box(OTHER).terms(terms)
-    assert hidden != box(tenant="another").terms(terms)
+    assert hidden == box().hash_terms(terms)
+    assert hidden != box(OTHER).hash_terms(terms)
+    assert hidden != box(tenant="another").hash_terms(terms)
 
 
 def test_an_open_tenant_is_left_alone():
     plain = row(body="AQ==", name="zebra")
-    assert OPEN.params(NOTES, 1, plain) is plain
-    assert OPEN.opened(SHAPE, 1, (1, "zebra")) == (1, "zebra")
+    assert PLAINTEXT.encrypt_params(NOTES, 1, plain) is plain
+    assert PLAINTEXT.decrypt_row(SHAPE, 1, (1, "zebra")) == (1, "zebra")
 
 
 def test_the_check_value_tells_keys_and_tenants_apart():
@@ -132,47 +134,47 @@ def test_the_check_value_tells_keys_and_tenants_apart():
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers", None)
-    encryption._ciphers.cache_clear()
-    encryption.derived.cache_clear()
+    encryption._load_aead.cache_clear()
+    encryption.derive_keys.cache_clear()
     try:
         with pytest.raises(Unsupported, match=r"limpet\[encryption\]"):
             box()
     finally:
-        encryption._ciphers.cache_clear()
+        encryption._load_aead.cache_clear()
 
 
 # Keys
 
 
 def test_a_master_key_from_the_environment_serves_every_tenant():
-    keys = Keys(EncryptionSettings(key_env="K"), {"K": spelled(KEY)}, os.urandom)
-    assert keys.keys("a") == keys.keys("b") == (KEY,)
+    keys = EncryptionKeys(EncryptionSettings(key_env="K"), {"K": encode_key(KEY)}, os.urandom)
+    assert keys.get_keys("a") == keys.get_keys("b") == (KEY,)
 
 
 def test_several_keys_the_first_seals(tmp_path: Path):
-    assert parsed(f"{spelled(KEY)},\n{spelled(OTHER)} ", "there") == (KEY, OTHER)
+    assert parse_keys(f"{encode_key(KEY)},\n{encode_key(OTHER)} ", "there") == (KEY, OTHER)
 
 
-@pytest.mark.parametrize("text", ["", "secret-secret", spelled(KEY)[:-4], spelled(KEY) + " x"])
+@pytest.mark.parametrize("text", ["", "secret-secret", encode_key(KEY)[:-4], encode_key(KEY) + " x"])
 def test_a_bad_key_is_told_without_the_key(text: str):
     with pytest.raises(ConfigError, match="limpet key new") as error:
-        parsed(text, "THERE")
+        parse_keys(text, "THERE")
     assert "secret" not in str(error.value)
     assert "THERE" in str(error.value)
 
 
 def test_a_variable_that_is_not_there_is_told():
     with pytest.raises(ConfigError, match="HERE"):
-        Keys(EncryptionSettings(key_env="HERE"), {}, os.urandom)
+        EncryptionKeys(EncryptionSettings(key_env="HERE"), {}, os.urandom)
 
 
 def test_a_folder_has_a_key_for_each_tenant(tmp_path: Path):
     write_keys(key_file(tmp_path, "Åsa/1"), (KEY,))
-    keys = Keys(EncryptionSettings(key_file=str(tmp_path)), {}, os.urandom)
-    assert keys.keys("Åsa/1") == (KEY,)
-    assert keys.keys("nobody") == ()
+    keys = EncryptionKeys(EncryptionSettings(key_file=str(tmp_path)), {}, os.urandom)
+    assert keys.get_keys("Åsa/1") == (KEY,)
+    assert keys.get_keys("nobody") == ()
     write_keys(key_file(tmp_path, "nobody"), (OTHER,))
-    assert keys.keys("nobody") == (OTHER,), "a key that comes later is found"
+    assert keys.get_keys("nobody") == (OTHER,), "a key that comes later is found"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")

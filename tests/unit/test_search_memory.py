@@ -11,33 +11,35 @@ import pytest
 
 from limpet import Config, Limpet
 from limpet.model.chunk import SourceKind
-from limpet.model.scope import Level, Space
+from limpet.model.scope import Level, Partition
 from limpet.search import vector_cache as remembered
 from limpet.search.cache import Cache
-from limpet.search.catalogue import _TYPES, KEPT, NONE, Catalogue, ChunkFacts, empty
+from limpet.search.catalogue import _TYPES, NO_MESSAGE, RECORD_SPEAKER, Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.chunk_repository import Chunks
-from limpet.search.flags import Trait
-from limpet.search.vector_cache import Nearness, Page, SpaceVectors, Stamp
+from limpet.search.flags import TextFlag
+from limpet.search.vector_cache import PartitionVectors, VectorPage, VectorScores, VectorsVersion
 from limpet.store.sqlite.connection import SqliteDb
 from limpet.store.tx import Tx
 
 NAMES = (None, "Ann", "Ben")
 
 
-def facts(chance: random.Random, count: int) -> list[ChunkFacts]:
+def facts(chance: random.Random, count: int) -> list[CatalogueRow]:
     """Messages of a few sessions with one to three chunks each, and records between them, as a store reads them."""
-    found: list[ChunkFacts] = []
+    found: list[CatalogueRow] = []
     last = dict.fromkeys(("s1", "s2", "s3"), 0)
     while len(found) < count:
         if chance.random() < 0.3:
             words, traits, kind = chance.randint(1, 9), chance.randint(0, 15), chance.choice(("record", "document"))
-            found.append(ChunkFacts(0, None, None, None, None, len(found), words, traits, kind))
+            found.append(CatalogueRow(0, None, None, None, None, len(found), words, traits, kind))
             continue
         session = chance.choice(tuple(last))
         last[session] += chance.choice((1, 1, 1, 5))
         role, name, traits = chance.choice(("user", "assistant")), chance.choice(NAMES), chance.randint(0, 15)
         found += [
-            ChunkFacts(0, session, last[session], role, name, last[session] * 1_000_000, chance.randint(1, 99), traits)
+            CatalogueRow(
+                0, session, last[session], role, name, last[session] * 1_000_000, chance.randint(1, 99), traits
+            )
             for _ in range(chance.randint(1, 3))
         ]
     gaps = sorted(chance.sample(range(3 * len(found)), len(found)))
@@ -49,11 +51,11 @@ def plain(catalogue: Catalogue) -> list[dict[str, Any]]:
     sessions = {number: name for name, number in catalogue.sessions.items()}
 
     def message(at: int) -> tuple[str | None, int] | None:
-        return None if at == NONE else (sessions.get(int(catalogue.session[at])), int(catalogue.sequence[at]))
+        return None if at == NO_MESSAGE else (sessions.get(int(catalogue.session[at])), int(catalogue.sequence[at]))
 
     def speaker(at: int) -> str | int | None:
         number = int(catalogue.speaker[at])
-        return catalogue.names[number] if number >= 0 else (KEPT if number == KEPT else None)
+        return catalogue.names[number] if number >= 0 else (RECORD_SPEAKER if number == RECORD_SPEAKER else None)
 
     return [
         {
@@ -61,7 +63,7 @@ def plain(catalogue: Catalogue) -> list[dict[str, Any]]:
             "message": message(of),
             "speaker": speaker(of),
             "time": float(catalogue.time[of]),
-            "kinds": [kind.value for kind in SourceKind if catalogue.of_kinds([kind])[at]],
+            "kinds": [kind.value for kind in SourceKind if catalogue.mark_kinds([kind])[at]],
             "user": bool(catalogue.is_user[of]),
             "asks": (bool(catalogue.ends_asking[of]), bool(catalogue.only_asks[of])),
             "own": (int(catalogue.words[at]), bool(catalogue.time_word[at]), bool(catalogue.standing_wish[at])),
@@ -72,14 +74,14 @@ def plain(catalogue: Catalogue) -> list[dict[str, Any]]:
     ]
 
 
-def expected(given: Iterable[ChunkFacts]) -> list[dict[str, Any]]:
+def expected(given: Iterable[CatalogueRow]) -> list[dict[str, Any]]:
     rows = list(given)
     there = {(fact.session, fact.sequence) for fact in rows if fact.session}
-    first: dict[tuple[Any, ...], ChunkFacts] = {}
+    first: dict[tuple[Any, ...], CatalogueRow] = {}
     for fact in rows:
         first.setdefault((fact.session, fact.sequence) if fact.session else (fact.ordinal,), fact)
 
-    def beside(fact: ChunkFacts, step: int) -> tuple[str | None, int] | None:
+    def beside(fact: CatalogueRow, step: int) -> tuple[str | None, int] | None:
         at = (fact.session, (fact.sequence or 0) + step)
         return at if at in there else None
 
@@ -87,12 +89,12 @@ def expected(given: Iterable[ChunkFacts]) -> list[dict[str, Any]]:
         {
             "ordinal": fact.ordinal,
             "message": (fact.session, fact.sequence or 0),
-            "speaker": whole.name if fact.session else KEPT,
+            "speaker": whole.name if fact.session else RECORD_SPEAKER,
             "time": whole.created_at / 1e6,
             "kinds": [fact.kind],
             "user": whole.role == "user" or not fact.session,
-            "asks": (bool(whole.traits & Trait.ENDS_ASKING), bool(whole.traits & Trait.ONLY_ASKS)),
-            "own": (fact.words, bool(fact.traits & Trait.TIME_WORD), bool(fact.traits & Trait.STANDING_WISH)),
+            "asks": (bool(whole.traits & TextFlag.ENDS_ASKING), bool(whole.traits & TextFlag.ONLY_ASKS)),
+            "own": (fact.words, bool(fact.traits & TextFlag.TIME_WORD), bool(fact.traits & TextFlag.STANDING_WISH)),
             "previous": beside(fact, -1),
             "following": beside(fact, 1),
         }
@@ -105,18 +107,18 @@ def expected(given: Iterable[ChunkFacts]) -> list[dict[str, Any]]:
 def test_a_catalogue_that_grows_and_shrinks_is_the_one_read_at_once(seed: int) -> None:
     chance = random.Random(seed)
     everything = facts(chance, 120)
-    catalogue, alive, at, removals = empty(0), list[ChunkFacts](), 0, 0
+    catalogue, alive, at, removals = make_empty_catalogue(0), list[CatalogueRow](), 0, 0
     while at < len(everything):
         step = chance.randint(0, 25)
-        catalogue = catalogue.grown(everything[at : at + step])
+        catalogue = catalogue.append_rows(everything[at : at + step])
         alive, at = alive + everything[at : at + step], at + step
         if chance.random() < 0.5:
             gone = {chance.choice((None, "s1", "s2", "s3"))}
             alive = [fact for fact in alive if fact.session not in gone or chance.random() < 0.3]
             removals += 1
-            catalogue = catalogue.kept(np.array([fact.ordinal for fact in alive], dtype="i8"), removals)
+            catalogue = catalogue.filter_ordinals(np.array([fact.ordinal for fact in alive], dtype="i8"), removals)
         assert plain(catalogue) == expected(alive)
-        whole = empty(removals).grown(alive)
+        whole = make_empty_catalogue(removals).append_rows(alive)
         for name, kind in _TYPES.items():
             assert (len(getattr(catalogue, name)), getattr(catalogue, name).dtype) == (len(getattr(whole, name)), kind)
         assert set(catalogue.names) == set(whole.names)
@@ -125,10 +127,10 @@ def test_a_catalogue_that_grows_and_shrinks_is_the_one_read_at_once(seed: int) -
 
 def test_a_view_of_the_past_is_the_beginning_of_the_catalogue() -> None:
     everything = facts(random.Random(3), 40)
-    whole = empty(0).grown(everything)
+    whole = make_empty_catalogue(0).append_rows(everything)
     for count in (0, 1, 20, len(everything)):
         last = everything[count].ordinal if count < len(everything) else everything[-1].ordinal + 1
-        part = whole.before(last)
+        part = whole.truncate(last)
         assert part.ordinals.tolist() == [fact.ordinal for fact in everything[:count]]
         assert len(part.message) == len(part.words) == part.chunks == count
     assert whole.chunks == len(everything)
@@ -136,10 +138,10 @@ def test_a_view_of_the_past_is_the_beginning_of_the_catalogue() -> None:
 
 def test_growing_leaves_those_alone_who_read_the_old_one() -> None:
     everything = facts(random.Random(4), 40)
-    old = empty(0).grown(everything[:20])
+    old = make_empty_catalogue(0).append_rows(everything[:20])
     before = plain(old)
-    old.grown(everything[20:])
-    old.kept(np.zeros(0, dtype="i8"), 1)
+    old.append_rows(everything[20:])
+    old.filter_ordinals(np.zeros(0, dtype="i8"), 1)
     assert plain(old) == before
 
 
@@ -177,23 +179,23 @@ class Table:
             del self.rows[ordinal]
         self.removals += 1
 
-    def _page(self, ordinals: Iterable[int]) -> Iterable[Page]:
+    def _page(self, ordinals: Iterable[int]) -> Iterable[VectorPage]:
         found = [(at, vector) for at in ordinals if (vector := self.rows.get(at)) is not None]
         if found:
             self.loads += len(found)
-            yield Page(np.array([at for at, _ in found]), np.array([vector for _, vector in found]))
+            yield VectorPage(np.array([at for at, _ in found]), np.array([vector for _, vector in found]))
 
-    def ask(self, space: SpaceVectors, question: np.ndarray[Any, Any]) -> Nearness | None:
+    def ask(self, space: PartitionVectors, question: np.ndarray[Any, Any]) -> VectorScores | None:
         ordinals = np.array(sorted(self.rows), dtype=np.int64)
-        return space.nearness(
+        return space.score(
             ordinals,
-            Stamp(self.removals, len(self.late)),
+            VectorsVersion(self.removals, len(self.late)),
             lambda first: self._page(at for at in sorted(self.rows) if at >= first),
             lambda number: self._page(self.late[number:]),
             question,
         )
 
-    def agrees(self, space: SpaceVectors) -> None:
+    def agrees(self, space: PartitionVectors) -> None:
         question = self.vector()
         found = self.ask(space, question)
         vectors = [self.rows[at] for at in sorted(self.rows)]
@@ -206,7 +208,7 @@ class Table:
 
 
 def test_remembered_vectors_follow_every_change_and_read_only_what_is_new() -> None:
-    table, space = Table(), SpaceVectors(32)
+    table, space = Table(), PartitionVectors(32)
     table.add(10)
     table.agrees(space)
     assert table.loads == 10
@@ -230,7 +232,7 @@ def test_remembered_vectors_follow_every_change_and_read_only_what_is_new() -> N
 
 
 def test_vectors_that_all_come_late() -> None:
-    table, space = Table(), SpaceVectors(32)
+    table, space = Table(), PartitionVectors(32)
     table.add(4, embedded=False)
     table.agrees(space)
     for ordinal in list(table.rows):
@@ -239,20 +241,20 @@ def test_vectors_that_all_come_late() -> None:
 
 
 def test_a_reading_that_fails_is_forgotten_and_done_again() -> None:
-    table, space = Table(), SpaceVectors(32)
+    table, space = Table(), PartitionVectors(32)
     table.add(10)
 
-    def broken(_: int) -> Iterable[Page]:
+    def broken(_: int) -> Iterable[VectorPage]:
         yield from table._page(range(3))
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="gone"):
-        space.nearness(np.array(sorted(table.rows)), Stamp(0, 0), broken, broken, table.vector())
+        space.score(np.array(sorted(table.rows)), VectorsVersion(0, 0), broken, broken, table.vector())
     table.agrees(space)
 
 
 def test_a_view_from_before_a_removal_reads_for_itself_and_spoils_nothing() -> None:
-    table, space = Table(), SpaceVectors(32)
+    table, space = Table(), PartitionVectors(32)
     table.add(6)
     table.agrees(space)
     past = Table()
@@ -265,7 +267,7 @@ def test_a_view_from_before_a_removal_reads_for_itself_and_spoils_nothing() -> N
 
 
 def test_what_was_kept_is_what_it_costs() -> None:
-    table, space = Table(64), SpaceVectors(64)
+    table, space = Table(64), PartitionVectors(64)
     assert space.nbytes == 0
     table.add(1000)
     table.agrees(space)
@@ -275,8 +277,8 @@ def test_what_was_kept_is_what_it_costs() -> None:
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_the_first_look_at_a_large_space_keeps_the_best(one_by_one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in a space that was small when it was first looked at."""
-    monkeypatch.setattr(remembered, "CLOSE_LOOK", 1000)
-    table, space = Table(256), SpaceVectors(256)
+    monkeypatch.setattr(remembered, "FULL_SCAN_LIMIT", 1000)
+    table, space = Table(256), PartitionVectors(256)
     if one_by_one:
         for _ in range(3):
             table.add(1)
@@ -320,8 +322,8 @@ def test_the_longest_unused_goes_first_and_the_latest_stays() -> None:
 def test_whoever_claims_first_has_it() -> None:
     cache: Cache[Thing] = Cache(100)
     first = Thing(1)
-    assert cache.claim("a", first) is first
-    assert cache.claim("a", Thing(1)) is first
+    assert cache.setdefault("a", first) is first
+    assert cache.setdefault("a", Thing(1)) is first
 
 
 @pytest.fixture
@@ -353,12 +355,12 @@ def test_a_view_compares_the_count_of_purges_at_every_look(asked: tuple[Limpet, 
     """What it remembers after others saw a purge is forgotten by whoever looks next."""
     hf, _ = asked
     store: Any = hf._runtime.store
-    space = Space("default", Level.USER, "ann")
+    space = Partition("default", Level.USER, "ann")
 
     def read(tx: Tx) -> None:
-        assert Chunks(tx).catalogue(space) is not None
+        assert Chunks(tx).load_catalogue(space) is not None
         mine, store.caches.purges = store.caches.purges, "another"
-        Chunks(tx).catalogue(space)
+        Chunks(tx).load_catalogue(space)
         assert store.caches.purges == mine
 
     store.read(read)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.search.time_expressions import spans
+from limpet.search.time_expressions import parse_spans
 
 NOW = datetime(2026, 11, 15, 9, 30, tzinfo=UTC)  # a Sunday
 
@@ -33,25 +33,25 @@ def day(year: int, month: int, number: int) -> datetime:
     ],
 )
 def test_expressions(question: str, start: datetime, end: datetime) -> None:
-    assert spans(question, NOW, [2026]) == [(start, end)]
+    assert parse_spans(question, NOW, [2026]) == [(start, end)]
 
 
 def test_a_date_without_a_year_is_of_every_year_there_is() -> None:
-    assert [span.start.year for span in spans("on 3 June", NOW, [2024, 2025])] == [2024, 2025]
+    assert [span.start.year for span in parse_spans("on 3 June", NOW, [2024, 2025])] == [2024, 2025]
 
 
 @pytest.mark.parametrize(
     "question", ["may I march in?", "I may go", "31 February 2024", "the first of all", "99 June", ""]
 )
 def test_what_is_no_time(question: str) -> None:
-    assert spans(question, None, [2026]) == []
+    assert parse_spans(question, None, [2026]) == []
 
 
 def test_what_is_relative_needs_a_now() -> None:
-    assert spans("two weeks ago", None, [2026]) == []
+    assert parse_spans("two weeks ago", None, [2026]) == []
 
 
 @given(st.text(), st.datetimes(timezones=st.just(UTC)))
 def test_any_text_at_any_time_is_safe(text: str, now: datetime) -> None:
-    for span in spans(f"{text} 9999 years ago last year in 9999 december 9999", now, [1, 9999]):
+    for span in parse_spans(f"{text} 9999 years ago last year in 9999 december 9999", now, [1, 9999]):
         assert span.end - span.start > timedelta(0)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.model.tokens import at_least, estimate
+from limpet.model.tokens import estimate_tokens, min_tokens
 
 # What the o200k vocabulary spends on each text, counted once with a tokenizer and written down.
 TRUE_COUNTS = {
@@ -250,38 +250,38 @@ TRUE_COUNTS = {
 @pytest.mark.parametrize("kind", TRUE_COUNTS)
 def test_the_estimate_is_within_a_tenth_of_the_true_count(kind: str) -> None:
     true = sum(count for count, _ in TRUE_COUNTS[kind])
-    assert abs(sum(estimate(text) for _, text in TRUE_COUNTS[kind]) - true) <= true / 10
+    assert abs(sum(estimate_tokens(text) for _, text in TRUE_COUNTS[kind]) - true) <= true / 10
 
 
 @pytest.mark.parametrize(("count", "text"), [row for rows in TRUE_COUNTS.values() for row in rows])
 def test_no_single_text_is_far_off(count: int, text: str) -> None:
-    assert count * 0.75 - 1 <= estimate(text) <= count * 1.35 + 1
+    assert count * 0.75 - 1 <= estimate_tokens(text) <= count * 1.35 + 1
 
 
 @given(st.text(), st.text())
 def test_lines_counted_alone_never_cost_less_than_together(one: str, two: str) -> None:
     """So a budget kept line by line is kept by the whole; rounding may take one token."""
-    assert estimate(f"{one}\n{two}\n") <= estimate(f"{one}\n") + estimate(f"{two}\n") + 1
+    assert estimate_tokens(f"{one}\n{two}\n") <= estimate_tokens(f"{one}\n") + estimate_tokens(f"{two}\n") + 1
 
 
 def test_counting_a_message_takes_microseconds() -> None:
     text = "the quick brown fox jumped over a lazy dog near twenty old houses while rain was falling on them all"
     start = process_time()  # of this process: others may keep the machine busy
     for _ in range(2000):
-        estimate(text)
+        estimate_tokens(text)
     assert (process_time() - start) / 2000 < 100e-6
 
 
 @given(st.text(st.characters(max_codepoint=0x7F)))
 def test_taking_a_space_with_what_follows_it_counts_the_same(text: str) -> None:
     pieces = re.findall(r"[A-Za-z]{1,10}|['_][A-Za-z]{1,10}|[0-9]{1,3}|[!-/:-@\[-^`{-~]{1,3}|_+|\n+", text)
-    assert estimate(text) == (len(pieces) or bool(text))
+    assert estimate_tokens(text) == (len(pieces) or bool(text))
 
 
 @given(st.text(st.one_of(st.characters(), st.sampled_from(" \n\t\x00\x1c_'a1.é\u2026\u00a0\u3000日"))))
 def test_the_quick_bound_is_never_above_the_estimate(text: str) -> None:
-    assert at_least(text) <= estimate(text)
+    assert min_tokens(text) <= estimate_tokens(text)
 
 
 def test_the_quick_bound_counts_words() -> None:
-    assert at_least("The ferry leaves — twice a\u00a0day… 日本語") == 5
+    assert min_tokens("The ferry leaves — twice a\u00a0day… 日本語") == 5

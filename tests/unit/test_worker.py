@@ -12,14 +12,14 @@ import pytest
 from limpet.config import JobSettings
 from limpet.errors import ProviderError, StoreUnavailable
 from limpet.model.job import Job
-from limpet.model.scope import Level, Space
+from limpet.model.scope import Level, Partition
 from limpet.model.times import Clock
 from limpet.store import worker as worker_module
-from limpet.store.claim import Claim
+from limpet.store.claim import JobLease
 from limpet.store.worker import Worker
 from tests.conftest import FakeClock
 
-SPACE = Space("default", Level.USER, "alice")
+SPACE = Partition("default", Level.USER, "alice")
 LEASE = timedelta(seconds=300)
 
 
@@ -130,7 +130,7 @@ def test_a_failed_job_comes_back_later_and_later_and_is_laid_aside_in_the_end(
     jobs = Jobs("a", "b")
     jobs.waiting[0] = job(attempts=attempts)
 
-    def handler(claim: Claim) -> None:
+    def handler(claim: JobLease) -> None:
         if claim.job.detail == "a":
             raise ProviderError("told to")
 
@@ -143,7 +143,7 @@ def test_how_often_and_how_long_are_settings(clock: FakeClock) -> None:
     jobs = Jobs("a", "b")
     jobs.waiting = [job(0, "a", 2), job(1, "b", 3)]
 
-    def handler(_: Claim) -> None:
+    def handler(_: JobLease) -> None:
         raise ProviderError("told to")
 
     worker(jobs, handler, clock, attempts=3, longest_wait_s=3, lease_s=7).run(until_idle=True)
@@ -167,7 +167,7 @@ def test_words_that_are_not_ours_are_not_kept_with_the_job(caplog: pytest.LogCap
     jobs = Jobs("a", "b")
     errors: list[Exception] = [KeyError("alice's secret"), LookupError()]
 
-    def handler(_: Claim) -> None:
+    def handler(_: JobLease) -> None:
         raise errors.pop(0)
 
     worker(jobs, handler).run(until_idle=True)
@@ -211,7 +211,7 @@ def test_a_lease_is_renewed_when_a_third_of_it_is_gone(clock: FakeClock) -> None
     jobs = Jobs("a")
     seen: list[datetime] = []
 
-    def handler(claim: Claim) -> None:
+    def handler(claim: JobLease) -> None:
         for _ in range(4):
             clock.advance(seconds=60)
             claim.renew()
@@ -226,7 +226,7 @@ def test_a_lease_is_renewed_when_a_third_of_it_is_gone(clock: FakeClock) -> None
 def test_whoever_lost_the_lease_neither_finishes_nor_fails_the_job(clock: FakeClock) -> None:
     jobs = Jobs("a")
 
-    def handler(claim: Claim) -> None:
+    def handler(claim: JobLease) -> None:
         jobs.taken = True
         clock.advance(minutes=10)
         claim.renew()
@@ -257,7 +257,7 @@ def test_a_thread_works_until_it_is_stopped_and_finishes_the_job_at_hand() -> No
     jobs = Jobs("a", "b")
     begun, go_on = threading.Event(), threading.Event()
 
-    def handler(_: Claim) -> None:
+    def handler(_: JobLease) -> None:
         begun.set()
         assert go_on.wait(30)
 
@@ -282,7 +282,7 @@ def test_a_thread_and_a_caller_take_turns() -> None:
     jobs = Jobs(*"abcdefgh")
     busy, most = [0], [0]
 
-    def handler(_: Claim) -> None:
+    def handler(_: JobLease) -> None:
         busy[0] += 1
         most[0] = max(most[0], busy[0])
         threading.Event().wait(0.002)
@@ -297,7 +297,7 @@ def test_a_thread_and_a_caller_take_turns() -> None:
 
 
 def test_a_thread_outlives_a_clock_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "_LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(worker_module, "_POLL_S", 0.01)
     done, right = threading.Event(), FakeClock()
     wrong = iter([True])
 
@@ -313,7 +313,7 @@ def test_a_thread_outlives_a_clock_that_fails(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_thread_told_to_stop_when_it_is_about_to_look_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "_LOOK_AGAIN_S", 60.0)
+    monkeypatch.setattr(worker_module, "_POLL_S", 60.0)
     working = worker(Jobs(), None)
     clear = working._wake.clear
 
@@ -356,13 +356,13 @@ def test_no_thread_is_begun_or_kept_for_patient_work_that_is_not_due(clock: Fake
     tomorrow = clock.now + timedelta(days=1)
     working = worker(jobs := Dated(decay=tomorrow), None, clock)
     working.register("decay", lambda claim: None, patient=True)
-    assert not working.is_wanted(working.wanted)
+    assert not working.has_work(working.job_kinds)
     working.start()
     thread = working._thread
     assert thread is not None
     thread.join(10)
     assert not thread.is_alive()
     jobs.due["decay"] = clock.now
-    assert working.is_wanted(working.wanted)
+    assert working.has_work(working.job_kinds)
     jobs.due = {"decay": tomorrow, "count": tomorrow}
-    assert working.is_wanted(working.wanted)
+    assert working.has_work(working.job_kinds)

@@ -55,7 +55,7 @@ class Memory:
         self.is_open = False
         self.after_commit()
 
-    def committed(self) -> bool:
+    def has_committed(self) -> bool:
         return not self.is_open
 
     def rollback(self) -> None:
@@ -510,7 +510,7 @@ def test_a_leader_interrupted_anywhere_leaves_nobody_waiting_and_doubles_nothing
 def _interrupted_leader(crowd: Crowd, number: int) -> tuple[Any, list[Future[Any]]]:
     """What became of a leader interrupted at the n-th place, and the callers who waited behind it."""
     released = threading.Event()
-    holder = crowd.pool.submit(crowd.writer.exclusive, lambda: released.wait(PATIENCE))
+    holder = crowd.pool.submit(crowd.writer.run_exclusive, lambda: released.wait(PATIENCE))
     leader = crowd.pool.submit(interrupt_at, number, lambda: crowd.writer.write(adding("leader")))
     crowd.wait_for_leader_or(leader)
     others = [crowd.call(adding(at)) for at in range(2)]
@@ -542,9 +542,9 @@ def test_a_write_inside_a_transaction_is_refused(memory: Memory, writer: Writer)
     with pytest.raises(StorageError, match="inside its own transaction"):
         writer.write(lambda tx: writer.write(adding("inner")))
     with pytest.raises(StorageError, match="inside its own transaction"):
-        writer.write(lambda tx: writer.exclusive(lambda: None))
+        writer.write(lambda tx: writer.run_exclusive(lambda: None))
     with pytest.raises(StorageError, match="inside its own transaction"):
-        writer.exclusive(lambda: writer.write(adding("inner")))
+        writer.run_exclusive(lambda: writer.write(adding("inner")))
     assert memory.stored == []
     assert writer.write(adding(1)) == 1
 
@@ -564,12 +564,12 @@ def test_closing_inside_a_transaction_does_not_wait_for_itself(writer: Writer) -
 
 def test_exclusive_runs_between_transactions(memory: Memory, crowd: Crowd, writer: Writer) -> None:
     with crowd.held():
-        seen = crowd.pool.submit(writer.exclusive, lambda: memory.is_open)
+        seen = crowd.pool.submit(writer.run_exclusive, lambda: memory.is_open)
         time.sleep(0.02)
         assert not seen.done()
     assert seen.result(PATIENCE) is False
     with pytest.raises(ValueError, match="mine"):
-        writer.exclusive(_raise)
+        writer.run_exclusive(_raise)
     assert writer.write(adding(1)) == 1
 
 
@@ -586,7 +586,7 @@ def test_close_finishes_what_is_queued_and_then_refuses(memory: Memory, crowd: C
         assert not closing.done()
     closing.result(PATIENCE)
     assert sorted(outcome(future) for future in futures) == list(range(5))
-    for call in (lambda: writer.write(adding("late")), lambda: writer.exclusive(lambda: None)):
+    for call in (lambda: writer.write(adding("late")), lambda: writer.run_exclusive(lambda: None)):
         with pytest.raises(StoreUnavailable):
             call()
     writer.close()

@@ -6,7 +6,7 @@ import argparse
 from importlib import import_module
 from typing import Any
 
-from limpet.cli.options import Parser, command
+from limpet.cli.options import Parser, add_command
 
 BENCHES = {
     "extract": "how much of what a turn teaches the rules find, on labelled turns",
@@ -22,11 +22,11 @@ MODULES = {"extract": "extraction", "peers": "peers.command"}
 
 
 def add(commands: Any) -> None:
-    bench = command(commands, "bench", "measure Limpet", None)
+    bench = add_command(commands, "bench", "measure Limpet", None)
     kinds = bench.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
     for name, summary in BENCHES.items():
         # A benchmark may have its own meaning for an option of ours.
-        parser = command(kinds, name, summary, None, conflict_handler="resolve")
+        parser = add_command(kinds, name, summary, None, conflict_handler="resolve")
         parser.late = lambda parser, name=name: _fill(parser, name)
 
 

@@ -16,8 +16,8 @@ from time import perf_counter
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.knowledge.english.extract import Candidate, Said, extract
-from limpet.knowledge.similarity import words
+from limpet.knowledge.english.extract import Candidate, TurnMessage, extract
+from limpet.knowledge.similarity import tokenize
 from limpet.model.message import Role, ToolCall
 from limpet.model.record import RecordType
 
@@ -48,8 +48,8 @@ class Expected:
 
     def _has_value(self, candidate: Candidate) -> bool:
         if self.value.startswith("~"):
-            return " ".join(words(self.value[1:])) in " ".join(words(candidate.sentence))
-        wanted, found = words(self.value), words(candidate.value or "")
+            return " ".join(tokenize(self.value[1:])) in " ".join(tokenize(candidate.sentence))
+        wanted, found = tokenize(self.value), tokenize(candidate.value or "")
         run = f" {' '.join(wanted)} " in f" {' '.join(found)} "
         return run and len(found) <= len(wanted) + _LONGER
 
@@ -58,7 +58,7 @@ class Expected:
 class Labelled:
     id: str
     kind: str
-    turn: tuple[Said, ...]
+    turn: tuple[TurnMessage, ...]
     expect: tuple[Expected, ...]
     recalled: tuple[str, ...] = ()
 
@@ -119,12 +119,12 @@ def _labelled(row: Mapping[str, Any]) -> Labelled:
     return Labelled(row["id"], row["kind"], turn, expect, tuple(row.get("recalled", ())))
 
 
-def _said(at: int, message: Mapping[str, Any]) -> Said:
+def _said(at: int, message: Mapping[str, Any]) -> TurnMessage:
     role = next(role for role in Role if role.value in message)
     calls = tuple(
         ToolCall(f"{at}.{n}", call["name"], call["arguments"]) for n, call in enumerate(message.get("calls", ()))
     )
-    return Said(
+    return TurnMessage(
         at,
         role,
         message[role.value],

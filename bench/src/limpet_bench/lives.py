@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from limpet.knowledge.similarity import words
+from limpet.knowledge.similarity import tokenize
 from limpet.model.record import Record
 from limpet_bench.life_words import EXPLICIT, LASTING, LISTINGS, POOLS, SLOTS, SMALL_TALK, TOPICS, TRAPS, Topic
 
@@ -83,7 +83,7 @@ class Life:
 
 
 def within(part: str, whole: str | None) -> bool:
-    return f" {' '.join(words(part))} " in f" {' '.join(words(whole or ''))} "
+    return f" {' '.join(tokenize(part))} " in f" {' '.join(tokenize(whole or ''))} "
 
 
 def life(user: str, days: int, seed: int) -> Life:

@@ -20,7 +20,7 @@ from typing import Any
 
 from limpet import Config, Limpet, Message
 from limpet.model.chunk import Hit, SourceKind
-from limpet.providers.choose import embedder_named
+from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
 from limpet.search import recipes
 from limpet_bench.baseline import PlainBm25
@@ -90,7 +90,7 @@ class Stored:
         self.order = {turn.id: (turn.at, place) for place, turn in enumerate(conversation.turns)}
         for session_id in self.session_names if learn else ():
             self.hf.load_session(session_id).learn()
-        wanted = recipes.named(recipe) if recipe else recipes.DEFAULT
+        wanted = recipes.find_recipe(recipe) if recipe else recipes.DEFAULT
         if wanted.entity or wanted.community:
             self.hf.graph(user=conversation.id, fresh=True)  # read who and what is named
 
@@ -186,7 +186,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     chosen = args.set or [name for name in SETS if (args.data / name).is_dir()]
     lines: list[dict[str, Any]] = []
-    embedder = embedder_named(args.model)
+    embedder = create_embedder(args.model)
     if embedder is not None and args.remember is not None:
         embedder = RememberingEmbedder(embedder, args.remember)
     reports = {

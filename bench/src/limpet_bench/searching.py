@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from limpet import Config, Limpet, Message
 from limpet.api.runtime import DATABASE
-from limpet.providers.choose import embedder_named
+from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
-from limpet.providers.hashed import HashedEmbedder
+from limpet.providers.hashed import HashEmbedder
 from limpet_bench.workload import texts, timed
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def ingest(bench: Bench) -> Times:
     """Storing messages with their vectors, and the embedder at the same texts: MiniLM where it is installed."""
     from limpet_bench.speed import Times
 
-    times, embedder = Times(), embedder_named("auto") or HashedEmbedder()
+    times, embedder = Times(), create_embedder("auto") or HashEmbedder()
     lines = texts(bench.effort.embedded * 4, seed=12)
     embedder.embed(lines[:1])  # loads the model
     with opened(bench.new_folder(), embedder) as hf:

@@ -22,7 +22,7 @@ from limpet import Config, Context, Limpet, Record
 from limpet.api.runtime import DATABASE
 from limpet.errors import InvalidInput
 from limpet.model.record import Origin
-from limpet.model.tokens import estimate
+from limpet.model.tokens import estimate_tokens
 from limpet.model.values import MAX_PAGE
 from limpet_bench.chart import Line, chart
 from limpet_bench.lives import Exchange, Fact, Life, Stated, life, within
@@ -192,7 +192,10 @@ def size(database: Path) -> int:
 
 def counted(context: Context) -> int:
     """Counted anew as well: what the context says of itself is what is measured."""
-    return max(context.tokens, estimate(context.text) + sum(estimate(message.text) for message in context.messages))
+    return max(
+        context.tokens,
+        estimate_tokens(context.text) + sum(estimate_tokens(message.text) for message in context.messages),
+    )
 
 
 @dataclass(slots=True)

@@ -7,23 +7,23 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from limpet.api.base import Face
+from limpet.api.base import BaseOperations
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.scope import DEFAULT_TENANT
-from limpet.model.telemetry import Observed
-from limpet.model.text import checked_path
-from limpet.model.values import checked_progress
-from limpet.security.operation import verb
+from limpet.model.telemetry import ActivityResult
+from limpet.model.text import check_path
+from limpet.model.values import check_progress
+from limpet.security.operation import operation
 from limpet.store.base import Finding, Progress
 
 if TYPE_CHECKING:
     from limpet.sessions.files.index import FileSessions
 
 
-class Keeping(Face):
+class AdminOperations(BaseOperations):
     """The verbs on the whole store."""
 
-    @verb("file_sessions")
+    @operation("file_sessions")
     def file_sessions(self) -> FileSessions:
         """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""
         from limpet.sessions.files.index import FileSessions
@@ -32,7 +32,7 @@ class Keeping(Face):
             raise Unsupported("this store has no folder to keep plain files in; open a folder")
         if self._tenant != DEFAULT_TENANT:
             raise Unsupported("plain files have no tenants; open a folder for each tenant that wants them")
-        if not self._runtime.may_keep_files(self._tenant):
+        if not self._runtime.can_write_files(self._tenant):
             raise Unsupported("the default tenant is sealed, and plain files are not; see encryption.plain_files")
         caps = self.config.session
         return FileSessions(
@@ -45,27 +45,27 @@ class Keeping(Face):
             agent=self._agent or caps.default_agent,
         )
 
-    @verb("doctor")
+    @operation("doctor")
     def doctor(self, *, repair: bool = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
         from limpet.lifecycle import verify_chunks
 
-        chunks = verify_chunks.chunks(self._runtime, repair=repair)
+        chunks = verify_chunks.check_chunks(self._runtime, repair=repair)
         return [*self._runtime.store.doctor(repair=repair), chunks]
 
-    @verb("backup")
+    @operation("backup")
     def backup(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file."""
-        self._runtime.store.backup(checked_path(path, "the backup's path"), checked_progress(progress))
+        self._runtime.store.backup(check_path(path, "the backup's path"), check_progress(progress))
 
-    @verb("stats")
+    @operation("stats")
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants."""
         features = self._runtime.store.features
-        return {"backend": features.name, "location": features.location, **self._runtime.store.counts()}
+        return {"backend": features.name, "location": features.location, **self._runtime.store.count_rows()}
 
-    @verb("observe")
-    def observe(self, callback: Callable[[Observed], object]) -> Callable[[], None]:
+    @operation("observe")
+    def observe(self, callback: Callable[[ActivityResult], object]) -> Callable[[], None]:
         """Tell ``callback`` how every call, job and request to a model on this open store went, from now on.
 
         It is called on the thread that did the work, over all tenants and handles: it has to be quick and safe to call

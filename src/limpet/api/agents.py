@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from limpet.api.runtime import (
     Runtime,
-    chosen_embedding,
-    chosen_llm,
+    create_observers,
+    create_runtime,
+    create_stateless_runtime,
     database_file,
-    forgetting,
-    observers_of,
     open_store,
-    running,
+    select_embedding,
+    select_llm,
 )
 from limpet.config import Config, EmbeddingSettings
 from limpet.errors import ConfigError, StoreUnavailable
@@ -28,16 +28,16 @@ from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter
 from limpet.notes.layout import folder_name
 from limpet.providers.embedder import Embedder
-from limpet.providers.embedding import Embedding
+from limpet.providers.embedding import BatchEmbedder
 from limpet.providers.llm import Llm
-from limpet.providers.watched import WatchedLlm
+from limpet.providers.watched import TelemetryLlm
 from limpet.security.telemetry import Observers
 
 FOLDER = "agents"
 MEMORY = ":memory:"
 
 
-class Given(NamedTuple):
+class OpenOptions(NamedTuple):
     """What a program handed over when it opened its memory."""
 
     location: str
@@ -52,21 +52,21 @@ class Agents:
     """Safe to share between threads."""
 
     config: Config
-    given: Given
+    given: OpenOptions
     begin: Callable[[Runtime], None]  # background work, once a store is open
     observers: Observers = field(init=False)  # of all of them
     _shared: Runtime | None = None
     _apart: dict[str | None, Runtime] = field(default_factory=dict)
-    _embeddings: dict[EmbeddingSettings, Embedding | None] = field(default_factory=dict)
+    _embeddings: dict[EmbeddingSettings, BatchEmbedder | None] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
     _closed: bool = False
     _pid: int = field(default_factory=os.getpid)
 
     def __post_init__(self) -> None:
-        self.observers = observers_of(self.config)
+        self.observers = create_observers(self.config)
         for name in self.config.agents:  # told at the start, not when the agent first speaks
-            if self._is_own(name):
-                self._place(name)
+            if self._has_own_store(name):
+                self._store_location(name)
 
     def runtime(self, name: str | None = None) -> Runtime:
         """What the agent's calls run on. Without a name, what all others do."""
@@ -75,13 +75,13 @@ class Agents:
             if self._closed:
                 raise StoreUnavailable("this store is closed; open it again")
             if key not in self._apart:
-                self._apart[key] = self._opened(key)
+                self._apart[key] = self._create_runtime(key)
             return self._apart[key]
 
-    def existing(self) -> Iterator[tuple[str, Runtime]]:
+    def iter_own_stores(self) -> Iterator[tuple[str, Runtime]]:
         """The agents with a store of their own, as far as there is one already."""
-        for name in filter(self._is_own, self.config.agents):
-            if name in self._apart or database_file(Path(self._place(name))).exists():
+        for name in filter(self._has_own_store, self.config.agents):
+            if name in self._apart or database_file(Path(self._store_location(name))).exists():
                 yield name, self.runtime(name)
 
     def close(self) -> None:
@@ -98,25 +98,27 @@ class Agents:
                 runtime.ledger.flush()
             runtime.store.close()
 
-    def _opened(self, name: str | None) -> Runtime:
-        config = self.config.of_agent(name)
+    def _create_runtime(self, name: str | None) -> Runtime:
+        config = self.config.for_agent(name)
         if not config.memory.enabled:
-            return forgetting(config, self.given.clock, self.given.count, self._llm(config), self.observers)
-        if name is not None and self._is_own(name):
-            return self._open(self._place(name), config)
+            return create_stateless_runtime(
+                config, self.given.clock, self.given.count, self._llm(config), self.observers
+            )
+        if name is not None and self._has_own_store(name):
+            return self._open(self._store_location(name), config)
         if self._shared is None:
             self._shared = self._open(self.given.location, self.config)
         return self._shared if name is None else replace(self._shared, config=config, llm=self._llm(config))
 
     def _open(self, location: str, config: Config) -> Runtime:
         if config.embedding not in self._embeddings:  # a model is loaded once, whoever uses it
-            self._embeddings[config.embedding] = chosen_embedding(self.given.embedder, config, self.observers)
+            self._embeddings[config.embedding] = select_embedding(self.given.embedder, config, self.observers)
         embedding = self._embeddings[config.embedding]
         llm = self._llm(config)
         store, folder = open_store(location, config, self.given.clock)
         try:
             count, clock = self.given.count, self.given.clock
-            runtime = running(store, config, clock, embedding, folder, count, llm, self.observers)
+            runtime = create_runtime(store, config, clock, embedding, folder, count, llm, self.observers)
             self.begin(runtime)
             return runtime
         except BaseException:  # why: whatever stopped the opening, the store must not stay open
@@ -124,14 +126,14 @@ class Agents:
             raise
 
     def _llm(self, config: Config) -> Llm | None:
-        llm = chosen_llm(self.given.llm, config)
-        return None if llm is None else WatchedLlm(llm, self.observers)
+        llm = select_llm(self.given.llm, config)
+        return None if llm is None else TelemetryLlm(llm, self.observers)
 
-    def _is_own(self, name: str) -> bool:
-        memory = self.config.of_agent(name).memory
+    def _has_own_store(self, name: str) -> bool:
+        memory = self.config.for_agent(name).memory
         return name in self.config.agents and memory.enabled and memory.place == "own"
 
-    def _place(self, name: str) -> str:
+    def _store_location(self, name: str) -> str:
         location = self.given.location
         if location == MEMORY:
             return MEMORY

@@ -19,21 +19,21 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from limpet.api import Limpet
-from limpet.api.api_keys import Keys
+from limpet.api.api_keys import ApiKeyOperations
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues, Session
 from limpet.api.turn import Turn
 from limpet.config import Config
 from limpet.errors import StoreUnavailable
 from limpet.model.access import Grant
-from limpet.model.schedule import Notification, Outcome
+from limpet.model.schedule import Notification, RunResult
 from limpet.model.scope import DEFAULT_TENANT
 from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter
 from limpet.notes.long_term import LongTerm
 from limpet.providers.embedder import Embedder
 from limpet.providers.llm import Llm
-from limpet.schedules.firing import Firing, NobodyThere, is_inside
+from limpet.schedules.firing import ConsumerGone, Firing, is_in_firing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,7 +56,7 @@ class Pool:
             future = asyncio.get_running_loop().run_in_executor(self._executor, copy_context().run, call)
         except RuntimeError as error:
             raise StoreUnavailable("this store is closed; open it again") from error
-        future.add_done_callback(_retrieve)
+        future.add_done_callback(_consume_exception)
         return await asyncio.shield(future)
 
     def submit(self, call: Callable[[], R]) -> Future[R]:
@@ -66,31 +66,31 @@ class Pool:
         self._executor.shutdown(wait=wait)
 
 
-def _close_opened(opening: Future[Limpet]) -> None:
+def _close_result(opening: Future[Limpet]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
 
 
-def _retrieve(future: asyncio.Future[Any]) -> None:
+def _consume_exception(future: asyncio.Future[Any]) -> None:
     """Whoever awaited may have been cancelled; the outcome must not be reported as forgotten then."""
     if not future.cancelled():
         future.exception()
 
 
-def _answered(work: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> R:
+def _wait_for_result(work: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> R:
     """What came of it in the loop of another thread. A loop that is closed meanwhile answers nobody."""
     try:
         asked = asyncio.run_coroutine_threadsafe(work, loop)
     except RuntimeError:
         work.close()
-        raise NobodyThere(_CLOSED) from None
+        raise ConsumerGone(_CLOSED) from None
     while not wait([asked], _GLANCE_S).done:
         if loop.is_closed():
-            raise NobodyThere(_CLOSED)
+            raise ConsumerGone(_CLOSED)
     return asked.result()
 
 
-class _Face(Protocol[S_co]):
+class _AsyncWrapper(Protocol[S_co]):
     """An asynchronous object in front of a blocking one."""
 
     @property
@@ -99,46 +99,48 @@ class _Face(Protocol[S_co]):
     def _pool(self) -> Pool: ...
 
 
-def hop(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[_Face[S], P], Coroutine[Any, Any, R]]:
+def run_in_pool(
+    method: Callable[Concatenate[S, P], R],
+) -> Callable[Concatenate[_AsyncWrapper[S], P], Coroutine[Any, Any, R]]:
     """The method, run on the pool."""
 
     @wraps(method)
-    async def call(self: _Face[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def wrapper(self: _AsyncWrapper[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._pool.run(partial(method, self._sync, *args, **kwargs))
 
-    return call
+    return wrapper
 
 
-def hop_to_session(
+def run_for_session(
     method: Callable[Concatenate[S, P], Session],
-) -> Callable[Concatenate[_Face[S], P], Coroutine[Any, Any, AsyncSession]]:
+) -> Callable[Concatenate[_AsyncWrapper[S], P], Coroutine[Any, Any, AsyncSession]]:
     """The method, run on the pool, its session given an asynchronous face too."""
 
     @wraps(method)
-    async def call(self: _Face[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncSession:
+    async def wrapper(self: _AsyncWrapper[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncSession:
         return AsyncSession(await self._pool.run(partial(method, self._sync, *args, **kwargs)), self._pool)
 
-    return call
+    return wrapper
 
 
-def at_once(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[_Face[S], P], R]:
+def call_directly(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[_AsyncWrapper[S], P], R]:
     """The method as it is: it neither waits nor asks the store."""
 
     @wraps(method)
-    def call(self: _Face[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(self: _AsyncWrapper[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return method(self._sync, *args, **kwargs)
 
-    return call
+    return wrapper
 
 
-def to_turn(method: Callable[Concatenate[S, P], Turn]) -> Callable[Concatenate[_Face[S], P], AsyncTurn]:
+def wrap_turn(method: Callable[Concatenate[S, P], Turn]) -> Callable[Concatenate[_AsyncWrapper[S], P], AsyncTurn]:
     """The method as it is, its turn given an asynchronous face."""
 
     @wraps(method)
-    def call(self: _Face[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncTurn:
+    def wrapper(self: _AsyncWrapper[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncTurn:
         return AsyncTurn(method(self._sync, *args, **kwargs), self._pool)
 
-    return call
+    return wrapper
 
 
 class AsyncKeyValues:
@@ -146,10 +148,10 @@ class AsyncKeyValues:
         self._sync = sync
         self._pool = pool
 
-    get = hop(KeyValues.get)
-    set = hop(KeyValues.set)
-    delete = hop(KeyValues.delete)
-    items = hop(KeyValues.items)
+    get = run_in_pool(KeyValues.get)
+    set = run_in_pool(KeyValues.set)
+    delete = run_in_pool(KeyValues.delete)
+    items = run_in_pool(KeyValues.items)
 
 
 class AsyncLongTerm:
@@ -161,9 +163,9 @@ class AsyncLongTerm:
         return f"<Async{repr(self._sync)[1:]}"
 
     path = property(lambda self: self._sync.path)
-    read = hop(LongTerm.read)
-    write = hop(LongTerm.write)
-    append = hop(LongTerm.append)
+    read = run_in_pool(LongTerm.read)
+    write = run_in_pool(LongTerm.write)
+    append = run_in_pool(LongTerm.append)
 
 
 class AsyncSchedules:
@@ -171,28 +173,28 @@ class AsyncSchedules:
         self._sync = sync
         self._pool = pool
 
-    create = hop(ScheduleOperations.create)
-    get = hop(ScheduleOperations.get)
-    edit = hop(ScheduleOperations.edit)
-    delete = hop(ScheduleOperations.delete)
-    pause = hop(ScheduleOperations.pause)
-    resume = hop(ScheduleOperations.resume)
-    search = hop(ScheduleOperations.search)
-    count = hop(ScheduleOperations.count)
-    due = hop(ScheduleOperations.due)
-    runs = hop(ScheduleOperations.runs)
-    run_output = hop(ScheduleOperations.run_output)
+    create = run_in_pool(ScheduleOperations.create)
+    get = run_in_pool(ScheduleOperations.get)
+    edit = run_in_pool(ScheduleOperations.edit)
+    delete = run_in_pool(ScheduleOperations.delete)
+    pause = run_in_pool(ScheduleOperations.pause)
+    resume = run_in_pool(ScheduleOperations.resume)
+    search = run_in_pool(ScheduleOperations.search)
+    count = run_in_pool(ScheduleOperations.count)
+    due = run_in_pool(ScheduleOperations.due)
+    runs = run_in_pool(ScheduleOperations.runs)
+    run_output = run_in_pool(ScheduleOperations.run_output)
 
 
-class AsyncKeys:
-    def __init__(self, sync: Keys, pool: Pool) -> None:
+class AsyncApiKeys:
+    def __init__(self, sync: ApiKeyOperations, pool: Pool) -> None:
         self._sync = sync
         self._pool = pool
 
-    create = hop(Keys.create)
-    list = hop(Keys.list)
-    revoke = hop(Keys.revoke)
-    any = hop(Keys.any)
+    create = run_in_pool(ApiKeyOperations.create)
+    list = run_in_pool(ApiKeyOperations.list)
+    revoke = run_in_pool(ApiKeyOperations.revoke)
+    any = run_in_pool(ApiKeyOperations.any)
 
     async def acting(self, secret: str) -> AsyncLimpet:
         """The same store acting as what the key is bound to. Raises Unauthenticated."""
@@ -200,7 +202,7 @@ class AsyncKeys:
 
 
 # A callback may be a coroutine function: it runs in the loop of whoever gave it, with an AsyncLimpet in its firing.
-Callback = Callable[[Firing], Awaitable[Outcome | str | None] | Outcome | str | None]
+Callback = Callable[[Firing], Awaitable[RunResult | str | None] | RunResult | str | None]
 Notifier = Callable[[Notification], Awaitable[object] | object]
 
 
@@ -228,8 +230,8 @@ class AsyncTurn:
     ) -> None:
         self._sync.__exit__(kind, error, trace)
 
-    add = at_once(Turn.add)
-    reply = hop(Turn.reply)
+    add = call_directly(Turn.add)
+    reply = run_in_pool(Turn.reply)
 
 
 class AsyncSession:
@@ -261,35 +263,35 @@ class AsyncSession:
         """``await session.working_memory``"""
         return self._pool.run(lambda: self._sync.working_memory)
 
-    turn = to_turn(Session.turn)
-    refresh = hop(Session.refresh)
-    append = hop(Session.append)
-    extend = hop(Session.extend)
-    recent = hop(Session.recent)
-    messages = hop(Session.messages)
-    count = hop(Session.count)
-    restore = hop(Session.restore)
-    context = hop(Session.context)
-    summary = hop(Session.summary)
-    set_summary = hop(Session.set_summary)
-    swap_summary = hop(Session.swap_summary)
-    compact = hop(Session.compact)
-    compact_if_due = hop(Session.compact_if_due)
-    learn = hop(Session.learn)
-    new = hop_to_session(Session.new)
-    clear = hop(Session.clear)
-    pause = hop(Session.pause)
-    resume = hop(Session.resume)
-    terminate = hop(Session.terminate)
-    delete = hop(Session.delete)
-    update_metadata = hop(Session.update_metadata)
-    expire_in = hop(Session.expire_in)
-    set_working_memory = hop(Session.set_working_memory)
-    transcript = hop(Session.transcript)
-    export_transcript = hop(Session.export_transcript)
-    list_files = hop(Session.list_files)
-    usage = hop(Session.usage)
-    add_usage = hop(Session.add_usage)
+    turn = wrap_turn(Session.turn)
+    refresh = run_in_pool(Session.refresh)
+    append = run_in_pool(Session.append)
+    extend = run_in_pool(Session.extend)
+    recent = run_in_pool(Session.recent)
+    messages = run_in_pool(Session.messages)
+    count = run_in_pool(Session.count)
+    restore = run_in_pool(Session.restore)
+    context = run_in_pool(Session.context)
+    summary = run_in_pool(Session.summary)
+    set_summary = run_in_pool(Session.set_summary)
+    swap_summary = run_in_pool(Session.swap_summary)
+    compact = run_in_pool(Session.compact)
+    compact_if_due = run_in_pool(Session.compact_if_due)
+    learn = run_in_pool(Session.learn)
+    new = run_for_session(Session.new)
+    clear = run_in_pool(Session.clear)
+    pause = run_in_pool(Session.pause)
+    resume = run_in_pool(Session.resume)
+    terminate = run_in_pool(Session.terminate)
+    delete = run_in_pool(Session.delete)
+    update_metadata = run_in_pool(Session.update_metadata)
+    expire_in = run_in_pool(Session.expire_in)
+    set_working_memory = run_in_pool(Session.set_working_memory)
+    transcript = run_in_pool(Session.transcript)
+    export_transcript = run_in_pool(Session.export_transcript)
+    list_files = run_in_pool(Session.list_files)
+    usage = run_in_pool(Session.usage)
+    add_usage = run_in_pool(Session.add_usage)
 
 
 class AsyncLimpet:
@@ -326,7 +328,7 @@ class AsyncLimpet:
         try:
             return cls(await asyncio.shield(asyncio.wrap_future(opened)), pool)
         except BaseException:  # why: whatever stopped the opening, neither its threads nor its store may stay
-            opened.add_done_callback(_close_opened)
+            opened.add_done_callback(_close_result)
             pool.shutdown(wait=False)
             raise
 
@@ -338,8 +340,8 @@ class AsyncLimpet:
         closer = ThreadPoolExecutor(1, thread_name_prefix="limpet-close")
         closing = asyncio.get_running_loop().run_in_executor(closer, self._finish)
         closer.shutdown(wait=False)
-        closing.add_done_callback(_retrieve)
-        if not is_inside():
+        closing.add_done_callback(_consume_exception)
+        if not is_in_firing():
             await asyncio.shield(closing)
 
     def _finish(self) -> None:
@@ -393,15 +395,15 @@ class AsyncLimpet:
         return AsyncSchedules(self._sync.schedules, self._pool)
 
     @property
-    def keys(self) -> AsyncKeys:
+    def keys(self) -> AsyncApiKeys:
         """API keys: ``await hf.keys.create("ci", user=…)``, and ``await hf.keys.acting(secret)`` for a request."""
-        return AsyncKeys(self._sync.keys, self._pool)
+        return AsyncApiKeys(self._sync.keys, self._pool)
 
     async def run_schedules(
         self, callback: Callback, notify: Notifier | None = None, *, until_idle: bool = True
     ) -> int:
         """Run what is due now, of every tenant. Both functions may be coroutine functions."""
-        called, told = self._calling(callback), self._calling(notify)
+        called, told = self._to_blocking(callback), self._to_blocking(notify)
         running = partial(self._sync.run_schedules, called, told, until_idle=until_idle)
         # A thread of its own: the pool's are for what the callbacks ask of us.
         own = Pool(1)
@@ -418,10 +420,10 @@ class AsyncLimpet:
         busy: Callable[[], bool] | None = None,
     ) -> None:
         """Do background work in a thread from now on, until the store is closed; also what schedules bring."""
-        called, told = self._calling(on_schedule), self._calling(notify)
+        called, told = self._to_blocking(on_schedule), self._to_blocking(notify)
         await self._pool.run(partial(self._sync.start_worker, on_schedule=called, notify=told, busy=busy))
 
-    def _calling(self, function: Any) -> Any:
+    def _to_blocking(self, function: Any) -> Any:
         """A coroutine function as one that a thread can call; anything else as it is."""
         if not asyncio.iscoroutinefunction(function):
             return function
@@ -432,56 +434,56 @@ class AsyncLimpet:
                 given = replace(given, hf=AsyncLimpet(given.hf, self._pool))
             context = copy_context()
 
-            async def inside() -> Any:
+            async def run_task() -> Any:
                 # The task has the context of the thread that called: it is a scheduled turn as that is.
                 return await loop.create_task(function(given), context=context)
 
-            return _answered(inside(), loop)
+            return _wait_for_result(run_task(), loop)
 
         return call
 
-    session = hop_to_session(Limpet.session)
-    load_session = hop_to_session(Limpet.load_session)
-    sessions = hop(Limpet.sessions)
-    usage = hop(Limpet.usage)
-    recall = hop(Limpet.recall)
-    remember = hop(Limpet.remember)
-    record = hop(Limpet.record)
-    records = hop(Limpet.records)
-    count_records = hop(Limpet.count_records)
-    search_metadata = hop(Limpet.search_metadata)
-    update = hop(Limpet.update)
-    history = hop(Limpet.history)
-    forget = hop(Limpet.forget)
-    promote = hop(Limpet.promote)
-    revive = hop(Limpet.revive)
-    profile = hop(Limpet.profile)
-    run_jobs = hop(Limpet.run_jobs)
-    jobs = hop(Limpet.jobs)
-    retry_jobs = hop(Limpet.retry_jobs)
-    drop_jobs = hop(Limpet.drop_jobs)
-    add_document = hop(Limpet.add_document)
-    documents = hop(Limpet.documents)
-    graph = hop(Limpet.graph)
-    remove_document = hop(Limpet.remove_document)
-    daily_notes = hop(Limpet.daily_notes)
-    note_turn = hop(Limpet.note_turn)
-    export_items = hop(Limpet.export_items)
-    import_items = hop(Limpet.import_items)
-    file_sessions = hop(Limpet.file_sessions)
-    doctor = hop(Limpet.doctor)
-    backup = hop(Limpet.backup)
-    stats = hop(Limpet.stats)
-    observe = hop(Limpet.observe)
-    grant = hop(Limpet.grant)
-    revoke = hop(Limpet.revoke)
-    grants = hop(Limpet.grants)
-    audit = hop(Limpet.audit)
-    export = hop(Limpet.export)
-    archive = hop(Limpet.archive)
-    import_ = hop(Limpet.import_)
-    purge_session = hop(Limpet.purge_session)
-    purge_user = hop(Limpet.purge_user)
-    purge_older = hop(Limpet.purge_older)
-    receipts = hop(Limpet.receipts)
-    apply_retention = hop(Limpet.apply_retention)
+    session = run_for_session(Limpet.session)
+    load_session = run_for_session(Limpet.load_session)
+    sessions = run_in_pool(Limpet.sessions)
+    usage = run_in_pool(Limpet.usage)
+    recall = run_in_pool(Limpet.recall)
+    remember = run_in_pool(Limpet.remember)
+    record = run_in_pool(Limpet.record)
+    records = run_in_pool(Limpet.records)
+    count_records = run_in_pool(Limpet.count_records)
+    search_metadata = run_in_pool(Limpet.search_metadata)
+    update = run_in_pool(Limpet.update)
+    history = run_in_pool(Limpet.history)
+    forget = run_in_pool(Limpet.forget)
+    promote = run_in_pool(Limpet.promote)
+    revive = run_in_pool(Limpet.revive)
+    profile = run_in_pool(Limpet.profile)
+    run_jobs = run_in_pool(Limpet.run_jobs)
+    jobs = run_in_pool(Limpet.jobs)
+    retry_jobs = run_in_pool(Limpet.retry_jobs)
+    drop_jobs = run_in_pool(Limpet.drop_jobs)
+    add_document = run_in_pool(Limpet.add_document)
+    documents = run_in_pool(Limpet.documents)
+    graph = run_in_pool(Limpet.graph)
+    remove_document = run_in_pool(Limpet.remove_document)
+    daily_notes = run_in_pool(Limpet.daily_notes)
+    note_turn = run_in_pool(Limpet.note_turn)
+    export_items = run_in_pool(Limpet.export_items)
+    import_items = run_in_pool(Limpet.import_items)
+    file_sessions = run_in_pool(Limpet.file_sessions)
+    doctor = run_in_pool(Limpet.doctor)
+    backup = run_in_pool(Limpet.backup)
+    stats = run_in_pool(Limpet.stats)
+    observe = run_in_pool(Limpet.observe)
+    grant = run_in_pool(Limpet.grant)
+    revoke = run_in_pool(Limpet.revoke)
+    grants = run_in_pool(Limpet.grants)
+    audit = run_in_pool(Limpet.audit)
+    export = run_in_pool(Limpet.export)
+    archive = run_in_pool(Limpet.archive)
+    import_ = run_in_pool(Limpet.import_)
+    purge_session = run_in_pool(Limpet.purge_session)
+    purge_user = run_in_pool(Limpet.purge_user)
+    purge_older = run_in_pool(Limpet.purge_older)
+    receipts = run_in_pool(Limpet.receipts)
+    apply_retention = run_in_pool(Limpet.apply_retention)

@@ -7,20 +7,20 @@ from datetime import datetime
 from os import PathLike
 from typing import Literal
 
-from limpet.api.base import Face
+from limpet.api.base import BaseOperations
 from limpet.documents.repository import Documents
 from limpet.model.document import Document
-from limpet.model.paging import checked_end
+from limpet.model.paging import check_cursor
 from limpet.model.record import Forgotten
-from limpet.model.values import checked_number, checked_page, checked_progress
-from limpet.security.operation import verb
+from limpet.model.values import check_number, check_page, check_progress
+from limpet.security.operation import operation
 from limpet.store.base import Progress
 
 
-class DocumentOperations(Face):
+class DocumentOperations(BaseOperations):
     """The verbs on documents."""
 
-    @verb("add_document")
+    @operation("add_document")
     def add_document(
         self,
         uri_or_path: str | PathLike[str],
@@ -37,13 +37,13 @@ class DocumentOperations(Face):
 
         What is there already with the same content is left as it is; other content takes its place.
         """
-        from limpet.documents.add import Intake  # late: most programs add none
+        from limpet.documents.add import DocumentIngester  # late: most programs add none
 
-        space, report = self._home(user, agent, None, scope).space, checked_progress(progress)
-        intake = Intake.of(self._runtime, space, title, metadata)
+        space, report = self._resolve_owner(user, agent, None, scope).space, check_progress(progress)
+        intake = DocumentIngester.of(self._runtime, space, title, metadata)
         return intake.add(uri_or_path, text, report or (lambda *_: None))
 
-    @verb("documents")
+    @operation("documents")
     def documents(
         self,
         user: str | None = None,
@@ -58,11 +58,11 @@ class DocumentOperations(Face):
 
         ``before`` goes on where another page ended: its last document's ``updated_at`` and ``id``.
         """
-        space, count = self._home(user, agent, None, scope).space, checked_page(limit)
-        first, place = checked_number(offset, "offset"), checked_end(before)
+        space, count = self._resolve_owner(user, agent, None, scope).space, check_page(limit)
+        first, place = check_number(offset, "offset"), check_cursor(before)
         return self._read(lambda tx: Documents(tx).find(space, count, first, place))
 
-    @verb("remove_document")
+    @operation("remove_document")
     def remove_document(
         self,
         uri: str | PathLike[str],
@@ -74,4 +74,4 @@ class DocumentOperations(Face):
         """Remove the document with this uri, or of this path, with its chunks. Answers what was removed."""
         from limpet.documents import add
 
-        return add.remove(self._runtime, self._home(user, agent, None, scope).space, uri)
+        return add.remove(self._runtime, self._resolve_owner(user, agent, None, scope).space, uri)

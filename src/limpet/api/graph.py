@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Literal
 
-from limpet.api.base import Face
+from limpet.api.base import BaseOperations
 from limpet.errors import InvalidInput
 from limpet.knowledge.graph import jobs
 from limpet.model.graph import Graph
-from limpet.model.text import checked_text, shown
-from limpet.model.values import checked_flag
-from limpet.security.operation import verb
+from limpet.model.text import check_text, short_repr
+from limpet.model.values import check_flag
+from limpet.security.operation import operation
 
 MAX_DEPTH = 10
 
 
-class Graphs(Face):
+class GraphOperations(BaseOperations):
     """The verbs on the graph."""
 
-    @verb("graph")
+    @operation("graph")
     def graph(
         self,
         user: str | None = None,
@@ -34,14 +34,14 @@ class Graphs(Face):
         ``depth`` says how many relations far. Messages are read for it in the background; with ``fresh`` those that
         were not yet are read before.
         """
-        space = self._home(user, agent, None, scope).space
-        name = None if entity is None else checked_text(entity, "entity", max_bytes=4096)
-        far = _checked_depth(depth)
-        jobs.look_after(self._runtime, space, now=checked_flag(fresh, "fresh"))
-        return jobs.shown(self._runtime, space, name, far)
+        space = self._resolve_owner(user, agent, None, scope).space
+        name = None if entity is None else check_text(entity, "entity", max_bytes=4096)
+        far = _validate_depth(depth)
+        jobs.catch_up(self._runtime, space, now=check_flag(fresh, "fresh"))
+        return jobs.load_graph(self._runtime, space, name, far)
 
 
-def _checked_depth(value: object) -> int:
+def _validate_depth(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_DEPTH:
-        raise InvalidInput(f"depth must be a whole number from 0 to {MAX_DEPTH}, not {shown(value)}")
+        raise InvalidInput(f"depth must be a whole number from 0 to {MAX_DEPTH}, not {short_repr(value)}")
     return value

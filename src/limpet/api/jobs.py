@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from limpet.api.job_handlers import have_retention
-from limpet.api.schedule_runner import Scheduling
+from limpet.api.job_handlers import ensure_retention_job
+from limpet.api.schedule_runner import ScheduleRunOperations
 from limpet.errors import InvalidInput
 from limpet.model.job import JobInfo, JobQuery, JobState
-from limpet.model.text import checked_choice, optional_name, shown
-from limpet.model.values import MAX_PAGE, at_most, checked_flag, checked_number, checked_page, checked_progress
+from limpet.model.text import check_choice, check_optional_name, short_repr
+from limpet.model.values import MAX_PAGE, check_flag, check_number, check_page, check_progress, take_at_most
 from limpet.schedules.firing import Callback, Notifier
-from limpet.security.operation import verb
+from limpet.security.operation import operation
 from limpet.store.base import Progress
 from limpet.store.jobs import Jobs
 
 
-class JobOperations(Scheduling):
+class JobOperations(ScheduleRunOperations):
     """The verbs on background work."""
 
-    @verb("run_jobs")
+    @operation("run_jobs")
     def run_jobs(self, until_idle: bool = True, progress: Progress | None = None) -> int:
         """Do background work that is due now, such as missing vectors. Answers how many jobs were begun."""
-        report = checked_progress(progress)
-        return self._runtime.worker.run(until_idle=checked_flag(until_idle, "until_idle"), progress=report)
+        report = check_progress(progress)
+        return self._runtime.worker.run(until_idle=check_flag(until_idle, "until_idle"), progress=report)
 
-    @verb("start_worker")
+    @operation("start_worker")
     def start_worker(
         self,
         *,
@@ -42,43 +42,43 @@ class JobOperations(Scheduling):
             raise InvalidInput(f"busy must be a function, not {type(busy).__name__}")
         if on_schedule is None and notify is not None:
             raise InvalidInput("notify tells what schedules bring: give on_schedule, too")
-        hands = None if on_schedule is None else self._hands(on_schedule, notify)
-        have_retention(self._runtime, stays=True)
+        hands = None if on_schedule is None else self._make_callbacks(on_schedule, notify)
+        ensure_retention_job(self._runtime, stays=True)
         self._runtime.worker.start(stay=True, busy=busy)
         if hands is not None:
             self._runtime.runner.start(hands)
 
-    @verb("jobs")
+    @operation("jobs")
     def jobs(
         self, state: str | None = None, kind: str | None = None, limit: int = 50, offset: int = 0
     ) -> list[JobInfo]:
         """Jobs that wait, run or were laid aside (``dead``), the next to run first. A job that is done is gone."""
         query = JobQuery(
-            state=None if state is None else checked_choice(JobState, state, "state"),
-            kind=optional_name(kind, "kind"),
-            limit=checked_page(limit),
-            offset=checked_number(offset, "offset"),
+            state=None if state is None else check_choice(JobState, state, "state"),
+            kind=check_optional_name(kind, "kind"),
+            limit=check_page(limit),
+            offset=check_number(offset, "offset"),
         )
         now = self._now()
         return self._read(lambda tx: Jobs(tx).find(self._scope(), query, now))
 
-    @verb("retry_jobs")
+    @operation("retry_jobs")
     def retry_jobs(self, ids: Iterable[int] | None = None, kind: str | None = None) -> int:
         """Let jobs that were laid aside be tried anew: these, those of a kind, or all. Answers how many."""
-        chosen, name, now = None if ids is None else _ids(ids), optional_name(kind, "kind"), self._now()
+        chosen, name, now = None if ids is None else _validate_ids(ids), check_optional_name(kind, "kind"), self._now()
         count = self._write(lambda tx: Jobs(tx).retry(self._scope(), chosen, name, now))
         if count:
             self._runtime.wake_worker()
         return count
 
-    @verb("drop_jobs")
+    @operation("drop_jobs")
     def drop_jobs(self, ids: Iterable[int]) -> int:
         """Remove jobs that were laid aside; any other is left alone. Answers how many."""
-        chosen = _ids(ids)
+        chosen = _validate_ids(ids)
         return self._write(lambda tx: Jobs(tx).drop(self._scope(), chosen))
 
 
-def _ids(values: Iterable[int]) -> list[int]:
+def _validate_ids(values: Iterable[int]) -> list[int]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise InvalidInput(f"ids must be a list of the numbers of jobs, not {shown(values)}")
-    return [checked_number(value, "a job's id") for value in at_most(MAX_PAGE, values, "these are too many ids")]
+        raise InvalidInput(f"ids must be a list of the numbers of jobs, not {short_repr(values)}")
+    return [check_number(value, "a job's id") for value in take_at_most(MAX_PAGE, values, "these are too many ids")]

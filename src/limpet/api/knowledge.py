@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from limpet.api.base import Face
+from limpet.api.base import BaseOperations
 from limpet.errors import InvalidInput
-from limpet.model.ids import checked_id
+from limpet.model.ids import check_id
 from limpet.model.profile import Profile
 from limpet.model.record import Record
-from limpet.model.text import checked_name, shown
-from limpet.security.operation import verb
+from limpet.model.text import check_name, short_repr
+from limpet.security.operation import operation
 
 
-class Ageing(Face):
+class KnowledgeOperations(BaseOperations):
     """The verbs on what records become."""
 
-    @verb("promote")
+    @operation("promote")
     def promote(
         self,
         id: str,
@@ -35,22 +35,22 @@ class Ageing(Face):
         from limpet.knowledge.promote import promote  # late: most programs leave it to the job
 
         if scope not in (None, "user", "global"):
-            raise InvalidInput(f"scope is 'user', 'global' or left out, not {shown(scope)}")
-        return promote(self._runtime, self._scope(user=user, agent=agent), checked_id(id, "record id"), scope)
+            raise InvalidInput(f"scope is 'user', 'global' or left out, not {short_repr(scope)}")
+        return promote(self._runtime, self._scope(user=user, agent=agent), check_id(id, "record id"), scope)
 
-    @verb("revive")
+    @operation("revive")
     def revive(self, id: str, *, user: str | None = None, agent: str | None = None) -> Record:
         """Bring back a record that was archived because nobody used it. It begins its time anew."""
         from limpet.knowledge.fade import revive
 
-        return revive(self._runtime, self._scope(user=user, agent=agent), checked_id(id, "record id"), self._cut)
+        return revive(self._runtime, self._scope(user=user, agent=agent), check_id(id, "record id"), self._cut)
 
-    @verb("profile")
+    @operation("profile")
     def profile(self, user: str) -> Profile:
         """A short standing text about a user, made of what is known in all chats, with the ids of its sources.
 
         It is kept, and made anew when something it is made from has changed.
         """
-        from limpet.knowledge.profiles import profile
+        from limpet.knowledge.profiles import load_profile
 
-        return profile(self._runtime, self._scope(user=checked_name(user, "user")))
+        return load_profile(self._runtime, self._scope(user=check_name(user, "user")))

@@ -8,44 +8,44 @@ from types import TracebackType
 from typing import Self
 
 from limpet.api import job_handlers
-from limpet.api.access import Acting
-from limpet.api.admin import Keeping
-from limpet.api.agents import Agents, Given
+from limpet.api.access import AccessOperations
+from limpet.api.admin import AdminOperations
+from limpet.api.agents import Agents, OpenOptions
 from limpet.api.documents import DocumentOperations
-from limpet.api.graph import Graphs
+from limpet.api.graph import GraphOperations
 from limpet.api.jobs import JobOperations
-from limpet.api.knowledge import Ageing
-from limpet.api.notes import Notes
-from limpet.api.privacy import Purging
+from limpet.api.knowledge import KnowledgeOperations
+from limpet.api.notes import NoteOperations
+from limpet.api.privacy import PrivacyOperations
 from limpet.api.records import RecordOperations
-from limpet.api.search import Asking
+from limpet.api.search import SearchOperations
 from limpet.api.sessions import SessionOperations
-from limpet.api.transfer import Moving
+from limpet.api.transfer import TransferOperations
 from limpet.config import Config
 from limpet.errors import ConfigError
 from limpet.model.scope import DEFAULT_TENANT
-from limpet.model.text import checked_name, checked_path
-from limpet.model.times import Clock, checked_clock, system_clock
+from limpet.model.text import check_name, check_path
+from limpet.model.times import Clock, check_clock, system_clock
 from limpet.model.tokens import TokenCounter
-from limpet.providers.counter import checked_counter
-from limpet.providers.embedder import Embedder, checked_embedder
-from limpet.providers.llm import Llm, checked_llm
-from limpet.security.operation import verb
+from limpet.providers.counter import check_counter
+from limpet.providers.embedder import Embedder, check_embedder
+from limpet.providers.llm import Llm, check_llm
+from limpet.security.operation import operation
 
 
 class Limpet(
     SessionOperations,
-    Asking,
+    SearchOperations,
     RecordOperations,
-    Ageing,
+    KnowledgeOperations,
     DocumentOperations,
-    Graphs,
-    Notes,
+    GraphOperations,
+    NoteOperations,
     JobOperations,
-    Keeping,
-    Moving,
-    Purging,
-    Acting,
+    AdminOperations,
+    TransferOperations,
+    PrivacyOperations,
+    AccessOperations,
 ):
     """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
 
@@ -69,15 +69,15 @@ class Limpet(
         if config is not None and not isinstance(config, Config):
             raise ConfigError(f"config must be a Config, not {type(config).__name__}; Config.load(…) reads a file")
         settings = Config.load(env=os.environ) if config is None else config
-        now = checked_clock(system_clock if clock is None else clock)
-        checked_name(tenant, "tenant")
-        checked_embedder(embedder)
-        checked_llm(llm)
-        place = checked_path(location, "the store's place")
-        given = Given(place, now, checked_counter(counter), embedder, llm)
-        opened = cls(Agents(settings, given, job_handlers.begin), tenant)
+        now = check_clock(system_clock if clock is None else clock)
+        check_name(tenant, "tenant")
+        check_embedder(embedder)
+        check_llm(llm)
+        place = check_path(location, "the store's place")
+        given = OpenOptions(place, now, check_counter(counter), embedder, llm)
+        opened = cls(Agents(settings, given, job_handlers.register_handlers), tenant)
         if settings.session.import_snapshot:
-            opened._import_found()
+            opened._import_snapshot()
         return opened
 
     def close(self) -> None:
@@ -100,14 +100,14 @@ class Limpet(
         acting = "" if self._is_operator else f" as {self._principal.name}"
         return f"<Limpet {self._runtime.store.features.location} tenant={self._tenant}{acting}>"
 
-    @verb("tenant")
+    @operation("tenant")
     def tenant(self, name: str) -> Limpet:
         """The same store seen as another tenant, with nothing in common but the file."""
-        return self._seen_as(Limpet(self._agents, name, self._agent, self._elsewhere(name)))
+        return self._inherit_flags(Limpet(self._agents, name, self._agent, self._principal_in(name)))
 
     def agent(self, name: str) -> Limpet:
         """Memory as this agent has it: with its settings, in its own store if it has one, or kept nowhere at all.
 
         ``hf.session(agent=…)`` finds the right one by itself. All are closed together.
         """
-        return self._seen_as(Limpet(self._agents, self._tenant, checked_name(name, "agent"), self._principal))
+        return self._inherit_flags(Limpet(self._agents, self._tenant, check_name(name, "agent"), self._principal))

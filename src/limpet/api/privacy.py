@@ -8,28 +8,28 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from limpet.api.base import Face
+from limpet.api.base import BaseOperations
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.lifecycle.purge_repository import Purges
-from limpet.model.ids import checked_id
-from limpet.model.receipt import Bytes, Receipt, What
-from limpet.model.retention import Retained
-from limpet.model.scope import Level, Space
-from limpet.model.text import checked_name, optional_name
-from limpet.model.values import checked_flag, checked_number, checked_page
-from limpet.security.operation import verb
+from limpet.model.ids import check_id
+from limpet.model.receipt import ErasureState, PurgeTarget, Receipt
+from limpet.model.retention import RetentionResult
+from limpet.model.scope import Level, Partition
+from limpet.model.text import check_name, check_optional_name
+from limpet.model.values import check_flag, check_number, check_page
+from limpet.security.operation import operation
 from limpet.sessions.repository import Sessions
 
 if TYPE_CHECKING:
     from limpet.api.runtime import Runtime
 
-_WORST = (Bytes.GONE, Bytes.VACUUM, Bytes.WAITING)
+_WORST = (ErasureState.GONE, ErasureState.VACUUM, ErasureState.WAITING)
 
 
-class Purging(Face):
+class PrivacyOperations(BaseOperations):
     """The verbs that remove without a trace. None of them is a tool for a model."""
 
-    @verb("purge_session")
+    @operation("purge_session")
     def purge_session(
         self,
         id: str,
@@ -45,15 +45,15 @@ class Purging(Face):
         receipt says what was removed, what is left, and what became of the bytes; ``vacuum`` makes the database's files
         anew, which takes as long as the store is large. With ``dry_run`` it is only counted.
         """
-        wanted = checked_id(id, "session id")
-        for runtime in self._stores():
-            owner = self._owner(runtime, wanted, user)
+        wanted = check_id(id, "session id")
+        for runtime in self._runtimes():
+            owner = self._session_owner(runtime, wanted, user)
             if owner is not None:
-                space = Space(self._tenant, Level.USER, owner)
-                return self._purge([runtime], space, What.SESSION, asked_by, vacuum, dry_run, session=wanted)
+                space = Partition(self._tenant, Level.USER, owner)
+                return self._purge([runtime], space, PurgeTarget.SESSION, asked_by, vacuum, dry_run, session=wanted)
         raise SessionNotFound(f"no session {wanted} here")
 
-    @verb("purge_user")
+    @operation("purge_user")
     def purge_user(
         self, user: str, *, asked_by: str | None = None, vacuum: bool = False, dry_run: bool = False
     ) -> Receipt:
@@ -61,10 +61,10 @@ class Purging(Face):
 
         What was learned from this user alone goes, for whomever it was kept. A user of the same name starts clean.
         """
-        space = self._user(user)
-        return self._purge(self._stores(), space, What.USER, asked_by, vacuum, dry_run)
+        space = self._user_partition(user)
+        return self._purge(self._runtimes(), space, PurgeTarget.USER, asked_by, vacuum, dry_run)
 
-    @verb("purge_older")
+    @operation("purge_older")
     def purge_older(
         self, user: str, days: float, *, asked_by: str | None = None, vacuum: bool = False, dry_run: bool = False
     ) -> Receipt:
@@ -73,36 +73,36 @@ class Purging(Face):
         Messages count from when they were said, sessions from when they were last active; records, documents,
         key-value entries and notes from when they were last changed. Nobody else's are touched.
         """
-        space, before = self._user(user), self._now() - _days(days)
-        return self._purge(self._stores(), space, What.OLDER, asked_by, vacuum, dry_run, before=before)
+        space, before = self._user_partition(user), self._now() - _parse_days(days)
+        return self._purge(self._runtimes(), space, PurgeTarget.OLDER, asked_by, vacuum, dry_run, before=before)
 
-    @verb("receipts")
+    @operation("receipts")
     def receipts(self, limit: int = 50, offset: int = 0) -> list[Receipt]:
         """What was purged, the latest first; also what was begun and is not done. Without names and content."""
-        page, skipped = checked_page(limit), checked_number(offset, "offset")
-        return self._read(lambda tx: Purges(tx).receipts(self._scope(), page, skipped))
+        page, skipped = check_page(limit), check_number(offset, "offset")
+        return self._read(lambda tx: Purges(tx).find_receipts(self._scope(), page, skipped))
 
-    @verb("apply_retention")
-    def apply_retention(self, dry_run: bool = False) -> list[Retained]:
+    @operation("apply_retention")
+    def apply_retention(self, dry_run: bool = False) -> list[RetentionResult]:
         """Remove now what the settings no longer keep, and sessions whose time is over; hourly a job does so.
 
         Answers what went, by agent. With ``dry_run`` it is only counted.
         """
         from limpet.lifecycle import retention  # late: mostly the job does it
 
-        only_count = checked_flag(dry_run, "dry_run")
+        only_count = check_flag(dry_run, "dry_run")
         return [
-            each for runtime in self._stores() for each in retention.apply(runtime, self._tenant, dry_run=only_count)
+            each for runtime in self._runtimes() for each in retention.apply(runtime, self._tenant, dry_run=only_count)
         ]
 
-    def _user(self, user: str) -> Space:
-        return Space(self._tenant, Level.USER, checked_name(user, "user"))
+    def _user_partition(self, user: str) -> Partition:
+        return Partition(self._tenant, Level.USER, check_name(user, "user"))
 
-    def _stores(self) -> list[Runtime]:
+    def _runtimes(self) -> list[Runtime]:
         """This one; with those of agents that have their own, unless this is such a one."""
-        return [self._runtime, *(runtime for _, runtime in self._agents.existing() if self._agent is None)]
+        return [self._runtime, *(runtime for _, runtime in self._agents.iter_own_stores() if self._agent is None)]
 
-    def _owner(self, runtime: Runtime, session: str, user: str | None) -> str | None:
+    def _session_owner(self, runtime: Runtime, session: str, user: str | None) -> str | None:
         scope = self._scope(user=user, session=session)
         info = runtime.store.read(lambda tx: Sessions(tx).get(scope))
         return None if info is None else info.user
@@ -110,8 +110,8 @@ class Purging(Face):
     def _purge(
         self,
         stores: Sequence[Runtime],
-        space: Space,
-        what: What,
+        space: Partition,
+        what: PurgeTarget,
         asked_by: str | None,
         vacuum: bool,
         dry_run: bool,
@@ -120,19 +120,19 @@ class Purging(Face):
         before: datetime | None = None,
     ) -> Receipt:
         from limpet.lifecycle import purge  # late: most programs never purge
-        from limpet.lifecycle.purge_request import Order
+        from limpet.lifecycle.purge_request import PurgeRequest
 
-        by, files_anew = optional_name(asked_by, "asked_by"), checked_flag(vacuum, "vacuum")
-        if checked_flag(dry_run, "dry_run"):
-            order = Order("", what, space, session, before)
-            return _together(purge.dry_run(runtime, order) for runtime in stores)
-        return _together(
+        by, files_anew = check_optional_name(asked_by, "asked_by"), check_flag(vacuum, "vacuum")
+        if check_flag(dry_run, "dry_run"):
+            order = PurgeRequest("", what, space, session, before)
+            return _merge_receipts(purge.dry_run(runtime, order) for runtime in stores)
+        return _merge_receipts(
             purge.purge(runtime, space, what, session=session, before=before, asked_by=by, vacuum=files_anew)
             for runtime in stores
         )
 
 
-def _together(receipts: Iterable[Receipt]) -> Receipt:
+def _merge_receipts(receipts: Iterable[Receipt]) -> Receipt:
     """One answer for several stores. Each keeps the receipt of its own part."""
     first, *others = receipts
     counts = Counter(first.counts)
@@ -148,7 +148,7 @@ def _together(receipts: Iterable[Receipt]) -> Receipt:
     )
 
 
-def _days(value: object) -> timedelta:
+def _parse_days(value: object) -> timedelta:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100_000:
         raise InvalidInput("days must be a number from 0 to 100,000")
     return timedelta(days=value)

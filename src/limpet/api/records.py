@@ -6,30 +6,30 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from limpet.api.base import Face
+from limpet.api.base import BaseOperations
 from limpet.errors import InvalidInput, RecordNotFound
 from limpet.knowledge import forget
 from limpet.knowledge import remember as memory
-from limpet.knowledge.maintenance import ask
+from limpet.knowledge.maintenance import enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.model.idempotency import Asked, Thing
-from limpet.model.ids import checked_id
-from limpet.model.paging import checked_end
+from limpet.model.idempotency import IdempotencyKey, ResourceKind
+from limpet.model.ids import check_id
+from limpet.model.paging import check_cursor
 from limpet.model.record import Forgotten, Layer, Record, RecordQuery, RecordType
-from limpet.model.scope import Home, Scope
-from limpet.model.text import checked_text
-from limpet.model.times import checked_time, checked_ttl
-from limpet.model.values import checked_flag, checked_label, checked_number, checked_page
+from limpet.model.scope import Owner, Scope
+from limpet.model.text import check_text
+from limpet.model.times import check_time, check_ttl
+from limpet.model.values import check_flag, check_label, check_number, check_page
 from limpet.search import search
-from limpet.security.operation import verb
+from limpet.security.operation import operation
 from limpet.store import once
 from limpet.store.tx import Tx
 
 
-class RecordOperations(Face):
+class RecordOperations(BaseOperations):
     """The verbs on long-term memories."""
 
-    @verb("remember")
+    @operation("remember")
     def remember(
         self,
         content: str,
@@ -59,7 +59,7 @@ class RecordOperations(Face):
         it is by then; with another request under that key it raises IdempotencyConflict.
         """
         now = self._now()
-        home = self._home(user, agent, session, scope)
+        home = self._resolve_owner(user, agent, session, scope)
         values = {
             "content": content,
             "key": key,
@@ -76,10 +76,10 @@ class RecordOperations(Face):
             "valid_from": valid_from,
             "ttl": ttl,
         }
-        changes = memory.checked_changes(values, now)
-        own = None if id is None else checked_id(id, "record id")
-        asked = _once(idempotency_key, home, own, changes, ttl)
-        known = None if asked is None else self._read(lambda tx: _again(tx, home, asked, now))
+        changes = memory.validate_changes(values, now)
+        own = None if id is None else check_id(id, "record id")
+        asked = _build_request(idempotency_key, home, own, changes, ttl)
+        known = None if asked is None else self._read(lambda tx: _find_previous(tx, home, asked, now))
         if known is not None:
             return known
         draft = Record(
@@ -92,34 +92,34 @@ class RecordOperations(Face):
             updated_at=now,
             valid_from=now,
         )
-        cut = self._cut.with_vectors(self._runtime.store, self._runtime.embedding, changes.over(draft))
+        cut = self._cut.with_vectors(self._runtime.store, self._runtime.embedding, changes.apply_to(draft))
 
         def save(tx: Tx) -> Record:
-            before = _again(tx, home, asked, now)
+            before = _find_previous(tx, home, asked, now)
             if before is not None:
                 return before
             saved = memory.save(tx, draft, changes, cut, now)
-            once.note(tx, home.space, asked, saved.id, now)
+            once.save_key(tx, home.space, asked, saved.id, now)
             if saved.layer is Layer.EPISODIC:  # it may be worth promoting
-                ask(tx, home.space, self.config.learn, now)
+                enqueue_maintenance(tx, home.space, self.config.learn, now)
             return saved
 
         saved = self._write(save)
-        self._look_after(saved, cut)
+        self._request_embedding(saved, cut)
         return saved
 
-    @verb("record")
+    @operation("record")
     def record(self, id: str, *, user: str | None = None, agent: str | None = None) -> Record:
         """The record with this id."""
-        return self._found(self._scope(user=user, agent=agent), checked_id(id, "record id"))
+        return self._get_record(self._scope(user=user, agent=agent), check_id(id, "record id"))
 
-    def _found(self, scope: Scope, record_id: str) -> Record:
+    def _get_record(self, scope: Scope, record_id: str) -> Record:
         found = self._read(lambda tx: Records(tx).get(scope, record_id))
         if found is None:
             raise RecordNotFound(f"no record {record_id} here")
         return found
 
-    @verb("records")
+    @operation("records")
     def records(
         self,
         user: str | None = None,
@@ -145,61 +145,61 @@ class RecordOperations(Face):
         record's ``updated_at`` and ``id``.
         """
         query = RecordQuery(
-            search.record_filter(layers, types, tags, metadata),
-            since=None if since is None else checked_time(since, "since"),
-            until=None if until is None else checked_time(until, "until"),
-            as_of=None if as_of is None else checked_time(as_of, "as_of"),
+            search.build_record_filter(layers, types, tags, metadata),
+            since=None if since is None else check_time(since, "since"),
+            until=None if until is None else check_time(until, "until"),
+            as_of=None if as_of is None else check_time(as_of, "as_of"),
             include_past=history,
-            archived=checked_flag(archived, "archived"),
-            limit=checked_page(limit),
-            offset=checked_number(offset, "offset"),
-            before=checked_end(before),
+            archived=check_flag(archived, "archived"),
+            limit=check_page(limit),
+            offset=check_number(offset, "offset"),
+            before=check_cursor(before),
         )
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
         return self._read(lambda tx: Records(tx).find(scope, query, now))
 
-    @verb("count_records")
+    @operation("count_records")
     def count_records(self, user: str | None = None, *, agent: str | None = None, session: str | None = None) -> int:
         """How many records are true now."""
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
         return self._read(lambda tx: Records(tx).count(scope, RecordQuery(), now))
 
-    @verb("search_metadata")
+    @operation("search_metadata")
     def search_metadata(
         self, key: str, value: str, user: str | None = None, *, agent: str | None = None
     ) -> list[Record]:
         """Every current record whose metadata has exactly this value under this key."""
-        wanted = {checked_label(key, "the metadata key"): checked_text(value, "the metadata value")}
+        wanted = {check_label(key, "the metadata key"): check_text(value, "the metadata value")}
         scope, now = self._scope(user=user, agent=agent), self._now()
-        query = RecordQuery(search.record_filter(None, None, None, wanted), limit=None)
+        query = RecordQuery(search.build_record_filter(None, None, None, wanted), limit=None)
         return self._read(lambda tx: Records(tx).find(scope, query, now))
 
-    @verb("update")
+    @operation("update")
     def update(self, id: str, /, *, user: str | None = None, agent: str | None = None, **changes: Any) -> Record:
         """Change some fields of a record. Its id and creation time stay; what it said before goes to its history."""
         scope, now = self._scope(user=user, agent=agent), self._now()
-        checked, cut = memory.checked_changes(changes, now), self._cut
+        checked, cut = memory.validate_changes(changes, now), self._cut
         if self._runtime.embedding is not None and (checked.content or checked.title):
-            expected = checked.over(self._found(scope, checked_id(id, "record id")))
+            expected = checked.apply_to(self._get_record(scope, check_id(id, "record id")))
             cut = cut.with_vectors(self._runtime.store, self._runtime.embedding, expected)
         changed = self._write(lambda tx: memory.update(tx, scope, id, checked, cut, now))
-        self._look_after(changed, cut)
+        self._request_embedding(changed, cut)
         return changed
 
-    def _look_after(self, record: Record, cut: memory.Cutter) -> None:
+    def _request_embedding(self, record: Record, cut: memory.RecordChunker) -> None:
         if self._runtime.embedding is not None:
-            self._runtime.look_after(cut.drafts(record))
+            self._runtime.request_embedding(cut.build_drafts(record))
 
-    @verb("history")
+    @operation("history")
     def history(self, id: str, *, user: str | None = None, agent: str | None = None) -> list[Record]:
         """Everything the record has said, the oldest first, the current version last."""
-        scope, record_id = self._scope(user=user, agent=agent), checked_id(id, "record id")
+        scope, record_id = self._scope(user=user, agent=agent), check_id(id, "record id")
         versions = self._read(lambda tx: Records(tx).history(scope, record_id))
         if not versions:
             raise RecordNotFound(f"no record {record_id} here")
         return versions
 
-    @verb("forget")
+    @operation("forget")
     def forget(
         self,
         id: str | None = None,
@@ -222,36 +222,40 @@ class RecordOperations(Face):
             raise InvalidInput("forget takes exactly one of id, key and query")
         if id is not None:
             owner = self._scope(user=user, agent=agent, session=session)
-            choose = memory.by_id(owner, id)
+            choose = memory.select_by_id(owner, id)
         else:
-            home = self._home(user, agent, session, scope)
+            home = self._resolve_owner(user, agent, session, scope)
             owner = home.scope
-            choose = memory.by_words(home, query, self._now()) if query is not None else memory.by_key(home, key or "")
+            choose = (
+                memory.select_by_words(home, query, self._now())
+                if query is not None
+                else memory.select_by_key(home, key or "")
+            )
 
         if dry_run:
-            would_go = self._read(lambda tx: forget.chosen(self._runtime, tx, owner, choose))
+            would_go = self._read(lambda tx: forget.plan_forget(self._runtime, tx, owner, choose))
             return Forgotten({}, tuple(record.id for record in would_go.records))
         return forget.forget(self._runtime, self._tenant, owner, choose, self._cut, query)
 
 
-def _once(
-    key: str | None, home: Home, record_id: str | None, changes: memory.Changes, ttl: timedelta | float | None
-) -> Asked | None:
+def _build_request(
+    key: str | None, home: Owner, record_id: str | None, changes: memory.RecordChanges, ttl: timedelta | float | None
+) -> IdempotencyKey | None:
     """The request as it is when it is asked again: without the time that it is asked at."""
     if key is None:
         return None
     said = {name: getattr(changes, name) for name in changes.__slots__ if name != "expires_at"}
-    lasting = None if ttl is None else checked_ttl(ttl) // timedelta(microseconds=1)
-    return Asked.of(
-        Thing.RECORD, key, {**said, "ttl": lasting, "id": record_id, "home": [home.level.value, home.owner]}
+    lasting = None if ttl is None else check_ttl(ttl) // timedelta(microseconds=1)
+    return IdempotencyKey.from_request(
+        ResourceKind.RECORD, key, {**said, "ttl": lasting, "id": record_id, "home": [home.level.value, home.owner]}
     )
 
 
-def _again(tx: Tx, home: Home, asked: Asked | None, now: datetime) -> Record | None:
+def _find_previous(tx: Tx, home: Owner, asked: IdempotencyKey | None, now: datetime) -> Record | None:
     def find(tx: Tx, record_id: str) -> Record:
         found = Records(tx).get(home.scope, record_id)
         if found is None:
             raise RecordNotFound(f"record {record_id} was made under this idempotency_key, and is gone since")
         return found
 
-    return once.made_before(tx, home.space, asked, find, now)
+    return once.find_existing(tx, home.space, asked, find, now)

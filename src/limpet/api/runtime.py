@@ -17,27 +17,27 @@ from limpet.model import api_key
 from limpet.model.chunk import ChunkDraft, Vector
 from limpet.model.ids import uuid7
 from limpet.model.message import Message
-from limpet.model.scope import Space
+from limpet.model.scope import Partition
 from limpet.model.session import SessionInfo
 from limpet.model.times import Clock
-from limpet.model.tokens import TokenCounter, estimate
-from limpet.providers.choose import embedder_named, llm_key, llm_model, llm_named
+from limpet.model.tokens import TokenCounter, estimate_tokens
+from limpet.providers.choose import create_embedder, create_llm, llm_key_variable, llm_model
 from limpet.providers.embedder import Embedder
-from limpet.providers.embedding import Embedding
-from limpet.providers.llm import Llm, price_from
+from limpet.providers.embedding import BatchEmbedder
+from limpet.providers.llm import Llm, parse_price
 from limpet.schedules.runner import Runner
-from limpet.search.analysis import embedded_text
+from limpet.search.analysis import strip_names
 from limpet.search.cache import Caches
 from limpet.search.chunk_repository import Chunks
-from limpet.security.audit import Ledger
-from limpet.security.operation import OPEN, Gate
+from limpet.security.audit import AuditLog
+from limpet.security.operation import ALLOW_ALL, Authorizer
 from limpet.security.telemetry import Observers
 from limpet.store.base import Store
-from limpet.store.forgetful import Forgetful
+from limpet.store.forgetful import RollbackStore
 from limpet.store.worker import Worker
 
 if TYPE_CHECKING:
-    from limpet.store.encryption_keys import Keys
+    from limpet.store.encryption_keys import EncryptionKeys
 
 DATABASE = "limpet.db"
 SNAPSHOT = "sessions.json"  # left by another program, imported once
@@ -48,59 +48,59 @@ class Runtime:
     store: Store
     config: Config
     clock: Clock
-    embedding: Embedding | None
+    embedding: BatchEmbedder | None
     worker: Worker
     runner: Runner
     folder: Path | None
-    count: TokenCounter = estimate
+    count: TokenCounter = estimate_tokens
     llm: Llm | None = None
-    forgetful: Forgetful | None = None  # the store, where memory is switched off
-    ledger: Ledger | None = None  # who did what; nobody did anything where nothing is kept
-    gate: Gate = OPEN  # what the calls of a handle come through; the program's own work has none
+    forgetful: RollbackStore | None = None  # the store, where memory is switched off
+    ledger: AuditLog | None = None  # who did what; nobody did anything where nothing is kept
+    gate: Authorizer = ALLOW_ALL  # what the calls of a handle come through; the program's own work has none
     keys_used: dict[str, datetime] = field(default_factory=dict)  # when a key's use was last noted, by its id
     observers: Observers = field(default_factory=Observers)  # who is told of each call, job and request
 
-    def holding(self, info: SessionInfo) -> Runtime:
+    def bind_session(self, info: SessionInfo) -> Runtime:
         """For a session's handle: where nothing is kept, the session is there as long as a call lasts."""
-        return self if self.forgetful is None else replace(self, store=self.forgetful.holding(info))
+        return self if self.forgetful is None else replace(self, store=self.forgetful.with_session(info))
 
     def cost(self, message: Message) -> int:
         """What a message costs in a prompt. The estimate was stored with it; another counter counts anew."""
-        return message.tokens if self.count is estimate else self.count(message.searchable)
+        return message.tokens if self.count is estimate_tokens else self.count(message.searchable)
 
     def new_id(self) -> str:
         return uuid7(self.clock(), secrets.token_bytes(10))
 
     def new_secret(self) -> str:
-        return api_key.spelled(secrets.token_bytes(api_key.SECRET_BYTES))
+        return api_key.encode_secret(secrets.token_bytes(api_key.SECRET_BYTES))
 
-    def meaning(self, space: Space, question: str) -> Vector | None:
+    def embed_query(self, space: Partition, question: str) -> Vector | None:
         """The question's vector, made before the transaction that searches with it; None where words answer alone."""
-        return self.meanings([space], question).get(space)
+        return self.embed_query_for([space], question).get(space)
 
-    def meanings(self, spaces: Sequence[Space], question: str) -> dict[Space, Vector]:
+    def embed_query_for(self, spaces: Sequence[Partition], question: str) -> dict[Partition, Vector]:
         """The same for several spaces; none where nothing is stored. Texts that are equal without the names of those
         who speak there are embedded once."""
         if self.embedding is None or not question.strip():
             return {}
-        catalogues = self.store.read(lambda tx: [Chunks(tx).catalogue(space) for space in spaces])
+        catalogues = self.store.read(lambda tx: [Chunks(tx).load_catalogue(space) for space in spaces])
         texts = {
-            space: embedded_text(question, catalogue.names)
+            space: strip_names(question, catalogue.names)
             for space, catalogue in zip(spaces, catalogues, strict=True)
             if catalogue is not None and catalogue.chunks
         }
-        vectors = {text: self.embedding.question(text) for text in dict.fromkeys(texts.values())}
+        vectors = {text: self.embedding.embed_question(text) for text in dict.fromkeys(texts.values())}
         return {space: vector for space, text in texts.items() if (vector := vectors[text]) is not None}
 
-    def look_after(self, drafts: Iterable[ChunkDraft]) -> None:
+    def request_embedding(self, drafts: Iterable[ChunkDraft]) -> None:
         """After chunks were stored: those without a vector get theirs in the background."""
         wanted = self.embedding is not None and self.config.embedding.background
         if wanted and any(draft.vector is None for draft in drafts):
             self.wake_worker()
 
-    def may_keep_files(self, tenant: str) -> bool:
+    def can_write_files(self, tenant: str) -> bool:
         """Plain files beside a sealed tenant would tell what it does not."""
-        return self.config.encryption.plain_files or not self.store.is_sealed(tenant)
+        return self.config.encryption.plain_files or not self.store.is_encrypted(tenant)
 
     def wake_worker(self) -> None:
         """After a job was asked for: a thread of this process does it, where the settings want one."""
@@ -112,11 +112,11 @@ class Runtime:
         return None if self.folder is None else self.folder / "sessions" / session_id
 
 
-def running(
+def create_runtime(
     store: Store,
     config: Config,
     clock: Clock,
-    embedding: Embedding | None,
+    embedding: BatchEmbedder | None,
     folder: Path | None,
     count: TokenCounter,
     llm: Llm | None,
@@ -125,29 +125,31 @@ def running(
     """Everything together."""
     if embedding is not None:
         with suppress(StoreReadOnly):  # whoever may not write may read: with the vectors that are there
-            store.adopt(embedding.model, clock())
+            store.set_embedding_model(embedding.model, clock())
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
-    ledger = Ledger(store, config.audit, clock, lambda: secrets.token_bytes(10))
-    runner = _runner(store, config, clock, observers)
+    ledger = AuditLog(store, config.audit, clock, lambda: secrets.token_bytes(10))
+    runner = _create_runner(store, config, clock, observers)
     return Runtime(
         store, config, clock, embedding, worker, runner, folder, count, llm, ledger=ledger, observers=observers
     )
 
 
-def forgetting(config: Config, clock: Clock, count: TokenCounter, llm: Llm | None, observers: Observers) -> Runtime:
+def create_stateless_runtime(
+    config: Config, clock: Clock, count: TokenCounter, llm: Llm | None, observers: Observers
+) -> Runtime:
     """Everything as ever, and nothing stays: memory that is switched off."""
     nothing_sealed = replace(config, encryption=EncryptionSettings())
-    store = Forgetful(open_store(":memory:", nothing_sealed, clock, Caches(0))[0])
+    store = RollbackStore(open_store(":memory:", nothing_sealed, clock, Caches(0))[0])
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
-    runner = _runner(store, config, clock, observers)
+    runner = _create_runner(store, config, clock, observers)
     return Runtime(store, config, clock, None, worker, runner, None, count, llm, store, observers=observers)
 
 
-def _runner(store: Store, config: Config, clock: Clock, observers: Observers) -> Runner:
+def _create_runner(store: Store, config: Config, clock: Clock, observers: Observers) -> Runner:
     return Runner(store, clock, config.schedules, lambda: uuid7(clock(), secrets.token_bytes(10)), observers)
 
 
-def observers_of(config: Config) -> Observers:
+def create_observers(config: Config) -> Observers:
     """Nobody listens yet, but OpenTelemetry where the settings want it."""
     observers = Observers(names=config.observe.names)
     if config.observe.opentelemetry:
@@ -161,7 +163,7 @@ def observers_of(config: Config) -> Observers:
     return observers
 
 
-def masking(config: Config) -> Callable[[str], str]:
+def make_redactor(config: Config) -> Callable[[str], str]:
     """Secrets stay where they were said, and go no further."""
     if not config.learn.secrets:
         return lambda text: text
@@ -170,38 +172,38 @@ def masking(config: Config) -> Callable[[str], str]:
     return lambda text: redact(text).text
 
 
-def chosen_embedding(given: Embedder | None, config: Config, observers: Observers) -> Embedding | None:
+def select_embedding(given: Embedder | None, config: Config, observers: Observers) -> BatchEmbedder | None:
     """The embedder somebody handed over, or else the one the settings name."""
     settings = config.embedding
-    embedder = given or embedder_named(settings.model, api_key=os.environ.get(settings.api_key_env))
-    return None if embedder is None else Embedding(embedder, settings, observers)
+    embedder = given or create_embedder(settings.model, api_key=os.environ.get(settings.api_key_env))
+    return None if embedder is None else BatchEmbedder(embedder, settings, observers)
 
 
-def chosen_llm(given: Llm | None, config: Config) -> Llm | None:
+def select_llm(given: Llm | None, config: Config) -> Llm | None:
     """The language model somebody handed over, or else the one the settings name."""
     settings = config.llm
-    key = llm_key(settings.model) if settings.api_key_env == "auto" else settings.api_key_env
-    price = price_from(settings.price)
+    key = llm_key_variable(settings.model) if settings.api_key_env == "auto" else settings.api_key_env
+    price = parse_price(settings.price)
     prices = None if price is None else {llm_model(settings.model): price}
-    return given or llm_named(settings.model, api_key=os.environ.get(key), prices=prices)
+    return given or create_llm(settings.model, api_key=os.environ.get(key), prices=prices)
 
 
-def keys_of(config: Config) -> Keys | None:
+def load_encryption_keys(config: Config) -> EncryptionKeys | None:
     """Where the settings name no key, nothing is sealed, and nothing that is sealed is read."""
     settings = config.encryption
     if settings.key_env == settings.key_file == "none":
         if settings.required:
             raise ConfigError("encryption.required wants a key: set encryption.key_env or encryption.key_file")
         return None
-    from limpet.store.encryption_keys import Keys  # late: most stores are not sealed
+    from limpet.store.encryption_keys import EncryptionKeys  # late: most stores are not sealed
 
-    return Keys(settings, os.environ, secrets.token_bytes)
+    return EncryptionKeys(settings, os.environ, secrets.token_bytes)
 
 
 def open_store(location: str, config: Config, clock: Clock, caches: Caches | None = None) -> tuple[Store, Path | None]:
     """The store behind a folder, a file, ``:memory:`` or a PostgreSQL address, and its folder if it has one."""
     kept = caches or Caches(config.search.cache_mb)
-    keyring = keys_of(config)
+    keyring = load_encryption_keys(config)
     if location.startswith(("postgresql://", "postgres://")):
         from limpet.store.postgres.store import PostgresStore  # late: the driver is an extra
 

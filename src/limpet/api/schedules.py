@@ -9,20 +9,20 @@ from typing import Any
 
 from limpet.api.runtime import Runtime
 from limpet.errors import InvalidInput, ScheduleNotFound, SessionNotFound, WrongState
-from limpet.model.idempotency import Asked, Thing
-from limpet.model.ids import checked_id
-from limpet.model.paging import checked_end
-from limpet.model.schedule import ENDED, Notify, OutputPage, Run, Schedule, ScheduleQuery, ScheduleState
-from limpet.model.scope import Level, Scope, Space
+from limpet.model.idempotency import IdempotencyKey, ResourceKind
+from limpet.model.ids import check_id
+from limpet.model.paging import check_cursor
+from limpet.model.schedule import END_STATES, NotifyPolicy, OutputPage, Run, Schedule, ScheduleQuery, ScheduleState
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo
-from limpet.model.text import checked_choice, checked_name, checked_text, cut_text, optional_name, shown
-from limpet.model.times import checked_time, zone_named
-from limpet.model.values import checked_metadata, checked_number, checked_page
+from limpet.model.text import check_choice, check_name, check_optional_name, check_text, short_repr, truncate_text
+from limpet.model.times import check_time, load_timezone
+from limpet.model.values import check_metadata, check_number, check_page
 from limpet.schedules import decide
-from limpet.schedules.cadence import Once, instant, parsed
-from limpet.schedules.firing import refuse_inside
+from limpet.schedules.cadence import OneTime, parse_cadence, resolve_local_time
+from limpet.schedules.firing import refuse_in_firing
 from limpet.schedules.repository import Schedules
-from limpet.security.operation import verb
+from limpet.security.operation import operation
 from limpet.sessions.repository import Sessions
 from limpet.store import once
 from limpet.store.tx import Tx
@@ -41,7 +41,7 @@ class ScheduleOperations:
         self._scope = scope
         self._scheduled = scheduled  # handed to a scheduled turn, which may not make schedules
 
-    @verb("schedules.create")
+    @operation("schedules.create")
     def create(
         self,
         user: str,
@@ -67,62 +67,64 @@ class ScheduleOperations:
         are where it reports to. Asked again with the same ``idempotency_key`` within two days, it answers with what was
         made the first time, as it is by then; with another request under that key it raises IdempotencyConflict.
         """
-        refuse_inside("make", scheduled=self._scheduled)
+        refuse_in_firing("make", scheduled=self._scheduled)
         now, rules = self._runtime.clock(), self._rules
-        zone = _checked_zone(rules.timezone if timezone is None else timezone)
+        zone = _validate_timezone(rules.timezone if timezone is None else timezone)
         name = self._runtime.config.session.default_agent if agent is None else agent
-        scope = self._scope(user=checked_name(user, "user"), agent=name)
+        scope = self._scope(user=check_name(user, "user"), agent=name)
         draft = Schedule(
             id=self._runtime.new_id(),
             tenant=scope.tenant,
             user=user,
             agent=name,
-            goal=_checked_goal(goal, rules.goal_bytes),
-            cadence=parsed(cadence, zone, now).text,
+            goal=_validate_goal(goal, rules.goal_bytes),
+            cadence=parse_cadence(cadence, zone, now).text,
             timezone=zone,
             created_at=now,
             updated_at=now,
             anchor_at=now,
-            notify=checked_choice(Notify, notify, "notify"),
-            channel=optional_name(channel, "channel"),
-            chat=optional_name(chat, "chat"),
-            thread=optional_name(thread, "thread"),
-            session=None if session is None else checked_id(session, "session id"),
-            max_runs=_checked_runs(max_runs),
-            ends_at=_checked_end(ends_at, zone),
-            metadata=checked_metadata(metadata),
+            notify=check_choice(NotifyPolicy, notify, "notify"),
+            channel=check_optional_name(channel, "channel"),
+            chat=check_optional_name(chat, "chat"),
+            thread=check_optional_name(thread, "thread"),
+            session=None if session is None else check_id(session, "session id"),
+            max_runs=_validate_max_runs(max_runs),
+            ends_at=_parse_end(ends_at, zone),
+            metadata=check_metadata(metadata),
         )
-        asked = _once(idempotency_key, draft)
-        known = None if asked is None else self._runtime.store.read(lambda tx: _again(tx, draft.scope, asked, now))
-        return known or self._make(draft, asked, now)
+        asked = _build_request(idempotency_key, draft)
+        known = (
+            None if asked is None else self._runtime.store.read(lambda tx: _find_previous(tx, draft.scope, asked, now))
+        )
+        return known or self._insert(draft, asked, now)
 
-    def _make(self, draft: Schedule, asked: Asked | None, now: datetime) -> Schedule:
+    def _insert(self, draft: Schedule, asked: IdempotencyKey | None, now: datetime) -> Schedule:
         if draft.session is not None:
-            draft = _asked_in(self._session(draft.session, draft.user), draft)
-        made = decide.begun(draft, now)
-        decide.refuse_haste(parsed(draft.cadence, draft.timezone, now), now, self._rules)
+            draft = _apply_session_defaults(self._get_session(draft.session, draft.user), draft)
+        made = decide.activate(draft, now)
+        decide.check_min_gap(parse_cadence(draft.cadence, draft.timezone, now), now, self._rules)
 
         def add(tx: Tx) -> Schedule:
-            before = _again(tx, made.scope, asked, now)
+            before = _find_previous(tx, made.scope, asked, now)
             if before is not None:
                 return before
-            self._refuse_more(tx, made.scope)
+            self._check_quota(tx, made.scope)
             Schedules(tx).insert(made.scope, made)
-            once.note(tx, _space(made.scope), asked, made.id, now)
+            once.save_key(tx, _user_partition(made.scope), asked, made.id, now)
             return made
 
         return self._runtime.store.write(add)
 
-    @verb("schedules.get")
+    @operation("schedules.get")
     def get(self, id: str, *, user: str | None = None) -> Schedule:
         """Raises ScheduleNotFound, for another user's too."""
-        scope, wanted = self._scope(user=user), checked_id(id, "schedule id")
+        scope, wanted = self._scope(user=user), check_id(id, "schedule id")
         found = self._runtime.store.read(lambda tx: Schedules(tx).get(scope, wanted))
         if found is None:
-            raise _unknown(wanted)
+            raise _not_found(wanted)
         return found
 
-    @verb("schedules.edit")
+    @operation("schedules.edit")
     def edit(
         self,
         id: str,
@@ -145,25 +147,25 @@ class ScheduleOperations:
         Another cadence, zone or end begins it anew from now, and brings one that has ended, failed or was disabled
         back; one that is paused stays so.
         """
-        refuse_inside("change", scheduled=self._scheduled)
+        refuse_in_firing("change", scheduled=self._scheduled)
         if agent is not None:
             self._scope(agent=agent)  # refused when it is kept apart
         changes: dict[str, Any] = {
-            "goal": None if goal is None else _checked_goal(goal, self._rules.goal_bytes),
-            "notify": None if notify is None else checked_choice(Notify, notify, "notify"),
+            "goal": None if goal is None else _validate_goal(goal, self._rules.goal_bytes),
+            "notify": None if notify is None else check_choice(NotifyPolicy, notify, "notify"),
             "agent": agent,
-            "channel": optional_name(channel, "channel"),
-            "chat": optional_name(chat, "chat"),
-            "thread": optional_name(thread, "thread"),
-            "metadata": None if metadata is None else checked_metadata(metadata),
+            "channel": check_optional_name(channel, "channel"),
+            "chat": check_optional_name(chat, "chat"),
+            "thread": check_optional_name(thread, "thread"),
+            "metadata": None if metadata is None else check_metadata(metadata),
         }
         given = {name: value for name, value in changes.items() if value is not None}
-        runs = _checked_runs(max_runs)
-        zone = None if timezone is None else _checked_zone(timezone)
+        runs = _validate_max_runs(max_runs)
+        zone = None if timezone is None else _validate_timezone(timezone)
         if cadence is not None or zone is not None:
             was = self.get(id, user=user)
-            timed = parsed(cadence or was.cadence, zone or was.timezone, self._runtime.clock())
-            decide.refuse_haste(timed, self._runtime.clock(), self._rules)
+            timed = parse_cadence(cadence or was.cadence, zone or was.timezone, self._runtime.clock())
+            decide.check_min_gap(timed, self._runtime.clock(), self._rules)
         anew = not (cadence is None and zone is None and max_runs is None and ends_at is None)
 
         def change(was: Schedule, now: datetime) -> Schedule:
@@ -175,32 +177,32 @@ class ScheduleOperations:
                 timezone=zone or was.timezone,
                 cadence=was.cadence if cadence is None else cadence,
                 max_runs=was.max_runs if max_runs is None else runs,
-                ends_at=was.ends_at if ends_at is None else _checked_end(ends_at, zone or was.timezone),
+                ends_at=was.ends_at if ends_at is None else _parse_end(ends_at, zone or was.timezone),
             )
-            return self._timed(was, edited, now, again=cadence is not None or zone is not None)
+            return self._reschedule(was, edited, now, again=cadence is not None or zone is not None)
 
         return self._change(id, user, change)
 
-    def _timed(self, was: Schedule, edited: Schedule, now: datetime, *, again: bool) -> Schedule:
+    def _reschedule(self, was: Schedule, edited: Schedule, now: datetime, *, again: bool) -> Schedule:
         """With its next firing worked out anew."""
         if again:
-            found = parsed(edited.cadence, edited.timezone, now)
+            found = parse_cadence(edited.cadence, edited.timezone, now)
             edited = replace(edited, cadence=found.text, anchor_at=now, skipped_from=None, skipped_to=None)
-            if isinstance(found, Once) and found.at <= now:
+            if isinstance(found, OneTime) and found.at <= now:
                 raise WrongState(f"{found.text!r} lies in the past; give a time to come")
-        on = decide.begun(edited, now)
+        on = decide.activate(edited, now)
         if was.state is not ScheduleState.PAUSED:
             return on
         return replace(on, state=ScheduleState.PAUSED, due_at=None, next_run_at=None)
 
-    @verb("schedules.delete")
+    @operation("schedules.delete")
     def delete(self, id: str, *, user: str | None = None) -> None:
         """With its runs, which it tells nobody of any more."""
-        scope, wanted = self._scope(user=user), checked_id(id, "schedule id")
+        scope, wanted = self._scope(user=user), check_id(id, "schedule id")
         if not self._runtime.store.write(lambda tx: Schedules(tx).delete(scope, wanted))["schedules"]:
-            raise _unknown(wanted)
+            raise _not_found(wanted)
 
-    @verb("schedules.pause")
+    @operation("schedules.pause")
     def pause(self, id: str, *, user: str | None = None) -> Schedule:
         """Let it rest. Firings that pass meanwhile are not made up for, but for a ``once`` that has not come about."""
 
@@ -213,17 +215,17 @@ class ScheduleOperations:
 
         return self._change(id, user, change)
 
-    @verb("schedules.resume")
+    @operation("schedules.resume")
     def resume(self, id: str, *, user: str | None = None) -> Schedule:
         """Go on with one that was paused, disabled or failed, as if it had never failed."""
-        refuse_inside("resume", scheduled=self._scheduled)
+        refuse_in_firing("resume", scheduled=self._scheduled)
 
         def change(was: Schedule, now: datetime) -> Schedule:
-            return was if was.state is ScheduleState.ACTIVE else decide.begun(was, now)
+            return was if was.state is ScheduleState.ACTIVE else decide.activate(was, now)
 
         return self._change(id, user, change)
 
-    @verb("schedules.search")
+    @operation("schedules.search")
     def search(
         self,
         user: str | None = None,
@@ -241,12 +243,12 @@ class ScheduleOperations:
         ``before`` goes on where another page ended: its last schedule's ``created_at`` and ``id``.
         """
         scope = self._scope(user=user)
-        query = _query(agent, state, text, due_before)
-        first, place = checked_number(offset, "offset"), checked_end(before)
-        query = replace(query, limit=checked_page(limit), offset=first, before=place)
+        query = _build_query(agent, state, text, due_before)
+        first, place = check_number(offset, "offset"), check_cursor(before)
+        query = replace(query, limit=check_page(limit), offset=first, before=place)
         return self._runtime.store.read(lambda tx: Schedules(tx).find(scope, query))
 
-    @verb("schedules.count")
+    @operation("schedules.count")
     def count(
         self,
         user: str | None = None,
@@ -256,78 +258,80 @@ class ScheduleOperations:
         due_before: datetime | None = None,
     ) -> int:
         """How many a search would find."""
-        scope, query = self._scope(user=user), _query(agent, state, text, due_before)
+        scope, query = self._scope(user=user), _build_query(agent, state, text, due_before)
         return self._runtime.store.read(lambda tx: Schedules(tx).count(scope, query))
 
-    @verb("schedules.due")
+    @operation("schedules.due")
     def due(self, user: str | None = None, limit: int = 50) -> list[Schedule]:
         """Those that wait for a runner now, the longest first."""
-        scope, now, most = self._scope(user=user), self._runtime.clock(), checked_page(limit)
-        return self._runtime.store.read(lambda tx: Schedules(tx).due(scope, now, most))
+        scope, now, most = self._scope(user=user), self._runtime.clock(), check_page(limit)
+        return self._runtime.store.read(lambda tx: Schedules(tx).find_due(scope, now, most))
 
-    @verb("schedules.runs")
+    @operation("schedules.runs")
     def runs(self, id: str, *, user: str | None = None, limit: int = 20, offset: int = 0) -> list[Run]:
         """What came of it, the latest first. Only the last few are kept."""
-        scope, wanted = self._scope(user=user), checked_id(id, "schedule id")
-        page = checked_page(limit), checked_number(offset, "offset")
+        scope, wanted = self._scope(user=user), check_id(id, "schedule id")
+        page = check_page(limit), check_number(offset, "offset")
 
         def read(tx: Tx) -> list[Run]:
             if Schedules(tx).get(scope, wanted) is None:
-                raise _unknown(wanted)
-            return Schedules(tx).runs(scope, wanted, *page)
+                raise _not_found(wanted)
+            return Schedules(tx).find_runs(scope, wanted, *page)
 
         return self._runtime.store.read(read)
 
-    @verb("schedules.run_output")
+    @operation("schedules.run_output")
     def run_output(
         self, run_id: str, *, user: str | None = None, offset: int = 0, limit: int | None = None
     ) -> OutputPage:
         """All that a run said, a page at a time: ``offset`` is the ``next_offset`` of the page before."""
-        scope, wanted = self._scope(user=user), checked_id(run_id, "run id")
-        start = checked_number(offset, "offset")
-        most = self._rules.page_characters if limit is None else checked_number(limit, "limit")
+        scope, wanted = self._scope(user=user), check_id(run_id, "run id")
+        start = check_number(offset, "offset")
+        most = self._rules.page_characters if limit is None else check_number(limit, "limit")
         if not 1 <= most <= 1_000_000:
             raise InvalidInput(f"limit is between 1 and 1,000,000 characters, not {most}")
         # A little more than is wanted, to see where a character ends.
-        found = self._runtime.store.read(lambda tx: Schedules(tx).output(scope, wanted, min(start, 2**40), most + 8))
+        found = self._runtime.store.read(
+            lambda tx: Schedules(tx).read_output(scope, wanted, min(start, 2**40), most + 8)
+        )
         if found is None:
             raise ScheduleNotFound(f"no run {wanted} here; runs(schedule id) lists those that are kept")
         text, total = found
-        page = cut_text(text, most)
+        page = truncate_text(text, most)
         end = start + len(page)
         return OutputPage(page, start, end if page and end < total else None, total)
 
     def _change(self, id: object, user: str | None, change: Any) -> Schedule:
-        scope, wanted, now = self._scope(user=user), checked_id(id, "schedule id"), self._runtime.clock()
+        scope, wanted, now = self._scope(user=user), check_id(id, "schedule id"), self._runtime.clock()
 
         def work(tx: Tx) -> Schedule:
             was = Schedules(tx).get(scope, wanted)
             if was is None:
-                raise _unknown(wanted)
+                raise _not_found(wanted)
             # Whoever brings one back needs room for it. Counted before the row is held, as create does.
-            live = Schedules(tx).count_live(was.scope) if was.state in ENDED else 0
+            live = Schedules(tx).count_live(was.scope) if was.state in END_STATES else 0
             was = Schedules(tx).lock(scope, wanted)
             if was is None:
-                raise _unknown(wanted)
+                raise _not_found(wanted)
             changed: Schedule = change(was, now)
-            if was.state in ENDED and changed.state not in ENDED:
-                self._refuse_beyond(live, was.user)
+            if was.state in END_STATES and changed.state not in END_STATES:
+                self._check_limit(live, was.user)
             Schedules(tx).replace(was.scope, changed)
             return changed
 
         return self._runtime.store.write(work)
 
-    def _session(self, session_id: str, user: str) -> SessionInfo:
+    def _get_session(self, session_id: str, user: str) -> SessionInfo:
         scope = self._scope(user=user, session=session_id)
         info = self._runtime.store.read(lambda tx: Sessions(tx).get(scope))
         if info is None:
             raise SessionNotFound(f"no session {session_id} of {user} here")
         return info
 
-    def _refuse_more(self, tx: Tx, scope: Scope) -> None:
-        self._refuse_beyond(Schedules(tx).count_live(scope), scope.user or "")
+    def _check_quota(self, tx: Tx, scope: Scope) -> None:
+        self._check_limit(Schedules(tx).count_live(scope), scope.user or "")
 
-    def _refuse_beyond(self, live: int, user: str) -> None:
+    def _check_limit(self, live: int, user: str) -> None:
         most = self._rules.per_user
         if live >= most:
             raise InvalidInput(
@@ -335,35 +339,35 @@ class ScheduleOperations:
             )
 
 
-def _query(agent: str | None, state: str | None, text: str | None, due_before: datetime | None) -> ScheduleQuery:
-    words = None if text is None else checked_text(text, "text", max_bytes=1024)
+def _build_query(agent: str | None, state: str | None, text: str | None, due_before: datetime | None) -> ScheduleQuery:
+    words = None if text is None else check_text(text, "text", max_bytes=1024)
     return ScheduleQuery(
-        agent=optional_name(agent, "agent"),
-        state=None if state is None else checked_choice(ScheduleState, state, "state"),
+        agent=check_optional_name(agent, "agent"),
+        state=None if state is None else check_choice(ScheduleState, state, "state"),
         text=words or None,
-        due_before=None if due_before is None else checked_time(due_before, "due_before"),
+        due_before=None if due_before is None else check_time(due_before, "due_before"),
     )
 
 
-def _checked_goal(value: object, most: int) -> str:
-    text = checked_text(value, "goal", max_bytes=most)
+def _validate_goal(value: object, most: int) -> str:
+    text = check_text(value, "goal", max_bytes=most)
     if not text.strip():
         raise InvalidInput("goal is empty; say what is to be done")
     return text
 
 
-def _checked_zone(value: object) -> str:
-    name = checked_name(value, "timezone")
-    zone_named(name)
+def _validate_timezone(value: object) -> str:
+    name = check_name(value, "timezone")
+    load_timezone(name)
     return name
 
 
-def _checked_runs(value: object) -> int | None:
+def _validate_max_runs(value: object) -> int | None:
     """0 stands for no limit."""
-    return None if value is None else checked_number(value, "max_runs") or None
+    return None if value is None else check_number(value, "max_runs") or None
 
 
-def _checked_end(value: object, zone: str) -> datetime | None:
+def _parse_end(value: object, zone: str) -> datetime | None:
     """A moment, or text: in the zone if it says nothing else."""
     if value is None or (isinstance(value, str) and value.strip().lower() in _NEVER):
         return None
@@ -371,12 +375,14 @@ def _checked_end(value: object, zone: str) -> datetime | None:
         try:
             moment = datetime.fromisoformat(value.strip())
         except ValueError:
-            raise InvalidInput(f"ends_at must be a time such as 2026-12-01T09:00, not {shown(value)}") from None
-        return instant(moment, zone_named(zone)) if moment.tzinfo is None else checked_time(moment, "ends_at")
-    return checked_time(value, "ends_at")
+            raise InvalidInput(f"ends_at must be a time such as 2026-12-01T09:00, not {short_repr(value)}") from None
+        return (
+            resolve_local_time(moment, load_timezone(zone)) if moment.tzinfo is None else check_time(moment, "ends_at")
+        )
+    return check_time(value, "ends_at")
 
 
-def _asked_in(session: SessionInfo, draft: Schedule) -> Schedule:
+def _apply_session_defaults(session: SessionInfo, draft: Schedule) -> Schedule:
     """What is reported goes where it was asked for, if nothing else was said."""
     key = session.key
     return replace(
@@ -388,29 +394,33 @@ def _asked_in(session: SessionInfo, draft: Schedule) -> Schedule:
     )
 
 
-_ASKED = "user agent goal cadence timezone notify channel chat thread session max_runs ends_at metadata".split()
+_REQUEST_FIELDS = (
+    "user agent goal cadence timezone notify channel chat thread session max_runs ends_at metadata".split()
+)
 
 
-def _once(key: str | None, draft: Schedule) -> Asked | None:
+def _build_request(key: str | None, draft: Schedule) -> IdempotencyKey | None:
     if key is None:
         return None
-    return Asked.of(Thing.SCHEDULE, key, {name: getattr(draft, name) for name in _ASKED})
+    return IdempotencyKey.from_request(
+        ResourceKind.SCHEDULE, key, {name: getattr(draft, name) for name in _REQUEST_FIELDS}
+    )
 
 
-def _again(tx: Tx, scope: Scope, asked: Asked | None, now: datetime) -> Schedule | None:
+def _find_previous(tx: Tx, scope: Scope, asked: IdempotencyKey | None, now: datetime) -> Schedule | None:
     def find(tx: Tx, schedule_id: str) -> Schedule:
         found = Schedules(tx).get(scope, schedule_id)
         if found is None:
             raise ScheduleNotFound(f"schedule {schedule_id} was made under this idempotency_key, and is gone since")
         return found
 
-    return once.made_before(tx, _space(scope), asked, find, now)
+    return once.find_existing(tx, _user_partition(scope), asked, find, now)
 
 
-def _space(scope: Scope) -> Space:
+def _user_partition(scope: Scope) -> Partition:
     assert scope.user is not None
-    return Space(scope.tenant, Level.USER, scope.user)
+    return Partition(scope.tenant, Level.USER, scope.user)
 
 
-def _unknown(schedule_id: str) -> ScheduleNotFound:
+def _not_found(schedule_id: str) -> ScheduleNotFound:
     return ScheduleNotFound(f"no schedule {schedule_id} here; search() lists those there are")

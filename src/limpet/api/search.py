@@ -6,22 +6,22 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal
 
-from limpet.api.base import Face
+from limpet.api.base import BaseOperations
 from limpet.errors import Unsupported
 from limpet.model.chunk import Hit, Vector
-from limpet.model.scope import Space
-from limpet.model.text import optional_name
-from limpet.model.times import checked_time
-from limpet.providers.reranker import Reranker, checked_reranker, reranked
+from limpet.model.scope import Partition
+from limpet.model.text import check_optional_name
+from limpet.model.times import check_time
+from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search
 from limpet.search.question import Question
-from limpet.security.operation import verb
+from limpet.security.operation import operation
 
 
-class Asking(Face):
+class SearchOperations(BaseOperations):
     """The verbs that search."""
 
-    @verb("recall")
+    @operation("recall")
     def recall(
         self,
         query: str,
@@ -51,35 +51,35 @@ class Asking(Face):
         hits once more and orders them anew. The recipe ``records`` weighs records by relevance, recency, salience,
         confidence and type, and by whether they were learned with the ``skill`` that is active now.
         """
-        text, count = search.checked_question(query), search.checked_count(self.config.search.k if k is None else k)
-        chosen = recipes.named(self.config.search.recipe if recipe is None else recipe)
-        checked_reranker(rerank)
-        home = self._home(user, agent, session, scope)
-        chunks = search.chunk_query(
+        text, count = search.validate_question(query), search.validate_k(self.config.search.k if k is None else k)
+        chosen = recipes.find_recipe(self.config.search.recipe if recipe is None else recipe)
+        check_reranker(rerank)
+        home = self._resolve_owner(user, agent, session, scope)
+        chunks = search.build_chunk_query(
             session=home.scope.session,
             kinds=kinds,
-            records=search.record_filter(layers, types, tags, metadata),
+            records=search.build_record_filter(layers, types, tags, metadata),
             since=since,
             until=until,
             as_of=as_of,
         )
         now = self._now()
-        question = Question.read(text, now if at is None else checked_time(at, "at"))
-        wanted = search.Search(
+        question = Question.parse(text, now if at is None else check_time(at, "at"))
+        wanted = search.SearchRequest(
             question,
             chunks,
             chosen,
             count if rerank is None else max(count, self.config.search.rerank),
             self.config.search,
             now,
-            self._meaning(home.space, text, chosen),
-            search.checked_neighbours(neighbours),
-            optional_name(skill, "skill"),
+            self._embed_query(home.space, text, chosen),
+            search.validate_neighbours(neighbours),
+            check_optional_name(skill, "skill"),
         )
         hits = self._read(lambda tx: search.search(tx, home.space, wanted))
-        return hits if rerank is None or not hits else reranked(rerank, text, hits)[:count]
+        return hits if rerank is None or not hits else rerank_hits(rerank, text, hits)[:count]
 
-    def _meaning(self, space: Space, question: str, recipe: recipes.Recipe) -> Vector | None:
+    def _embed_query(self, space: Partition, question: str, recipe: recipes.Recipe) -> Vector | None:
         """The question's vector, made before the transaction that searches with it."""
         if not recipe.dense:
             return None
@@ -87,4 +87,4 @@ class Asking(Face):
             raise Unsupported(
                 f"the recipe {recipe.name!r} needs an embedder: set embedding.model, or install limpet[minilm]"
             )
-        return self._runtime.meaning(space, question)
+        return self._runtime.embed_query(space, question)

@@ -15,13 +15,13 @@ from limpet.knowledge.repository import Records
 from limpet.model.context import Context
 from limpet.model.message import Content, Message, ToolCall
 from limpet.model.record import RecordQuery
-from limpet.model.scope import Level, Scope, Space
-from limpet.model.session import Compacted, FileInfo, Learned, SessionInfo, State, Summary, Usage
-from limpet.model.text import checked_text
-from limpet.model.times import checked_ttl
-from limpet.model.values import checked_flag, checked_number, checked_progress
+from limpet.model.scope import Level, Partition, Scope
+from limpet.model.session import CompactionResult, FileInfo, LearnResult, SessionInfo, SessionStatus, Summary, Usage
+from limpet.model.text import check_text
+from limpet.model.times import check_ttl
+from limpet.model.values import check_flag, check_number, check_progress
 from limpet.notes import items, user_notes
-from limpet.security.operation import verb
+from limpet.security.operation import operation
 from limpet.sessions import compaction, history, kv, lifecycle, summary, usage
 from limpet.sessions.files.listing import list_folder
 from limpet.sessions.repository import Messages, Sessions, Summaries
@@ -42,7 +42,7 @@ class KeyValues:
         self._scope = scope
         self._cap = runtime.config.session.kv_cap
 
-    @verb("session.kv.get")
+    @operation("session.kv.get")
     def get(self, key: str) -> Any:
         """The value, or None."""
         return self._get(kv.checked_key(key))
@@ -50,7 +50,7 @@ class KeyValues:
     def _get(self, key: str) -> Any:
         return self._runtime.store.read(lambda tx: kv.get(tx, self._scope, key, self._cap))
 
-    @verb("session.kv.set")
+    @operation("session.kv.set")
     def set(self, key: str, value: Any) -> None:
         """Any JSON value. An existing key moves to the end."""
         self._set(kv.checked_key(key), value)
@@ -59,13 +59,13 @@ class KeyValues:
         text, now = kv.checked_value(value), self._runtime.clock()
         self._runtime.store.write(lambda tx: kv.put(tx, self._scope, key, text, now, self._cap))
 
-    @verb("session.kv.delete")
+    @operation("session.kv.delete")
     def delete(self, key: str) -> bool:
         """False when there was no such key."""
         checked = kv.checked_key(key)
         return self._runtime.store.write(lambda tx: kv.remove(tx, self._scope, checked, self._cap))
 
-    @verb("session.kv.items")
+    @operation("session.kv.items")
     def items(self) -> dict[str, Any]:
         """All entries, the oldest first."""
         return self._runtime.store.read(lambda tx: kv.items(tx, self._scope, self._cap))
@@ -73,7 +73,7 @@ class KeyValues:
 
 class Session:
     def __init__(self, runtime: Runtime, info: SessionInfo) -> None:
-        self._runtime = runtime.holding(info)
+        self._runtime = runtime.bind_session(info)
         self._gate = runtime.gate
         self._info = info
         self._scope = info.scope
@@ -116,7 +116,7 @@ class Session:
         return self._info.key.thread
 
     @property
-    def state(self) -> State:
+    def state(self) -> SessionStatus:
         return self._info.state
 
     @property
@@ -135,18 +135,18 @@ class Session:
     def expires_at(self) -> datetime | None:
         return self._info.expires_at
 
-    @verb("session.refresh")
+    @operation("session.refresh")
     def refresh(self) -> SessionInfo:
         """Read the session again. Raises SessionNotFound when it was deleted."""
-        return self._look_again()
+        return self._reload()
 
-    def _look_again(self) -> SessionInfo:
-        self._info = self._read(self._found)
+    def _reload(self) -> SessionInfo:
+        self._info = self._read(self._get_info)
         return self._info
 
     # Messages
 
-    @verb("session.append")
+    @operation("session.append")
     def append(
         self,
         role: str,
@@ -176,7 +176,7 @@ class Session:
         )
         return history.extend(self._runtime, self._scope, [message])[0]
 
-    @verb("session.extend")
+    @operation("session.extend")
     def extend(
         self, messages: Iterable[Message], progress: Progress | None = None, *, idempotency_key: str | None = None
     ) -> list[Message]:
@@ -186,36 +186,36 @@ class Session:
         """
         if not isinstance(messages, Iterable):
             raise InvalidInput(f"extend takes a list of messages, not {type(messages).__name__}")
-        given = [Message.checked(message) for message in messages]
+        given = [Message.validate(message) for message in messages]
         if idempotency_key is None:
-            return history.extend(self._runtime, self._scope, given, checked_progress(progress))
-        return history.extend_once(self._runtime, self._scope, given, idempotency_key, checked_progress(progress))
+            return history.extend(self._runtime, self._scope, given, check_progress(progress))
+        return history.extend_once(self._runtime, self._scope, given, idempotency_key, check_progress(progress))
 
-    @verb("session.recent")
+    @operation("session.recent")
     def recent(self, count: int = 20) -> list[Message]:
         """The newest messages, in order."""
-        return self._newest(checked_number(count, "count"))
+        return self._get_recent(check_number(count, "count"))
 
-    def _newest(self, count: int) -> list[Message]:
+    def _get_recent(self, count: int) -> list[Message]:
         return self._read(lambda tx: Messages(tx).recent(self._scope, count))
 
-    @verb("session.messages")
+    @operation("session.messages")
     def messages(self, after: int | None = None, before: int | None = None, limit: int | None = None) -> list[Message]:
         """The messages with sequences strictly between ``after`` and ``before``, in order; all of them by default."""
-        bounds = [None if value is None else checked_number(value, "a bound") for value in (after, before, limit)]
+        bounds = [None if value is None else check_number(value, "a bound") for value in (after, before, limit)]
         return self._read(lambda tx: Messages(tx).range(self._scope, *bounds))
 
-    @verb("session.count")
+    @operation("session.count")
     def count(self) -> int:
-        return self._read(lambda tx: self._found(tx).message_count)
+        return self._read(lambda tx: self._get_info(tx).message_count)
 
-    @verb("session.restore")
+    @operation("session.restore")
     def restore(self, max_tokens: int = 4000) -> list[Message]:
         """The newest messages that fit, cut at a turn; the latest user message is always there."""
-        budget = checked_number(max_tokens, "max_tokens")
+        budget = check_number(max_tokens, "max_tokens")
         return self._read(lambda tx: restore(tx, self._scope, budget, cost=self._runtime.cost))
 
-    @verb("session.context")
+    @operation("session.context")
     def context(
         self,
         query: str = "",
@@ -232,13 +232,13 @@ class Session:
         ``at`` is when the query is asked, for times such as "last week"; now, if not given. With ``compact`` history is
         condensed first if that is due, and each message is then in the context or in the range of its summary.
         """
-        asked = collect.checked(self._runtime, query, max_tokens, model_window, skill, at)
-        files = user_notes.texts(self._runtime, Space(self._info.tenant, Level.USER, self.user), asked.now)
-        if not checked_flag(compact, "compact"):
-            return collect.context(self._runtime, self._scope, self.agent, asked, files)
-        known = collect.known(self._runtime, self._scope, self.agent, asked, files)
+        asked = collect.check_request(self._runtime, query, max_tokens, model_window, skill, at)
+        files = user_notes.read_texts(self._runtime, Partition(self._info.tenant, Level.USER, self.user), asked.now)
+        if not check_flag(compact, "compact"):
+            return collect.build_context(self._runtime, self._scope, self.agent, asked, files)
+        known = collect.recall_memory(self._runtime, self._scope, self.agent, asked, files)
         compaction.compact_if_due(self._runtime, self._scope, model_window)
-        return compaction.covering(self._runtime, self._scope, asked, known, model_window).context
+        return compaction.compose_complete_context(self._runtime, self._scope, asked, known, model_window).context
 
     def turn(
         self,
@@ -261,49 +261,49 @@ class Session:
         message = Message.new(
             "user", content, name=name, metadata=metadata, created_at=created_at, idempotency_key=idempotency_key
         )
-        asked = collect.checked(self._runtime, message.text, max_tokens, model_window, skill, at)
+        asked = collect.check_request(self._runtime, message.text, max_tokens, model_window, skill, at)
         return Turn(self._runtime, self._info, message, asked, model_window)
 
     # Summary
 
-    @verb("session.summary")
+    @operation("session.summary")
     def summary(self) -> Summary | None:
         return self._read(lambda tx: Summaries(tx).get(self._scope))
 
-    @verb("session.set_summary")
+    @operation("session.set_summary")
     def set_summary(self, text: str, upper_sequence: int) -> bool:
         """Replace the summary whatever its epoch. False when it would cover less than the current one."""
-        return self._swap(text, upper_sequence, None)
+        return self._swap_summary(text, upper_sequence, None)
 
-    @verb("session.swap_summary")
+    @operation("session.swap_summary")
     def swap_summary(self, text: str, upper_sequence: int, expected_epoch: int) -> bool:
         """Replace the summary if its epoch is still the expected one (0 for the first). False changes nothing."""
-        return self._swap(text, upper_sequence, checked_number(expected_epoch, "expected_epoch"))
+        return self._swap_summary(text, upper_sequence, check_number(expected_epoch, "expected_epoch"))
 
-    def _swap(self, text: str, upper_sequence: int, expected_epoch: int | None) -> bool:
-        upper, now = checked_number(upper_sequence, "upper_sequence"), self._runtime.clock()
+    def _swap_summary(self, text: str, upper_sequence: int, expected_epoch: int | None) -> bool:
+        upper, now = check_number(upper_sequence, "upper_sequence"), self._runtime.clock()
         return self._runtime.store.write(lambda tx: summary.swap(tx, self._scope, text, upper, expected_epoch, now))
 
-    @verb("session.compact")
-    def compact(self, keep: int | None = None) -> Compacted:
+    @operation("session.compact")
+    def compact(self, keep: int | None = None) -> CompactionResult:
         """Sum up all but the newest ``keep`` messages (20, or ``compact.keep``). None is removed from the session."""
-        kept = self._runtime.config.compact.keep if keep is None else checked_number(keep, "keep")
+        kept = self._runtime.config.compact.keep if keep is None else check_number(keep, "keep")
         return compaction.compact(self._runtime, self._scope, kept)
 
-    @verb("session.compact_if_due")
-    def compact_if_due(self, model_window: int | None = None) -> Compacted:
+    @operation("session.compact_if_due")
+    def compact_if_due(self, model_window: int | None = None) -> CompactionResult:
         """The same as far as the settings want it: before a model's window, or a limit of its own, is full."""
-        window = None if model_window is None else checked_number(model_window, "model_window")
+        window = None if model_window is None else check_number(model_window, "model_window")
         return compaction.compact_if_due(self._runtime, self._scope, window)
 
-    @verb("session.learn")
-    def learn(self) -> Learned:
+    @operation("session.learn")
+    def learn(self) -> LearnResult:
         """Learn from what was said since the last time, now. After a turn this happens by itself, in the background."""
-        return learn.learn(self._runtime, self._look_again())
+        return learn.learn(self._runtime, self._reload())
 
     # Life
 
-    @verb("session.new")
+    @operation("session.new")
     def new(self) -> Session:
         """End this session and begin another under the same key. The old one stays, searchable."""
         now = self._runtime.clock()
@@ -312,34 +312,34 @@ class Session:
         )
         return Session(self._runtime, fresh)
 
-    @verb("session.clear")
+    @operation("session.clear")
     def clear(self) -> None:
         """Remove the messages, their chunks and the summary. Sequence numbers go on where they were."""
         self._info = self._runtime.store.write(lambda tx: lifecycle.clear(tx, self._scope))
 
-    @verb("session.pause")
+    @operation("session.pause")
     def pause(self) -> None:
-        self._set_state(State.PAUSED)
+        self._set_state(SessionStatus.PAUSED)
 
-    @verb("session.resume")
+    @operation("session.resume")
     def resume(self) -> None:
-        self._set_state(State.ACTIVE)
+        self._set_state(SessionStatus.ACTIVE)
 
-    @verb("session.terminate")
+    @operation("session.terminate")
     def terminate(self) -> None:
-        self._set_state(State.TERMINATED)
+        self._set_state(SessionStatus.TERMINATED)
 
-    def _set_state(self, state: State) -> None:
+    def _set_state(self, state: SessionStatus) -> None:
         self._info = self._runtime.store.write(lambda tx: lifecycle.set_state(tx, self._scope, state))
         if self._info.state is not state:
             raise WrongState(f"session {self.id} is terminated; hf.session(…) gives its successor")
 
-    @verb("session.delete")
+    @operation("session.delete")
     def delete(self) -> Mapping[str, int]:
         """Remove the session with everything under it. Answers how many rows of each kind went."""
         now = self._runtime.clock()
         counts, records = self._runtime.store.write(lambda tx: self._delete(tx, now))
-        items.drop_lines(self._runtime, self._info.tenant, self.user, records)
+        items.delete_lines(self._runtime, self._info.tenant, self.user, records)
         return counts
 
     def _delete(self, tx: Tx, now: datetime) -> tuple[Mapping[str, int], list[str]]:
@@ -348,55 +348,55 @@ class Session:
         found = Records(tx).find(mine, RecordQuery(include_past=True, limit=None), now)
         return lifecycle.delete(tx, self._scope, now), [record.id for record in found]
 
-    @verb("session.update_metadata")
+    @operation("session.update_metadata")
     def update_metadata(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         """Merge into the metadata; a value of None removes its key."""
         self._info = self._runtime.store.write(lambda tx: lifecycle.update_metadata(tx, self._scope, changes))
         return self._info.metadata
 
-    @verb("session.expire_in")
+    @operation("session.expire_in")
     def expire_in(self, ttl: timedelta | None) -> None:
         """Let the session be swept after that time; None keeps it."""
-        expires_at = None if ttl is None else self._runtime.clock() + checked_ttl(ttl)
+        expires_at = None if ttl is None else self._runtime.clock() + check_ttl(ttl)
         self._info = self._runtime.store.write(lambda tx: lifecycle.set_expiry(tx, self._scope, expires_at))
 
     # Working memory, transcript, files, usage
 
     @property
-    @verb("session.working_memory")
+    @operation("session.working_memory")
     def working_memory(self) -> str:
         return kv.as_text(self.kv._get(kv.WORKING_MEMORY))  # noqa: SLF001  # one call, one passage through the gate
 
-    @verb("session.set_working_memory")
+    @operation("session.set_working_memory")
     def set_working_memory(self, text: str) -> None:
-        checked_text(text, "working memory")
+        check_text(text, "working memory")
         self.kv._set(kv.WORKING_MEMORY, text)  # noqa: SLF001
 
-    @verb("session.transcript")
+    @operation("session.transcript")
     def transcript(self, last: int | None = None) -> list[TranscriptEntry]:
         """The newest messages as plain entries: ``last`` of them, and never more than the transcript's cap."""
         cap = self._runtime.config.session.transcript_cap
-        messages = self._newest(cap if last is None else min(checked_number(last, "last"), cap))
-        return [_entry(message) for message in messages]
+        messages = self._get_recent(cap if last is None else min(check_number(last, "last"), cap))
+        return [_to_entry(message) for message in messages]
 
-    @verb("session.export_transcript")
+    @operation("session.export_transcript")
     def export_transcript(self) -> str:
         """The whole session as Markdown that parses back."""
         messages = self._read(lambda tx: Messages(tx).range(self._scope, None, None, None))
-        return render([_entry(message) for message in messages])
+        return render([_to_entry(message) for message in messages])
 
-    @verb("session.list_files")
+    @operation("session.list_files")
     def list_files(self) -> list[FileInfo]:
         """The files of the session's folder; none for a store without a folder."""
-        self._read(self._found)  # whose files these are is known by the session only
+        self._read(self._get_info)  # whose files these are is known by the session only
         folder = self._runtime.session_folder(self.id)
         return [] if folder is None else list_folder(folder)
 
-    @verb("session.usage")
+    @operation("session.usage")
     def usage(self) -> Usage:
         return self._read(lambda tx: usage.read(tx, self._scope))
 
-    @verb("session.add_usage")
+    @operation("session.add_usage")
     def add_usage(
         self, model: str, *, input_tokens: int = 0, output_tokens: int = 0, cached_tokens: int = 0, cost: float = 0.0
     ) -> None:
@@ -407,13 +407,13 @@ class Session:
     def _read(self, work: Callable[[Tx], T]) -> T:
         return self._runtime.store.read(work)
 
-    def _found(self, tx: Tx) -> SessionInfo:
+    def _get_info(self, tx: Tx) -> SessionInfo:
         info = Sessions(tx).get(self._scope)
         if info is None:
             raise SessionNotFound(f"session {self.id} is gone; it was deleted")
         return info
 
 
-def _entry(message: Message) -> TranscriptEntry:
+def _to_entry(message: Message) -> TranscriptEntry:
     assert message.created_at is not None
     return TranscriptEntry(message.role, message.created_at, message.text)

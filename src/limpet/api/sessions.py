@@ -8,24 +8,24 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from limpet.api.base import Face
+from limpet.api.base import BaseOperations
 from limpet.api.session import Session
 from limpet.errors import SessionNotFound
-from limpet.model.naming import SessionKey, user_for
-from limpet.model.paging import PageEnd, checked_end
-from limpet.model.session import SessionInfo, SessionQuery, State, Usage
-from limpet.model.text import checked_choice, checked_name, optional_name
-from limpet.model.times import checked_ttl
-from limpet.model.values import checked_metadata, checked_number, checked_page
-from limpet.security.operation import verb
+from limpet.model.naming import SessionKey, default_user_id
+from limpet.model.paging import PageCursor, check_cursor
+from limpet.model.session import SessionInfo, SessionQuery, SessionStatus, Usage
+from limpet.model.text import check_choice, check_name, check_optional_name
+from limpet.model.times import check_ttl
+from limpet.model.values import check_metadata, check_number, check_page
+from limpet.security.operation import operation
 from limpet.sessions import lifecycle, usage
 from limpet.sessions.repository import Sessions
 
 
-class SessionOperations(Face):
+class SessionOperations(BaseOperations):
     """The verbs on sessions."""
 
-    @verb("session")
+    @operation("session")
     def session(
         self,
         channel: str,
@@ -38,9 +38,9 @@ class SessionOperations(Face):
         ttl: timedelta | None = None,
     ) -> Session:
         """The live session of this chat, made when there is none. Without a user, the channel's chat is one."""
-        return self._live(SessionKey.of(channel, chat, thread), user, agent, metadata, ttl)
+        return self._open_session(SessionKey.of(channel, chat, thread), user, agent, metadata, ttl)
 
-    def _live(
+    def _open_session(
         self,
         key: SessionKey,
         user: str | None,
@@ -48,12 +48,12 @@ class SessionOperations(Face):
         metadata: Mapping[str, Any] | None,
         ttl: timedelta | None,
     ) -> Session:
-        name = (self._agent or self.config.session.default_agent) if agent is None else checked_name(agent, "agent")
+        name = (self._agent or self.config.session.default_agent) if agent is None else check_name(agent, "agent")
         if self._agents.runtime(name) is not self._shared:
-            return self._of_agent(name)._live(key, user, name, metadata, ttl)  # noqa: SLF001
-        scope = self._scope(user=user_for(key) if user is None else user, agent=name)
-        about, life = checked_metadata(metadata), None if ttl is None else checked_ttl(ttl)
-        info = self._read(lambda tx: Sessions(tx).live(scope, str(key)))
+            return self._for_agent(name)._open_session(key, user, name, metadata, ttl)  # noqa: SLF001
+        scope = self._scope(user=default_user_id(key) if user is None else user, agent=name)
+        about, life = check_metadata(metadata), None if ttl is None else check_ttl(ttl)
+        info = self._read(lambda tx: Sessions(tx).find_live(scope, str(key)))
         if info is None:
             now, new_id = self._now(), self._runtime.new_id
             info = self._write(
@@ -61,27 +61,27 @@ class SessionOperations(Face):
             )
         return Session(self._runtime, info)
 
-    def _of_agent(self, name: str) -> SessionOperations:
+    def _for_agent(self, name: str) -> SessionOperations:
         return SessionOperations(self._agents, self._tenant, name, self._principal)
 
-    @verb("load_session")
+    @operation("load_session")
     def load_session(self, session_id: str, *, user: str | None = None) -> Session:
         """The session with this id, live or ended, with the settings of its agent and wherever that keeps it."""
-        return self._loaded(session_id, user)
+        return self._load_session(session_id, user)
 
-    def _loaded(self, session_id: str, user: str | None) -> Session:
+    def _load_session(self, session_id: str, user: str | None) -> Session:
         try:
-            info = self._session(session_id, user)
+            info = self._get_session(session_id, user)
         except SessionNotFound:
-            for name, _ in self._agents.existing() if self._agent is None else ():
+            for name, _ in self._agents.iter_own_stores() if self._agent is None else ():
                 with suppress(SessionNotFound):
-                    return self._of_agent(name)._loaded(session_id, user)  # noqa: SLF001
+                    return self._for_agent(name)._load_session(session_id, user)  # noqa: SLF001
             raise
-        if self._is_elsewhere(info.agent):
+        if self._has_other_store(info.agent):
             return Session(self._runtime, info)
         return Session(replace(self._agents.runtime(info.agent), gate=self._gate), info)
 
-    @verb("sessions")
+    @operation("sessions")
     def sessions(
         self,
         user: str | None = None,
@@ -97,12 +97,12 @@ class SessionOperations(Face):
 
         ``before`` goes on where another page ended: its last session's ``last_active_at`` and ``id``.
         """
-        place = checked_end(before)
-        if agent is not None and self._is_elsewhere(checked_name(agent, "agent")):
-            return self._of_agent(agent)._listed(user, agent, channel, state, limit, offset, place)  # noqa: SLF001
-        return self._listed(user, agent, channel, state, limit, offset, place)
+        place = check_cursor(before)
+        if agent is not None and self._has_other_store(check_name(agent, "agent")):
+            return self._for_agent(agent)._find_sessions(user, agent, channel, state, limit, offset, place)  # noqa: SLF001
+        return self._find_sessions(user, agent, channel, state, limit, offset, place)
 
-    def _listed(
+    def _find_sessions(
         self,
         user: str | None,
         agent: str | None,
@@ -110,26 +110,26 @@ class SessionOperations(Face):
         state: str | None,
         limit: int,
         offset: int,
-        before: PageEnd | None,
+        before: PageCursor | None,
     ) -> list[SessionInfo]:
         scope = self._scope(user=user, agent=agent)
         query = SessionQuery(
-            channel=optional_name(channel, "channel"),
-            state=_state(state),
-            limit=checked_page(limit),
-            offset=checked_number(offset, "offset"),
+            channel=check_optional_name(channel, "channel"),
+            state=_parse_state(state),
+            limit=check_page(limit),
+            offset=check_number(offset, "offset"),
             before=before,
         )
         return self._read(lambda tx: Sessions(tx).find(scope, query))
 
-    @verb("usage")
+    @operation("usage")
     def usage(self, user: str | None = None, agent: str | None = None, session: str | None = None) -> Usage:
         """What models took in all: of a session, a user, an agent, or as far as the grants reach."""
         scope = self._scope(user=user, agent=agent, session=session)
         return self._read(lambda tx: usage.read(tx, scope))
 
 
-def _state(value: object) -> State | None:
+def _parse_state(value: object) -> SessionStatus | None:
     if value is None:
         return None
-    return checked_choice(State, value.upper() if isinstance(value, str) else value, "state")
+    return check_choice(SessionStatus, value.upper() if isinstance(value, str) else value, "state")

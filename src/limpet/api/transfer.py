@@ -7,25 +7,25 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
-from limpet.api.base import Face
+from limpet.api.base import BaseOperations
 from limpet.api.runtime import SNAPSHOT
 from limpet.errors import InvalidInput
-from limpet.model.text import checked_name, checked_path, shown
-from limpet.model.transfer import ExportedFolder, Imported
-from limpet.model.values import checked_flag, checked_progress
-from limpet.security.operation import verb
+from limpet.model.text import check_name, check_path, short_repr
+from limpet.model.transfer import ExportResult, ImportResult
+from limpet.model.values import check_flag, check_progress
+from limpet.security.operation import operation
 from limpet.store.base import Progress
 
 log = logging.getLogger("limpet.import")
 
 
-class Moving(Face):
+class TransferOperations(BaseOperations):
     """The verbs on memory as a whole."""
 
-    @verb("export")
+    @operation("export")
     def export(
         self, path: str | PathLike[str], user: str | None = None, *, progress: Progress | None = None
-    ) -> ExportedFolder:
+    ) -> ExportResult:
         """Write everything of a user, or without one of the whole tenant, into a new folder.
 
         JSON lines that ``import_`` takes in again without loss, and Markdown for people; of one moment, whoever writes
@@ -33,20 +33,20 @@ class Moving(Face):
         """
         from limpet.lifecycle.export import export  # late: few programs ever export
 
-        place, report = Path(checked_path(path, "the export's path")), checked_progress(progress)
+        place, report = Path(check_path(path, "the export's path")), check_progress(progress)
         return export(self._runtime, self._scope(user=user), place, report or (lambda *_: None))
 
-    @verb("archive")
-    def archive(self, file: BinaryIO, user: str | None = None, *, progress: Progress | None = None) -> ExportedFolder:
+    @operation("archive")
+    def archive(self, file: BinaryIO, user: str | None = None, *, progress: Progress | None = None) -> ExportResult:
         """What ``export`` writes, as a zip in a file that you opened. It needs no right on the machine's files."""
-        from limpet.lifecycle.archive import archive
+        from limpet.lifecycle.archive import write_archive
 
-        report = checked_progress(progress)
+        report = check_progress(progress)
         if not callable(getattr(file, "write", None)) or not callable(getattr(file, "seek", None)):
-            raise InvalidInput(f"file must be a binary file opened for writing, not {shown(file)}")
-        return archive(self._runtime, self._scope(user=user), file, report or (lambda *_: None))
+            raise InvalidInput(f"file must be a binary file opened for writing, not {short_repr(file)}")
+        return write_archive(self._runtime, self._scope(user=user), file, report or (lambda *_: None))
 
-    @verb("import_")
+    @operation("import_")
     def import_(
         self,
         path: str | PathLike[str],
@@ -55,24 +55,24 @@ class Moving(Face):
         format: str = "auto",
         progress: Progress | None = None,
         dry_run: bool = False,
-    ) -> Imported:
+    ) -> ImportResult:
         """Take in an export of ours, or what another program wrote; ``format`` is found out unless you name it.
 
         ``user`` says whose memory it becomes. What is here already is not taken in twice; an import that was
         interrupted goes on where it was. ``dry_run`` reads and checks everything and stores nothing.
         """
-        from limpet.lifecycle.import_any import take_in
+        from limpet.lifecycle.import_any import import_path
 
-        owner = None if user is None else checked_name(user, "user")
-        place, report = checked_path(path, "the import's path"), checked_progress(progress)
-        only_look = checked_flag(dry_run, "dry_run")
+        owner = None if user is None else check_name(user, "user")
+        place, report = check_path(path, "the import's path"), check_progress(progress)
+        only_look = check_flag(dry_run, "dry_run")
         scope = self._scope(user=owner)
-        done = take_in(self._runtime, scope, place, format, report or (lambda *_: None), dry_run=only_look)
+        done = import_path(self._runtime, scope, place, format, report or (lambda *_: None), dry_run=only_look)
         if done.messages and not only_look:
-            self._tell_what_goes()
+            self._warn_about_retention()
         return done
 
-    def _tell_what_goes(self) -> None:
+    def _warn_about_retention(self) -> None:
         """Whoever brings years of conversations learns now, and not by their absence, that only days are kept."""
         from limpet.lifecycle import retention
 
@@ -86,9 +86,9 @@ class Moving(Face):
                 old,
             )
 
-    def _import_found(self) -> None:
+    def _import_snapshot(self) -> None:
         folder = self._runtime.folder
         if folder is not None and (folder / SNAPSHOT).is_file():
             from limpet.lifecycle import import_snapshot
 
-            import_snapshot.take_in_found(self._runtime, self._scope(), folder / SNAPSHOT)
+            import_snapshot.import_pending(self._runtime, self._scope(), folder / SNAPSHOT)

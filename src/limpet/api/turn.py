@@ -14,27 +14,27 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from limpet.api.runtime import Runtime, masking
+from limpet.api.runtime import Runtime, make_redactor
 from limpet.context import collect
-from limpet.context.collect import Asked, Known, Said
+from limpet.context.collect import ContextRequest, Conversation, Recalled
 from limpet.errors import InvalidInput, SessionNotFound, StorageError
 from limpet.knowledge import remember
-from limpet.knowledge.candidate import QUOTED
-from limpet.knowledge.echo import echoed
-from limpet.knowledge.english.opt_out import unheard
-from limpet.knowledge.maintenance import ask
+from limpet.knowledge.candidate import QUOTED_KEY
+from limpet.knowledge.echo import find_echoes
+from limpet.knowledge.english.opt_out import is_opt_out
+from limpet.knowledge.maintenance import enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.knowledge.score import SKILL
-from limpet.knowledge.turn_event import turn_event
+from limpet.knowledge.score import SKILL_KEY
+from limpet.knowledge.turn_event import build_turn_event
 from limpet.model.chunk import SourceKind
-from limpet.model.context import Context, Dropped
+from limpet.model.context import Context, Omission
 from limpet.model.job import EXTRACT, GRAPH
 from limpet.model.message import Content, Message, ToolCall
-from limpet.model.scope import Home, Level, Scope, Space
-from limpet.model.session import Compacted, ModelUsage, SessionInfo
-from limpet.model.text import optional_name
+from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.session import CompactionResult, ModelUsage, SessionInfo
+from limpet.model.text import check_optional_name
 from limpet.notes import user_notes
-from limpet.security.operation import verb
+from limpet.security.operation import operation
 from limpet.sessions import compaction, history
 from limpet.sessions import usage as bill
 from limpet.store.jobs import Jobs
@@ -45,7 +45,7 @@ log = logging.getLogger("limpet.api.turn")
 T = TypeVar("T")
 
 
-class Kept(NamedTuple):
+class StoredMessages(NamedTuple):
     """Messages as they are stored; ``new`` unless all of them were stored before, under their idempotency keys."""
 
     messages: list[Message]
@@ -55,7 +55,9 @@ class Kept(NamedTuple):
 class Turn:
     """One exchange of a session, used with ``with``. Belongs to one thread."""
 
-    def __init__(self, runtime: Runtime, info: SessionInfo, message: Message, asked: Asked, window: int | None) -> None:
+    def __init__(
+        self, runtime: Runtime, info: SessionInfo, message: Message, asked: ContextRequest, window: int | None
+    ) -> None:
         self._runtime = runtime
         self._gate = runtime.gate
         self._scope = info.scope
@@ -66,12 +68,12 @@ class Turn:
         self._context: Context | None = None
         self._steps: list[Message] = []
         self._reply: Message | None = None
-        self._answering = _answering(message.idempotency_key)
-        self._compacted: tuple[Compacted, ...] = ()
+        self._answering = _reply_key(message.idempotency_key)
+        self._compacted: tuple[CompactionResult, ...] = ()
         self._recalled: frozenset[str] = frozenset()
         self._kept = False
         self._open = False
-        self._failed: list[Dropped] = []
+        self._failed: list[Omission] = []
 
     def __repr__(self) -> str:
         state = "replied" if self._reply else "open" if self._open else "over" if self._context else "not begun"
@@ -90,57 +92,59 @@ class Turn:
         return self._context
 
     @property
-    def compacted(self) -> Compacted | None:
+    def compacted(self) -> CompactionResult | None:
         """What was condensed last to make room for this turn; None where nothing had to be."""
         return self._compacted[-1] if self._compacted else None
 
     @property
-    def failed(self) -> tuple[Dropped, ...]:
+    def failed(self) -> tuple[Omission, ...]:
         """The steps of memory that failed, and why. They are in the log too."""
         return tuple(self._failed)
 
     # The user's side
 
-    @verb("session.turn")
+    @operation("session.turn")
     def __enter__(self) -> Self:
         if self._context is not None:
             raise InvalidInput("a turn is used once; session.turn(…) makes the next")
-        known = self._step("what memory knows", lambda: recollect(self._runtime, self._info, self._asked), Known())
+        known = self._attempt(
+            "what memory knows", lambda: recall_for_turn(self._runtime, self._info, self._asked), Recalled()
+        )
         self._failed += [*known.texts.failed, *known.failed]
-        self._recalled = in_use(known, self._runtime.config.search.k)
-        self._message, self._kept = self._ask()
-        self._compacted = self._step("condensing history", self._condense, ())
-        self._context = self._lay_out(known)
+        self._recalled = select_used_records(known, self._runtime.config.search.k)
+        self._message, self._kept = self._store_question()
+        self._compacted = self._attempt("condensing history", self._compact, ())
+        self._context = self._compose_context(known)
         self._open = True
         return self
 
-    def _ask(self) -> tuple[Message, bool]:
-        kept = self._step("keeping the user's message", lambda: self._keep([self._message]), None, StorageError)
+    def _store_question(self) -> tuple[Message, bool]:
+        kept = self._attempt("keeping the user's message", lambda: self._store([self._message]), None, StorageError)
         if kept is not None:
             return kept.messages[0], True
         return replace(self._message, created_at=self._message.created_at or self._asked.now), False
 
-    def _condense(self) -> tuple[Compacted, ...]:
+    def _compact(self) -> tuple[CompactionResult, ...]:
         compacted = compaction.compact_if_due(self._runtime, self._info.scope, self._window)
         return (compacted,) if compacted.done else ()
 
-    def _lay_out(self, known: Known) -> Context:
+    def _compose_context(self, known: Recalled) -> Context:
         runtime, scope, asked = self._runtime, self._info.scope, self._asked
         unsaved = None if self._kept and runtime.forgetful is None else self._message
-        whole = self._step(
+        whole = self._attempt(
             "telling all of the history",
-            lambda: compaction.covering(runtime, scope, asked, known, self._window, unsaved),
+            lambda: compaction.compose_complete_context(runtime, scope, asked, known, self._window, unsaved),
             None,
         )
         if whole is not None:
             self._compacted += whole.compacted
             return whole.context
-        as_it_stands = self._step(
-            "the conversation", lambda: compaction.laid_out(runtime, scope, asked, known, unsaved), None
+        as_it_stands = self._attempt(
+            "the conversation", lambda: compaction.compose_conversation(runtime, scope, asked, known, unsaved), None
         )
         if as_it_stands is not None:
             return as_it_stands
-        return collect.lay_out(runtime, asked, Said(self._info.id).then(self._message), known)
+        return collect.compose_context(runtime, asked, Conversation(self._info.id).with_message(self._message), known)
 
     # The agent's side
 
@@ -171,7 +175,7 @@ class Turn:
             )
         )
 
-    @verb("turn.reply")
+    @operation("turn.reply")
     def reply(
         self,
         content: Content,
@@ -189,20 +193,20 @@ class Turn:
         OpenAI or Anthropic answered with.
         """
         self._check_open()
-        active = optional_name(skill, "skill") or self._asked.skill
+        active = check_optional_name(skill, "skill") or self._asked.skill
         said = Message.new(
             "assistant",
             content,
             name=name,
             tool_calls=tool_calls,
-            metadata={**(metadata or {}), SKILL: active} if active else metadata,
+            metadata={**(metadata or {}), SKILL_KEY: active} if active else metadata,
             created_at=created_at,
             idempotency_key=self._answering,
         )
-        said = marked(said, self.context.text)
-        spent = bill.given_usage(usage)
+        said = mark_quotes(said, self.context.text)
+        spent = bill.parse_usage(usage)
         missing = [] if self._kept else [self._message]
-        kept = self._step(
+        kept = self._attempt(
             "keeping the reply", lambda: self._finish([*missing, *self._steps, said], spent), None, StorageError
         )
         self._open = False
@@ -210,8 +214,10 @@ class Turn:
             return None
         self._kept, self._reply = True, kept.messages[-1]
         if kept.new:
-            self._step(
-                "the day's note", lambda: note(self._runtime, self._info, self._message, kept.messages[-1]), None
+            self._attempt(
+                "the day's note",
+                lambda: write_daily_note(self._runtime, self._info, self._message, kept.messages[-1]),
+                None,
             )
         return self._reply
 
@@ -230,42 +236,42 @@ class Turn:
 
     # Both
 
-    def _keep(self, messages: Sequence[Message]) -> Kept:
-        return keep(self._runtime, self._info.scope, messages, lambda _tx, _new: None)
+    def _store(self, messages: Sequence[Message]) -> StoredMessages:
+        return store_messages(self._runtime, self._info.scope, messages, lambda _tx, _new: None)
 
-    def _finish(self, messages: Sequence[Message], spent: ModelUsage | None) -> Kept:
+    def _finish(self, messages: Sequence[Message], spent: ModelUsage | None) -> StoredMessages:
         """With what belongs to a finished turn: its bill, its record, and the wish to learn from it."""
 
-        def beside(tx: Tx, new: Sequence[Message]) -> None:
+        def on_store(tx: Tx, new: Sequence[Message]) -> None:
             if spent is not None:
                 bill.add(tx, self._info.scope, spent)
-            used(self._runtime, tx, self._info, sorted(self._recalled))
-            compaction.ask(self._runtime, tx, self._info)
-            learn_later(self._runtime, tx, self._info, [self._message, *new], self._asked)
+            touch_records(self._runtime, tx, self._info, sorted(self._recalled))
+            compaction.enqueue(self._runtime, tx, self._info)
+            enqueue_learning(self._runtime, tx, self._info, [self._message, *new], self._asked)
 
-        kept = keep(self._runtime, self._info.scope, messages, beside)
+        kept = store_messages(self._runtime, self._info.scope, messages, on_store)
         if self._runtime.config.learn.enabled or self._runtime.llm is not None:
             self._runtime.wake_worker()
         return kept
 
-    def _step(self, what: str, work: Callable[[], T], otherwise: T, expected: type[Exception] = Exception) -> T:
+    def _attempt(self, what: str, work: Callable[[], T], otherwise: T, expected: type[Exception] = Exception) -> T:
         try:
             return work()
         except (InvalidInput, SessionNotFound):
             raise  # what was asked for is wrong: no less memory would help
         except expected as error:  # why: memory never breaks the agent; the turn goes on with less of it
             log.warning("a turn goes on without %s: %s", what, error, exc_info=not isinstance(error, StorageError))
-            self._failed.append(Dropped(what, str(error) or type(error).__name__))
+            self._failed.append(Omission(what, str(error) or type(error).__name__))
             return otherwise
 
 
-def recollect(runtime: Runtime, info: SessionInfo, asked: Asked) -> Known:
+def recall_for_turn(runtime: Runtime, info: SessionInfo, asked: ContextRequest) -> Recalled:
     """Before the turn is written: what memory knows about the question, and what the user's files say."""
-    files = user_notes.texts(runtime, Space(info.tenant, Level.USER, info.user), asked.now)
-    return collect.known(runtime, info.scope, info.agent, asked, files)
+    files = user_notes.read_texts(runtime, Partition(info.tenant, Level.USER, info.user), asked.now)
+    return collect.recall_memory(runtime, info.scope, info.agent, asked, files)
 
 
-def in_use(known: Known, best: int) -> frozenset[str]:
+def select_used_records(known: Recalled, best: int) -> frozenset[str]:
     """The records among the best recalled, and those learned from a message that is among them.
 
     Far down among the passages tried, most share a word with the question and no more.
@@ -286,63 +292,69 @@ def in_use(known: Known, best: int) -> frozenset[str]:
     return frozenset((*(source.id for source in sources if source.kind is SourceKind.RECORD), *learned))
 
 
-def keep(runtime: Runtime, scope: Scope, messages: Sequence[Message], finish: history.Beside) -> Kept:
+def store_messages(
+    runtime: Runtime, scope: Scope, messages: Sequence[Message], finish: history.WithinTransaction
+) -> StoredMessages:
     """Messages in one transaction with what else they finish, found by search once it is committed."""
     is_new = False
 
-    def beside(tx: Tx, new: list[Message]) -> None:
+    def on_store(tx: Tx, new: list[Message]) -> None:
         nonlocal is_new
         is_new = bool(new)
         if is_new:
             finish(tx, new)
 
-    return Kept(history.extend(runtime, scope, messages, beside=beside), is_new)
+    return StoredMessages(history.extend(runtime, scope, messages, beside=on_store), is_new)
 
 
-def marked(reply: Message, shown: str) -> Message:
+def mark_quotes(reply: Message, shown: str) -> Message:
     """The reply with the places where it repeats what memory had said: nobody learns from those."""
-    ranges = echoed(reply.text, shown)
-    return replace(reply, metadata={**reply.metadata, QUOTED: [list(each) for each in ranges]}) if ranges else reply
+    ranges = find_echoes(reply.text, shown)
+    return replace(reply, metadata={**reply.metadata, QUOTED_KEY: [list(each) for each in ranges]}) if ranges else reply
 
 
-def learn_later(runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Message], asked: Asked) -> None:
+def enqueue_learning(
+    runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Message], asked: ContextRequest
+) -> None:
     """The finished turn as a record of what happened, and a job to learn from it."""
-    config, now, space = runtime.config, runtime.clock(), Space(info.tenant, Level.USER, info.user)
+    config, now, space = runtime.config, runtime.clock(), Partition(info.tenant, Level.USER, info.user)
     if not config.learn.enabled:
         return
     if config.learn.turns:
         whole = {message.sequence: message for message in turn if message.sequence}
-        home = Home(Scope(info.tenant, user=info.user), Level.USER)
-        skill = turn[-1].metadata.get(SKILL, asked.skill)
-        event = turn_event(runtime.new_id(), home, info.id, list(whole.values()), skill, masking(config), now)
+        home = Owner(Scope(info.tenant, user=info.user), Level.USER)
+        skill = turn[-1].metadata.get(SKILL_KEY, asked.skill)
+        event = build_turn_event(
+            runtime.new_id(), home, info.id, list(whole.values()), skill, make_redactor(config), now
+        )
         if event is not None:
-            remember.insert(tx, event, remember.Cutter(config.chunks))
+            remember.insert(tx, event, remember.RecordChunker(config.chunks))
     if config.learn.extractor != "none":
-        Jobs(tx).ask(space, EXTRACT, info.id, now)
+        Jobs(tx).enqueue(space, EXTRACT, info.id, now)
     if config.graph.enabled:
-        Jobs(tx).ask(space, GRAPH, info.id, now)
-    ask(tx, space, config.learn, now)
+        Jobs(tx).enqueue(space, GRAPH, info.id, now)
+    enqueue_maintenance(tx, space, config.learn, now)
 
 
-def used(runtime: Runtime, tx: Tx, info: SessionInfo, recalled: Sequence[str]) -> None:
+def touch_records(runtime: Runtime, tx: Tx, info: SessionInfo, recalled: Sequence[str]) -> None:
     """Which refreshes it. What stands in every context, whatever is asked, is not used by that."""
     now = runtime.clock()
-    for space in collect.spaces(info.scope, info.agent) if recalled else ():
-        Records(tx).used(space, recalled, now)
+    for space in collect.visible_partitions(info.scope, info.agent) if recalled else ():
+        Records(tx).mark_used(space, recalled, now)
 
 
-def note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) -> None:
+def write_daily_note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) -> None:
     """The turn's line in the notes of its day, where the store has a folder for them."""
     settings = runtime.config.notes
     if runtime.folder is None or not (settings.enabled and settings.write_daily):
         return
-    if not runtime.may_keep_files(info.tenant) or unheard(asked.text):
+    if not runtime.can_write_files(info.tenant) or is_opt_out(asked.text):
         return
     assert reply.created_at is not None
-    mask, owner = masking(runtime.config), Space(info.tenant, Level.USER, info.user)
-    user_notes.Notes.of(runtime, owner).add(mask(asked.text), mask(reply.text), reply.created_at)
+    mask, owner = make_redactor(runtime.config), Partition(info.tenant, Level.USER, info.user)
+    user_notes.NoteFiles.of(runtime, owner).add_turn(mask(asked.text), mask(reply.text), reply.created_at)
 
 
-def _answering(key: str | None) -> str | None:
+def _reply_key(key: str | None) -> str | None:
     """A turn that is repeated under its key finds its reply again, too."""
-    return None if key is None else optional_name(f"{key}/reply", "idempotency_key")
+    return None if key is None else check_optional_name(f"{key}/reply", "idempotency_key")

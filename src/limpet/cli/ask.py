@@ -9,7 +9,7 @@ from argparse import Namespace
 from limpet.errors import LimpetError
 
 
-class NotConfirmed(LimpetError):
+class ConfirmationError(LimpetError):
     code = "not_confirmed"
 
 
@@ -17,18 +17,18 @@ def confirm(args: Namespace, question: str) -> None:
     """Go on after ``--yes`` or a yes; raise NotConfirmed otherwise."""
     if args.yes:
         return
-    if not at_terminal():
-        raise NotConfirmed("nobody is there to say yes; add --yes to do it without being asked")
+    if not is_interactive():
+        raise ConfirmationError("nobody is there to say yes; add --yes to do it without being asked")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise NotConfirmed("nothing was removed")
+        raise ConfirmationError("nothing was removed")
 
 
-def at_terminal() -> bool:
+def is_interactive() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-class Progress:
+class ProgressLine:
     """A line on stderr that is written over, and nothing at all where stderr is no terminal."""
 
     def __init__(self) -> None:

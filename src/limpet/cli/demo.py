@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.cli import memory, show
-from limpet.cli.forget import forgotten_line
-from limpet.cli.options import command
+from limpet.cli.forget import format_forgotten
+from limpet.cli.options import add_command
 from limpet.cli.records import history_lines, record_table
 from limpet.lifecycle import sample
 from limpet.model import views
@@ -48,7 +48,7 @@ class SampleClock:
 
 
 def add(commands: Any) -> None:
-    command(commands, "demo", "show recall, context, history and forgetting on a sample conversation", demo)
+    add_command(commands, "demo", "show recall, context, history and forgetting on a sample conversation", demo)
 
 
 def demo(args: Namespace) -> int:
@@ -72,17 +72,17 @@ def demo(args: Namespace) -> int:
     lines = ["Three chats between Mara and her assistant Pip, kept in a temporary store.", ""]
     for number, step in enumerate(steps.values(), start=1):
         lines += [f"{number}. {step.title}", f"   $ {step.typed}", *(f"   {line}".rstrip() for line in step.lines), ""]
-    show.answer(args, {name: step.value for name, step in steps.items()}, [*lines, *_GO_ON])
+    show.print_result(args, {name: step.value for name, step in steps.items()}, [*lines, *_GO_ON])
     return 0
 
 
 def _sessions(hf: Limpet) -> Step:
     found = hf.sessions(user=sample.USER)
     rows = [
-        (info.id, str(info.key), info.state.value, str(info.message_count), show.when(info.last_active_at))
+        (info.id, str(info.key), info.state.value, str(info.message_count), show.format_time(info.last_active_at))
         for info in found
     ]
-    lines = show.table(("ID", "KEY", "?STATE", "?>MESSAGES", "LAST ACTIVE"), rows)
+    lines = show.format_table(("ID", "KEY", "?STATE", "?>MESSAGES", "LAST ACTIVE"), rows)
     value = [views.session(info) for info in found]
     title = "Every message is kept, in order, with its time."
     return Step(title, f"limpet sessions --user {sample.USER}", lines, value)
@@ -93,7 +93,7 @@ def _recall(hf: Limpet) -> Step:
     return Step(
         "Recall finds the lines that matter, and explains itself.",
         f'limpet recall "{sample.QUESTION}" --user {sample.USER} -k 3 --explain',
-        memory.explained(hits),
+        memory.explain_hits(hits),
         [views.hit(rank, hit) for rank, hit in enumerate(hits, start=1)],
     )
 
@@ -130,7 +130,7 @@ def _forget(hf: Limpet) -> Step:
     gone = hf.forget(key=sample.KEY, user=sample.USER)
     left = hf.recall("regatta", user=sample.USER, kinds=["record"])
     again = f"$ limpet recall regatta --user {sample.USER} --kind record"
-    lines = [forgotten_line(gone.total), again, *([] if left else [memory.NOTHING_FOUND])]
+    lines = [format_forgotten(gone.total), again, *([] if left else [memory.NOTHING_FOUND])]
     value = {**views.forgotten(gone), "found again": len(left)}
     typed = f"limpet forget --key {sample.KEY} --user {sample.USER} --yes"
     return Step("Forget means forget.", typed, lines, value)

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
-from limpet.cli.ask import Progress, at_terminal, confirm
-from limpet.cli.memory import given_text
-from limpet.cli.options import Parser, UsageError, command
-from limpet.cli.place import opened
+from limpet.cli.ask import ProgressLine, confirm, is_interactive
+from limpet.cli.memory import read_text_argument
+from limpet.cli.options import Parser, UsageError, add_command
+from limpet.cli.place import open_memory
 from limpet.model import views
 
 if TYPE_CHECKING:
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    noun = command(commands, "documents", "add, list and remove documents; without a verb: list", list_documents)
+    noun = add_command(commands, "documents", "add, list and remove documents; without a verb: list", list_documents)
     _add_list_options(noun)
     noun.set_defaults(limit=50, offset=0)
     verbs = noun.add_subparsers(title="verbs", metavar="VERB")
     # What is left out here must not undo what stood before the verb.
     unset = {"argument_default": argparse.SUPPRESS}
-    adding = command(verbs, "add", "add a file, a folder or a text; what changed replaces what was", add_document)
+    adding = add_command(verbs, "add", "add a file, a folder or a text; what changed replaces what was", add_document)
     adding.add_argument("place", metavar="PATH_OR_URI", help="a file or folder; with --text any uri")
     _add_owner(adding)
     adding.add_argument("--text", metavar="TEXT", help="the text itself; - reads it from the input")
     adding.add_argument("--title", metavar="TITLE", help="a heading (default: the one the document gives itself)")
-    adding.add_argument("--meta", action="append", metavar="K=V", type=options.pair, help="may be repeated")
-    listing = command(verbs, "list", "list documents, the latest change first", list_documents, **unset)
+    adding.add_argument("--meta", action="append", metavar="K=V", type=options.parse_pair, help="may be repeated")
+    listing = add_command(verbs, "list", "list documents, the latest change first", list_documents, **unset)
     _add_list_options(listing)
-    removing = command(verbs, "remove", "remove a document with its chunks", remove_document)
+    removing = add_command(verbs, "remove", "remove a document with its chunks", remove_document)
     removing.add_argument("place", metavar="URI", help="its uri, or its file's path")
     _add_owner(removing)
     options.add_yes(removing)
@@ -58,7 +58,7 @@ def _owner(args: Namespace) -> dict[str, Any]:
     return {"user": args.user, "agent": args.agent, "scope": "global" if args.everyone else None}
 
 
-class _Counting(Progress):
+class _FileProgress(ProgressLine):
     """Knows afterwards how many files there were."""
 
     files = 0
@@ -69,10 +69,10 @@ class _Counting(Progress):
 
 
 def add_document(args: Namespace) -> int:
-    owner, text = _owner(args), None if args.text is None else given_text(args.text)
+    owner, text = _owner(args), None if args.text is None else read_text_argument(args.text)
     _quiet_pdf_reader()
-    metadata, progress = dict(args.meta) if args.meta else None, _Counting()
-    with opened(args, creates=True) as hf:
+    metadata, progress = dict(args.meta) if args.meta else None, _FileProgress()
+    with open_memory(args, creates=True) as hf:
         try:
             added = hf.add_document(args.place, text, title=args.title, metadata=metadata, progress=progress, **owner)
         finally:
@@ -80,7 +80,7 @@ def add_document(args: Namespace) -> int:
     documents = added if isinstance(added, list) else [added]
     skipped = progress.files - len(documents)
     value = {"documents": [views.document(document) for document in documents], "skipped": skipped}
-    show.answer(args, value, _added(documents, skipped))
+    show.print_result(args, value, _format_added(documents, skipped))
     return 0
 
 
@@ -91,44 +91,48 @@ def _quiet_pdf_reader() -> None:
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
 
 
-def _added(documents: Sequence[Document], skipped: int) -> list[str]:
+def _format_added(documents: Sequence[Document], skipped: int) -> list[str]:
     if len(documents) == 1 and not skipped:
         [document] = documents
-        chunks = show.quantity(document.chunks, "chunk")
+        chunks = show.pluralize(document.chunks, "chunk")
         return [show.one_line(f"{str(document.status).capitalize()}: {document.uri} ({chunks})")]
     counts = Counter(str(document.status) for document in documents)
     parts = [f"{counts[status]:,} {status}" for status in ("added", "changed", "unchanged")]
-    more = f"; {show.quantity(skipped, 'file')} passed over (--verbose says why)" if skipped else ""
-    return [f"{show.quantity(len(documents), 'document')}: {', '.join(parts)}{more}."]
+    more = f"; {show.pluralize(skipped, 'file')} passed over (--verbose says why)" if skipped else ""
+    return [f"{show.pluralize(len(documents), 'document')}: {', '.join(parts)}{more}."]
 
 
 def list_documents(args: Namespace) -> int:
     owner = _owner(args)
-    with opened(args) as hf:
+    with open_memory(args) as hf:
         found = hf.documents(limit=args.limit, offset=args.offset, **owner)
-    show.answer(args, [views.document(document) for document in found], _listed(found, args))
+    show.print_result(args, [views.document(document) for document in found], _format_documents(found, args))
     return 0
 
 
-def _listed(found: Sequence[Document], args: Namespace) -> list[str]:
+def _format_documents(found: Sequence[Document], args: Namespace) -> list[str]:
     if not found and args.offset:
         return ["No documents so far down. Leave --offset out to see the first."]
     if not found:
         return ["No documents yet. `limpet documents add PATH --user U` adds a file or a folder."]
-    rows = [(show.when(document.updated_at), f"{document.chunks:,}", document.title or "-") for document in found]
+    rows = [
+        (show.format_time(document.updated_at), f"{document.chunks:,}", document.title or "-") for document in found
+    ]
     # A uri that was cut to the screen could not be copied.
-    lines = show.table(("CHANGED", ">CHUNKS", "TITLE"), rows, [show.indented(document.uri) for document in found])
-    return [*lines, *show.more(len(found), args.limit, args.offset)]
+    lines = show.format_table(
+        ("CHANGED", ">CHUNKS", "TITLE"), rows, [show.indent_lines(document.uri) for document in found]
+    )
+    return [*lines, *show.next_page_hint(len(found), args.limit, args.offset)]
 
 
 def remove_document(args: Namespace) -> int:
     owner = _owner(args)
     # One document named by its uri is what the caller meant; a person may have slipped.
-    if at_terminal():
+    if is_interactive():
         confirm(args, f"Remove {show.one_line(args.place)} from memory for good?")
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         gone = hf.remove_document(args.place, **owner)
-    chunks = show.quantity(gone.counts["chunks"], "chunk")
+    chunks = show.pluralize(gone.counts["chunks"], "chunk")
     value = {"removed": list(gone.ids), "counts": dict(gone.counts)}
-    show.answer(args, value, [show.one_line(f"Removed {args.place} with {chunks}.")])
+    show.print_result(args, value, [show.one_line(f"Removed {args.place} with {chunks}.")])
     return 0

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
-from limpet.cli.ask import at_terminal, confirm
-from limpet.cli.options import UsageError, command
-from limpet.cli.place import opened
+from limpet.cli.ask import confirm, is_interactive
+from limpet.cli.options import UsageError, add_command
+from limpet.cli.place import open_memory
 from limpet.errors import RecordNotFound
 from limpet.model import views
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    parser = command(commands, "forget", "remove memories with their history and index entries", forget)
+    parser = add_command(commands, "forget", "remove memories with their history and index entries", forget)
     parser.add_argument("id", metavar="ID", nargs="?", help="the id of one memory")
     parser.add_argument("--key", metavar="K", help="the one its owner keeps under this key")
     parser.add_argument("--query", metavar="Q", help="all of its owner's that hold every one of these words")
@@ -31,23 +31,23 @@ def add(commands: Any) -> None:
 def forget(args: Namespace) -> int:
     if [args.id, args.key, args.query].count(None) != 2:
         raise UsageError("forget takes exactly one of ID, --key K and --query Q")
-    with opened(args, needed=True) as hf:
-        found = _chosen(hf, args)
+    with open_memory(args, needed=True) as hf:
+        found = _select_records(hf, args)
         if found and not args.yes:
-            _ask(args, found)
+            _confirm(args, found)
         gone = _remove(hf, found)
-    show.answer(args, views.forgotten(gone), [forgotten_line(gone.total), *left_lines(gone)])
+    show.print_result(args, views.forgotten(gone), [format_forgotten(gone.total), *remaining_lines(gone)])
     return 0
 
 
-def _chosen(hf: Limpet, args: Namespace) -> list[Record]:
+def _select_records(hf: Limpet, args: Namespace) -> list[Record]:
     if args.id is not None:
-        return [_by_id(hf, args)]
-    would_go = hf.forget(key=args.key, query=args.query, dry_run=True, **options.owner(args))
+        return [_find_by_id(hf, args)]
+    would_go = hf.forget(key=args.key, query=args.query, dry_run=True, **options.owner_arguments(args))
     return [hf.record(record_id) for record_id in would_go.ids]
 
 
-def _by_id(hf: Limpet, args: Namespace) -> Record:
+def _find_by_id(hf: Limpet, args: Namespace) -> Record:
     """The record, if it is the named owner's: a slip in the id must not reach somebody else's memory."""
     record = hf.record(args.id, user=args.user)
     named = [(args.agent, record.agent), (args.session, record.session_id)]
@@ -74,21 +74,21 @@ def _remove(hf: Limpet, found: Sequence[Record]) -> Forgotten:
     return Forgotten(totals, tuple(ids), tuple(place for place in left if place.removeprefix("record ") not in ids))
 
 
-def left_lines(gone: Forgotten) -> list[str]:
+def remaining_lines(gone: Forgotten) -> list[str]:
     """Where it is still said, for somebody who may want it gone there too."""
     return [f"Still said in {place}." for place in gone.left]
 
 
-def forgotten_line(number: int) -> str:
+def format_forgotten(number: int) -> str:
     if not number:
         return "No record holds all these words; nothing was forgotten."
-    return f"Forgot {show.quantity(number, 'record')}, every version and index entry included."
+    return f"Forgot {show.pluralize(number, 'record')}, every version and index entry included."
 
 
-def _ask(args: Namespace, found: Sequence[Record]) -> None:
+def _confirm(args: Namespace, found: Sequence[Record]) -> None:
     # One memory named by its id or key is what the caller meant; what a query matches has to be seen first.
-    if not at_terminal() and args.query is None:
+    if not is_interactive() and args.query is None:
         return
-    rows = [(record.id, record.key or "-", show.when(record.updated_at), record.content) for record in found]
-    print("\n".join(show.table(("ID", "KEY", "?CHANGED", "TEXT"), rows)), file=sys.stderr)
-    confirm(args, f"Forget {show.quantity(len(found), 'record')} for good?")
+    rows = [(record.id, record.key or "-", show.format_time(record.updated_at), record.content) for record in found]
+    print("\n".join(show.format_table(("ID", "KEY", "?CHANGED", "TEXT"), rows)), file=sys.stderr)
+    confirm(args, f"Forget {show.pluralize(len(found), 'record')} for good?")

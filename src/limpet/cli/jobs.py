@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
-from limpet.cli.ask import Progress
-from limpet.cli.options import Parser, UsageError, command
-from limpet.cli.place import opened
-from limpet.cli.stop import asked_to_stop
+from limpet.cli.ask import ProgressLine
+from limpet.cli.options import Parser, UsageError, add_command
+from limpet.cli.place import open_memory
+from limpet.cli.stop import stop_on_signal
 from limpet.errors import StorageError
 from limpet.model import views
 
@@ -23,23 +23,27 @@ _LOOK_AGAIN_S = 1.0
 
 
 def add(commands: Any) -> None:
-    noun = command(commands, "jobs", "look at background work, try it again or drop it; without a verb: list", list_)
+    noun = add_command(
+        commands, "jobs", "look at background work, try it again or drop it; without a verb: list", list_jobs
+    )
     _add_list_options(noun)
     noun.set_defaults(limit=50, offset=0)
     verbs = noun.add_subparsers(title="verbs", metavar="VERB")
     # What is left out here must not undo what stood before the verb.
     unset = {"argument_default": argparse.SUPPRESS}
-    _add_list_options(command(verbs, "list", "list jobs, the next to run first", list_, **unset))
-    retrying = command(verbs, "retry", "let jobs that were laid aside be tried anew", retry)
+    _add_list_options(add_command(verbs, "list", "list jobs, the next to run first", list_jobs, **unset))
+    retrying = add_command(verbs, "retry", "let jobs that were laid aside be tried anew", retry)
     retrying.add_argument("ids", metavar="ID", type=int, nargs="*", help="the jobs' numbers, as the list shows them")
     retrying.add_argument("--kind", metavar="KIND", help="all of this kind")
     retrying.add_argument("--all", action="store_true", help="all there are")
-    dropping = command(verbs, "drop", "remove jobs that were laid aside", drop)
+    dropping = add_command(verbs, "drop", "remove jobs that were laid aside", drop)
     dropping.add_argument("ids", metavar="ID", type=int, nargs="+", help="the jobs' numbers, as the list shows them")
-    running = command(verbs, "run", "do the job that is due, in the foreground", run)
+    running = add_command(verbs, "run", "do the job that is due, in the foreground", run)
     running.add_argument("--until-idle", action="store_true", help="all that are due, one after the other")
 
-    worker_ = command(commands, "worker", "do background work, such as missing vectors, until interrupted", worker)
+    worker_ = add_command(
+        commands, "worker", "do background work, such as missing vectors, until interrupted", run_worker
+    )
     worker_.add_argument(
         "--schedules", action="store_true", help="hand what schedules bring to the model, too (else: schedules.worker)"
     )
@@ -56,14 +60,14 @@ def _add_list_options(parser: Parser) -> None:
     parser.add_argument("--offset", metavar="N", type=int, help="how many to pass over; default: 0")
 
 
-def list_(args: Namespace) -> int:
-    with opened(args) as hf:
+def list_jobs(args: Namespace) -> int:
+    with open_memory(args) as hf:
         found = hf.jobs(state=args.state, kind=args.kind, limit=args.limit, offset=args.offset)
-    show.answer(args, [views.job(job) for job in found], _listed(found, args))
+    show.print_result(args, [views.job(job) for job in found], _format_jobs(found, args))
     return 0
 
 
-def _listed(found: Sequence[JobInfo], args: Namespace) -> list[str]:
+def _format_jobs(found: Sequence[JobInfo], args: Namespace) -> list[str]:
     if not found and args.offset:
         return ["No jobs so far down. Leave --offset out to see the first."]
     if not found and (args.state or args.kind):
@@ -77,83 +81,83 @@ def _listed(found: Sequence[JobInfo], args: Namespace) -> list[str]:
             job.kind,
             job.state.value,
             str(job.attempts),
-            _next(job),
+            _format_next_run(job),
             f"{job.level.value} {job.owner}".rstrip(),
             job.error or "-",
         )
         for job in found
     ]
-    return [*show.table(titles, rows), *show.more(len(found), args.limit, args.offset)]
+    return [*show.format_table(titles, rows), *show.next_page_hint(len(found), args.limit, args.offset)]
 
 
-def _next(job: JobInfo) -> str:
+def _format_next_run(job: JobInfo) -> str:
     if job.state.value == "dead":
         return "-"
-    return "now" if job.run_at is None else show.when(job.run_at)
+    return "now" if job.run_at is None else show.format_time(job.run_at)
 
 
 def retry(args: Namespace) -> int:
     if [bool(args.ids), args.kind is not None, args.all].count(True) != 1:
         raise UsageError("say which jobs: their numbers, --kind KIND or --all")
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         count = hf.retry_jobs(args.ids or None, args.kind)
-    show.answer(args, {"retried": count}, [f"{show.quantity(count, 'job')} waiting to be tried anew."])
+    show.print_result(args, {"retried": count}, [f"{show.pluralize(count, 'job')} waiting to be tried anew."])
     return 0
 
 
 def drop(args: Namespace) -> int:
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         count = hf.drop_jobs(args.ids)
-    show.answer(args, {"dropped": count}, [f"{show.quantity(count, 'job')} dropped."])
+    show.print_result(args, {"dropped": count}, [f"{show.pluralize(count, 'job')} dropped."])
     return 0
 
 
 def run(args: Namespace) -> int:
-    progress = Progress()
-    with opened(args, needed=True) as hf:
+    progress = ProgressLine()
+    with open_memory(args, needed=True) as hf:
         try:
             begun = hf.run_jobs(until_idle=args.until_idle, progress=progress)
         finally:
             progress.end()
-    return _ran(args, begun)
+    return _report(args, begun)
 
 
-def worker(args: Namespace) -> int:
+def run_worker(args: Namespace) -> int:
     """Jobs are shared with every other worker. The first signal lets it finish the job at hand, the second does not."""
     begun = fired = 0
     told: list[dict[str, Any]] = []
     patient = not (args.once or args.until_idle)
-    with opened(args, needed=True) as hf, asked_to_stop() as stop:
-        due = _schedules(hf, args, told)
+    with open_memory(args, needed=True) as hf, stop_on_signal() as stop:
+        due = _schedule_runner(hf, args, told)
         while not stop.is_set():
-            found = _one(lambda: hf.run_jobs(until_idle=False), patient=patient)
+            found = _run_one(lambda: hf.run_jobs(until_idle=False), patient=patient)
             # A model may take its time: jobs have their turn between two schedules.
-            ran = 0 if args.once and found else _one(due, patient=patient)
+            ran = 0 if args.once and found else _run_one(due, patient=patient)
             begun, fired = begun + found, fired + ran
             if args.once or (args.until_idle and not found and not ran):
                 break
             if not found and not ran:
                 stop.wait(_LOOK_AGAIN_S)
     said = {"jobs": begun, "schedules": fired, "notifications": told}
-    ending = f" {show.quantity(fired, 'schedule')} run." if fired else ""
-    show.answer(args, said, [f"{show.quantity(begun, 'job')} run.{ending}"])
+    ending = f" {show.pluralize(fired, 'schedule')} run." if fired else ""
+    show.print_result(args, said, [f"{show.pluralize(begun, 'job')} run.{ending}"])
     return 0
 
 
-def _schedules(hf: Limpet, args: Namespace, told: list[dict[str, Any]]) -> Callable[[], int]:
+def _schedule_runner(hf: Limpet, args: Namespace, told: list[dict[str, Any]]) -> Callable[[], int]:
     """What runs one schedule that is due, where that is wanted and can be done."""
     if not (args.schedules or hf.config.schedules.worker):
         return lambda: 0
     from limpet.cli import scheduled
 
-    if not scheduled.has_model(hf):
-        print(f"limpet: note: {scheduled.WAITING}", file=sys.stderr)
+    if not scheduled.has_llm(hf):
+        print(f"limpet: note: {scheduled.NO_LLM}", file=sys.stderr)
         return lambda: 0
-    tell = scheduled.teller(told, aloud=not args.json)
-    return lambda: hf.run_schedules(scheduled.turn, tell, until_idle=False)
+    tell = scheduled.make_notifier(told, aloud=not args.json)
+    return lambda: hf.run_schedules(scheduled.run_turn, tell, until_idle=False)
 
 
-def _one(run: Callable[[], int], *, patient: bool) -> int:
+def _run_one(run: Callable[[], int], *, patient: bool) -> int:
     """A worker that stays outlives a server that is started again."""
     try:
         return run()
@@ -166,6 +170,6 @@ def _one(run: Callable[[], int], *, patient: bool) -> int:
         return 0
 
 
-def _ran(args: Namespace, begun: int) -> int:
-    show.answer(args, {"jobs": begun}, [f"{show.quantity(begun, 'job')} run."])
+def _report(args: Namespace, begun: int) -> int:
+    show.print_result(args, {"jobs": begun}, [f"{show.pluralize(begun, 'job')} run."])
     return 0

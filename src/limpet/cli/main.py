@@ -91,27 +91,27 @@ def _run(arguments: list[str]) -> int:
         if not args.json:
             parser.print_help(sys.stderr)
         raise UsageError("name a command")
-    with _logging(args):
+    with _configure_logging(args):
         status: int = args.run(args)
     return status
 
 
 @contextmanager
-def _logging(args: Namespace) -> Iterator[None]:
+def _configure_logging(args: Namespace) -> Iterator[None]:
     """Warnings go to stderr, all the rest too with ``--verbose``."""
     if hasattr(args, "log_format"):
-        with _staying(args):
+        with _daemon_logging(args):
             yield
         return
     import logging
 
-    class Line(logging.Formatter):
+    class LineFormatter(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
-            return show.message(f"limpet: {record.levelname.lower()}: {super().format(record)}")
+            return show.escape_line(f"limpet: {record.levelname.lower()}: {super().format(record)}")
 
     logger = logging.getLogger("limpet")
     handler, before = logging.StreamHandler(), (logger.level, logger.propagate)
-    handler.setFormatter(Line())
+    handler.setFormatter(LineFormatter())
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if args.verbose else logging.WARNING)
     logger.propagate = False
@@ -123,12 +123,12 @@ def _logging(args: Namespace) -> Iterator[None]:
 
 
 @contextmanager
-def _staying(args: Namespace) -> Iterator[None]:
+def _daemon_logging(args: Namespace) -> Iterator[None]:
     """A command that stays writes lines others can read, and nobody's words."""
-    from limpet.cli.place import settings
+    from limpet.cli.place import load_config
     from limpet.security.logs import LOGGER, configure_logging
 
-    wanted = settings(args).observe
+    wanted = load_config(args).observe
     level = args.log_level or ("debug" if args.verbose else wanted.log_level)
     form = args.log_format or wanted.log_format
     undo = configure_logging(level, form, words=wanted.error_words, loggers=(LOGGER, "uvicorn", "mcp"))
@@ -143,7 +143,7 @@ def _fail(text: str, code: str, *, as_json: bool, status: int = FAILED) -> int:
         if as_json:
             print(show.to_json({"error": {"code": code, "message": text}}, indent=None), file=sys.stderr)
         else:
-            print(f"limpet: {show.message(text)}", file=sys.stderr)
+            print(f"limpet: {show.escape_line(text)}", file=sys.stderr)
     return status
 
 

@@ -7,17 +7,17 @@ from argparse import Namespace
 from functools import partial
 from typing import Any
 
-from limpet.cli.options import add_logging, command
-from limpet.cli.place import opened, settings
+from limpet.cli.options import add_command, add_logging
+from limpet.cli.place import load_config, open_memory
 from limpet.errors import Unsupported
 
-USER = "LIMPET_USER"
-NOBODY = "me"  # whoever runs the program: a store on one's own machine has one user
+USER_ENV = "LIMPET_USER"
+DEFAULT_USER = "me"  # whoever runs the program: a store on one's own machine has one user
 
 
 def add(commands: Any) -> None:
-    parser = command(commands, "mcp", "serve a user's memory over MCP on the standard streams", serve)
-    parser.add_argument("--user", metavar="U", help=f"whose memory; default: ${USER}, then {NOBODY!r}")
+    parser = add_command(commands, "mcp", "serve a user's memory over MCP on the standard streams", serve)
+    parser.add_argument("--user", metavar="U", help=f"whose memory; default: ${USER_ENV}, then {DEFAULT_USER!r}")
     parser.add_argument("--agent", metavar="A", help="the agent that schedules run as; default: the setting's")
     add_logging(parser)
     parser.add_argument(
@@ -29,14 +29,14 @@ def serve(args: Namespace) -> int:
     try:
         import anyio
 
-        from limpet.mcp.server import over_stdio  # late: it takes a second
+        from limpet.mcp.server import serve_stdio  # late: it takes a second
     except ImportError as missing:
         raise Unsupported(f"{missing.name} is not installed: pip install 'limpet[mcp]'") from None
-    from limpet.tools import Whose
+    from limpet.tools import ToolContext
 
-    user = args.user or os.environ.get(USER) or NOBODY
-    config = settings(args)
-    with opened(args, creates=True, config=config) as hf:
-        serving = partial(over_stdio, allow_purge=args.allow_purge or config.mcp.purge)
-        anyio.run(serving, Whose(hf, user, agent=args.agent))
+    user = args.user or os.environ.get(USER_ENV) or DEFAULT_USER
+    config = load_config(args)
+    with open_memory(args, creates=True, config=config) as hf:
+        serving = partial(serve_stdio, allow_purge=args.allow_purge or config.mcp.purge)
+        anyio.run(serving, ToolContext(hf, user, agent=args.agent))
     return 0

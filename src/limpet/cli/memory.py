@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
-from limpet.cli.options import command
-from limpet.cli.place import opened
+from limpet.cli.options import add_command
+from limpet.cli.place import open_memory
 from limpet.errors import InvalidInput
 from limpet.model import views
 
 if TYPE_CHECKING:
     from limpet import Context, Hit, Message
-    from limpet.model.context import Dropped
+    from limpet.model.context import Omission
 
 NOTHING_FOUND = "Nothing stored here shares enough with that. Try other words."
 
@@ -25,14 +25,14 @@ FEW = 3  # things left out for one reason that are named
 def add(commands: Any) -> None:
     _add_remember(commands)
     _add_recall(commands)
-    context = command(commands, "context", "show what belongs into a session's next prompt", show_context)
+    context = add_command(commands, "context", "show what belongs into a session's next prompt", show_context)
     context.add_argument("query", metavar="QUERY", help="the question the prompt is for")
     context.add_argument("--session", metavar="ID", required=True, help="the session")
     context.add_argument("--max-tokens", metavar="N", type=int, help="the budget (default: context.max_tokens)")
 
 
 def _add_remember(commands: Any) -> None:
-    remember_ = command(commands, "remember", "keep a memory; the same key again replaces its text", remember)
+    remember_ = add_command(commands, "remember", "keep a memory; the same key again replaces its text", remember)
     remember_.add_argument("text", metavar="TEXT", help="what to remember; - reads it from the input")
     options.add_owner(remember_)
     remember_.add_argument("--key", metavar="K", help="a name to replace and find it by, such as dog_name")
@@ -40,15 +40,15 @@ def _add_remember(commands: Any) -> None:
     remember_.add_argument("--type", choices=options.TYPES, default="fact", help="what kind of memory; default: fact")
     remember_.add_argument("--layer", choices=options.LAYERS, default="semantic", help="default: semantic")
     remember_.add_argument("--tag", action="append", metavar="TAG", help="a label; may be repeated")
-    remember_.add_argument("--meta", action="append", metavar="K=V", type=options.pair, help="may be repeated")
+    remember_.add_argument("--meta", action="append", metavar="K=V", type=options.parse_pair, help="may be repeated")
     remember_.add_argument(
-        "--ttl", metavar="SPAN", type=options.span, help="not recalled after this time, such as 30d or 12h"
+        "--ttl", metavar="SPAN", type=options.parse_duration, help="not recalled after this time, such as 30d or 12h"
     )
     remember_.add_argument("--pin", action="store_true", help="mark it as one that never fades")
 
 
 def _add_recall(commands: Any) -> None:
-    recall_ = command(commands, "recall", "find what was said and remembered, by words and by meaning", recall)
+    recall_ = add_command(commands, "recall", "find what was said and remembered, by words and by meaning", recall)
     recall_.add_argument("query", metavar="QUERY", help="a question, or some words")
     options.add_owner(recall_)
     recall_.add_argument("-k", metavar="N", type=int, help="how many at most (default: search.k)")
@@ -60,8 +60,8 @@ def _add_recall(commands: Any) -> None:
 
 
 def remember(args: Namespace) -> int:
-    owner, text = options.owner(args), given_text(args.text)
-    with opened(args, creates=True) as hf:
+    owner, text = options.owner_arguments(args), read_text_argument(args.text)
+    with open_memory(args, creates=True) as hf:
         record = hf.remember(
             text,
             key=args.key,
@@ -75,11 +75,11 @@ def remember(args: Namespace) -> int:
             **owner,
         )
     said = "Remembered" if record.version == 1 else f"Remembered, now version {record.version}"
-    show.answer(args, views.record(record), [f"{said}: {record.id}"])
+    show.print_result(args, views.record(record), [f"{said}: {record.id}"])
     return 0
 
 
-def given_text(text: str) -> str:
+def read_text_argument(text: str) -> str:
     """The text itself; for ``-`` the whole input without its last line end."""
     if text != "-":
         return text
@@ -93,8 +93,8 @@ def given_text(text: str) -> str:
 
 
 def recall(args: Namespace) -> int:
-    owner = options.owner(args)
-    with opened(args) as hf:
+    owner = options.owner_arguments(args)
+    with open_memory(args) as hf:
         hits = hf.recall(
             args.query,
             k=args.k,
@@ -102,26 +102,28 @@ def recall(args: Namespace) -> int:
             recipe=args.recipe,
             neighbours=args.neighbours,
             **owner,
-            **options.filters(args),
+            **options.filter_arguments(args),
         )
-    lines = explained(hits) if args.explain else _listed(hits)
+    lines = explain_hits(hits) if args.explain else _format_hits(hits)
     found = [views.hit(rank, hit) for rank, hit in enumerate(hits, start=1)]
-    show.answer(args, found, lines if hits else [NOTHING_FOUND])
+    show.print_result(args, found, lines if hits else [NOTHING_FOUND])
     return 0
 
 
-def _listed(hits: Sequence[Hit]) -> list[str]:
-    rows = [(str(rank), speaker(hit), show.when(hit.source.created_at), hit.text) for rank, hit in enumerate(hits, 1)]
-    return show.table((">#", "WHO", "?WHEN", "TEXT"), rows, [_beside(hit) for hit in hits])
+def _format_hits(hits: Sequence[Hit]) -> list[str]:
+    rows = [
+        (str(rank), speaker(hit), show.format_time(hit.source.created_at), hit.text) for rank, hit in enumerate(hits, 1)
+    ]
+    return show.format_table((">#", "WHO", "?WHEN", "TEXT"), rows, [_neighbour_lines(hit) for hit in hits])
 
 
-def _beside(hit: Hit) -> list[str]:
+def _neighbour_lines(hit: Hit) -> list[str]:
     """The messages around a hit, each in a line."""
     lines = (f"{message.sequence} {message.name or message.role}: {message.text}" for message in hit.neighbours)
-    return [f"      {show.cut(show.one_line(line), show.screen() - 6)}" for line in lines]
+    return [f"      {show.truncate(show.one_line(line), show.screen_width() - 6)}" for line in lines]
 
 
-def explained(hits: Sequence[Hit]) -> list[str]:
+def explain_hits(hits: Sequence[Hit]) -> list[str]:
     names = list(dict.fromkeys(name for hit in hits for name in hit.signals))
     titles = (">RANK", ">SCORE", *(f"BY {name.upper()}" for name in names), "WHO", "WHEN")
     rows = [
@@ -130,12 +132,12 @@ def explained(hits: Sequence[Hit]) -> list[str]:
             f"{hit.score:.3f}",
             *(_signal(hit, name) for name in names),
             speaker(hit),
-            show.when(hit.source.created_at),
+            show.format_time(hit.source.created_at),
         )
         for rank, hit in enumerate(hits, start=1)
     ]
-    below = [[*show.indented(hit.text, 6), f"      {_source(hit)}", *_beside(hit)] for hit in hits]
-    return show.table(titles, rows, below)
+    below = [[*show.indent_lines(hit.text, 6), f"      {_source(hit)}", *_neighbour_lines(hit)] for hit in hits]
+    return show.format_table(titles, rows, below)
 
 
 def _signal(hit: Hit, name: str) -> str:
@@ -164,25 +166,25 @@ def speaker(hit: Hit) -> str:
 
 
 def show_context(args: Namespace) -> int:
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         context = hf.load_session(args.session).context(args.query, max_tokens=args.max_tokens)
-    show.answer(args, views.context(context), context_lines(context))
+    show.print_result(args, views.context(context), context_lines(context))
     return 0
 
 
 def context_lines(context: Context) -> list[str]:
-    lines = [f"{show.quantity(len(context.messages), 'message')}, about {context.tokens:,} tokens"]
+    lines = [f"{show.pluralize(len(context.messages), 'message')}, about {context.tokens:,} tokens"]
     if context.sections:
         lines.append(f"sections: {', '.join(context.sections)}")
-    lines += left_out(context.dropped)
+    lines += dropped_lines(context.dropped)
     if context.text:
-        lines += ["", *show.visible(context.text).split("\n")]
+        lines += ["", *show.escape(context.text).split("\n")]
     if context.hits:
-        lines += ["", "hits:", *_listed(context.hits)]
+        lines += ["", "hits:", *_format_hits(context.hits)]
     return [*lines, "", *message_lines(context.messages)]
 
 
-def left_out(dropped: Sequence[Dropped]) -> list[str]:
+def dropped_lines(dropped: Sequence[Omission]) -> list[str]:
     """A few of each reason; --json has all of them."""
     reasons: dict[str, list[str]] = {}
     for entry in dropped:
@@ -199,8 +201,8 @@ def message_lines(messages: Sequence[Message]) -> list[str]:
     for message in messages:
         who = f"{message.role} ({message.name})" if message.name else message.role.value
         error = "  failed" if message.is_error else ""
-        lines.append(f"#{message.sequence}  {show.when(message.created_at)}  {show.one_line(who)}{error}")
-        lines += show.indented(message.text) if message.text else []
+        lines.append(f"#{message.sequence}  {show.format_time(message.created_at)}  {show.one_line(who)}{error}")
+        lines += show.indent_lines(message.text) if message.text else []
         for call in message.tool_calls:
-            lines += show.indented(f"calls {call.name} {show.to_json(dict(call.arguments), indent=None)}")
+            lines += show.indent_lines(f"calls {call.name} {show.to_json(dict(call.arguments), indent=None)}")
     return lines

@@ -9,10 +9,10 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
-from limpet.cli.ask import at_terminal, confirm
-from limpet.cli.memory import given_text
-from limpet.cli.options import Parser, UsageError, command
-from limpet.cli.place import opened
+from limpet.cli.ask import confirm, is_interactive
+from limpet.cli.memory import read_text_argument
+from limpet.cli.options import Parser, UsageError, add_command
+from limpet.cli.place import open_memory
 
 if TYPE_CHECKING:
     from limpet import Limpet
@@ -20,21 +20,23 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    noun = command(commands, "notes", "daily notes, MEMORY.md and items as files; without a verb: show", show_day)
+    noun = add_command(commands, "notes", "daily notes, MEMORY.md and items as files; without a verb: show", show_day)
     _add_show_options(noun)
     verbs = noun.add_subparsers(title="verbs", metavar="VERB")
     # What is left out here must not undo what stood before the verb.
     unset = {"argument_default": argparse.SUPPRESS}
-    showing = command(verbs, "show", "show the notes of a day", show_day, **unset)
+    showing = add_command(verbs, "show", "show the notes of a day", show_day, **unset)
     _add_show_options(showing)
-    memory_ = command(verbs, "memory", "show MEMORY.md, replace it, or add to it", memory, **unset)
+    memory_ = add_command(verbs, "memory", "show MEMORY.md, replace it, or add to it", edit_long_term, **unset)
     _add_user(memory_)
     change = memory_.add_mutually_exclusive_group()
     change.add_argument("--edit", metavar="TEXT", default=None, help="the new text; - reads it from the input")
     change.add_argument("--append", metavar="TEXT", default=None, help="a text to add; - reads it from the input")
-    exporting = command(verbs, "export", "write records to items/*.jsonl in the user's folder", export_items, **unset)
+    exporting = add_command(
+        verbs, "export", "write records to items/*.jsonl in the user's folder", export_items, **unset
+    )
     _add_user(exporting)
-    importing = command(verbs, "import", "take in what was changed in items/*.jsonl", import_items, **unset)
+    importing = add_command(verbs, "import", "take in what was changed in items/*.jsonl", import_items, **unset)
     _add_user(importing)
     importing.add_argument(
         "--delete-missing", action="store_true", default=False, help="forget records whose line was removed"
@@ -49,17 +51,17 @@ def _add_user(parser: Parser) -> None:
 
 def _add_show_options(parser: Parser) -> None:
     _add_user(parser)
-    parser.add_argument("--day", metavar="D", type=_day, help="a day such as 2026-03-10; default: today")
+    parser.add_argument("--day", metavar="D", type=_parse_day, help="a day such as 2026-03-10; default: today")
 
 
-def _day(text: str) -> date:
+def _parse_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a day such as 2026-03-10") from None
 
 
-def _user(args: Namespace) -> str:
+def _require_user(args: Namespace) -> str:
     if args.user is None:
         raise UsageError("say whose notes: --user U")
     user: str = args.user
@@ -67,25 +69,25 @@ def _user(args: Namespace) -> str:
 
 
 def show_day(args: Namespace) -> int:
-    user = _user(args)
-    with opened(args, needed=True) as hf:
+    user = _require_user(args)
+    with open_memory(args, needed=True) as hf:
         day = _today(hf) if args.day is None else args.day
         text = hf.daily_notes(user=user, day=day)
-    lines = _text(text) or [f"No notes of {day}."]
-    show.answer(args, {"user": user, "day": day.isoformat(), "text": text}, lines)
+    lines = _text_lines(text) or [f"No notes of {day}."]
+    show.print_result(args, {"user": user, "day": day.isoformat(), "text": text}, lines)
     return 0
 
 
 def _today(hf: Limpet) -> date:
-    from limpet.model.times import zone_named
+    from limpet.model.times import load_timezone
 
-    return datetime.now(zone_named(hf.config.notes.timezone)).date()
+    return datetime.now(load_timezone(hf.config.notes.timezone)).date()
 
 
-def memory(args: Namespace) -> int:
-    user, new, more = _user(args), _given(args.edit), _given(args.append)
+def edit_long_term(args: Namespace) -> int:
+    user, new, more = _require_user(args), _read_file_text(args.edit), _read_file_text(args.append)
     changes = new is not None or more is not None
-    with opened(args, creates=changes, needed=not changes) as hf:
+    with open_memory(args, creates=changes, needed=not changes) as hf:
         file = hf.long_term(user=user)
         text, conflict = file.read(), None
         if new is not None:
@@ -99,25 +101,25 @@ def memory(args: Namespace) -> int:
         "text": text,
         "conflict": None if conflict is None else str(conflict),
     }
-    show.answer(args, value, _text(text) or ["MEMORY.md is empty."])
+    show.print_result(args, value, _text_lines(text) or ["MEMORY.md is empty."])
     return 0
 
 
-def _given(text: str | None) -> str | None:
+def _read_file_text(text: str | None) -> str | None:
     """A file of lines: the last one is ended too, which a shell's quotes and the input's reader leave out."""
     if text is None:
         return None
-    found = given_text(text)
+    found = read_text_argument(text)
     return f"{found}\n" if found and not found.endswith("\n") else found
 
 
-def _text(text: str) -> list[str]:
-    return show.visible(text).rstrip("\n").split("\n") if text.strip() else []
+def _text_lines(text: str) -> list[str]:
+    return show.escape(text).rstrip("\n").split("\n") if text.strip() else []
 
 
 def export_items(args: Namespace) -> int:
-    user = _user(args)
-    with opened(args, needed=True) as hf:
+    user = _require_user(args)
+    with open_memory(args, needed=True) as hf:
         done = hf.export_items(user=user)
         folder = hf.long_term(user=user).path.parent / "items"
     value = {
@@ -127,18 +129,20 @@ def export_items(args: Namespace) -> int:
         "conflicts": done.conflicts,
         "problems": _problems(done.problems),
     }
-    said = [f"{show.quantity(done.records, 'record')} in {folder}"]
+    said = [f"{show.pluralize(done.records, 'record')} in {folder}"]
     if done.waiting:
-        said.append(f"{show.quantity(done.waiting, 'changed line')} wait for notes import")
-    show.answer(args, value, [show.one_line(f"{'; '.join(said)}."), *_outcome(done.conflicts, done.problems)])
+        said.append(f"{show.pluralize(done.waiting, 'changed line')} wait for notes import")
+    show.print_result(
+        args, value, [show.one_line(f"{'; '.join(said)}."), *_problem_lines(done.conflicts, done.problems)]
+    )
     return 0
 
 
 def import_items(args: Namespace) -> int:
-    user = _user(args)
-    if args.delete_missing and at_terminal():
+    user = _require_user(args)
+    if args.delete_missing and is_interactive():
         confirm(args, f"Forget the records of {show.one_line(user)} whose lines were removed?")
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         done = hf.import_items(user=user, delete_missing=args.delete_missing)
     value = {
         "added": done.added,
@@ -148,7 +152,7 @@ def import_items(args: Namespace) -> int:
         "problems": _problems(done.problems),
     }
     said = f"{done.added:,} added, {done.changed:,} changed, {done.removed:,} removed."
-    show.answer(args, value, [said, *_outcome(done.conflicts, done.problems)])
+    show.print_result(args, value, [said, *_problem_lines(done.conflicts, done.problems)])
     return 0
 
 
@@ -156,8 +160,8 @@ def _problems(problems: Iterable[ItemProblem]) -> list[dict[str, Any]]:
     return [{"file": one.file, "line": one.line, "reason": one.reason} for one in problems]
 
 
-def _outcome(conflicts: int, problems: Sequence[ItemProblem]) -> list[str]:
+def _problem_lines(conflicts: int, problems: Sequence[ItemProblem]) -> list[str]:
     lines = []
     if conflicts:
-        lines.append(f"{show.quantity(conflicts, 'line')} lost against newer records: see the .conflict files.")
+        lines.append(f"{show.pluralize(conflicts, 'line')} lost against newer records: see the .conflict files.")
     return lines + [show.one_line(f"{one.file}:{one.line}: {one.reason}") for one in problems]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
-Run = Callable[[argparse.Namespace], int]
+CommandFunction = Callable[[argparse.Namespace], int]
 
 # The domain's words, repeated here so that showing help need not import it. A test keeps them equal.
 RECIPES = ("default", "words", "vectors", "weighted")
@@ -64,7 +64,7 @@ def add_globals(parser: Parser, *, top: bool = False) -> None:
     group.add_argument("-v", "--verbose", action="store_true", default=flag, help="print log lines on stderr")
 
 
-def command(commands: Any, name: str, summary: str, run: Run | None, **more: Any) -> Parser:
+def add_command(commands: Any, name: str, summary: str, run: CommandFunction | None, **more: Any) -> Parser:
     parser: Parser = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", **more)
     add_globals(parser)
     if run is not None:
@@ -91,7 +91,7 @@ def add_owner(parser: Parser) -> None:
     parser.add_argument("--global", dest="everyone", action="store_true", help="the memory of the whole tenant")
 
 
-def owner(args: argparse.Namespace) -> dict[str, Any]:
+def owner_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Whose memory, as the engine's verbs take it: exactly one owner, a session's user at most named beside it."""
     given = [args.agent is not None, args.everyone, args.user is not None or args.session is not None]
     if given.count(True) != 1:
@@ -110,13 +110,15 @@ def add_filters(parser: Parser) -> None:
     parser.add_argument(
         "--tag", action="append", metavar="TAG", help="only records with this tag; repeated: all of them"
     )
-    parser.add_argument("--meta", action="append", metavar="K=V", type=pair, help="only records with this metadata")
-    parser.add_argument("--since", metavar="TIME", type=moment, help="made at this time or later")
-    parser.add_argument("--until", metavar="TIME", type=moment, help="made before this time")
-    parser.add_argument("--as-of", metavar="TIME", type=moment, help="as the memory was at this time")
+    parser.add_argument(
+        "--meta", action="append", metavar="K=V", type=parse_pair, help="only records with this metadata"
+    )
+    parser.add_argument("--since", metavar="TIME", type=parse_time, help="made at this time or later")
+    parser.add_argument("--until", metavar="TIME", type=parse_time, help="made before this time")
+    parser.add_argument("--as-of", metavar="TIME", type=parse_time, help="as the memory was at this time")
 
 
-def filters(args: argparse.Namespace) -> dict[str, Any]:
+def filter_arguments(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "layers": args.layer,
         "types": args.type,
@@ -132,14 +134,14 @@ def add_yes(parser: Parser) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
-def pair(text: str) -> tuple[str, str]:
+def parse_pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return key, value
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """A time as a person types it: without a zone it is theirs."""
     try:
         return datetime.fromisoformat(text).astimezone()
@@ -148,7 +150,7 @@ def moment(text: str) -> datetime:
         raise argparse.ArgumentTypeError(f"{text!r} is not an ISO 8601 time such as {example}") from None
 
 
-def span(text: str) -> timedelta:
+def parse_duration(text: str) -> timedelta:
     """``30d``, ``12h``, ``1d12h``."""
     pieces = _SPAN.findall(text)
     if not pieces or "".join(number + unit for number, unit in pieces) != text:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 MEMORY = ":memory:"
 
 
-def location(args: Namespace) -> str:
+def resolve_location(args: Namespace) -> str:
     """As given, else LIMPET_DATA, else the platform's folder for a user's data."""
     if args.data is not None:
-        return checked(args.data, "--data")
+        return check_location(args.data, "--data")
     return os.environ.get("LIMPET_DATA") or user_folder(os.environ, sys.platform)
 
 
-def checked(where: str, what: str) -> str:
+def check_location(where: str, what: str) -> str:
     if not where.strip():
         raise InvalidInput(f"{what} is empty; name a folder or a postgresql:// address")
     return where
@@ -46,13 +46,13 @@ def user_folder(env: Mapping[str, str], platform: str) -> str:
     return os.path.join(base, "limpet")
 
 
-def settings(args: Namespace) -> Config:
+def load_config(args: Namespace) -> Config:
     from limpet.config import Config
 
     return Config.load(args.config or os.environ.get("LIMPET_CONFIG") or None, env=os.environ)
 
 
-def opened(
+def open_memory(
     args: Namespace,
     *,
     creates: bool = False,
@@ -64,33 +64,33 @@ def opened(
     from limpet import Limpet
     from limpet.model.scope import DEFAULT_TENANT
 
-    where, config = location(args), without_worker(settings(args)) if config is None else config
-    if not creates and not is_store(where):
+    where, config = resolve_location(args), disable_worker(load_config(args)) if config is None else config
+    if not creates and not has_store(where):
         if needed:
-            raise missing(where)
+            raise store_not_found(where)
         print(f"limpet: note: there is no store at {where} yet", file=sys.stderr)
         where = MEMORY
     tenant = DEFAULT_TENANT if args.tenant is None else args.tenant
     return Limpet.open(where, config=config, tenant=tenant, llm=llm)
 
 
-def without_worker(config: Config) -> Config:
+def disable_worker(config: Config) -> Config:
     """A command is over too soon for work in the background; what it leaves is done by whoever stays."""
-    return everywhere(config, lambda own: replace(own, jobs=replace(own.jobs, worker=False)))
+    return map_config(config, lambda own: replace(own, jobs=replace(own.jobs, worker=False)))
 
 
-def everywhere(config: Config, change: Callable[[Config], Config]) -> Config:
+def map_config(config: Config, change: Callable[[Config], Config]) -> Config:
     """A change of the settings and of every agent's own: they may not part where agents share a store."""
     general = change(replace(config, agents={}))
     return replace(general, agents={name: change(own) for name, own in config.agents.items()})
 
 
-def is_store(where: str) -> bool:
+def has_store(where: str) -> bool:
     """Whether there is anything to open. A server is asked when it is opened."""
-    return where == MEMORY or "://" in where or any(file.exists() for file in _files(where))
+    return where == MEMORY or "://" in where or any(file.exists() for file in _candidate_files(where))
 
 
-def _files(where: str) -> list[Path]:
+def _candidate_files(where: str) -> list[Path]:
     from pathlib import Path
 
     from limpet.api.runtime import SNAPSHOT, database_file
@@ -99,5 +99,5 @@ def _files(where: str) -> list[Path]:
     return [database_file(path), path / SNAPSHOT]
 
 
-def missing(where: str) -> InvalidInput:
+def store_not_found(where: str) -> InvalidInput:
     return InvalidInput(f"there is no store at {where}; name another with --data")

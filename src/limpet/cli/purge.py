@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
 from limpet.cli.ask import confirm
-from limpet.cli.options import Parser, command
-from limpet.cli.place import opened
+from limpet.cli.options import Parser, add_command
+from limpet.cli.place import open_memory
 from limpet.model import views
 
 if TYPE_CHECKING:
-    from limpet import Receipt, Retained
+    from limpet import Receipt, RetentionResult
 
 _BYTES = {
     "gone": "Their bytes are gone from the database's files.",
@@ -24,22 +24,22 @@ _BYTES = {
 
 
 def add(commands: Any) -> None:
-    noun = command(commands, "purge", "remove a session, a user, or what of a user is older, for good", None)
+    noun = add_command(commands, "purge", "remove a session, a user, or what of a user is older, for good", None)
     verbs = noun.add_subparsers(title="what", metavar="WHAT", required=True)
-    session = command(verbs, "session", "remove a session with everything that came of it", purge_session)
+    session = add_command(verbs, "session", "remove a session with everything that came of it", purge_session)
     session.add_argument("id", metavar="ID", help="the session's id")
-    user = command(verbs, "user", "remove everything of a user", purge_user)
+    user = add_command(verbs, "user", "remove everything of a user", purge_user)
     user.add_argument("user", metavar="U", help="the user")
-    older = command(verbs, "older", "remove everything of a user that is older than some days", purge_older)
+    older = add_command(verbs, "older", "remove everything of a user that is older than some days", purge_older)
     older.add_argument("user", metavar="U", help="the user")
     older.add_argument("--days", metavar="N", type=float, required=True, help="what is older than this goes")
     for parser in (session, user, older):
         _add_options(parser)
-    listing = command(verbs, "receipts", "list what was purged, the latest first; without names", receipts)
+    listing = add_command(verbs, "receipts", "list what was purged, the latest first; without names", receipts)
     listing.add_argument("--limit", metavar="N", type=int, default=50, help="how many at most; default: 50")
     listing.add_argument("--offset", metavar="N", type=int, default=0, help="how many to pass over; default: 0")
 
-    keeping = command(commands, "retention", "remove now what the settings no longer keep", retention)
+    keeping = add_command(commands, "retention", "remove now what the settings no longer keep", apply_retention)
     keeping.add_argument("--dry-run", action="store_true", help="count only")
 
 
@@ -64,22 +64,22 @@ def purge_older(args: Namespace) -> int:
 
 
 def _purge(args: Namespace, purge: Callable[..., Receipt], what: str) -> int:
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         if args.dry_run or not args.yes:
             counted = purge(hf, dry_run=True)
             if args.dry_run:
-                show.answer(args, views.receipt(counted), [f"Would go: {_counts(counted.counts)}."])
+                show.print_result(args, views.receipt(counted), [f"Would go: {_format_counts(counted.counts)}."])
                 return 0
-            print(f"{show.message(what).capitalize()}: {_counts(counted.counts)}.", file=sys.stderr)
+            print(f"{show.escape_line(what).capitalize()}: {_format_counts(counted.counts)}.", file=sys.stderr)
             confirm(args, "Purge it for good?")
         receipt = purge(hf, asked_by=args.by, vacuum=args.vacuum)
-    show.answer(args, views.receipt(receipt), receipt_lines(receipt))
+    show.print_result(args, views.receipt(receipt), receipt_lines(receipt))
     return 0 if receipt.verified else 1
 
 
 def receipt_lines(receipt: Receipt) -> list[str]:
     """What a purge did, for a person."""
-    lines = [f"Purged: {_counts(receipt.counts)}. Receipt {receipt.id}."]
+    lines = [f"Purged: {_format_counts(receipt.counts)}. Receipt {receipt.id}."]
     if receipt.verified:
         lines.append("Looked again: nothing of it is left.")
     still = "Still said in" if receipt.verified else "Left:"
@@ -87,43 +87,43 @@ def receipt_lines(receipt: Receipt) -> list[str]:
     return [*lines, _BYTES[receipt.bytes.value]]
 
 
-def _counts(counts: Mapping[str, int]) -> str:
+def _format_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {kind}" for kind, number in counts.items()) or "nothing"
 
 
 def receipts(args: Namespace) -> int:
-    with opened(args) as hf:
+    with open_memory(args) as hf:
         found = hf.receipts(limit=args.limit, offset=args.offset)
     rows = [
         (
-            show.when(receipt.asked_at),
+            show.format_time(receipt.asked_at),
             receipt.what.value,
             receipt.digest[:12],
             "not done yet" if receipt.done_at is None else "verified" if receipt.verified else "something is left",
             receipt.bytes.value,
-            _counts(receipt.counts),
+            _format_counts(receipt.counts),
         )
         for receipt in found
     ]
     titles = ("ASKED", "WHAT", "DIGEST", "STATE", "?BYTES", "REMOVED")
-    lines = show.table(titles, rows) if rows else ["Nothing was purged."]
-    show.answer(args, [views.receipt(receipt) for receipt in found], [*lines, *_more(args, len(found))])
+    lines = show.format_table(titles, rows) if rows else ["Nothing was purged."]
+    show.print_result(args, [views.receipt(receipt) for receipt in found], [*lines, *_more(args, len(found))])
     return 0
 
 
 def _more(args: Namespace, shown: int) -> list[str]:
-    return show.more(shown, args.limit, args.offset) if shown else []
+    return show.next_page_hint(shown, args.limit, args.offset) if shown else []
 
 
-def retention(args: Namespace) -> int:
-    with opened(args, needed=True) as hf:
+def apply_retention(args: Namespace) -> int:
+    with open_memory(args, needed=True) as hf:
         done = hf.apply_retention(dry_run=args.dry_run)
     verb = "would go" if args.dry_run else "gone are"
-    lines = [f"{_of(each)}: {verb} {_counts(each.counts)}." for each in done if each.counts]
+    lines = [f"{_format_subject(each)}: {verb} {_format_counts(each.counts)}." for each in done if each.counts]
     lines = lines or ["Nothing is older than the settings keep it."]
-    show.answer(args, [views.retained(each) for each in done], lines)
+    show.print_result(args, [views.retained(each) for each in done], lines)
     return 0
 
 
-def _of(each: Retained) -> str:
+def _format_subject(each: RetentionResult) -> str:
     return "Records and documents" if each.agent is None else f"Sessions of {show.one_line(each.agent)}"

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
-from limpet.cli.memory import given_text
-from limpet.cli.options import Parser, UsageError, command
-from limpet.cli.place import opened
+from limpet.cli.memory import read_text_argument
+from limpet.cli.options import Parser, UsageError, add_command
+from limpet.cli.place import open_memory
 from limpet.model import views
 
 if TYPE_CHECKING:
@@ -20,25 +20,27 @@ _LIST = ("user", "agent", "session", "layer", "type", "tag", "meta", "since", "u
 
 
 def add(commands: Any) -> None:
-    noun = command(commands, "records", "list, show and change long-term memories; without a verb: list", list_records)
+    noun = add_command(
+        commands, "records", "list, show and change long-term memories; without a verb: list", list_records
+    )
     _add_list_options(noun)
     noun.set_defaults(limit=50, offset=0)
     verbs = noun.add_subparsers(title="verbs", metavar="VERB")
     # What is left out here must not undo what stood before `list`.
     unset = {"argument_default": argparse.SUPPRESS}
-    listing = command(verbs, "list", "list records, the latest change first", list_records, **unset)
+    listing = add_command(verbs, "list", "list records, the latest change first", list_records, **unset)
     _add_list_options(listing)
-    showing = command(verbs, "show", "show one record in full", show_record)
+    showing = add_command(verbs, "show", "show one record in full", show_record)
     showing.add_argument("id", metavar="ID", help="the record")
-    history = command(verbs, "history", "show everything a record has said, the oldest first", show_history)
+    history = add_command(verbs, "history", "show everything a record has said, the oldest first", show_history)
     history.add_argument("id", metavar="ID", help="the record")
     _add_update(verbs)
-    promote = command(verbs, "promote", "make lasting knowledge of what was learned in an episode", promote_record)
+    promote = add_command(verbs, "promote", "make lasting knowledge of what was learned in an episode", promote_record)
     promote.add_argument("id", metavar="ID", help="the episodic record")
     promote.add_argument("--scope", choices=("user", "global"), help="let more see it: the user's chats, or everybody")
-    revive = command(verbs, "revive", "bring back a record that has faded", revive_record)
+    revive = add_command(verbs, "revive", "bring back a record that has faded", revive_record)
     revive.add_argument("id", metavar="ID", help="the archived record")
-    count = command(verbs, "count", "count the records that are true now", count_records)
+    count = add_command(verbs, "count", "count the records that are true now", count_records)
     _add_owner(count)
 
 
@@ -58,7 +60,7 @@ def _add_list_options(parser: Parser) -> None:
 
 
 def _add_update(verbs: Any) -> None:
-    update = command(verbs, "update", "change a record; what it said before stays in its history", update_record)
+    update = add_command(verbs, "update", "change a record; what it said before stays in its history", update_record)
     update.add_argument("id", metavar="ID", help="the record")
     update.add_argument("--content", metavar="TEXT", help="the new text; - reads it from the input")
     update.add_argument("--key", metavar="K", help="a new key")
@@ -66,17 +68,19 @@ def _add_update(verbs: Any) -> None:
     update.add_argument("--type", choices=options.TYPES, help="another type")
     update.add_argument("--layer", choices=options.LAYERS, help="another layer")
     update.add_argument("--tag", action="append", metavar="TAG", help="the tags, all of them; may be repeated")
-    update.add_argument("--meta", action="append", metavar="K=V", type=options.pair, help="the metadata, all of it")
+    update.add_argument(
+        "--meta", action="append", metavar="K=V", type=options.parse_pair, help="the metadata, all of it"
+    )
     update.add_argument("--confidence", metavar="0..1", type=float, help="how sure it is")
     update.add_argument("--salience", metavar="0..1", type=float, help="how much it matters")
     update.add_argument(
-        "--ttl", metavar="SPAN", type=options.span, help="not recalled after this time, such as 30d or 12h"
+        "--ttl", metavar="SPAN", type=options.parse_duration, help="not recalled after this time, such as 30d or 12h"
     )
     update.add_argument("--pin", action=argparse.BooleanOptionalAction, help="mark it as one that never fades")
 
 
 def list_records(args: Namespace) -> int:
-    with opened(args) as hf:
+    with open_memory(args) as hf:
         found = hf.records(
             user=args.user,
             agent=args.agent,
@@ -85,51 +89,51 @@ def list_records(args: Namespace) -> int:
             archived=args.archived,
             limit=args.limit,
             offset=args.offset,
-            **options.filters(args),
+            **options.filter_arguments(args),
         )
-    show.answer(args, [views.record(record) for record in found], _listed(found, args))
+    show.print_result(args, [views.record(record) for record in found], _format_records(found, args))
     return 0
 
 
-def _listed(found: Sequence[Record], args: Namespace) -> list[str]:
+def _format_records(found: Sequence[Record], args: Namespace) -> list[str]:
     if not found and (args.offset or any(getattr(args, name) for name in _LIST)):
         return ["No record fits these options. Leave some of them out to see more."]
     if not found:
         return ['No records yet. `limpet remember "…" --user U` keeps one.']
-    return [*record_table(found), *show.more(len(found), args.limit, args.offset)]
+    return [*record_table(found), *show.next_page_hint(len(found), args.limit, args.offset)]
 
 
 def record_table(found: Sequence[Record]) -> list[str]:
     rows = [
         (
             record.id,
-            owner_of(record),
+            format_owner(record),
             record.type.value,
             record.key or "-",
-            show.when(record.updated_at),
+            show.format_time(record.updated_at),
             record.content,
         )
         for record in found
     ]
-    return show.table(("ID", "?OWNER", "?TYPE", "KEY", "?CHANGED", "TEXT"), rows)
+    return show.format_table(("ID", "?OWNER", "?TYPE", "KEY", "?CHANGED", "TEXT"), rows)
 
 
-def owner_of(record: Record) -> str:
+def format_owner(record: Record) -> str:
     names = {"user": record.user, "agent": record.agent, "session": record.session_id}
     return f"{record.level} {names.get(record.level) or ''}".strip()
 
 
 def show_record(args: Namespace) -> int:
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         record = hf.record(args.id)
-    show.answer(args, views.record(record), _shown(record))
+    show.print_result(args, views.record(record), _format_record(record))
     return 0
 
 
-def _shown(record: Record) -> list[str]:
+def _format_record(record: Record) -> list[str]:
     about = [
         ("record", record.id),
-        ("owner", owner_of(record)),
+        ("owner", format_owner(record)),
         ("key", record.key or ""),
         ("title", record.title or ""),
         ("type", f"{record.type}, {record.layer}"),
@@ -138,31 +142,31 @@ def _shown(record: Record) -> list[str]:
         ("confidence", f"{record.confidence:g}"),
         ("salience", f"{record.salience:g}"),
         ("pinned", "yes" if record.pinned else ""),
-        ("created", show.when(record.created_at)),
-        ("changed", f"{show.when(record.updated_at)}, version {record.version}"),
-        ("true from", show.when(record.valid_from)),
-        ("true until", show.when(record.valid_to) if record.valid_to else ""),
-        ("expires", show.when(record.expires_at) if record.expires_at else ""),
-        ("archived", show.when(record.archived_at) if record.archived_at else ""),
+        ("created", show.format_time(record.created_at)),
+        ("changed", f"{show.format_time(record.updated_at)}, version {record.version}"),
+        ("true from", show.format_time(record.valid_from)),
+        ("true until", show.format_time(record.valid_to) if record.valid_to else ""),
+        ("expires", show.format_time(record.expires_at) if record.expires_at else ""),
+        ("archived", show.format_time(record.archived_at) if record.archived_at else ""),
     ]
-    return [*show.fields(about), "", *show.visible(record.content).split("\n")]
+    return [*show.format_fields(about), "", *show.escape(record.content).split("\n")]
 
 
 def show_history(args: Namespace) -> int:
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         versions = hf.history(args.id)
-    show.answer(args, [views.record(version) for version in versions], history_lines(versions))
+    show.print_result(args, [views.record(version) for version in versions], history_lines(versions))
     return 0
 
 
 def history_lines(versions: Sequence[Record]) -> list[str]:
-    rows = [(str(version.version), show.when(version.updated_at), version.content) for version in versions]
-    return show.table((">VERSION", "SINCE", "TEXT"), rows)
+    rows = [(str(version.version), show.format_time(version.updated_at), version.content) for version in versions]
+    return show.format_table((">VERSION", "SINCE", "TEXT"), rows)
 
 
 def update_record(args: Namespace) -> int:
     changes = {
-        "content": None if args.content is None else given_text(args.content),
+        "content": None if args.content is None else read_text_argument(args.content),
         "key": args.key,
         "title": args.title,
         "type": args.type,
@@ -177,28 +181,28 @@ def update_record(args: Namespace) -> int:
     given = {name: value for name, value in changes.items() if value is not None}
     if not given:
         raise UsageError("say what to change, such as --content TEXT")
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         record = hf.update(args.id, **given)
-    show.answer(args, views.record(record), [f"Now version {record.version}: {record.id}"])
+    show.print_result(args, views.record(record), [f"Now version {record.version}: {record.id}"])
     return 0
 
 
 def promote_record(args: Namespace) -> int:
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         record = hf.promote(args.id, scope=args.scope)
-    show.answer(args, views.record(record), [f"Known by its {record.level}, {record.layer}: {record.id}"])
+    show.print_result(args, views.record(record), [f"Known by its {record.level}, {record.layer}: {record.id}"])
     return 0
 
 
 def revive_record(args: Namespace) -> int:
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         record = hf.revive(args.id)
-    show.answer(args, views.record(record), [f"Recalled again: {record.id}"])
+    show.print_result(args, views.record(record), [f"Recalled again: {record.id}"])
     return 0
 
 
 def count_records(args: Namespace) -> int:
-    with opened(args) as hf:
+    with open_memory(args) as hf:
         count = hf.count_records(user=args.user, agent=args.agent, session=args.session)
-    show.answer(args, {"count": count}, [str(count)])
+    show.print_result(args, {"count": count}, [str(count)])
     return 0

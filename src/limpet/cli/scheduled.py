@@ -6,58 +6,58 @@ from collections.abc import Callable, MutableSequence
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import show
-from limpet.cli.chat.loop import Limits, usage_of
-from limpet.cli.chat.prompt import messages_of
+from limpet.cli.chat.loop import Limits, to_usage
+from limpet.cli.chat.prompt import build_messages
 from limpet.errors import ProviderError
-from limpet.model.schedule import MARK, Notify
+from limpet.model.schedule import NOTIFY_MARK, NotifyPolicy
 
 if TYPE_CHECKING:
-    from limpet import Firing, Limpet, Notification, Outcome
+    from limpet import Firing, Limpet, Notification, RunResult
 
 CHANNEL = "schedule"  # each schedule has a conversation of its own there
-WAITING = (
+NO_LLM = (
     "schedules wait: there is no language model to hand them to; name one in the setting llm.model, or run them from"
     " a program with hf.run_schedules"
 )
-_ASKED = "This is a scheduled task. Nobody is there to answer questions: do it, and say what came of it."
-_ONLY_IF = f"If, and only if, the user needs to hear of it now, begin your answer with {MARK}."
+_TASK_PROMPT = "This is a scheduled task. Nobody is there to answer questions: do it, and say what came of it."
+_NOTIFY_PROMPT = f"If, and only if, the user needs to hear of it now, begin your answer with {NOTIFY_MARK}."
 
 
-def has_model(hf: Limpet) -> bool:
-    from limpet.api.runtime import chosen_llm
+def has_llm(hf: Limpet) -> bool:
+    from limpet.api.runtime import select_llm
 
-    return chosen_llm(None, hf.config) is not None
+    return select_llm(None, hf.config) is not None
 
 
-def turn(firing: Firing) -> Outcome:
+def run_turn(firing: Firing) -> RunResult:
     """One turn of the schedule's own conversation."""
-    from limpet.api.runtime import chosen_llm
-    from limpet.model.schedule import Outcome
+    from limpet.api.runtime import select_llm
+    from limpet.model.schedule import RunResult
     from limpet.providers.llm import LlmRequest
-    from limpet.providers.watched import WatchedLlm
+    from limpet.providers.watched import TelemetryLlm
 
     hf, schedule = firing.hf, firing.schedule
-    llm = chosen_llm(None, hf.config)
+    llm = select_llm(None, hf.config)
     if llm is None:
-        raise ProviderError(WAITING)
-    llm = WatchedLlm(llm, hf._agents.observers)  # noqa: SLF001 - whoever listens hears of this request, too
+        raise ProviderError(NO_LLM)
+    llm = TelemetryLlm(llm, hf._agents.observers)  # noqa: SLF001 - whoever listens hears of this request, too
     session = hf.session(CHANNEL, schedule.id, user=schedule.user, agent=schedule.agent)
-    wishes = [_ASKED, *([_ONLY_IF] if schedule.notify is Notify.CONDITIONAL else [])]
+    wishes = [_TASK_PROMPT, *([_NOTIFY_PROMPT] if schedule.notify is NotifyPolicy.CONDITIONAL else [])]
     limits = Limits.of(hf.config, None, None)
     asked = f"{' '.join(wishes)}\n\n{schedule.goal}"
     with session.turn(asked, max_tokens=limits.max_tokens, model_window=limits.model_window) as held:
-        request = LlmRequest(messages_of(held.context), max_tokens=limits.reply, timeout=hf.config.llm.timeout_s)
+        request = LlmRequest(build_messages(held.context), max_tokens=limits.reply, timeout=hf.config.llm.timeout_s)
         whole = llm.complete(request)
         if not whole.text.strip():
             raise ProviderError(f"{llm.name} answered without a word")
-        held.reply(whole.text, usage=usage_of(llm, whole))
-    return Outcome(whole.text, turns=1, cost=whole.usage.cost or 0.0)
+        held.reply(whole.text, usage=to_usage(llm, whole))
+    return RunResult(whole.text, turns=1, cost=whole.usage.cost or 0.0)
 
 
-def teller(told: MutableSequence[dict[str, Any]], *, aloud: bool) -> Callable[[Notification], None]:
+def make_notifier(told: MutableSequence[dict[str, Any]], *, aloud: bool) -> Callable[[Notification], None]:
     """Notifications go to the output: there is no other channel here."""
 
-    def tell(given: Notification) -> None:
+    def notify(given: Notification) -> None:
         told.append(
             {
                 "schedule": given.schedule.id,
@@ -71,6 +71,6 @@ def teller(told: MutableSequence[dict[str, Any]], *, aloud: bool) -> Callable[[N
         )
         if aloud:
             to = " ".join(filter(None, (given.schedule.user, given.channel, given.chat, given.thread)))
-            print(f"{show.one_line(to)}: {show.visible(given.text)}", flush=True)
+            print(f"{show.one_line(to)}: {show.escape(given.text)}", flush=True)
 
-    return tell
+    return notify

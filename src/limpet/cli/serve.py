@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli.mcp import NOBODY, USER
-from limpet.cli.options import add_logging, command
-from limpet.cli.place import opened, settings, without_worker
+from limpet.cli.mcp import DEFAULT_USER, USER_ENV
+from limpet.cli.options import add_command, add_logging
+from limpet.cli.place import disable_worker, load_config, open_memory
 from limpet.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    parser = command(commands, "serve", "serve memory over HTTP and MCP, with a page to look at it", serve)
+    parser = add_command(commands, "serve", "serve memory over HTTP and MCP, with a page to look at it", serve)
     parser.add_argument("--host", metavar="ADDRESS", help="where to listen; default: the setting's, 127.0.0.1")
     parser.add_argument("--port", metavar="N", type=int, help="default: the setting's, 8420; 0: any that is free")
     parser.add_argument(
         "--user",
         metavar="U",
-        help=f"whose memory is meant where nobody is named and there are no keys; default: ${USER}, then {NOBODY!r}",
+        help=f"the user of requests that name none, where there are no keys (else ${USER_ENV}, else {DEFAULT_USER!r})",
     )
     add_logging(parser)
     parser.add_argument("--no-worker", action="store_true", help="leave background work to `limpet worker`")
@@ -38,17 +38,17 @@ def serve(args: Namespace) -> int:
         from limpet.server.run import serve as listen  # late: it takes a second
     except ImportError as missing:
         raise Unsupported(f"{missing.name} is not installed: pip install 'limpet[serve]'") from None
-    config = without_worker(settings(args)) if args.no_worker else settings(args)
-    with _ending_in_order(), opened(args, creates=True, config=config) as hf:
+    config = disable_worker(load_config(args)) if args.no_worker else load_config(args)
+    with _exit_cleanly(), open_memory(args, creates=True, config=config) as hf:
         rules = hf.config.server
         host, port = args.host or rules.host, rules.port if args.port is None else args.port
-        user = args.user or os.environ.get(USER) or NOBODY
-        work = (lambda _: None) if args.no_worker else partial(_work, hf, args)
-        listen(hf, host=host, port=port, user=user, ready=lambda url: _tell(args, hf, url), work=work)
+        user = args.user or os.environ.get(USER_ENV) or DEFAULT_USER
+        work = (lambda _: None) if args.no_worker else partial(_start_worker, hf, args)
+        listen(hf, host=host, port=port, user=user, ready=lambda url: _announce(args, hf, url), work=work)
     return 0
 
 
-def _work(hf: Limpet, args: Namespace, busy: Callable[[], bool]) -> None:
+def _start_worker(hf: Limpet, args: Namespace, busy: Callable[[], bool]) -> None:
     """As `limpet worker` does; schedules too, where that is wanted and can be done."""
     from collections import deque
 
@@ -57,16 +57,16 @@ def _work(hf: Limpet, args: Namespace, busy: Callable[[], bool]) -> None:
     if not hf.config.schedules.worker:
         hf.start_worker(busy=busy)
         return
-    if not scheduled.has_model(hf):
-        print(f"limpet: note: {scheduled.WAITING}", file=sys.stderr)
+    if not scheduled.has_llm(hf):
+        print(f"limpet: note: {scheduled.NO_LLM}", file=sys.stderr)
         hf.start_worker(busy=busy)
         return
-    tell = scheduled.teller(deque(maxlen=1), aloud=not args.json)
-    hf.start_worker(busy=busy, on_schedule=scheduled.turn, notify=tell)
+    tell = scheduled.make_notifier(deque(maxlen=1), aloud=not args.json)
+    hf.start_worker(busy=busy, on_schedule=scheduled.run_turn, notify=tell)
 
 
 @contextmanager
-def _ending_in_order() -> Iterator[None]:
+def _exit_cleanly() -> Iterator[None]:
     """Being told to stop is no failure: the store is closed, and the exit status is 0."""
     before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -76,7 +76,7 @@ def _ending_in_order() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _tell(args: Namespace, hf: Limpet, url: str) -> None:
+def _announce(args: Namespace, hf: Limpet, url: str) -> None:
     if args.json:
         import json  # late: showing help needs none
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from limpet.cli import options, show
 from limpet.cli.ask import confirm
 from limpet.cli.memory import message_lines
-from limpet.cli.options import Parser, command
-from limpet.cli.place import opened
+from limpet.cli.options import Parser, add_command
+from limpet.cli.place import open_memory
 from limpet.model import views
 
 if TYPE_CHECKING:
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    noun = command(commands, "sessions", "list, show and delete conversations; without a verb: list", list_sessions)
+    noun = add_command(commands, "sessions", "list, show and delete conversations; without a verb: list", list_sessions)
     _add_list_options(noun)
     noun.set_defaults(limit=50, offset=0)
     verbs = noun.add_subparsers(title="verbs", metavar="VERB")
     # What is left out here must not undo what stood before `list`.
     unset = {"argument_default": argparse.SUPPRESS}
-    listing = command(verbs, "list", "list sessions, the latest active first", list_sessions, **unset)
+    listing = add_command(verbs, "list", "list sessions, the latest active first", list_sessions, **unset)
     _add_list_options(listing)
-    showing = command(verbs, "show", "show a session and its newest messages", show_session)
+    showing = add_command(verbs, "show", "show a session and its newest messages", show_session)
     showing.add_argument("id", metavar="ID", help="the session")
     showing.add_argument("--last", metavar="N", type=int, help="how many messages (default: 20, all with --markdown)")
     showing.add_argument("--markdown", action="store_true", help="print the transcript as Markdown that parses back")
-    deleting = command(verbs, "delete", "delete a session with everything under it", delete_session)
+    deleting = add_command(verbs, "delete", "delete a session with everything under it", delete_session)
     deleting.add_argument("id", metavar="ID", help="the session")
     options.add_yes(deleting)
 
@@ -47,7 +47,7 @@ def _add_list_options(parser: Parser) -> None:
 
 
 def list_sessions(args: Namespace) -> int:
-    with opened(args) as hf:
+    with open_memory(args) as hf:
         found = hf.sessions(
             user=args.user,
             agent=args.agent,
@@ -56,11 +56,11 @@ def list_sessions(args: Namespace) -> int:
             limit=args.limit,
             offset=args.offset,
         )
-    show.answer(args, [views.session(info) for info in found], _listed(found, args))
+    show.print_result(args, [views.session(info) for info in found], _format_sessions(found, args))
     return 0
 
 
-def _listed(found: Sequence[SessionInfo], args: Namespace) -> list[str]:
+def _format_sessions(found: Sequence[SessionInfo], args: Namespace) -> list[str]:
     if not found and any((args.user, args.agent, args.channel, args.state, args.offset)):
         return ["No session fits these options. Leave some of them out to see more."]
     if not found:
@@ -73,16 +73,16 @@ def _listed(found: Sequence[SessionInfo], args: Namespace) -> list[str]:
             info.agent,
             info.state.value,
             f"{info.message_count:,}",
-            show.when(info.last_active_at),
+            show.format_time(info.last_active_at),
         )
         for info in found
     ]
-    lines = show.table(("ID", "?KEY", "?USER", "?AGENT", "?STATE", "?>MESSAGES", "LAST ACTIVE"), rows)
-    return [*lines, *show.more(len(found), args.limit, args.offset)]
+    lines = show.format_table(("ID", "?KEY", "?USER", "?AGENT", "?STATE", "?>MESSAGES", "LAST ACTIVE"), rows)
+    return [*lines, *show.next_page_hint(len(found), args.limit, args.offset)]
 
 
 def show_session(args: Namespace) -> int:
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         session = hf.load_session(args.id)
         if args.markdown and not args.json:
             _print_markdown(session, args.last)
@@ -96,7 +96,7 @@ def show_session(args: Namespace) -> int:
         "messages": [views.message(message) for message in messages],
     }
     text = summary.text if summary is not None else ""
-    show.answer(args, value, _shown(session.info, text, messages))
+    show.print_result(args, value, _format_session(session.info, text, messages))
     return 0
 
 
@@ -109,37 +109,37 @@ def _print_markdown(session: Session, last: int | None) -> None:
     else:
         entries = [(message.role, message.created_at, message.text) for message in session.recent(last)]
         text = render(TranscriptEntry(role, made, said) for role, made, said in entries if made is not None)
-    sys.stdout.write(show.visible(text) if sys.stdout.isatty() else text)
+    sys.stdout.write(show.escape(text) if sys.stdout.isatty() else text)
 
 
-def _shown(info: SessionInfo, summary: str, messages: Sequence[Message]) -> list[str]:
+def _format_session(info: SessionInfo, summary: str, messages: Sequence[Message]) -> list[str]:
     about = [
         ("session", info.id),
         ("key", str(info.key)),
         ("user", info.user),
         ("agent", info.agent),
         ("state", info.state.value),
-        ("created", show.when(info.created_at)),
-        ("last active", show.when(info.last_active_at)),
-        ("expires", show.when(info.expires_at) if info.expires_at else ""),
+        ("created", show.format_time(info.created_at)),
+        ("last active", show.format_time(info.last_active_at)),
+        ("expires", show.format_time(info.expires_at) if info.expires_at else ""),
         ("metadata", show.to_json(dict(info.metadata), indent=None) if info.metadata else ""),
         ("messages", f"{info.message_count:,}"),
         ("summary", summary),
     ]
-    lines = show.fields(about)
+    lines = show.format_fields(about)
     if not info.message_count:
         return [*lines, "", "No messages yet."]
     older = info.message_count - len(messages)
-    hidden = [f"… {show.quantity(older, 'older message')}; --last {info.message_count} shows all"] if older > 0 else []
+    hidden = [f"… {show.pluralize(older, 'older message')}; --last {info.message_count} shows all"] if older > 0 else []
     return [*lines, "", *hidden, *message_lines(messages)]
 
 
 def delete_session(args: Namespace) -> int:
-    with opened(args, needed=True) as hf:
+    with open_memory(args, needed=True) as hf:
         session = hf.load_session(args.id)
-        messages = show.quantity(session.info.message_count, "message")
+        messages = show.pluralize(session.info.message_count, "message")
         confirm(args, f"Delete session {session.id} ({show.one_line(session.key)}, {messages}) for good?")
         counts = dict(session.delete())
     parts = ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number)
-    show.answer(args, {"deleted": args.id, "counts": counts}, [f"Deleted session {session.id}: {parts}."])
+    show.print_result(args, {"deleted": args.id, "counts": counts}, [f"Deleted session {session.id}: {parts}."])
     return 0

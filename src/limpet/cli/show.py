@@ -20,25 +20,25 @@ _HIDDEN = re.compile(f"[{_BODY}]")
 _JSON_HIDDEN = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def visible(text: str) -> str:
+def escape(text: str) -> str:
     """The text with its control characters spelled out. Lines and tabs stay."""
-    return _HIDDEN.sub(lambda found: _spelled(ord(found.group())), text)
+    return _HIDDEN.sub(lambda found: _escape_code(ord(found.group())), text)
 
 
 def one_line(text: str) -> str:
-    return visible(" ".join(text.split()))
+    return escape(" ".join(text.split()))
 
 
-def message(text: str) -> str:
+def escape_line(text: str) -> str:
     """An error or a log record on one line."""
-    return visible(text).replace("\n", "\\n").replace("\t", " ")
+    return escape(text).replace("\n", "\\n").replace("\t", " ")
 
 
-def _spelled(code: int) -> str:
+def _escape_code(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def answer(args: Namespace, value: Any, lines: Iterable[str]) -> None:
+def print_result(args: Namespace, value: Any, lines: Iterable[str]) -> None:
     """The command's result: one JSON document, or lines for people."""
     if args.json:
         print(to_json(value))
@@ -56,7 +56,7 @@ def to_json(value: Any, *, indent: int | None = 2) -> str:
     return _JSON_HIDDEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
-def when(moment: datetime | None) -> str:
+def format_time(moment: datetime | None) -> str:
     """Local time with its zone."""
     if moment is None:
         return "-"
@@ -66,16 +66,16 @@ def when(moment: datetime | None) -> str:
         return moment.isoformat(" ", "minutes")
 
 
-def quantity(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def more(shown: int, limit: int, offset: int) -> list[str]:
+def next_page_hint(shown: int, limit: int, offset: int) -> list[str]:
     """A word about the next page, when there may be one."""
     return [f"{shown:,} shown; --offset {offset + shown} shows the next."] if shown and shown == limit else []
 
 
-def size(number: float) -> str:
+def format_size(number: float) -> str:
     for unit in ("bytes", "KB", "MB"):
         if number < 1000:
             return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.1f} {unit}"
@@ -83,18 +83,18 @@ def size(number: float) -> str:
     return f"{number:.1f} GB"
 
 
-def fields(pairs: Iterable[tuple[str, str]]) -> list[str]:
+def format_fields(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """``name  value`` lines; what is empty is left out."""
     kept = [(name, value) for name, value in pairs if value]
     longest = max((len(name) for name, _ in kept), default=0)
-    return [f"{name.ljust(longest)}  {visible(value)}" for name, value in kept]
+    return [f"{name.ljust(longest)}  {escape(value)}" for name, value in kept]
 
 
-def indented(text: str, by: int = 4) -> list[str]:
-    return [" " * by + line for line in visible(text).split("\n")]
+def indent_lines(text: str, by: int = 4) -> list[str]:
+    return [" " * by + line for line in escape(text).split("\n")]
 
 
-def table(
+def format_table(
     titles: Sequence[str], rows: Sequence[Sequence[str]], under: Sequence[Sequence[str]] | None = None
 ) -> list[str]:
     """Aligned columns, the last cut to the width. Lines ``under`` follow a row.
@@ -103,51 +103,51 @@ def table(
     """
     cells = [[title.strip("?>") for title in titles], *([one_line(cell) for cell in row] for row in rows)]
     last = len(titles) - 1
-    cells = [[cut(cell, WIDEST) if at < last else cell for at, cell in enumerate(row)] for row in cells]
-    widths = [max(columns(row[at]) for row in cells) for at in range(len(titles))]
-    kept = _kept(titles, widths)
-    widths[last] = min(widths[last], max(NARROWEST, screen() - sum(widths[at] + 2 for at in kept[:-1])))
+    cells = [[truncate(cell, WIDEST) if at < last else cell for at, cell in enumerate(row)] for row in cells]
+    widths = [max(display_width(row[at]) for row in cells) for at in range(len(titles))]
+    kept = _visible_columns(titles, widths)
+    widths[last] = min(widths[last], max(NARROWEST, screen_width() - sum(widths[at] + 2 for at in kept[:-1])))
     lines = []
     for number, row in enumerate(cells):
-        padded = [_pad(cut(row[at], widths[at]), widths[at], ">" in titles[at]) for at in kept]
+        padded = [_pad(truncate(row[at], widths[at]), widths[at], ">" in titles[at]) for at in kept]
         lines.append("  ".join(padded).rstrip())
         if number and under is not None:
             lines += under[number - 1]
     return lines
 
 
-def _kept(titles: Sequence[str], widths: Sequence[int]) -> list[int]:
+def _visible_columns(titles: Sequence[str], widths: Sequence[int]) -> list[int]:
     kept = list(range(len(titles)))
     for at in reversed(kept[:-1]):
         needed = sum(widths[other] + 2 for other in kept[:-1]) + min(widths[kept[-1]], NARROWEST)
-        if needed > screen() and "?" in titles[at]:
+        if needed > screen_width() and "?" in titles[at]:
             kept.remove(at)
     return kept
 
 
-def screen() -> int:
+def screen_width() -> int:
     from shutil import get_terminal_size
 
     return get_terminal_size((WIDTH, 24)).columns
 
 
-def columns(text: str) -> int:
+def display_width(text: str) -> int:
     """How many columns a terminal needs for the text."""
-    return len(text) if text.isascii() else sum(map(_columns, text))
+    return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
-def _columns(char: str) -> int:
+def _char_width(char: str) -> int:
     if unicodedata.combining(char) or char in "\u200b\u200c\u200d\ufe0f":
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def cut(text: str, width: int) -> str:
-    if columns(text) <= width:
+def truncate(text: str, width: int) -> str:
+    if display_width(text) <= width:
         return text
     kept, room = [], width - 1
     for char in text:
-        room -= _columns(char)
+        room -= _char_width(char)
         if room < 0:
             break
         kept.append(char)
@@ -155,5 +155,5 @@ def cut(text: str, width: int) -> str:
 
 
 def _pad(text: str, width: int, right: bool) -> str:
-    space = " " * (width - columns(text))
+    space = " " * (width - display_width(text))
     return space + text if right else text + space

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 
 
-class Stop:
+class StopEvent:
     """An event that a signal handler may set.
 
     ``threading.Event`` is none: its lock is held for a moment whenever somebody waits, and a handler that runs in that
@@ -35,16 +35,16 @@ class Stop:
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[Stop]:
+def stop_on_signal() -> Iterator[StopEvent]:
     """Set by Ctrl-C and by SIGTERM, instead of what they else do. A second one does what it always did."""
-    stop = Stop()
+    stop = StopEvent()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
     signals = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.getsignal(number) for number in signals}
 
-    def note(*_: object) -> None:
+    def handle_signal(*_: object) -> None:
         stop.set()
         restore()
 
@@ -54,7 +54,7 @@ def asked_to_stop() -> Iterator[Stop]:
 
     try:
         for number in signals:
-            signal.signal(number, note)
+            signal.signal(number, handle_signal)
         yield stop
     finally:
         restore()

@@ -13,10 +13,10 @@ from typing import Any
 
 from limpet.config.sections import (
     KEYS,
-    OF_A_PROCESS,
-    OF_A_STORE,
+    PROCESS_SECTIONS,
     SECTIONS,
     SETTINGS,
+    STORE_SECTIONS,
     AsyncSettings,
     AuditSettings,
     ChunkSettings,
@@ -40,9 +40,9 @@ from limpet.config.sections import (
     StorageSettings,
     TelemetrySettings,
 )
-from limpet.config.setting import suggestion, toml_tree
+from limpet.config.setting import parse_toml, suggest
 from limpet.errors import ConfigError, InvalidKey
-from limpet.model.text import checked_name
+from limpet.model.text import check_name
 
 AGENTS = "agents"  # where settings of single agents stand
 
@@ -103,18 +103,18 @@ class Config:
     def __post_init__(self) -> None:
         given: list[tuple[object, object]] = list(self.agents.items())
         for name, settings in given:
-            where = f"agents.{_agent_name(name)}"
+            where = f"agents.{_check_agent_name(name)}"
             if not isinstance(settings, Config) or settings.agents:
                 raise ConfigError(f"{where} must be a Config without agents")
             shared = settings.memory.place == "shared"
-            for section in (*(OF_A_STORE if shared else ()), *OF_A_PROCESS):
+            for section in (*(STORE_SECTIONS if shared else ()), *PROCESS_SECTIONS):
                 if getattr(settings, section) != getattr(self, section):
                     raise ConfigError(
                         f"{where}.{section} must be what {section} is"
                         + (f": the agent shares the store; {where}.memory.place = 'own' parts them" * shared)
                     )
 
-    def of_agent(self, name: str | None) -> Config:
+    def for_agent(self, name: str | None) -> Config:
         """The settings for an agent: its own where it has some."""
         return self if name is None else self.agents.get(name, self)
 
@@ -127,45 +127,45 @@ class Config:
         overrides: Mapping[str, Any] | None = None,
     ) -> Config:
         """Reads only what is given: the command line passes os.environ; ``overrides`` maps "section.key" to a value."""
-        chosen: dict[str | None, _Chosen] = {None: {section: {} for section in SETTINGS}}
-        layers = (_from_file(path) if path is not None else (), _from_env(env or {}), _from_overrides(overrides or {}))
+        chosen: dict[str | None, _SectionValues] = {None: {section: {} for section in SETTINGS}}
+        layers = (_read_file(path) if path is not None else (), _read_env(env or {}), _read_overrides(overrides or {}))
         for where, agent, section, key, value in (given for layer in layers for given in layer):
             known = SETTINGS[section].get(key)
             if known is None:
-                raise ConfigError(f"{where}: {section}.{key} is not a setting{suggestion(f'{section}.{key}', KEYS)}")
+                raise ConfigError(f"{where}: {section}.{key} is not a setting{suggest(f'{section}.{key}', KEYS)}")
             own = chosen.setdefault(agent, {section: {} for section in SETTINGS})
             own[section][key] = known.check(value, f"{where}: {f'agents.{agent}.' if agent else ''}{section}.{key}")
         general = chosen.pop(None)
         agents = {
-            str(name): cls(**_sections({section: {**general[section], **own[section]} for section in SETTINGS}))
+            str(name): cls(**_build_sections({section: {**general[section], **own[section]} for section in SETTINGS}))
             for name, own in chosen.items()
         }
-        return cls(**_sections(general), agents=agents)
+        return cls(**_build_sections(general), agents=agents)
 
     @staticmethod
     def describe() -> Iterator[tuple[str, str, Any, str]]:
         """Key, what it may be, default, and what it means: a row of the documentation for each setting."""
         for section, settings in SETTINGS.items():
             for key, known in settings.items():
-                yield f"{section}.{key}", known.allowed, known.default, known.doc
+                yield f"{section}.{key}", known.constraint, known.default, known.doc
 
 
-_Given = Iterator[tuple[str, str | None, str, str, Any]]  # where it stands, agent, section, key, value
-_Chosen = dict[str, dict[str, Any]]
+_Assignments = Iterator[tuple[str, str | None, str, str, Any]]  # where it stands, agent, section, key, value
+_SectionValues = dict[str, dict[str, Any]]
 
 
-def _sections(chosen: _Chosen) -> dict[str, Any]:
+def _build_sections(chosen: _SectionValues) -> dict[str, Any]:
     return {name: kind(**chosen[name]) for name, kind in SECTIONS.items()}
 
 
-def _agent_name(name: object) -> str:
+def _check_agent_name(name: object) -> str:
     try:
-        return checked_name(name, "an agent's name")
+        return check_name(name, "an agent's name")
     except InvalidKey as error:
         raise ConfigError(str(error)) from None
 
 
-def _from_file(path: str | PathLike[str]) -> _Given:
+def _read_file(path: str | PathLike[str]) -> _Assignments:
     from pathlib import Path
 
     file = Path(path)
@@ -174,29 +174,29 @@ def _from_file(path: str | PathLike[str]) -> _Given:
         content = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{where}: cannot be read: {error.strerror}") from None
-    tree = (_yaml if file.suffix in {".yaml", ".yml"} else toml_tree)(content, where)
+    tree = (_parse_yaml if file.suffix in {".yaml", ".yml"} else parse_toml)(content, where)
     if not isinstance(tree, Mapping):
         raise ConfigError(f"{where}: holds {type(tree).__name__}, not sections with settings")
     agents = tree.get(AGENTS)
-    yield from _from_tree({name: table for name, table in tree.items() if name != AGENTS}, where)
+    yield from _read_tree({name: table for name, table in tree.items() if name != AGENTS}, where)
     if agents is not None and not isinstance(agents, Mapping):
         raise ConfigError(f"{where}: {AGENTS} holds a table for each agent, not {agents!r}")
     for name, own in (agents or {}).items():
         if not isinstance(own, Mapping):
             raise ConfigError(f"{where}: {AGENTS}.{name} holds sections with settings, not {own!r}")
-        yield from _from_tree(own, where, _agent_name(name))
+        yield from _read_tree(own, where, _check_agent_name(name))
 
 
-def _from_tree(tree: Mapping[Any, Any], where: str, agent: str | None = None) -> _Given:
+def _read_tree(tree: Mapping[Any, Any], where: str, agent: str | None = None) -> _Assignments:
     for section, table in tree.items():
-        name = _known_section(section, where)
+        name = _check_section(section, where)
         settings = {} if table is None else table  # a YAML section may have all its settings commented out
         if not isinstance(settings, Mapping):
             raise ConfigError(f"{where}: {name} is a section that holds settings, not {table!r}")
         yield from ((where, agent, name, str(key), value) for key, value in settings.items())
 
 
-def _yaml(content: bytes, where: str) -> object:
+def _parse_yaml(content: bytes, where: str) -> object:
     try:
         import yaml
     except ImportError:
@@ -207,35 +207,35 @@ def _yaml(content: bytes, where: str) -> object:
         raise ConfigError(f"{where}: is not YAML: {error}") from None
 
 
-_NO_SETTINGS = ("LIMPET_DATA", "LIMPET_CONFIG", "LIMPET_KEY")  # where the store and the settings are; a key
+_RESERVED_VARIABLES = ("LIMPET_DATA", "LIMPET_CONFIG", "LIMPET_KEY")  # where the store and the settings are; a key
 
 
-def _from_env(env: Mapping[str, str]) -> _Given:
+def _read_env(env: Mapping[str, str]) -> _Assignments:
     """LIMPET_SEARCH_K is search.k. Variables of other names belong to others, unless they look like a slip of one."""
     variables = {f"LIMPET_{key.replace('.', '_').upper()}": key.partition(".") for key in KEYS}
     prefixes = tuple(f"LIMPET_{section.upper()}_" for section in SETTINGS)
     for name, text in env.items():
-        if name in _NO_SETTINGS:
+        if name in _RESERVED_VARIABLES:
             continue
         if name in variables:
             section, _, key = variables[name]
             yield name, None, section, key, SETTINGS[section][key].parse(text)
-        elif name.startswith("LIMPET_") and (name.startswith(prefixes) or suggestion(name, variables, 0.9)):
-            raise ConfigError(f"environment: {name} is not a setting{suggestion(name, variables)}")
+        elif name.startswith("LIMPET_") and (name.startswith(prefixes) or suggest(name, variables, 0.9)):
+            raise ConfigError(f"environment: {name} is not a setting{suggest(name, variables)}")
 
 
-def _from_overrides(overrides: Mapping[str, Any]) -> _Given:
+def _read_overrides(overrides: Mapping[str, Any]) -> _Assignments:
     """``section.key``, or ``agents.NAME.section.key`` for one agent, whose name may have dots too."""
     for name, value in overrides.items():
         agent, setting_name = None, name
         if name.startswith(f"{AGENTS}.") and name.count(".") >= 3:
             agent, section, key = name.removeprefix(f"{AGENTS}.").rsplit(".", 2)
-            agent, setting_name = _agent_name(agent), f"{section}.{key}"
+            agent, setting_name = _check_agent_name(agent), f"{section}.{key}"
         section, _, key = setting_name.partition(".")
-        yield "override", agent, _known_section(section, "override"), key, value
+        yield "override", agent, _check_section(section, "override"), key, value
 
 
-def _known_section(section: object, where: str) -> str:
+def _check_section(section: object, where: str) -> str:
     if section not in SETTINGS:
-        raise ConfigError(f"{where}: {section} is not a section{suggestion(str(section), (*SETTINGS, AGENTS))}")
+        raise ConfigError(f"{where}: {section} is not a section{suggest(str(section), (*SETTINGS, AGENTS))}")
     return str(section)

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from limpet.config.setting import Setting, setting
 from limpet.errors import ConfigError, InvalidInput
-from limpet.model.retention import parsed
-from limpet.model.times import zone_named
+from limpet.model.retention import parse_tenant_days
+from limpet.model.times import load_timezone
 
 
-class _Section:
+class _SettingsBase:
     """Checks itself however it was made, so that code cannot hold a setting that a file could not."""
 
     __slots__ = ()
@@ -24,13 +24,13 @@ class _Section:
 
 def _check_zone(key: str, name: str) -> None:
     try:
-        zone_named(name)
+        load_timezone(name)
     except InvalidInput as error:
         raise ConfigError(f"{key}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
-class StorageSettings(_Section):
+class StorageSettings(_SettingsBase):
     wal: bool = setting(True, "SQLite keeps a write-ahead log: readers and the writer do not wait for each other")
     busy_timeout_ms: int = setting(5000, "how long a write waits for another process on the SQLite file", 0, 3_600_000)
     synchronous: Literal["full", "normal"] = setting(
@@ -46,7 +46,7 @@ class StorageSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionSettings(_Section):
+class SessionSettings(_SettingsBase):
     kv_cap: int = setting(200, "key-value entries kept per session; beyond it the oldest goes", 1, 1_000_000)
     transcript_cap: int = setting(500, "messages a transcript shows at most", 1, 1_000_000)
     default_agent: str = setting("assistant", "the agent of a session that names none")
@@ -54,7 +54,7 @@ class SessionSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySettings(_Section):
+class MemorySettings(_SettingsBase):
     """Whether and where an agent's memory is kept; mostly set for one agent: ``[agents.NAME.memory]``."""
 
     enabled: bool = setting(True, "off: every call is accepted and nothing is kept")
@@ -69,7 +69,7 @@ class MemorySettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class ContextSettings(_Section):
+class ContextSettings(_SettingsBase):
     max_tokens: int = setting(4000, "tokens of a context at most", 1, 100_000_000)
     reply_reserve: int = setting(1024, "tokens of a model's window kept free for its reply", 0, 100_000_000)
     recent_messages: int = setting(20, "newest messages in a context", 1, 100_000)
@@ -101,7 +101,7 @@ class ContextSettings(_Section):
     show_summary: bool = setting(True, "the summary, when older messages were cut")
 
     def __post_init__(self) -> None:
-        _Section.__post_init__(self)
+        _SettingsBase.__post_init__(self)
         if self.history_share + self.standing_share > 1:
             raise ConfigError("context.history_share and context.standing_share are together at most 1")
         if self.pack_hard < self.pack_soft:
@@ -109,18 +109,18 @@ class ContextSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkSettings(_Section):
+class ChunkSettings(_SettingsBase):
     max_chars: int = setting(640, "characters of a chunk at most", 64, 100_000)
     overlap: int = setting(96, "characters a chunk repeats of the one before; less than max_chars", 0, 99_999)
 
     def __post_init__(self) -> None:
-        _Section.__post_init__(self)
+        _SettingsBase.__post_init__(self)
         if self.overlap >= self.max_chars:
             raise ConfigError(f"chunks.overlap must be below chunks.max_chars ({self.max_chars}), not {self.overlap}")
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingSettings(_Section):
+class EmbeddingSettings(_SettingsBase):
     model: str = setting(
         "auto",
         "auto (MiniLM where it is installed), none, hashed, minilm, openai:MODEL@URL, sentence-transformers:NAME or"
@@ -138,7 +138,7 @@ class EmbeddingSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class LlmSettings(_Section):
+class LlmSettings(_SettingsBase):
     model: str = setting("none", "none, openai:MODEL@URL, anthropic:MODEL or anthropic:MODEL@URL")
     api_key_env: str = setting(
         "auto",
@@ -151,7 +151,7 @@ class LlmSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionSettings(_Section):
+class CompactionSettings(_SettingsBase):
     """Each limit stands well above what is kept when it is passed: else every further message would pass it again."""
 
     enabled: bool = setting(True, "history is condensed by itself when it is due; compact() always works")
@@ -182,7 +182,7 @@ class CompactionSettings(_Section):
     batch: int = setting(100, "messages told to the model at a time", 1, 10_000)
 
     def __post_init__(self) -> None:
-        _Section.__post_init__(self)
+        _SettingsBase.__post_init__(self)
         if self.roll_to >= self.roll_above:
             raise ConfigError(f"compact.roll_to must be below compact.roll_above ({self.roll_above})")
         if self.messages < self.keep + self.least_messages:
@@ -193,7 +193,7 @@ class CompactionSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class LearningSettings(_Section):
+class LearningSettings(_SettingsBase):
     enabled: bool = setting(True, "finished turns teach: facts, preferences, decisions and lessons become records")
     extractor: Literal["auto", "rules", "llm", "none"] = setting(
         "auto",
@@ -222,13 +222,13 @@ class LearningSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentSettings(_Section):
+class DocumentSettings(_SettingsBase):
     max_file_bytes: int = setting(33_554_432, "bytes of a document's file at most", 1, 1_073_741_824)
     max_text_bytes: int = setting(8_388_608, "bytes of a document's text at most, in UTF-8", 1, 1_073_741_824)
 
 
 @dataclass(frozen=True, slots=True)
-class NotesSettings(_Section):
+class NotesSettings(_SettingsBase):
     enabled: bool = setting(True, "a context reads the user's own files, where the store has a folder")
     long_term: bool = setting(True, "a context reads MEMORY.md")
     daily: bool = setting(True, "a context reads the daily notes")
@@ -238,12 +238,12 @@ class NotesSettings(_Section):
     max_day_bytes: int = setting(1_048_576, "bytes of one day's notes at most", 1024, 67_108_864)
 
     def __post_init__(self) -> None:
-        _Section.__post_init__(self)
+        _SettingsBase.__post_init__(self)
         _check_zone("notes.timezone", self.timezone)
 
 
 @dataclass(frozen=True, slots=True)
-class GraphSettings(_Section):
+class GraphSettings(_SettingsBase):
     enabled: bool = setting(
         True, "names and relations in what was said are kept as a graph, by a job in the background"
     )
@@ -258,7 +258,7 @@ class GraphSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchSettings(_Section):
+class SearchSettings(_SettingsBase):
     recipe: str = setting(
         "default",
         "how a recall that names no recipe ranks",
@@ -272,7 +272,7 @@ class SearchSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class JobSettings(_Section):
+class JobSettings(_SettingsBase):
     worker: bool = setting(True, "a thread of this process does background work")
     attempts: int = setting(50, "runs of a job that fails, or whose worker dies, before it is laid aside", 1, 10_000)
     # A lease that ends further ahead than an hour is taken for a clock's mistake.
@@ -281,7 +281,7 @@ class JobSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleSettings(_Section):
+class ScheduleSettings(_SettingsBase):
     worker: bool = setting(False, "limpet worker runs schedules, too; without it, limpet worker --schedules does")
     timezone: str = setting("UTC", "the zone of a schedule that names none, such as Europe/Lisbon")
     per_user: int = setting(50, "schedules of a user at most, those that have ended apart", 1, 100_000)
@@ -302,12 +302,12 @@ class ScheduleSettings(_Section):
     notice_hours: int = setting(24, "hours a notification is tried to be delivered", 1, 8760)
 
     def __post_init__(self) -> None:
-        _Section.__post_init__(self)
+        _SettingsBase.__post_init__(self)
         _check_zone("schedules.timezone", self.timezone)
 
 
 @dataclass(frozen=True, slots=True)
-class RetentionSettings(_Section):
+class RetentionSettings(_SettingsBase):
     """How long things are kept, other days for one agent: ``[agents.NAME.retention]``."""
 
     enabled: bool = setting(True, "an hourly job removes what is older than this, and sessions whose time is over")
@@ -321,25 +321,25 @@ class RetentionSettings(_Section):
     )
 
     def __post_init__(self) -> None:
-        _Section.__post_init__(self)
+        _SettingsBase.__post_init__(self)
         try:
-            parsed(self.tenants)
+            parse_tenant_days(self.tenants)
         except InvalidInput as error:
             raise ConfigError(f"retention.tenants: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncSettings(_Section):
+class AsyncSettings(_SettingsBase):
     threads: int = setting(8, "threads behind AsyncLimpet", 1, 256)
 
 
 @dataclass(frozen=True, slots=True)
-class McpSettings(_Section):
+class McpSettings(_SettingsBase):
     purge: bool = setting(False, "the tool memory_purge is offered over MCP; it asks the user each time")
 
 
 @dataclass(frozen=True, slots=True)
-class AuditSettings(_Section):
+class AuditSettings(_SettingsBase):
     enabled: bool = setting(True, "who did what is kept in the table `audit`, without what was said")
     reads: bool = setting(True, "calls that only read are counted, too")
     log: bool = setting(True, "a line for each call in the log `limpet.audit`, at level INFO")
@@ -348,20 +348,20 @@ class AuditSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class EncryptionSettings(_Section):
+class EncryptionSettings(_SettingsBase):
     key_env: str = setting("none", "the environment variable that holds a master key for all tenants, or none")
     key_file: str = setting("none", "a file with a master key, a folder with a key file for each tenant, or none")
     required: bool = setting(False, "a tenant that is not sealed is not written to")
     plain_files: bool = setting(False, "a sealed tenant's notes and items may be written as plain files")
 
     def __post_init__(self) -> None:
-        _Section.__post_init__(self)
+        _SettingsBase.__post_init__(self)
         if "none" not in (self.key_env, self.key_file):
             raise ConfigError("encryption.key_env and encryption.key_file are two places for keys: set one of them")
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSettings(_Section):
+class ServerSettings(_SettingsBase):
     """What `limpet serve` does."""
 
     host: str = setting("127.0.0.1", "the address it listens on; others than this machine's own need API keys")
@@ -379,7 +379,7 @@ class ServerSettings(_Section):
 
 
 @dataclass(frozen=True, slots=True)
-class TelemetrySettings(_Section):
+class TelemetrySettings(_SettingsBase):
     opentelemetry: bool = setting(False, "spans and metrics go to OpenTelemetry as this program has set it up")
     names: bool = setting(False, "spans and observers are told names of users and ids, too")
     log_format: Literal["text", "json"] = setting(
@@ -391,7 +391,7 @@ class TelemetrySettings(_Section):
     error_words: bool = setting(False, "they tell the words of errors, which may quote what somebody said")
 
 
-SECTIONS: dict[str, type[_Section]] = {
+SECTIONS: dict[str, Any] = {
     "storage": StorageSettings,
     "session": SessionSettings,
     "memory": MemorySettings,
@@ -420,6 +420,6 @@ SETTINGS: dict[str, dict[str, Setting]] = {
     name: {entry.name: entry.metadata["setting"] for entry in fields(kind)} for name, kind in SECTIONS.items()
 }
 # One for all agents that share it.
-OF_A_STORE = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit", "schedules", "encryption")
-OF_A_PROCESS = ("aio", "server", "mcp", "observe")
+STORE_SECTIONS = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit", "schedules", "encryption")
+PROCESS_SECTIONS = ("aio", "server", "mcp", "observe")
 KEYS = [f"{section}.{key}" for section, settings in SETTINGS.items() for key in settings]

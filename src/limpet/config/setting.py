@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 from limpet.errors import ConfigError, InvalidKey
-from limpet.model.text import MAX_NAME_BYTES, checked_name
+from limpet.model.text import MAX_NAME_BYTES, check_name
 
 _BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 _NUMBERS = {int: "an integer", float: "a number"}
@@ -24,7 +24,7 @@ class Setting(NamedTuple):
     choices: tuple[str, ...]
 
     @property
-    def allowed(self) -> str:
+    def constraint(self) -> str:
         kind = type(self.default)
         if self.choices:
             return " or ".join(f'"{choice}"' for choice in self.choices)
@@ -35,10 +35,10 @@ class Setting(NamedTuple):
         right = type(value) is kind or (kind is float and type(value) is int)
         right = right and (kind not in _NUMBERS or self.least <= value <= self.most)
         if not right or (self.choices and value not in self.choices):
-            raise ConfigError(f"{what} must be {self.allowed}, not {value!r}")
+            raise ConfigError(f"{what} must be {self.constraint}, not {value!r}")
         try:
             most = int(self.most) or MAX_NAME_BYTES  # of a text, in bytes
-            return checked_name(value, what, max_bytes=most) if kind is str else kind(value)
+            return check_name(value, what, max_bytes=most) if kind is str else kind(value)
         except InvalidKey as error:
             raise ConfigError(str(error)) from None
 
@@ -56,7 +56,7 @@ def setting(default: Any, doc: str, least: float = 0, most: float = 0, choices: 
     return field(default=default, metadata={"setting": Setting(default, doc, least, most, choices)})
 
 
-def toml_tree(content: bytes, where: str) -> object:
+def parse_toml(content: bytes, where: str) -> object:
     import tomllib
 
     try:
@@ -65,7 +65,7 @@ def toml_tree(content: bytes, where: str) -> object:
         raise ConfigError(f"{where}: is not TOML: {error}") from None
 
 
-def suggestion(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+def suggest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     import difflib
 
     close = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)

@@ -7,21 +7,21 @@ from functools import cache
 from typing import NamedTuple
 
 from limpet.config import ContextSettings
-from limpet.context.always_included import standing
+from limpet.context.always_included import select_always_included
 from limpet.context.budget import allot
-from limpet.context.inputs import Choice, Entry, Material, Section
-from limpet.context.prompt_builder import OVER_BUDGET, Sheet, text_of
-from limpet.context.quote import quoted_document
-from limpet.context.relevant import Passage, Sifted, passages, sifted
+from limpet.context.inputs import ContextInputs, ContextSection, EntryChoice, PromptEntry
+from limpet.context.prompt_builder import OVER_BUDGET, PromptBuilder, render_sections
+from limpet.context.quote import quote_document
+from limpet.context.relevant import HitCandidate, Selection, build_candidates, select_hits
 from limpet.errors import BudgetTooSmall
-from limpet.model.context import Context, Dropped
+from limpet.model.context import Context, Omission
 from limpet.model.message import Message
 from limpet.model.session import Summary
 from limpet.model.tokens import TokenCounter
-from limpet.model.turns import Cost, fit, turns_of
+from limpet.model.turns import Cost, fit_history, group_turns
 
 
-def budget_of(max_tokens: int, model_window: int | None, limits: ContextSettings) -> int:
+def compute_budget(max_tokens: int, model_window: int | None, limits: ContextSettings) -> int:
     """Within the model's window a reply must have room too."""
     budget = max_tokens if model_window is None else min(max_tokens, model_window - limits.reply_reserve)
     if budget < 1:
@@ -33,52 +33,52 @@ def budget_of(max_tokens: int, model_window: int | None, limits: ContextSettings
     return budget
 
 
-class Offered(NamedTuple):
+class Candidates(NamedTuple):
     """What memory offers to a context, quoted and counted, whatever the conversation is."""
 
-    standing: Choice
-    passages: list[Passage]
+    standing: EntryChoice
+    passages: list[HitCandidate]
 
     @classmethod
-    def of(cls, material: Material, limits: ContextSettings, count: TokenCounter) -> Offered:
-        return cls(standing(material, limits, count), passages(material, limits, count))
+    def of(cls, material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> Candidates:
+        return cls(select_always_included(material, limits, count), build_candidates(material, limits, count))
 
 
 def assemble(
-    material: Material,
+    material: ContextInputs,
     limits: ContextSettings,
     budget: int,
     count: TokenCounter,
     cost: Cost,
-    offered: Offered | None = None,
+    offered: Candidates | None = None,
 ) -> Context:
     """As if nothing had to be cut; if something has, again with the summary, which then is never cut itself.
 
     What the summary tells is not told again in full then: its room is for what no summary tells. What is ``offered``
     spares whoever lays the same memory beside a conversation that has changed to have it counted again.
     """
-    desk = Desk(material, limits, budget, count, cost, offered)
+    desk = Composer(material, limits, budget, count, cost, offered)
     summary = material.summary if limits.show_summary else None
     if summary is not None and not summary.text.strip():
         summary = None
     if summary is None or len(material.history) >= material.message_count:  # else it is cut already
-        context = desk.lay(None, material.history)
+        context = desk.compose(None, material.history)
         if summary is None or len(context.messages) == material.message_count:
             return context
-    return desk.lay(summary, material.history if material.unsummarised is None else material.unsummarised)
+    return desk.compose(summary, material.history if material.unsummarised is None else material.unsummarised)
 
 
-class Desk:
+class Composer:
     """Everything that may go in, with its price."""
 
     def __init__(
         self,
-        material: Material,
+        material: ContextInputs,
         limits: ContextSettings,
         budget: int,
         count: TokenCounter,
         cost: Cost,
-        offered: Offered | None = None,
+        offered: Candidates | None = None,
     ) -> None:
         self._material = material
         self._limits = limits
@@ -86,89 +86,89 @@ class Desk:
         self._count = count
         self._count_ours = cache(count)  # headings and days are the same again and again
         self._cost = cost
-        self._standing, self._passages = offered or Offered.of(material, limits, count)
+        self._standing, self._passages = offered or Candidates.of(material, limits, count)
 
-    def lay(self, summary: Summary | None, history: Sequence[Message]) -> Context:
-        told, most = self._told(summary), self._limits.recent_messages
-        room = self._budget - self._begun(told).tokens
-        messages = fit(history, self._for_messages(room, history), most, self._cost)
-        sheet, dropped = self._write(told, messages)
-        unused = self._budget - sheet.tokens - self._price(messages)
-        more = fit(history, self._price(messages) + unused, most, self._cost)
+    def compose(self, summary: Summary | None, history: Sequence[Message]) -> Context:
+        told, most = self._summary_entry(summary), self._limits.recent_messages
+        room = self._budget - self._start_prompt(told).tokens
+        messages = fit_history(history, self._message_budget(room, history), most, self._cost)
+        sheet, dropped = self._fill(told, messages)
+        unused = self._budget - sheet.tokens - self._message_cost(messages)
+        more = fit_history(history, self._message_cost(messages) + unused, most, self._cost)
         if len(more) > len(messages):  # what memory did not need is the conversation's again
             messages = more
-            sheet, dropped = self._write(told, messages)
-        return self._context(sheet, messages, [*self._older(summary, messages), *dropped])
+            sheet, dropped = self._fill(told, messages)
+        return self._build_context(sheet, messages, [*self._describe_older(summary, messages), *dropped])
 
-    def _for_messages(self, room: int, history: Sequence[Message]) -> int:
+    def _message_budget(self, room: int, history: Sequence[Message]) -> int:
         """Their share, all that memory leaves, and for the newest turn up to half: what was just said counts most."""
         limits = self._limits
-        hits = self._relevant(history).entries
+        hits = self._select_hits(history).entries
         wants = {
-            "messages": self._price(history),
-            "standing": self._demand(self._standing.entries, room),
-            "hits": self._demand(hits, room),
+            "messages": self._message_cost(history),
+            "standing": self._estimate_cost(self._standing.entries, room),
+            "hits": self._estimate_cost(hits, room),
         }
         shares = {"messages": limits.history_share, "standing": limits.standing_share}
         shares["hits"] = max(0.0, 1.0 - sum(shares.values()))
-        newest = turns_of(history)[-1:]
+        newest = group_turns(history)[-1:]
         least = sum(self._cost(history[at]) for turn in newest for step in turn for at in step)
         return max(allot(room, wants, shares)["messages"], min(least, room // 2), 1)
 
-    def _write(self, told: Entry | None, messages: Sequence[Message]) -> tuple[Sheet, list[Dropped]]:
-        sheet = self._begun(told)
+    def _fill(self, told: PromptEntry | None, messages: Sequence[Message]) -> tuple[PromptBuilder, list[Omission]]:
+        sheet = self._start_prompt(told)
         dropped = list(self._standing.dropped)
-        room = self._budget - sheet.tokens - self._price(messages)
-        sheet.fill(self._standing.entries, self._for_standing(room, messages), dropped)
-        records = {entry.record for entry in sheet.taken if entry.record is not None}
-        hits = self._relevant(messages, records)
-        dropped += [Dropped(what(), reason) for what, reason in hits.left]
-        sheet.fill(hits.entries, self._budget - sheet.tokens - self._price(messages), dropped)
+        room = self._budget - sheet.tokens - self._message_cost(messages)
+        sheet.fill(self._standing.entries, self._always_included_budget(room, messages), dropped)
+        records = {entry.record for entry in sheet.entries if entry.record is not None}
+        hits = self._select_hits(messages, records)
+        dropped += [Omission(what(), reason) for what, reason in hits.left]
+        sheet.fill(hits.entries, self._budget - sheet.tokens - self._message_cost(messages), dropped)
         return sheet, dropped
 
-    def _for_standing(self, room: int, messages: Sequence[Message]) -> int:
-        wanted = self._demand(self._standing.entries, room)
+    def _always_included_budget(self, room: int, messages: Sequence[Message]) -> int:
+        wanted = self._estimate_cost(self._standing.entries, room)
         if not wanted:
             return 0
-        hits = self._relevant(messages).entries
-        wants = {"standing": wanted, "hits": self._demand(hits, room)}
+        hits = self._select_hits(messages).entries
+        wants = {"standing": wanted, "hits": self._estimate_cost(hits, room)}
         share = self._limits.standing_share / max(1e-9, 1.0 - self._limits.history_share)
         return allot(room, wants, {"standing": share, "hits": max(0.0, 1.0 - share)})["standing"]
 
-    def _relevant(self, messages: Sequence[Message], records: Collection[str] = ()) -> Sifted:
-        return sifted(self._passages, messages, records, self._limits)
+    def _select_hits(self, messages: Sequence[Message], records: Collection[str] = ()) -> Selection:
+        return select_hits(self._passages, messages, records, self._limits)
 
-    def _told(self, summary: Summary | None) -> Entry | None:
+    def _summary_entry(self, summary: Summary | None) -> PromptEntry | None:
         if summary is None:
             return None
-        text = quoted_document(summary.text)
-        return Entry(Section.SUMMARY, text, self._count, lambda: "the summary")
+        text = quote_document(summary.text)
+        return PromptEntry(ContextSection.SUMMARY, text, self._count, lambda: "the summary")
 
-    def _begun(self, told: Entry | None) -> Sheet:
-        sheet = Sheet(self._count_ours)
+    def _start_prompt(self, told: PromptEntry | None) -> PromptBuilder:
+        sheet = PromptBuilder(self._count_ours)
         if told is not None:
-            sheet.put(told)
+            sheet.add(told)
         return sheet
 
-    def _context(self, sheet: Sheet, messages: Sequence[Message], dropped: list[Dropped]) -> Context:
-        spoken = self._price(messages)
+    def _build_context(self, sheet: PromptBuilder, messages: Sequence[Message], dropped: list[Omission]) -> Context:
+        spoken = self._message_cost(messages)
         # A tokenizer may spend more on the whole than on its lines; then the least important goes.
-        while (written := self._count(text := text_of(sections := sheet.sections()))) + spoken > self._budget:
+        while (written := self._count(text := render_sections(sections := sheet.sections()))) + spoken > self._budget:
             last = sheet.drop_last()
             if last is None:
                 break
-            dropped.append(Dropped(last.what(), OVER_BUDGET))
+            dropped.append(Omission(last.what(), OVER_BUDGET))
         return Context(
             text,
             tuple(messages),
             written + spoken,
             sections,
-            tuple(entry.hit for entry in sheet.taken if entry.hit is not None),
+            tuple(entry.hit for entry in sheet.entries if entry.hit is not None),
             (*self._material.failed, *dropped),
-            tuple(dict.fromkeys(id for entry in sheet.taken if (id := entry.shows) is not None)),
+            tuple(dict.fromkeys(id for entry in sheet.entries if (id := entry.record_id) is not None)),
         )
 
-    def _older(self, summary: Summary | None, messages: Sequence[Message]) -> Iterator[Dropped]:
+    def _describe_older(self, summary: Summary | None, messages: Sequence[Message]) -> Iterator[Omission]:
         cut = self._material.message_count - len(messages)
         told = 0
         if summary is not None:
@@ -176,16 +176,16 @@ class Desk:
             told = min(cut, summary.message_count - shown)
         for number, reason in ((told, "told by the summary"), (cut - told, "over the token or message budget")):
             if number > 0:
-                yield Dropped(f"{number} older message{'s' * (number != 1)}", reason)
+                yield Omission(f"{number} older message{'s' * (number != 1)}", reason)
 
-    def _demand(self, entries: Sequence[Entry], room: int) -> int:
+    def _estimate_cost(self, entries: Sequence[PromptEntry], room: int) -> int:
         """What the entries would cost, headings included, as far as it matters."""
-        sheet = Sheet(self._count_ours)
+        sheet = PromptBuilder(self._count_ours)
         for entry in entries:
-            sheet.put(entry)
+            sheet.add(entry)
             if sheet.tokens > room:
                 break
         return sheet.tokens
 
-    def _price(self, messages: Sequence[Message]) -> int:
+    def _message_cost(self, messages: Sequence[Message]) -> int:
         return sum(map(self._cost, messages))

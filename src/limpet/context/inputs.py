@@ -9,15 +9,15 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from limpet.model.chunk import Hit, SourceKind
-from limpet.model.context import Dropped
+from limpet.model.context import Omission
 from limpet.model.message import Message
 from limpet.model.profile import ProfileLine
 from limpet.model.record import Record
 from limpet.model.session import Summary
-from limpet.model.tokens import TokenCounter, at_least, estimate
+from limpet.model.tokens import TokenCounter, estimate_tokens, min_tokens
 
 
-class Section(StrEnum):
+class ContextSection(StrEnum):
     """In the order they are printed: what changes least comes first, so that a prompt's beginning stays cached."""
 
     LONG_TERM = "Long-term Memory"
@@ -33,7 +33,7 @@ class Section(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class ContextInputs:
     """``history`` are the newest messages that could fit, ``unsummarised`` those that the summary does not tell.
 
     The texts are Markdown of the user's own files.
@@ -55,10 +55,10 @@ class Material:
     today: str = ""
     recent: str = ""
     skill: str | None = None
-    failed: tuple[Dropped, ...] = ()
+    failed: tuple[Omission, ...] = ()
 
 
-class Entry:
+class PromptEntry:
     """One thing that may be printed in a section, and where it then stands among the section's entries.
 
     It is counted when somebody asks what it costs: what a context leaves out, it mostly leaves uncounted.
@@ -68,7 +68,7 @@ class Entry:
 
     def __init__(
         self,
-        section: Section,
+        section: ContextSection,
         text: str,
         count: TokenCounter,
         what: Callable[[], str],  # for a person, when it is left out
@@ -94,26 +94,26 @@ class Entry:
         return self._tokens
 
     def fits(self, room: int) -> bool:
-        if self._tokens is None and self._count is estimate and at_least(self.text) > room:
+        if self._tokens is None and self._count is estimate_tokens and min_tokens(self.text) > room:
             return False
         return self.tokens <= room
 
     @property
-    def shows(self) -> str | None:
+    def record_id(self) -> str | None:
         """The id of the record it shows, in its section or as a hit."""
         if self.hit is not None and self.hit.source.kind is SourceKind.RECORD:
             return self.hit.source.id
         return self.record
 
 
-class Choice(NamedTuple):
+class EntryChoice(NamedTuple):
     """Entries in the order they are taken, and what was left out already."""
 
-    entries: list[Entry]
-    dropped: list[Dropped]
+    entries: list[PromptEntry]
+    dropped: list[Omission]
 
 
-def shown(text: str, most: int = 60) -> str:
+def preview(text: str, most: int = 60) -> str:
     """The beginning of a text, for a person who looks for what was left out."""
     line = " ".join(text[: 2 * most].split())
     return line if len(line) <= most and len(text) <= 2 * most else f"{line[:most].rstrip()}…"

@@ -31,36 +31,36 @@ _PLAIN = re.compile(
 )
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """The text with every mark escaped that would be structure: headings, lists, rules, fences, tags, role headers."""
     if _PLAIN.fullmatch(text):
         return text
     # Without blank lines at its ends, too: a bullet of ours with nothing behind it would be a rule.
-    lines = "\n" + _BLANK_LINES.sub("\n", f"\n{_plain(text)}\n").strip("\n")
+    lines = "\n" + _BLANK_LINES.sub("\n", f"\n{_escape_markup(text)}\n").strip("\n")
     for structure in (_MARKS, _BULLET, _NUMBER):
         lines = structure.sub(_ESCAPED, lines)
     return lines[1:]
 
 
-def quoted_document(text: str) -> str:
+def quote_document(text: str) -> str:
     """The same for a text that has a section to itself: its lists and paragraphs stay as they are."""
-    return _MARKS_IN_LISTS.sub(_ESCAPED, f"\n{_plain(text)}").strip("\n")
+    return _MARKS_IN_LISTS.sub(_ESCAPED, f"\n{_escape_markup(text)}").strip("\n")
 
 
-def inline(text: str) -> str:
+def quote_inline(text: str) -> str:
     """A name or a title inside a line of ours."""
-    return quoted(" ".join(text.split()))
+    return quote(" ".join(text.split()))
 
 
-def speaker(role: str | None, name: str | None) -> str:
+def format_speaker(role: str | None, name: str | None) -> str:
     """Who said it. A name that claims to be another role is shown as the name it is."""
     if not name:
         return role or "somebody"
     claims = name.strip().casefold() in _ROLES.split("|") and name != role
-    return f'{role} "{inline(name)}"' if claims else inline(name)
+    return f'{role} "{quote_inline(name)}"' if claims else quote_inline(name)
 
 
-def _plain(text: str) -> str:
+def _escape_markup(text: str) -> str:
     if not text.replace("\n", "").replace("\t", "").isprintable():  # most texts are: nothing hides in them
         text = _HIDDEN.sub("", _BREAKS.sub("\n", text))
     if "<" in text:
@@ -73,7 +73,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def item(label: str, text: str) -> str:
+def format_item(label: str, text: str) -> str:
     """An entry of a list. Its further lines are indented, so that every line at the margin is ours."""
-    body = quoted(text)
+    body = quote(text)
     return f"- {label}{body if body.strip() else '…'}".replace("\n", "\n  ")

@@ -5,38 +5,38 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from limpet.documents.files import decoded
+from limpet.documents.files import decode_text
 from limpet.model.document import DocumentKind
 
 _HEADING = re.compile(r"\s*#[ \t]+([^\n]*?)[ \t#]*(?:\r?\n|$)")
 _LONGEST_TITLE = 500
 
 
-class Extracted(NamedTuple):
+class DocumentText(NamedTuple):
     text: str
     title: str | None = None
 
 
-def extract(data: bytes, kind: DocumentKind, name: str) -> Extracted:
+def extract(data: bytes, kind: DocumentKind, name: str) -> DocumentText:
     if kind is DocumentKind.PDF:
-        from limpet.documents.pdf_text import pdf_text  # late: few documents are
+        from limpet.documents.pdf_text import extract_pdf_text  # late: few documents are
 
-        text, title = pdf_text(data, name)
-        return Extracted(text, _one_line(title))
-    text = decoded(data, name)
+        text, title = extract_pdf_text(data, name)
+        return DocumentText(text, _collapse_title(title))
+    text = decode_text(data, name)
     if kind is DocumentKind.HTML:
-        from limpet.documents.html_text import html_text
+        from limpet.documents.html_text import extract_html_text
 
-        text, title = html_text(text)
-        return Extracted(text, _one_line(title))
-    return as_it_is(text, kind)
+        text, title = extract_html_text(text)
+        return DocumentText(text, _collapse_title(title))
+    return extract_plain_text(text, kind)
 
 
-def as_it_is(text: str, kind: DocumentKind) -> Extracted:
+def extract_plain_text(text: str, kind: DocumentKind) -> DocumentText:
     """Text that needs no unwrapping. Markdown that begins with a heading has a title."""
     heading = _HEADING.match(text) if kind is DocumentKind.MARKDOWN else None
-    return Extracted(text, _one_line(heading[1]) if heading else None)
+    return DocumentText(text, _collapse_title(heading[1]) if heading else None)
 
 
-def _one_line(title: str | None) -> str | None:
+def _collapse_title(title: str | None) -> str | None:
     return " ".join((title or "").split())[:_LONGEST_TITLE] or None

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from limpet.errors import InvalidInput, InvalidKey, Unsupported
-from limpet.model.document import checked_uri
+from limpet.model.document import check_uri
 
 log = logging.getLogger("limpet.documents.add")
 
@@ -18,19 +18,19 @@ _BEGINNING = 8192
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-class Binary(Unsupported):
+class BinaryFile(Unsupported):
     """A file that holds no text: passed over in a folder, refused when it was named."""
 
 
-def uri_of(path: str) -> str:
+def path_to_uri(path: str) -> str:
     """The absolute ``file://`` uri. Bytes that are no UTF-8 are kept, as every other odd character, as ``%XX``."""
     try:
-        return checked_uri(Path(os.path.abspath(path)).as_uri())
+        return check_uri(Path(os.path.abspath(path)).as_uri())
     except (OSError, InvalidKey) as error:
-        raise InvalidInput(f"{readable(path)} cannot be a document: {error}") from error
+        raise InvalidInput(f"{printable_path(path)} cannot be a document: {error}") from error
 
 
-def path_of(uri: str) -> str:
+def uri_to_path(uri: str) -> str:
     """The path a ``file:`` uri names."""
     try:
         parts = urlsplit(uri)
@@ -44,22 +44,22 @@ def path_of(uri: str) -> str:
     return path[1:] if os.name == "nt" else path
 
 
-def readable(path: str) -> str:
+def printable_path(path: str) -> str:
     """A path as it can be printed and logged, whatever bytes its name has."""
     return path.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def read(path: str, max_bytes: int, *, any_bytes: bool) -> bytes:
+def read_file(path: str, max_bytes: int, *, any_bytes: bool) -> bytes:
     """The whole file. Without ``any_bytes`` one that is no text is refused after its first bytes."""
-    name = readable(path)
+    name = printable_path(path)
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=_open_nonblocking) as file:
             facts = os.fstat(file.fileno())
             if not stat.S_ISREG(facts.st_mode):
                 raise InvalidInput(f"{name} is no plain file")
             beginning = file.read(_BEGINNING)
             if not any_bytes and b"\x00" in beginning and not beginning.startswith(_UTF16):
-                raise Binary(f"{name} is not text; documents are text, Markdown, HTML, PDF and source code")
+                raise BinaryFile(f"{name} is not text; documents are text, Markdown, HTML, PDF and source code")
             # The file may grow while it is read: what counts is what came, not what its size was.
             data = beginning + file.read(max(0, max_bytes + 1 - len(beginning)))
     except OSError as error:
@@ -70,12 +70,12 @@ def read(path: str, max_bytes: int, *, any_bytes: bool) -> bytes:
     return data
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     """A pipe nobody writes to must not hold us up."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def decoded(data: bytes, name: str) -> str:
+def decode_text(data: bytes, name: str) -> str:
     """UTF-8, with or without its mark, or UTF-16 with its mark."""
     marked = data.startswith(_UTF16)
     try:
@@ -83,11 +83,11 @@ def decoded(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         raise Unsupported(f"{name} is not {'UTF-16' if marked else 'UTF-8'} text (byte {error.start})") from None
     if "\x00" in text:
-        raise Binary(f"{name} is not text: it has a NUL character at position {text.index(chr(0))}")
+        raise BinaryFile(f"{name} is not text: it has a NUL character at position {text.index(chr(0))}")
     return text
 
 
-def files_in(folder: str) -> list[str]:
+def list_files(folder: str) -> list[str]:
     """Every plain file in the folder and those below it, sorted. Hidden ones are left out, and so are links.
 
     A link may lead in a circle, or to somebody else's files.
@@ -100,13 +100,13 @@ def files_in(folder: str) -> list[str]:
             with os.scandir(here) as entries:
                 for entry in entries:
                     if entry.name.startswith(".") or entry.is_symlink():
-                        log.info("%s is passed over: it is hidden or a link", readable(entry.path))
+                        log.info("%s is passed over: it is hidden or a link", printable_path(entry.path))
                     elif entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     else:
                         found.append(entry.path)
         except OSError as error:
             if here == folder:
-                raise InvalidInput(f"{readable(here)} cannot be read: {error.strerror}") from error
-            log.warning("%s is left out: %s", readable(here), error.strerror)
+                raise InvalidInput(f"{printable_path(here)} cannot be read: {error.strerror}") from error
+            log.warning("%s is left out: %s", printable_path(here), error.strerror)
     return sorted(found)

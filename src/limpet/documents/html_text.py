@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-_UNSEEN = frozenset("script style template".split())
+_HIDDEN_TAGS = frozenset("script style template".split())
 _PARAGRAPHS = frozenset(
     """address article aside blockquote body details dialog div dl fieldset figure footer form h1 h2 h3 h4 h5 h6 header
     hr main nav ol p pre section table ul""".split()
@@ -17,16 +17,16 @@ _BLANK = re.compile(f"[{_SPACE}]+")
 _BEFORE_LINE_END = re.compile(r"[ \t]+(?=\n)")
 
 
-def html_text(page: str) -> tuple[str, str]:
+def extract_html_text(page: str) -> tuple[str, str]:
     """The text, its title first, and the title."""
-    reader = _Reader()
-    reader.feed(_parsable(page))
+    reader = _TextExtractor()
+    reader.feed(_sanitize(page))
     reader.close()
     title, body = reader.title(), reader.text()
     return (f"{title}\n\n{body}" if title and body else title or body), title
 
 
-def _parsable(page: str) -> str:
+def _sanitize(page: str) -> str:
     """The page without what makes the parser of the standard library fail, or look to the end again and again."""
     # What browsers take for a comment up to the next >, some versions refuse.
     page = page.replace("<![", "<!x[")
@@ -37,7 +37,7 @@ def _parsable(page: str) -> str:
     return page[:end] + page[end:].replace("<", "&lt;")
 
 
-class _Reader(HTMLParser):
+class _TextExtractor(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self._parts: list[str] = []
@@ -56,27 +56,27 @@ class _Reader(HTMLParser):
         return _BEFORE_LINE_END.sub("", "".join(self._parts)).strip()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _UNSEEN:
+        if tag in _HIDDEN_TAGS:
             self._unseen += 1
         elif tag == "title" and not self._titled and not self._unseen:
             self._in_title = self._titled = True
         elif tag == "pre":
             self._preformatted += 1
-        self._separate(tag)
+        self._mark_break(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in _UNSEEN:
+        if tag in _HIDDEN_TAGS:
             self._unseen = max(0, self._unseen - 1)
         elif tag == "title":
             self._in_title = False
         elif tag == "pre":
             self._preformatted = max(0, self._preformatted - 1)
-        self._separate(tag)
+        self._mark_break(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._separate(tag)  # it holds nothing, so nothing begins
+        self._mark_break(tag)  # it holds nothing, so nothing begins
 
-    def _separate(self, tag: str) -> None:
+    def _mark_break(self, tag: str) -> None:
         if self._unseen:
             return
         if tag in _PARAGRAPHS:

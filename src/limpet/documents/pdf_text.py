@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pypdf import PdfReader
 
 
-def pdf_text(data: bytes, name: str) -> tuple[str, str | None]:
+def extract_pdf_text(data: bytes, name: str) -> tuple[str, str | None]:
     """The text of all pages, and the title the file gives itself."""
     try:
         from pypdf import PdfReader
@@ -21,23 +21,23 @@ def pdf_text(data: bytes, name: str) -> tuple[str, str | None]:
         reader = PdfReader(io.BytesIO(data))
         locked = reader.is_encrypted and not reader.decrypt("")
         pages = [] if locked else [page.extract_text() for page in reader.pages]
-        title = None if locked else _title(reader)
+        title = None if locked else _read_title(reader)
     except Exception as error:  # why: a broken file makes the reader fail in every way there is
         raise InvalidInput(f"{name} is a PDF that cannot be read: {error}") from error
     if locked:
         raise InvalidInput(f"{name} is encrypted; save it without its password first")
-    text = _storable("\n\n".join(filter(None, map(str.strip, pages)))).strip()
+    text = _replace_invalid_characters("\n\n".join(filter(None, map(str.strip, pages)))).strip()
     if not text:
         raise InvalidInput(f"{name} holds no text, only pictures of it perhaps; recognise the text first")
-    return text, None if title is None else _storable(title)
+    return text, None if title is None else _replace_invalid_characters(title)
 
 
-def _title(reader: PdfReader) -> str | None:
+def _read_title(reader: PdfReader) -> str | None:
     about = reader.metadata
     return None if about is None or not isinstance(about.title, str) else about.title
 
 
-def _storable(text: str) -> str:
+def _replace_invalid_characters(text: str) -> str:
     """Fonts without a proper table give characters that no store keeps; nobody could remove them from the file."""
     whole = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-16-le", "surrogatepass")
     return whole.decode("utf-16-le", "replace")

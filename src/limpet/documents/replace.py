@@ -14,25 +14,25 @@ from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.document import Document, DocumentDraft, DocumentKind, DocumentStatus
 from limpet.model.ids import IdFactory
 from limpet.model.record import Forgotten
-from limpet.model.scope import Space
+from limpet.model.scope import Partition
 from limpet.search.chunk_repository import Chunks
-from limpet.search.chunker import document_drafts
+from limpet.search.chunker import chunk_document
 from limpet.store.tx import Tx
 
 
-class Prepared(NamedTuple):
+class DocumentWithChunks(NamedTuple):
     """A document with what search will find of it."""
 
     draft: DocumentDraft
     chunks: Sequence[ChunkDraft]
 
 
-def prepare(draft: DocumentDraft, text: str, kind: DocumentKind, config: ChunkSettings) -> Prepared:
+def prepare(draft: DocumentDraft, text: str, kind: DocumentKind, config: ChunkSettings) -> DocumentWithChunks:
     """Everything slow, before the transaction: cutting and word analysis."""
-    return Prepared(draft, document_drafts(text, kind, config.max_chars, config.overlap))
+    return DocumentWithChunks(draft, chunk_document(text, kind, config.max_chars, config.overlap))
 
 
-def store(tx: Tx, space: Space, prepared: Prepared, new_id: IdFactory, now: datetime) -> Document:
+def store(tx: Tx, space: Partition, prepared: DocumentWithChunks, new_id: IdFactory, now: datetime) -> Document:
     """Add the document, or put its new content in the place of the old. Somebody may have done so by now."""
     draft, chunks = prepared
     old = Documents(tx).lock(space, draft.uri)
@@ -49,32 +49,32 @@ def store(tx: Tx, space: Space, prepared: Prepared, new_id: IdFactory, now: date
         )
         Documents(tx).insert(space, document)
     elif old.content_hash == draft.content_hash:
-        return _relabelled(tx, space, old, draft, now)
+        return _apply_labels(tx, space, old, draft, now)
     else:
-        document = _changed(old, draft, now)
+        document = _merge_draft(old, draft, now)
         Documents(tx).replace(space, document)
         Chunks(tx).drop_document(space, document.id)
     index(tx, space, document, chunks)
     return replace(document, chunks=len(chunks))
 
 
-def relabel(tx: Tx, space: Space, draft: DocumentDraft, now: datetime) -> Document | None:
+def relabel(tx: Tx, space: Partition, draft: DocumentDraft, now: datetime) -> Document | None:
     """Give a document of this very content its new title and metadata. None when it has other content by now."""
     old = Documents(tx).lock(space, draft.uri)
     if old is None or old.content_hash != draft.content_hash:
         return None
-    return _relabelled(tx, space, old, draft, now)
+    return _apply_labels(tx, space, old, draft, now)
 
 
-def _relabelled(tx: Tx, space: Space, old: Document, draft: DocumentDraft, now: datetime) -> Document:
-    if not draft.relabels(old):
+def _apply_labels(tx: Tx, space: Partition, old: Document, draft: DocumentDraft, now: datetime) -> Document:
+    if not draft.changes_labels(old):
         return replace(old, status=DocumentStatus.UNCHANGED)
-    document = _changed(old, replace(draft, own_title=None), now)
+    document = _merge_draft(old, replace(draft, own_title=None), now)
     Documents(tx).replace(space, document)
     return document
 
 
-def _changed(old: Document, draft: DocumentDraft, now: datetime) -> Document:
+def _merge_draft(old: Document, draft: DocumentDraft, now: datetime) -> Document:
     return replace(
         old,
         title=draft.title or draft.own_title or old.title,
@@ -85,7 +85,7 @@ def _changed(old: Document, draft: DocumentDraft, now: datetime) -> Document:
     )
 
 
-def index(tx: Tx, space: Space, document: Document, chunks: Sequence[ChunkDraft]) -> None:
+def index(tx: Tx, space: Partition, document: Document, chunks: Sequence[ChunkDraft]) -> None:
     """Store what search will find of a stored document."""
     source = ChunkSource(
         kind=SourceKind.DOCUMENT, id=document.id, created_at=document.created_at, worded_at=document.updated_at
@@ -93,7 +93,7 @@ def index(tx: Tx, space: Space, document: Document, chunks: Sequence[ChunkDraft]
     Chunks(tx).add(space, source, chunks)
 
 
-def remove(tx: Tx, space: Space, uris: Sequence[str]) -> Forgotten:
+def remove(tx: Tx, space: Partition, uris: Sequence[str]) -> Forgotten:
     """Remove the first document that one of these names, with its chunks."""
     found = next((document for uri in uris if (document := Documents(tx).lock(space, uri)) is not None), None)
     if found is None:

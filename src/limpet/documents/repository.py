@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from limpet.knowledge.filters import after_end
+from limpet.knowledge.filters import build_keyset_clause
 from limpet.model.document import Document
-from limpet.model.paging import PageEnd
-from limpet.model.scope import Space
-from limpet.search.chunk_repository import Chunks, space_params
+from limpet.model.paging import PageCursor
+from limpet.model.scope import Partition
+from limpet.search.chunk_repository import Chunks, partition_params
 from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import DOCUMENTS
-from limpet.store.encryption import Shape
+from limpet.store.encryption import RowLayout
 from limpet.store.rows import document_from, document_params
 from limpet.store.tx import Tx
 
-_DOCUMENT = Shape(DOCUMENTS, "id uri title metadata content_hash created_at updated_at")
+_DOCUMENT = RowLayout(DOCUMENTS, "id uri title metadata content_hash created_at updated_at")
 
 
 class Documents:
@@ -24,43 +24,43 @@ class Documents:
         self._chunks = Chunks(tx)
         self._seals = tx.seals
 
-    def get(self, space: Space, uri: str) -> Document | None:
-        stored = self._seals.of(space.tenant).same(DOCUMENTS["uri"], uri)
-        row = self._db.one("documents.select", {**space_params(space), "uri": stored}, where="d.uri = :uri")
-        return None if row is None else self.opened(space, row)
+    def get(self, space: Partition, uri: str) -> Document | None:
+        stored = self._seals.cipher_for(space.tenant).encrypt_deterministic(DOCUMENTS["uri"], uri)
+        row = self._db.one("documents.select", {**partition_params(space), "uri": stored}, where="d.uri = :uri")
+        return None if row is None else self.decrypt(space, row)
 
-    def opened(self, space: Space, row: Row) -> Document:
-        return document_from(self._seals.of(space.tenant).opened(_DOCUMENT, row[0], row))
+    def decrypt(self, space: Partition, row: Row) -> Document:
+        return document_from(self._seals.cipher_for(space.tenant).decrypt_row(_DOCUMENT, row[0], row))
 
-    def _params(self, space: Space, document: Document) -> Params:
-        return self._seals.of(space.tenant).params(DOCUMENTS, document.id, document_params(document))
+    def _params(self, space: Partition, document: Document) -> Params:
+        return self._seals.cipher_for(space.tenant).encrypt_params(DOCUMENTS, document.id, document_params(document))
 
-    def lock(self, space: Space, uri: str) -> Document | None:
+    def lock(self, space: Partition, uri: str) -> Document | None:
         # The space's row, since a document that is not there yet has none to hold.
         """The document, or that there is none: nobody else adds or changes one until the transaction ends."""
-        self._chunks.ensure_space(space)
+        self._chunks.ensure_partition(space)
         return self.get(space, uri)
 
-    def insert(self, space: Space, document: Document) -> None:
-        row = self._chunks.ensure_space(space)
+    def insert(self, space: Partition, document: Document) -> None:
+        row = self._chunks.ensure_partition(space)
         self._db.run("documents.insert", {**self._params(space, document), "space_id": row.id})
 
-    def replace(self, space: Space, document: Document) -> None:
-        row = self._chunks.ensure_space(space)
+    def replace(self, space: Partition, document: Document) -> None:
+        row = self._chunks.ensure_partition(space)
         self._db.run("documents.update", {**self._params(space, document), "space_id": row.id})
 
-    def find(self, space: Space, limit: int, offset: int, before: PageEnd | None = None) -> list[Document]:
+    def find(self, space: Partition, limit: int, offset: int, before: PageCursor | None = None) -> list[Document]:
         """The latest change first."""
-        more, place = after_end(before, "d.updated_at", "d.id")
-        params = {**space_params(space), "limit": limit, "offset": offset, **place}
+        more, place = build_keyset_clause(before, "d.updated_at", "d.id")
+        params = {**partition_params(space), "limit": limit, "offset": offset, **place}
         order = "ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit OFFSET :offset"
         return [
-            self.opened(space, row)
+            self.decrypt(space, row)
             for row in self._db.all("documents.select", params, where=f"TRUE{more}", order=order)
         ]
 
-    def delete(self, space: Space, document_id: str) -> dict[str, int]:
+    def delete(self, space: Partition, document_id: str) -> dict[str, int]:
         counts = {"chunks": self._chunks.drop_document(space, document_id)}
-        row = self._chunks.ensure_space(space)
+        row = self._chunks.ensure_partition(space)
         counts["documents"] = self._db.run("documents.delete", {"id": document_id, "space_id": row.id})
         return counts

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from limpet.knowledge.echo import without
+from limpet.knowledge.echo import blank_ranges
 from limpet.model.message import Message, Role, ToolCall
 from limpet.model.record import Layer, RecordType
 
-QUOTED = "quoted"  # of a reply's metadata: the ranges of its text that repeat what memory had put before the model
+QUOTED_KEY = "quoted"  # of a reply's metadata: the ranges of its text that repeat what memory had put before the model
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TurnMessage:
     """One message of a turn."""
 
     sequence: int
@@ -27,12 +27,12 @@ class Said:
     is_error: bool = False
 
     @classmethod
-    def of(cls, message: Message, created_at: datetime) -> Said:
+    def from_message(cls, message: Message, created_at: datetime) -> TurnMessage:
         """A stored message, without what it repeats of its prompt. ``created_at`` stands in where it has no time."""
         return cls(
             message.sequence,
             message.role,
-            without(message.text, message.metadata.get(QUOTED)),
+            blank_ranges(message.text, message.metadata.get(QUOTED_KEY)),
             message.created_at or created_at,
             message.name,
             message.tool_calls,
@@ -40,12 +40,12 @@ class Said:
             message.is_error,
         )
 
-    def grounds(self, sentence: str) -> bool:
+    def contains(self, sentence: str) -> bool:
         """Whether the words stand in the message: in its text, or in what a tool was called with."""
-        return sentence in self.text or any(sentence in text for call in self.tool_calls for text in texts_in(call))
+        return sentence in self.text or any(sentence in text for call in self.tool_calls for text in iter_texts(call))
 
 
-def texts_in(call: ToolCall) -> Iterator[str]:
+def iter_texts(call: ToolCall) -> Iterator[str]:
     for value in call.arguments.values():
         if isinstance(value, str):
             yield value

@@ -15,34 +15,34 @@ from limpet.knowledge import duplicates as rules
 from limpet.knowledge import llm_digest, profiles
 from limpet.knowledge import remember as memory
 from limpet.knowledge.condense import Day
-from limpet.knowledge.duplicates import Merge
-from limpet.knowledge.near_records import near_pairs
+from limpet.knowledge.duplicates import DuplicateMerge
+from limpet.knowledge.near_records import find_near_pairs
 from limpet.knowledge.promote import promote_due
 from limpet.knowledge.repository import Records
 from limpet.model.record import Origin, Record
-from limpet.model.scope import Scope, Space
-from limpet.model.shorten import Line, within
-from limpet.model.times import zone_named
+from limpet.model.scope import Partition, Scope
+from limpet.model.shorten import DigestLine, fit_lines
+from limpet.model.times import load_timezone
 from limpet.search.chunk_repository import Chunks
 from limpet.sessions.repository import Sessions
-from limpet.store.claim import Claim, Handler
+from limpet.store.claim import JobHandler, JobLease
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
-Between = Callable[[], None]
+Heartbeat = Callable[[], None]
 
 
-def consolidate_job(runtime: Runtime) -> Handler:
+def consolidate_job(runtime: Runtime) -> JobHandler:
     """Some time after something was learned; again as long as there are turns that will be condensed one day."""
 
-    def run(claim: Claim) -> datetime | None:
+    def run(claim: JobLease) -> datetime | None:
         limits, space, now = runtime.config.learn, claim.job.space, claim.now()
         promoted = promote_due(runtime, space, now, claim.renew)
         merged = condensed = 0
         if limits.consolidate:
-            merged = merge(runtime, space, now, claim.renew)
-            condensed = condense(runtime, space, now, claim.renew, claim.stopping)
+            merged = merge_duplicates(runtime, space, now, claim.renew)
+            condensed = condense_turns(runtime, space, now, claim.renew, claim.stopping)
         if not claim.stopping():
             claim.renew()
             profiles.refresh(runtime, space)
@@ -51,7 +51,7 @@ def consolidate_job(runtime: Runtime) -> Handler:
             log.info("%s %s: %d records promoted, %d merged into others, %d days condensed", *done)
         if claim.stopping():
             return now
-        waiting = limits.consolidate and limits.condense_days and _turns(runtime, space, now)
+        waiting = limits.consolidate and limits.condense_days and _find_turns(runtime, space, now)
         return now + timedelta(hours=limits.consolidate_hours) if waiting else None
 
     return run
@@ -60,40 +60,40 @@ def consolidate_job(runtime: Runtime) -> Handler:
 # Merging
 
 
-def merge(runtime: Runtime, space: Space, now: datetime, between: Between = lambda: None) -> int:
+def merge_duplicates(runtime: Runtime, space: Partition, now: datetime, between: Heartbeat = lambda: None) -> int:
     """Answers how many records gave way to others."""
-    records = runtime.store.read(lambda tx: Records(tx).current(space, now))
-    mergeable = [record for record in records if rules.may_be_merged(record, now)]
+    records = runtime.store.read(lambda tx: Records(tx).find_current(space, now))
+    mergeable = [record for record in records if rules.is_mergeable(record, now)]
     recent = now - 2 * timedelta(hours=runtime.config.learn.consolidate_hours)
     fresh = [record for record in mergeable if record.updated_at is not None and record.updated_at >= recent]
     count = 0
-    for found in rules.merges(mergeable, now, near_pairs(runtime, space, fresh, now)):
+    for found in rules.find_merges(mergeable, now, find_near_pairs(runtime, space, fresh, now)):
         between()
-        count += runtime.store.write(partial(_merge, runtime=runtime, wanted=found, now=now))
+        count += runtime.store.write(partial(_apply_merge, runtime=runtime, wanted=found, now=now))
     return count
 
 
-def _merge(tx: Tx, runtime: Runtime, wanted: Merge, now: datetime) -> int:
+def _apply_merge(tx: Tx, runtime: Runtime, wanted: DuplicateMerge, now: datetime) -> int:
     """Decided anew from what the records say now: they may have changed, or be gone."""
-    Chunks(tx).hold(wanted.stays.home.space)
+    Chunks(tx).lock(wanted.stays.home.space)
     ids = [wanted.stays.id, *(twin.id for twin in wanted.gone)]
-    anywhere, cut = Scope(wanted.stays.home.scope.tenant), memory.Cutter(runtime.config.chunks)
+    anywhere, cut = Scope(wanted.stays.home.scope.tenant), memory.RecordChunker(runtime.config.chunks)
     found = [record for id in sorted(ids) if (record := Records(tx).lock(anywhere, id)) is not None]
     before = {record.id: record.version for record in (wanted.stays, *wanted.gone)}
     if [record.version for record in found] != [before[id] for id in sorted(ids)]:
         return 0
     by_id = {record.id: record for record in found}
-    if any(not rules.may_be_merged(record, now) for record in found):
+    if any(not rules.is_mergeable(record, now) for record in found):
         return 0
     old = by_id[wanted.stays.id]
-    stays = memory.rewrite(tx, old, _current(wanted.stays, old), cut, now)
+    stays = memory.rewrite(tx, old, _keep_usage(wanted.stays, old), cut, now)
     for twin in wanted.gone:
         ended = replace(by_id[twin.id], superseded_by=stays.id, valid_to=max(now, twin.valid_from or now))
         memory.rewrite(tx, by_id[twin.id], ended, cut, now)
     return len(wanted.gone)
 
 
-def _current(wanted: Record, now: Record) -> Record:
+def _keep_usage(wanted: Record, now: Record) -> Record:
     """Use is no change: what was counted since it was read still counts."""
     moments = [moment for moment in (wanted.last_used_at, now.last_used_at) if moment is not None]
     return replace(wanted, uses=max(wanted.uses, now.uses), last_used_at=max(moments, default=None))
@@ -102,55 +102,55 @@ def _current(wanted: Record, now: Record) -> Record:
 # Days
 
 
-def condense(
+def condense_turns(
     runtime: Runtime,
-    space: Space,
+    space: Partition,
     now: datetime,
-    between: Between = lambda: None,
+    between: Heartbeat = lambda: None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> int:
     """Answers how many days became one record each."""
     limits = runtime.config.learn
     if not limits.condense_days:
         return 0
-    zone = zone_named(runtime.config.notes.timezone)
+    zone = load_timezone(runtime.config.notes.timezone)
     count = 0
-    for day in days_of.days(_turns(runtime, space, now), now, limits.condense_days, zone):
+    for day in days_of.group_by_day(_find_turns(runtime, space, now), now, limits.condense_days, zone):
         if stopping():
             break
         between()
-        record = days_of.condensed(day, told(runtime, day), runtime.new_id(), now)
-        cut = memory.Cutter(runtime.config.chunks).with_vectors(runtime.store, runtime.embedding, record)
-        kept = runtime.store.write(partial(_condense, day=day, record=record, cut=cut, now=now))
-        runtime.look_after(cut.drafts(record) if kept else ())
+        record = days_of.build_day_record(day, summarize_day(runtime, day), runtime.new_id(), now)
+        cut = memory.RecordChunker(runtime.config.chunks).with_vectors(runtime.store, runtime.embedding, record)
+        kept = runtime.store.write(partial(_replace_turns, day=day, record=record, cut=cut, now=now))
+        runtime.request_embedding(cut.build_drafts(record) if kept else ())
         count += kept
     return count
 
 
-def _turns(runtime: Runtime, space: Space, now: datetime) -> list[Record]:
-    found = runtime.store.read(lambda tx: Records(tx).current(space, now))
+def _find_turns(runtime: Runtime, space: Partition, now: datetime) -> list[Record]:
+    found = runtime.store.read(lambda tx: Records(tx).find_current(space, now))
     return [record for record in found if record.origin is Origin.TURN]
 
 
-def told(runtime: Runtime, day: Day) -> str:
+def summarize_day(runtime: Runtime, day: Day) -> str:
     """As a model tells it; the turns it says nothing about, and all of them without a model, by rules."""
     most, count = runtime.config.learn.condense_tokens, runtime.count
-    texts = [days_of.told(turn) for turn in day.turns]
-    sentences = _sentences(runtime, texts)
+    texts = [days_of.format_turn(turn) for turn in day.turns]
+    sentences = _ask_llm(runtime, texts)
     if not sentences:
-        return days_of.digest(day, most, count)
+        return days_of.digest_day(day, most, count)
     covered = {source for sentence in sentences for source in sentence.sources}
-    lines = [(min(sentence.sources), Line(sentence.text)) for sentence in sentences]
-    lines += [(at, Line(text, of="turns")) for at, text in enumerate(texts) if at not in covered]
-    return within([line for _, line in sorted(lines, key=lambda item: item[0])], most, count)
+    lines = [(min(sentence.sources), DigestLine(sentence.text)) for sentence in sentences]
+    lines += [(at, DigestLine(text, of="turns")) for at, text in enumerate(texts) if at not in covered]
+    return fit_lines([line for _, line in sorted(lines, key=lambda item: item[0])], most, count)
 
 
-def _sentences(runtime: Runtime, texts: Sequence[str]) -> list[llm_digest.Told]:
+def _ask_llm(runtime: Runtime, texts: Sequence[str]) -> list[llm_digest.DigestSentence]:
     if runtime.llm is None:
         return []
     most, timeout = runtime.config.learn.condense_tokens, runtime.config.llm.timeout_s
     try:
-        return llm_digest.ask(runtime.llm, "day", texts, most, timeout)
+        return llm_digest.digest_texts(runtime.llm, "day", texts, most, timeout)
     except ProviderError as error:
         log.warning("%s told no day; a digest stands in for it: %s", runtime.llm.name, error)
     except Exception:  # why: a model that somebody handed over may raise anything, and a digest needs none
@@ -158,12 +158,12 @@ def _sentences(runtime: Runtime, texts: Sequence[str]) -> list[llm_digest.Told]:
     return []
 
 
-def _condense(tx: Tx, day: Day, record: Record, cut: memory.Cutter, now: datetime) -> bool:
+def _replace_turns(tx: Tx, day: Day, record: Record, cut: memory.RecordChunker, now: datetime) -> bool:
     """Only if the turns are what the text was made from."""
-    Chunks(tx).hold(day.home.space)
+    Chunks(tx).lock(day.home.space)
     anywhere = Scope(day.home.scope.tenant)
     found = {turn.id: Records(tx).lock(anywhere, turn.id) for turn in sorted(day.turns, key=lambda turn: turn.id)}
-    if any(_differs(turn, found[turn.id]) for turn in day.turns):
+    if any(_has_changed(turn, found[turn.id]) for turn in day.turns):
         return False
     if day.home.scope.session is not None:
         try:
@@ -177,5 +177,5 @@ def _condense(tx: Tx, day: Day, record: Record, cut: memory.Cutter, now: datetim
     return True
 
 
-def _differs(turn: Record, now: Record | None) -> bool:
+def _has_changed(turn: Record, now: Record | None) -> bool:
     return now is None or now.version != turn.version or now.archived_at is not None

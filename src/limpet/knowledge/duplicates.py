@@ -13,9 +13,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from limpet.knowledge.decay import kept
-from limpet.knowledge.reconcile import NEAR
-from limpet.knowledge.similarity import Gist, alike, gist, same_value
+from limpet.knowledge.decay import is_protected
+from limpet.knowledge.reconcile import DUPLICATE_COSINE
+from limpet.knowledge.similarity import TextSignature, compute_signature, is_near_duplicate, is_same_value
 from limpet.model.record import Origin, Record
 
 Pair = frozenset[str]
@@ -24,33 +24,35 @@ _MOST_LABELS = 100
 _SURER = 0.99
 
 
-class Merge(NamedTuple):
+class DuplicateMerge(NamedTuple):
     """``stays`` as it is to be written, and those that give way to it."""
 
     stays: Record
     gone: tuple[Record, ...]
 
 
-def may_be_merged(record: Record, now: datetime) -> bool:
+def is_mergeable(record: Record, now: datetime) -> bool:
     """A turn or a day is not said twice, and what has ended is history."""
     made = record.origin in (Origin.TURN, Origin.CONDENSED)
-    past = record.archived_at is not None or record.superseded_by is not None or not record.true_at(now)
+    past = record.archived_at is not None or record.superseded_by is not None or not record.is_valid_at(now)
     return not (made or past)
 
 
-def merges(records: Iterable[Record], now: datetime, cosines: Mapping[Pair, float] | None = None) -> list[Merge]:
+def find_merges(
+    records: Iterable[Record], now: datetime, cosines: Mapping[Pair, float] | None = None
+) -> list[DuplicateMerge]:
     """``cosines``: of pairs whose vectors are near, where there are vectors."""
     groups: dict[object, list[Record]] = defaultdict(list)
     for record in records:
-        if may_be_merged(record, now):
+        if is_mergeable(record, now):
             groups[record.home, record.layer, record.type, record.polarity].append(record)
-    return [merge for group in groups.values() for merge in _merges(group, cosines or {})]
+    return [merge for group in groups.values() for merge in _find_in_group(group, cosines or {})]
 
 
-def _merges(group: Sequence[Record], cosines: Mapping[Pair, float]) -> list[Merge]:
+def _find_in_group(group: Sequence[Record], cosines: Mapping[Pair, float]) -> list[DuplicateMerge]:
     """Whoever stays takes in all that are like it; what is only like one of those stays apart."""
     order = sorted(group, key=_precedence, reverse=True)
-    neighbours = _neighbours(order, cosines)
+    neighbours = _find_neighbours(order, cosines)
     gone: set[str] = set()
     found = []
     for stays in order:
@@ -59,33 +61,33 @@ def _merges(group: Sequence[Record], cosines: Mapping[Pair, float]) -> list[Merg
         twins = [
             other
             for other in neighbours[stays.id]
-            if other.id not in gone and not kept(other) and _says_the_same(stays, other, cosines)
+            if other.id not in gone and not is_protected(other) and _is_duplicate(stays, other, cosines)
         ]
         if twins:
             gone |= {stays.id, *(twin.id for twin in twins)}
-            found.append(Merge(_united(stays, twins), tuple(twins)))
+            found.append(DuplicateMerge(_merge_records(stays, twins), tuple(twins)))
     return found
 
 
 def _precedence(record: Record) -> tuple[bool, float, str]:
     newest = record.valid_from or record.created_at
-    return kept(record), 0.0 if newest is None else newest.timestamp(), record.id
+    return is_protected(record), 0.0 if newest is None else newest.timestamp(), record.id
 
 
-def _neighbours(records: Sequence[Record], near: Iterable[Pair]) -> dict[str, list[Record]]:
+def _find_neighbours(records: Sequence[Record], near: Iterable[Pair]) -> dict[str, list[Record]]:
     """Those that may say the same: with the same numbers, the same denial and a rare word in common, or near.
 
     Texts of which one holds the other share every word of the shorter, its rarest too.
     """
-    gists = {record.id: gist(record.content) for record in records}
+    gists = {record.id: compute_signature(record.content) for record in records}
     buckets: dict[object, list[Record]] = defaultdict(list)
     for record in records:
-        for key in _keys(gists[record.id]):
+        for key in _bucket_keys(gists[record.id]):
             buckets[key].append(record)
     found: dict[str, dict[str, Record]] = defaultdict(dict)
     for record in records:
         mine = gists[record.id]
-        rarest = min((buckets[key] for key in _keys(mine)), key=len)
+        rarest = min((buckets[key] for key in _bucket_keys(mine)), key=len)
         for other in rarest[:_MOST_COMPARED]:
             theirs = gists[other.id]
             if other.id != record.id and (mine.stems <= theirs.stems or theirs.stems <= mine.stems):
@@ -98,33 +100,33 @@ def _neighbours(records: Sequence[Record], near: Iterable[Pair]) -> dict[str, li
     return {record.id: list(found[record.id].values()) for record in records}
 
 
-def _keys(said: Gist) -> list[object]:
+def _bucket_keys(said: TextSignature) -> list[object]:
     return [(said.numbers, said.negated, stem) for stem in sorted(said.stems) or [""]]
 
 
-def _says_the_same(one: Record, other: Record, cosines: Mapping[Pair, float]) -> bool:
-    if not _about_the_same(one, other):
+def _is_duplicate(one: Record, other: Record, cosines: Mapping[Pair, float]) -> bool:
+    if not _has_same_topic(one, other):
         return False
-    if one.fingerprint == other.fingerprint or alike(one.content, other.content):
+    if one.fingerprint == other.fingerprint or is_near_duplicate(one.content, other.content):
         return True
-    mine, theirs = gist(one.content), gist(other.content)
+    mine, theirs = compute_signature(one.content), compute_signature(other.content)
     equal = mine.numbers == theirs.numbers and mine.negated == theirs.negated
-    return equal and cosines.get(frozenset((one.id, other.id)), 0.0) >= NEAR
+    return equal and cosines.get(frozenset((one.id, other.id)), 0.0) >= DUPLICATE_COSINE
 
 
-def _about_the_same(one: Record, other: Record) -> bool:
+def _has_same_topic(one: Record, other: Record) -> bool:
     if None not in (one.subject, other.subject) and one.subject != other.subject:
         return False
     if one.attribute is None or other.attribute is None:
         return True
-    return one.attribute == other.attribute and same_value(one.value, other.value)
+    return one.attribute == other.attribute and is_same_value(one.value, other.value)
 
 
-def _united(stays: Record, twins: Sequence[Record]) -> Record:
+def _merge_records(stays: Record, twins: Sequence[Record]) -> Record:
     """With what the others add. A record somebody stated outright only learns how often it was said."""
     said = stays.said + sum(twin.said for twin in twins)
     inputs = tuple(dict.fromkeys((*stays.inputs, *(twin.id for twin in twins))))
-    if kept(stays):
+    if is_protected(stays):
         return replace(stays, said=said, inputs=inputs)
     used = [record.last_used_at for record in (stays, *twins) if record.last_used_at is not None]
     sure = max(record.confidence for record in (stays, *twins))
@@ -134,12 +136,12 @@ def _united(stays: Record, twins: Sequence[Record]) -> Record:
         inputs=inputs,
         uses=stays.uses + sum(twin.uses for twin in twins),
         last_used_at=max(used, default=None),
-        tags=_labels(record.tags for record in (stays, *twins)),
-        references=_labels(record.references for record in (stays, *twins)),
+        tags=_merge_labels(record.tags for record in (stays, *twins)),
+        references=_merge_labels(record.references for record in (stays, *twins)),
         confidence=max(stays.confidence, min(_SURER, sure)),
         salience=max(record.salience for record in (stays, *twins)),
     )
 
 
-def _labels(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def _merge_labels(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label for labels in lists for label in labels))[:_MOST_LABELS]

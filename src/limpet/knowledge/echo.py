@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from limpet.knowledge.similarity import alike, folded, gist, words, words_of
-from limpet.model.sentences import sentences
+from limpet.knowledge.similarity import compute_signature, fold_text, is_near_duplicate, tokenize, tokenize_folded
+from limpet.model.sentences import split_sentences
 
 _SHORTEST = 3  # words: "I agree" stands in many texts by chance
 _MARKS = " \t\r\n-*#>\\|"
@@ -16,31 +16,33 @@ class Echoes:
     """The texts that memory had put before the model in this turn."""
 
     def __init__(self, recalled: Collection[str]) -> None:
-        self._whole = [f" {' '.join(words(text))} " for text in recalled if text.strip()]
-        parts = (sentence.text for text in recalled for sentence in sentences(text))
+        self._whole = [f" {' '.join(tokenize(text))} " for text in recalled if text.strip()]
+        parts = (sentence.text for text in recalled for sentence in split_sentences(text))
         self._sentences = [part for _, part in zip(range(_MOST), parts, strict=False)]
 
-    def holds(self, sentence: str) -> bool:
+    def contains(self, sentence: str) -> bool:
         """Word for word, or as good as."""
-        said = words(sentence)
+        said = tokenize(sentence)
         if not self._whole or len(said) < _SHORTEST:
             return False
         run = f" {' '.join(said)} "
         if any(run in text for text in self._whole):
             return True
-        return len(gist(sentence).stems) >= 2 and any(alike(sentence, part) for part in self._sentences)
+        return len(compute_signature(sentence).stems) >= 2 and any(
+            is_near_duplicate(sentence, part) for part in self._sentences
+        )
 
 
-def echoed(text: str, shown: str) -> list[tuple[int, int]]:
+def find_echoes(text: str, shown: str) -> list[tuple[int, int]]:
     """Where a text repeats, sentence by sentence, what stood in the prompt: from one character up to another."""
-    plain = folded(shown)
+    plain = fold_text(shown)
     whole = ""  # of its words; made when a sentence has no other, which few have
     ranges: list[tuple[int, int]] = []
-    for sentence in sentences(text):
-        said = words(sentence.text)
+    for sentence in split_sentences(text):
+        said = tokenize(sentence.text)
         if len(said) < _SHORTEST or not all(word in plain for word in said):
             continue
-        whole = whole or f" {' '.join(words_of(plain))} "
+        whole = whole or f" {' '.join(tokenize_folded(plain))} "
         if f" {' '.join(said)} " in whole:
             start, end = sentence.start, sentence.start + len(sentence.text)
             joins = bool(ranges) and not text[ranges[-1][1] : start].strip(_MARKS)
@@ -48,7 +50,7 @@ def echoed(text: str, shown: str) -> list[tuple[int, int]]:
     return ranges
 
 
-def without(text: str, ranges: object) -> str:
+def blank_ranges(text: str, ranges: object) -> str:
     """The text with blanks where it repeats. Anything that is no list of ranges leaves it as it is."""
     if not isinstance(ranges, list):
         return text

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from limpet.model.paging import PageEnd
+from limpet.model.paging import PageCursor
 from limpet.model.record import RecordFilter
 from limpet.model.times import to_micros
 from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS
-from limpet.store.encryption import Box
+from limpet.store.encryption import Cipher
 
 
-def record_filters(wanted: RecordFilter, box: Box) -> tuple[list[str], dict[str, Any]]:
+def build_record_clauses(wanted: RecordFilter, box: Cipher) -> tuple[list[str], dict[str, Any]]:
     """Clauses on records ``r`` and their parameters. Values are always parameters; only fixed words are composed."""
     clauses: list[str] = []
     params: dict[str, Any] = {}
@@ -23,19 +23,19 @@ def record_filters(wanted: RecordFilter, box: Box) -> tuple[list[str], dict[str,
     for at, tag in enumerate(wanted.tags):
         name = f"tag_{at}"
         clauses.append(f"EXISTS (SELECT 1 FROM record_tags t WHERE t.record_id = r.id AND t.tag = :{name})")
-        params[name] = box.same(RECORD_TAGS["tag"], tag)
+        params[name] = box.encrypt_deterministic(RECORD_TAGS["tag"], tag)
     for at, (key, value) in enumerate(wanted.metadata.items()):
         key_name, value_name = f"meta_key_{at}", f"meta_value_{at}"
         clauses.append(
             "EXISTS (SELECT 1 FROM record_metadata d "
             f"WHERE d.record_id = r.id AND d.key = :{key_name} AND d.value = :{value_name})"
         )
-        params[key_name] = box.same(RECORD_METADATA["key"], key)
-        params[value_name] = box.same(RECORD_METADATA["value"], value)
+        params[key_name] = box.encrypt_deterministic(RECORD_METADATA["key"], key)
+        params[value_name] = box.encrypt_deterministic(RECORD_METADATA["value"], value)
     return clauses, params
 
 
-def after_end(place: PageEnd | None, time: str, id: str) -> tuple[str, dict[str, Any]]:
+def build_keyset_clause(place: PageCursor | None, time: str, id: str) -> tuple[str, dict[str, Any]]:
     """The clause that goes on behind a place of a list, the latest first."""
     if place is None:
         return "", {}

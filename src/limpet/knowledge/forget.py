@@ -17,45 +17,45 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
 
-from limpet.api.runtime import Runtime, masking
+from limpet.api.runtime import Runtime, make_redactor
 from limpet.errors import StorageError
 from limpet.knowledge import remember
 from limpet.knowledge.graph.repository import GraphTables
-from limpet.knowledge.remember import Choice, Cutter
+from limpet.knowledge.remember import RecordChunker, RecordSelector
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import Purges
 from limpet.model.chunk import ChunkQuery, Hit, Source, SourceKind
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.message import Message, Part, TextPart
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery
-from limpet.model.scope import Level, Scope, Space
-from limpet.model.sentences import sentences
+from limpet.model.scope import Level, Partition, Scope
+from limpet.model.sentences import split_sentences
 from limpet.model.session import KvEntry
-from limpet.model.tokens import estimate
+from limpet.model.tokens import estimate_tokens
 from limpet.notes import edited, items
-from limpet.notes.daily import day_file, days_in, redacted_lines
-from limpet.notes.user_notes import Notes
+from limpet.notes.daily import day_path, list_days, redact_lines
+from limpet.notes.user_notes import NoteFiles
 from limpet.search import recipes
-from limpet.search.analysis import analyse, query_terms
+from limpet.search.analysis import analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
 from limpet.search.question import Question
-from limpet.search.search import Search, search
+from limpet.search.search import SearchRequest, search
 from limpet.sessions import append
-from limpet.sessions.digest import digest
+from limpet.sessions.digest import summarize_by_rules
 from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions, Summaries
 from limpet.store.jobs import Jobs
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.forget")
 
-MARK = "[forgotten]"
-_LOOKED_AT = 20  # hits among which what is left is looked for
-_NAMED = 20  # places that still say it, named at most
-_SAID_AGAIN = 1000  # passages among which the same is looked for once more
+FORGOTTEN_MARK = "[forgotten]"
+_MAX_HITS = 20  # hits among which what is left is looked for
+_MAX_PLACES = 20  # places that still say it, named at most
+_MAX_MENTIONS = 1000  # passages among which the same is looked for once more
 
 
 @dataclass(slots=True)
-class Trail:
+class Provenance:
     """Where records came from: for each message, the words that are to go."""
 
     said: dict[tuple[str, str], dict[int, set[str]]] = field(default_factory=lambda: defaultdict(dict))
@@ -66,13 +66,13 @@ class Trail:
         if source.session_id is None or source.sentence is None or user is None:
             return
         for sequence in source.sequences:
-            self.note(user, source.session_id, sequence, {source.sentence})
+            self.add_words(user, source.session_id, sequence, {source.sentence})
 
-    def note(self, user: str, session: str, sequence: int, words: set[str]) -> None:
+    def add_words(self, user: str, session: str, sequence: int, words: set[str]) -> None:
         if words:
             self.said[user, session].setdefault(sequence, set()).update(words)
 
-    def led_to(self, record: Record) -> bool:
+    def is_source_of(self, record: Record) -> bool:
         """Whether it was learned from words that are to go."""
         said = self.said.get((record.user or "", record.source.session_id or ""), {})
         return any(record.source.sentence in said.get(sequence, ()) for sequence in record.source.sequences)
@@ -83,119 +83,123 @@ class Trail:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ForgetPlan:
     """The records that go, those beside them that were learned from the same words and stay, and the words."""
 
     records: list[Record]
     beside: list[Record]
-    trail: Trail
+    trail: Provenance
 
 
-def chosen(runtime: Runtime, tx: Tx, owner: Scope, choose: Choice) -> Chosen:
+def plan_forget(runtime: Runtime, tx: Tx, owner: Scope, choose: RecordSelector) -> ForgetPlan:
     """Those that were meant, their copies, what tells it in the same words, and the turns in which it was said."""
-    trail, tenant = Trail(), Scope(owner.tenant)
-    found = {record.id: record for record in remember.with_copies(tx, owner, choose(tx))}
+    trail, tenant = Provenance(), Scope(owner.tenant)
+    found = {record.id: record for record in remember.find_with_copies(tx, owner, choose(tx))}
     for record in found.values():
         trail.add(record)
-    _said_again(runtime, tx, list(found.values()), trail)
-    beside = [record for record in _learned_from(tx, owner.tenant, trail, runtime.clock()) if record.id not in found]
-    for record in remember.with_copies(tx, tenant, [each.id for each in beside if _is_the_sentence(each)]):
+    _collect_mentions(runtime, tx, list(found.values()), trail)
+    beside = [record for record in _find_siblings(tx, owner.tenant, trail, runtime.clock()) if record.id not in found]
+    for record in remember.find_with_copies(tx, tenant, [each.id for each in beside if _is_verbatim(each)]):
         found[record.id] = record
         trail.add(record)
     for (user, session), said in trail.said.items():
-        turns = Records(tx).turns_of(Space(owner.tenant, Level.USER, user), session)
+        turns = Records(tx).find_turns(Partition(owner.tenant, Level.USER, user), session)
         gone = [turn.id for turn in turns if said.keys() & set(turn.source.sequences)]
-        found |= {record.id: record for record in remember.with_copies(tx, tenant, gone)}
-        trail.days[user].update(_days_of(runtime, tx, Scope(owner.tenant, user=user, session=session), said))
-    return Chosen(list(found.values()), [record for record in beside if record.id not in found], trail)
+        found |= {record.id: record for record in remember.find_with_copies(tx, tenant, gone)}
+        trail.days[user].update(_find_note_days(runtime, tx, Scope(owner.tenant, user=user, session=session), said))
+    return ForgetPlan(list(found.values()), [record for record in beside if record.id not in found], trail)
 
 
-def _days_of(runtime: Runtime, tx: Tx, scope: Scope, sequences: Iterable[int]) -> Iterator[date]:
+def _find_note_days(runtime: Runtime, tx: Tx, scope: Scope, sequences: Iterable[int]) -> Iterator[date]:
     """Those whose notes may tell of these messages: a turn's line stands where its reply came."""
     for sequence in sequences:
         for message in Messages(tx).range(scope, sequence - 1, sequence + 1, None):
             assert message.created_at is not None
-            day = Notes.day_of(runtime, message.created_at)
+            day = NoteFiles.local_day(runtime, message.created_at)
             yield from (day, day + timedelta(days=1))
 
 
-def _said_again(runtime: Runtime, tx: Tx, records: Sequence[Record], trail: Trail) -> None:
+def _collect_mentions(runtime: Runtime, tx: Tx, records: Sequence[Record], trail: Provenance) -> None:
     """A fact that was said five times is one record, and its words stand in five messages, and in replies."""
-    from limpet.knowledge.mentions import restated  # late: the rules have many patterns
+    from limpet.knowledge.mentions import find_mentions  # late: the rules have many patterns
 
-    learned: dict[Space, list[Record]] = defaultdict(list)
+    learned: dict[Partition, list[Record]] = defaultdict(list)
     for record in records:
         if record.user is not None and record.source.sentence is not None:
-            learned[Space(record.home.scope.tenant, Level.USER, record.user)].append(record)
+            learned[Partition(record.home.scope.tenant, Level.USER, record.user)].append(record)
     now = runtime.clock()
     for space, told in learned.items():
         texts = {text for record in told for text in (record.value, record.source.sentence) if text}
         places = {
             (hit.source.session_id, hit.source.first_sequence, hit.source.last_sequence)
             for text in sorted(texts)
-            for hit in search(tx, space, _by_words(runtime, text, _SAID_AGAIN, ChunkQuery(kinds=(SourceKind.MESSAGE,))))
+            for hit in search(
+                tx, space, _build_word_search(runtime, text, _MAX_MENTIONS, ChunkQuery(kinds=(SourceKind.MESSAGE,)))
+            )
         }
         for session, first, last in places:
             if session is None or first is None:
                 continue
             scope = Scope(space.tenant, user=space.owner, session=session)
             for message in Messages(tx).range(scope, first - 1, (last or first) + 1, None):
-                trail.note(space.owner, session, message.sequence, restated(message, told, message.created_at or now))
+                trail.add_words(
+                    space.owner, session, message.sequence, find_mentions(message, told, message.created_at or now)
+                )
 
 
-def _learned_from(tx: Tx, tenant: str, trail: Trail, now: datetime) -> list[Record]:
+def _find_siblings(tx: Tx, tenant: str, trail: Provenance, now: datetime) -> list[Record]:
     """A sentence may have taught two things: both keep it."""
     everything = RecordQuery(include_past=True, limit=None)
     users = sorted({user for user, _ in trail.said})
     records = [record for user in users for record in Records(tx).find(Scope(tenant, user=user), everything, now)]
-    return [record for record in records if record.source.sentence is not None and trail.led_to(record)]
+    return [record for record in records if record.source.sentence is not None and trail.is_source_of(record)]
 
 
-def _is_the_sentence(record: Record) -> bool:
+def _is_verbatim(record: Record) -> bool:
     """Whether what it says is just those words. What somebody stated or pinned stays, and is named as left."""
     kept = record.pinned or record.origin is Origin.EXPLICIT
-    return not kept and (record.source.sentence or "") in remember.text_of(record)
+    return not kept and (record.source.sentence or "") in remember.full_text(record)
 
 
 def forget(
-    runtime: Runtime, tenant: str, owner: Scope, choose: Choice, cut: Cutter, query: str | None = None
+    runtime: Runtime, tenant: str, owner: Scope, choose: RecordSelector, cut: RecordChunker, query: str | None = None
 ) -> Forgotten:
     """``query``: the words by which the records were chosen; where they still stand is looked for too."""
 
-    def remove(tx: Tx) -> tuple[Forgotten, Chosen]:
-        going = chosen(runtime, tx, owner, choose)
-        gone = remember.forget(tx, going.records, cut, runtime.clock())
+    def remove(tx: Tx) -> tuple[Forgotten, ForgetPlan]:
+        going = plan_forget(runtime, tx, owner, choose)
+        gone = remember.delete_records(tx, going.records, cut, runtime.clock())
         counts = Counter(gone.counts)
         for record in going.beside:
-            counts["versions"] += _without_its_sentence(runtime, tx, record, cut)
+            counts["versions"] += _redact_source(runtime, tx, record, cut)
         counts["messages"] += sum(
-            _Scrub(runtime, tx, Scope(tenant, user=user, session=session)).messages(said)
+            _SessionRedactor(runtime, tx, Scope(tenant, user=user, session=session)).redact_messages(said)
             for (user, session), said in sorted(going.trail.said.items())
         )
-        return Forgotten(_counted(counts, gone.counts), gone.ids), going
+        return Forgotten(_drop_zeros(counts, gone.counts), gone.ids), going
 
     left: list[str] = []
-    lines = _in_files(runtime, tenant, runtime.store.read(lambda tx: chosen(runtime, tx, owner, choose)), left)
+    lines = _redact_files(runtime, tenant, runtime.store.read(lambda tx: plan_forget(runtime, tx, owner, choose)), left)
     gone, going = runtime.store.write(remove)
     counts = Counter(gone.counts)
-    counts["note lines"] += lines + _in_files(runtime, tenant, going, left)
-    left += _left(runtime, going, owner, query)
-    return Forgotten(_counted(counts, gone.counts), gone.ids, tuple(dict.fromkeys(left))[:_NAMED])
+    counts["note lines"] += lines + _redact_files(runtime, tenant, going, left)
+    left += _find_remaining(runtime, going, owner, query)
+    return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, tuple(dict.fromkeys(left))[:_MAX_PLACES])
 
 
-def _in_files(runtime: Runtime, tenant: str, going: Chosen, left: list[str]) -> int:
+def _redact_files(runtime: Runtime, tenant: str, going: ForgetPlan, left: list[str]) -> int:
     """How many lines of notes told it; lines of items are the records' own, and go with them."""
     ids, trail, cleaned = [record.id for record in going.records], going.trail, 0
     for user in sorted({record.user for record in going.records if record.user is not None}):
-        with _named(left, f"lines of items of {user}"):
-            items.drop_lines(runtime, tenant, user, ids)
-        space = Space(tenant, Level.USER, user)
-        cleaned += _clean_notes(runtime, space, trail.days[user], trail.sentences(user), left)
+        with _report_unreadable(left, f"lines of items of {user}"):
+            items.delete_lines(runtime, tenant, user, ids)
+        space = Partition(tenant, Level.USER, user)
+        cleaned += _redact_notes(runtime, space, trail.days[user], trail.sentences(user), left)
     return cleaned
 
 
 @contextmanager
-def _named(left: list[str], place: str) -> Iterator[None]:
+def _report_unreadable(left: list[str], place: str) -> Iterator[None]:
     """The records are gone by then: a file that nobody can look into is named, and no reason to say it failed."""
     try:
         yield
@@ -204,46 +208,46 @@ def _named(left: list[str], place: str) -> Iterator[None]:
         left.append(f"{place}, which cannot be looked into")
 
 
-def _counted(counts: Counter[str], always: Iterable[str]) -> dict[str, int]:
+def _drop_zeros(counts: Counter[str], always: Iterable[str]) -> dict[str, int]:
     return {kind: number for kind, number in counts.items() if number or kind in always}
 
 
-def _without_its_sentence(runtime: Runtime, tx: Tx, record: Record, cut: Cutter) -> int:
+def _redact_source(runtime: Runtime, tx: Tx, record: Record, cut: RecordChunker) -> int:
     """A record that stays, without the words it shares with one that goes; how many versions of it told them."""
     now, scope = runtime.clock(), Scope(record.home.scope.tenant)
     remember.rewrite(tx, record, replace(record, source=replace(record.source, sentence=None)), cut, now)
     GraphTables(tx).drop_record(record.home.space, record.id)
     if runtime.config.graph.enabled:
-        Jobs(tx).ask(record.home.space, GRAPH_RECORD, record.id, now)
+        Jobs(tx).enqueue(record.home.space, GRAPH_RECORD, record.id, now)
     return Purges(tx).drop_versions(scope, record.id)
 
 
 @dataclass(frozen=True, slots=True)
-class _Scrub:
+class _SessionRedactor:
     """One session, without some sentences."""
 
     runtime: Runtime
     tx: Tx
     scope: Scope
 
-    def messages(self, said: Mapping[int, Iterable[str]]) -> int:
+    def redact_messages(self, said: Mapping[int, Iterable[str]]) -> int:
         """How many were changed. A session that was deleted says nothing any more."""
         if Sessions(self.tx).get(self.scope) is None:
             return 0
         Sessions(self.tx).lock(self.scope)
-        mask = masking(self.runtime.config)
+        mask = make_redactor(self.runtime.config)
         changed = 0
         for sequence, gone in sorted(said.items()):
             for message in Messages(self.tx).range(self.scope, sequence - 1, sequence + 1, None):
-                scrubbed = without(message, set(gone), mask)
+                scrubbed = redact_message(message, set(gone), mask)
                 if scrubbed != message:
                     Messages(self.tx).replace(self.scope, scrubbed)
                     changed += 1
         if changed:
-            self._anew()
+            self._rebuild()
         return changed
 
-    def _anew(self) -> None:
+    def _rebuild(self) -> None:
         """What was made of the messages is made again: chunks, the graph, and the summary."""
         tx, scope, runtime = self.tx, self.scope, self.runtime
         history = Messages(tx).range(scope, None, None, None)
@@ -254,149 +258,157 @@ class _Scrub:
         Cursors(tx).set(scope, GRAPH, 0)
         assert scope.session is not None
         if runtime.config.graph.enabled:
-            Jobs(tx).ask(append.space_of(scope), GRAPH, scope.session, runtime.clock())
+            Jobs(tx).enqueue(append.partition_of(scope), GRAPH, scope.session, runtime.clock())
         summary = Summaries(tx).get(scope)
         if summary is not None:
             told = [message for message in history if message.sequence <= summary.upper_sequence]
-            text = digest("", told, runtime.config.compact.summary_tokens, runtime.count)
-            _, last_epoch = Summaries(tx).past(scope)
+            text = summarize_by_rules("", told, runtime.config.compact.summary_tokens, runtime.count)
+            _, last_epoch = Summaries(tx).get_watermarks(scope)
             Summaries(tx).put(scope, replace(summary, text=text, epoch=last_epoch + 1, updated_at=runtime.clock()))
 
 
-def without(message: Message, gone: set[str], mask: Callable[[str], str]) -> Message:
+def redact_message(message: Message, gone: set[str], mask: Callable[[str], str]) -> Message:
     """The message with a mark in the place of these words, also where a secret in them was masked."""
-    from limpet.knowledge.english.assertion_filter import statements  # late: the rules have many patterns
+    from limpet.knowledge.english.assertion_filter import find_statements  # late: the rules have many patterns
 
-    def scrubbed(text: str) -> str:
+    def redact(text: str) -> str:
         # Of a sentence that goes on as a question only the statement before it was learned from.
-        stated = [(sentence.start, len(sentence.text)) for sentence, _ in statements(text, unheard_too=True)]
-        whole = [(sentence.start, len(sentence.text)) for sentence in sentences(text)]
+        stated = [(sentence.start, len(sentence.text)) for sentence, _ in find_statements(text, unheard_too=True)]
+        whole = [(sentence.start, len(sentence.text)) for sentence in split_sentences(text)]
         for start, length in sorted({*stated, *whole}, reverse=True):
             said = text[start : start + length]
             if said in gone or mask(said) in gone:
-                text = f"{text[:start]}{MARK}{text[start + length :]}"
+                text = f"{text[:start]}{FORGOTTEN_MARK}{text[start + length :]}"
         return text
 
-    def in_part(part: Part) -> Part:
-        return replace(part, text=scrubbed(part.text)) if isinstance(part, TextPart) else part
+    def redact_part(part: Part) -> Part:
+        return replace(part, text=redact(part.text)) if isinstance(part, TextPart) else part
 
     content = message.content
     if isinstance(content, str):
-        changed = replace(message, content=scrubbed(content))
+        changed = replace(message, content=redact(content))
     else:
-        changed = replace(message, content=tuple(map(in_part, content)))
+        changed = replace(message, content=tuple(map(redact_part, content)))
     if changed == message:
         return message
-    return replace(changed, tokens=estimate(changed.searchable))
+    return replace(changed, tokens=estimate_tokens(changed.searchable))
 
 
-def _clean_notes(runtime: Runtime, space: Space, days: Iterable[date], gone: Iterable[str], left: list[str]) -> int:
+def _redact_notes(
+    runtime: Runtime, space: Partition, days: Iterable[date], gone: Iterable[str], left: list[str]
+) -> int:
     """The lines of daily notes that told it. Another's edit of the file at that moment is kept."""
     if runtime.folder is None:
         return 0
-    notes, cleaned, said = Notes.of(runtime, space), 0, sorted(gone, key=len, reverse=True)
+    notes, cleaned, said = NoteFiles.of(runtime, space), 0, sorted(gone, key=len, reverse=True)
     for day in sorted(days):
-        path = day_file(notes.folder, day)
+        path = day_path(notes.folder, day)
         if not path.exists():
             continue
-        with _named(left, f"the notes of {day}"), edited.held(notes.root, path):
-            before = edited.read(notes.root, path, runtime.config.notes.max_day_bytes)
-            after, lines = redacted_lines(edited.text_of(path, before), said, MARK)
+        with _report_unreadable(left, f"the notes of {day}"), edited.lock_notes_file(notes.root, path):
+            before = edited.read_file(notes.root, path, runtime.config.notes.max_day_bytes)
+            after, lines = redact_lines(edited.decode_text(path, before), said, FORGOTTEN_MARK)
             if lines:
-                edited.rewrite(path, partial(_instead, after))
+                edited.rewrite(path, partial(_encode_text, after))
                 cleaned += lines
     return cleaned
 
 
-def _instead(text: str, _there: bytes) -> bytes:
+def _encode_text(text: str, _there: bytes) -> bytes:
     return text.encode()
 
 
-def _left(runtime: Runtime, going: Chosen, owner: Scope, query: str | None) -> list[str]:
+def _find_remaining(runtime: Runtime, going: ForgetPlan, owner: Scope, query: str | None) -> list[str]:
     """Where a search still finds what these records said: what somebody stated outright, said elsewhere, or wrote."""
-    looked: list[tuple[Space, str, Callable[[str], bool]]] = [
-        (record.home.space, text, partial(_stands_in, _folded(text)))
+    looked: list[tuple[Partition, str, Callable[[str], bool]]] = [
+        (record.home.space, text, partial(_contains_text, _fold_text(text)))
         for record in going.records
         for text in {record.content, record.source.sentence or record.content}
     ]
     if query is not None:
         places = {record.home.space for record in going.records}
         if owner.user is not None:
-            places.add(Space(owner.tenant, Level.USER, owner.user))
-        looked += [(space, query, partial(_holds_all, set(query_terms(query)))) for space in sorted(places, key=str)]
+            places.add(Partition(owner.tenant, Level.USER, owner.user))
+        looked += [
+            (space, query, partial(_has_all_terms, set(extract_terms(query)))) for space in sorted(places, key=str)
+        ]
     found: list[str] = []
     for space, text, tells in looked:
-        found += [_place(hit.source) for hit in _hits(runtime, space, text[:2000]) if tells(_folded(hit.text))]
+        found += [
+            _describe_source(hit.source)
+            for hit in _find_hits(runtime, space, text[:2000])
+            if tells(_fold_text(hit.text))
+        ]
     spaces = {space for space, _, _ in looked}
-    telling = [*(tells for _, _, tells in looked), *_values(going.records)]
-    written = [*_memories(runtime, spaces, found), *_with_sessions(runtime, owner.tenant, going.trail)]
+    telling = [*(tells for _, _, tells in looked), *_iter_value_matchers(going.records)]
+    written = [*_iter_memory_files(runtime, spaces, found), *_iter_kv_entries(runtime, owner.tenant, going.trail)]
     if query is not None:
-        written += _days(runtime, spaces, found)
+        written += _iter_daily_notes(runtime, spaces, found)
     for place, text in written:
-        if any(tells(_folded(line)) for line in text.splitlines() for tells in telling):
+        if any(tells(_fold_text(line)) for line in text.splitlines() for tells in telling):
             found.append(place)
     return found
 
 
-def _values(records: Iterable[Record]) -> Iterator[Callable[[str], bool]]:
+def _iter_value_matchers(records: Iterable[Record]) -> Iterator[Callable[[str], bool]]:
     """An agent puts what it was told in its own words: Porto stands there all the same. A number stands anywhere."""
     for value in sorted({record.value for record in records if record.attribute is not None and record.value}):
         if re.search(r"[^\W\d_]{3}", value):
-            yield partial(_holds_all, set(query_terms(value)))
+            yield partial(_has_all_terms, set(extract_terms(value)))
 
 
 # What search does not find: a user's MEMORY.md and daily notes, and what an agent keeps with the sessions.
 
 
-def _memories(runtime: Runtime, spaces: Iterable[Space], left: list[str]) -> Iterator[tuple[str, str]]:
+def _iter_memory_files(runtime: Runtime, spaces: Iterable[Partition], left: list[str]) -> Iterator[tuple[str, str]]:
     for space in spaces:
         if space.level is Level.USER and runtime.folder is not None:
-            with _named(left, "MEMORY.md"):
-                yield "MEMORY.md", Notes.of(runtime, space).long_term().read()
+            with _report_unreadable(left, "MEMORY.md"):
+                yield "MEMORY.md", NoteFiles.of(runtime, space).long_term().read()
 
 
-def _days(runtime: Runtime, spaces: Iterable[Space], left: list[str]) -> Iterator[tuple[str, str]]:
+def _iter_daily_notes(runtime: Runtime, spaces: Iterable[Partition], left: list[str]) -> Iterator[tuple[str, str]]:
     for space in spaces:
         if space.level is Level.USER and runtime.folder is not None:
-            notes = Notes.of(runtime, space)
-            for day in days_in(notes.folder):
-                with _named(left, f"the notes of {day}"):
-                    yield f"the notes of {day}", notes.day(day)
+            notes = NoteFiles.of(runtime, space)
+            for day in list_days(notes.folder):
+                with _report_unreadable(left, f"the notes of {day}"):
+                    yield f"the notes of {day}", notes.read_notes(day)
 
 
-def _with_sessions(runtime: Runtime, tenant: str, trail: Trail) -> Iterator[tuple[str, str]]:
+def _iter_kv_entries(runtime: Runtime, tenant: str, trail: Provenance) -> Iterator[tuple[str, str]]:
     for user, session in trail.said:
-        for entry in _kept(runtime, Scope(tenant, user=user, session=session)):
+        for entry in _read_kv(runtime, Scope(tenant, user=user, session=session)):
             yield f"{entry.key} of session {session}", str(entry.value)
 
 
-def _hits(runtime: Runtime, space: Space, text: str) -> list[Hit]:
-    wanted = _by_words(runtime, text, _LOOKED_AT, ChunkQuery())
+def _find_hits(runtime: Runtime, space: Partition, text: str) -> list[Hit]:
+    wanted = _build_word_search(runtime, text, _MAX_HITS, ChunkQuery())
     return runtime.store.read(lambda tx: search(tx, space, wanted))
 
 
-def _kept(runtime: Runtime, scope: Scope) -> list[KvEntry]:
+def _read_kv(runtime: Runtime, scope: Scope) -> list[KvEntry]:
     return runtime.store.read(lambda tx: KeyValueEntries(tx).items(scope, runtime.config.session.kv_cap))
 
 
-def _holds_all(words: set[int], text: str) -> bool:
+def _has_all_terms(words: set[int], text: str) -> bool:
     return words <= analyse(text).counts.keys()
 
 
-def _stands_in(words: str, text: str) -> bool:
+def _contains_text(words: str, text: str) -> bool:
     return words in text
 
 
-def _by_words(runtime: Runtime, text: str, k: int, query: ChunkQuery) -> Search:
+def _build_word_search(runtime: Runtime, text: str, k: int, query: ChunkQuery) -> SearchRequest:
     now = runtime.clock()
-    return Search(Question.read(text, now), query, recipes.WORDS, k, runtime.config.search, now)
+    return SearchRequest(Question.parse(text, now), query, recipes.WORDS, k, runtime.config.search, now)
 
 
-def _place(source: Source) -> str:
+def _describe_source(source: Source) -> str:
     if source.kind is SourceKind.MESSAGE:
         return f"message {source.first_sequence} of session {source.session_id}"
     return f"document {source.uri}" if source.kind is SourceKind.DOCUMENT else f"record {source.id}"
 
 
-def _folded(text: str) -> str:
+def _fold_text(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".!? ")

@@ -9,9 +9,9 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from limpet.errors import InvalidInput
-from limpet.knowledge.grounding import grounded
-from limpet.model.text import checked_text
-from limpet.providers.llm import Llm, LlmRequest, asking
+from limpet.knowledge.grounding import is_grounded
+from limpet.model.text import check_text
+from limpet.providers.llm import Llm, LlmRequest, build_prompt
 
 _MOST_SENTENCES = 60
 _MAX_TEXT = 1000  # characters of a text that the model is shown
@@ -37,7 +37,7 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 
-class Told(NamedTuple):
+class DigestSentence(NamedTuple):
     """A sentence, and the places of the texts it was made from."""
 
     text: str
@@ -45,16 +45,16 @@ class Told(NamedTuple):
 
 
 @cache
-def instructions(name: str) -> str:
+def load_instructions(name: str) -> str:
     return resources.files("limpet.knowledge").joinpath(f"prompts/{name}.md").read_text(encoding="utf-8")
 
 
-def request(name: str, texts: Sequence[str], most_tokens: int, timeout: float) -> LlmRequest:
+def build_request(name: str, texts: Sequence[str], most_tokens: int, timeout: float) -> LlmRequest:
     """As JSON nothing that was said can pass for a part of the question."""
     told = [{"number": number, "text": text[:_MAX_TEXT]} for number, text in enumerate(texts, start=1)]
-    system = instructions(name).replace("{words}", str(most_tokens * 3 // 5))
+    system = load_instructions(name).replace("{words}", str(most_tokens * 3 // 5))
     return LlmRequest(
-        asking(json.dumps({"texts": told}, ensure_ascii=False), system=system),
+        build_prompt(json.dumps({"texts": told}, ensure_ascii=False), system=system),
         max_tokens=3 * most_tokens + 200,
         temperature=0.0,
         timeout=timeout,
@@ -62,21 +62,21 @@ def request(name: str, texts: Sequence[str], most_tokens: int, timeout: float) -
     )
 
 
-def ask(llm: Llm, name: str, texts: Sequence[str], most_tokens: int, timeout: float) -> list[Told]:
+def digest_texts(llm: Llm, name: str, texts: Sequence[str], most_tokens: int, timeout: float) -> list[DigestSentence]:
     """Those of the model's sentences that name texts and say what stands in them. Raises ProviderError."""
-    answer = llm.complete(request(name, texts, most_tokens, timeout))
+    answer = llm.complete(build_request(name, texts, most_tokens, timeout))
     found = []
     for sentence in (answer.data or {}).get("sentences", ()):
         text = " ".join(str(sentence["text"]).split())
         sources = tuple(dict.fromkeys(number - 1 for number in sentence["from"] if 1 <= number <= len(texts)))
-        if text and sources and _is_text(text) and grounded(text, [texts[source] for source in sources]):
-            found.append(Told(text, sources))
+        if text and sources and _is_text(text) and is_grounded(text, [texts[source] for source in sources]):
+            found.append(DigestSentence(text, sources))
     return found
 
 
 def _is_text(text: str) -> bool:
     try:
-        checked_text(text, "a sentence")
+        check_text(text, "a sentence")
     except InvalidInput:
         return False
     return True

@@ -10,16 +10,16 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
-from limpet.knowledge.candidate import Candidate, Said
+from limpet.knowledge.candidate import Candidate, TurnMessage
 from limpet.knowledge.echo import Echoes
 from limpet.knowledge.english.extract import extract
-from limpet.knowledge.english.opt_out import asks_to_forget, unheard
-from limpet.knowledge.references import references
-from limpet.knowledge.similarity import folded, same_value
+from limpet.knowledge.english.opt_out import is_forget_request, is_opt_out
+from limpet.knowledge.references import find_references
+from limpet.knowledge.similarity import fold_text, is_same_value
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
-from limpet.model.sentences import sentences
-from limpet.providers.llm import Llm, LlmRequest, TokenUsage, asking
+from limpet.model.sentences import split_sentences
+from limpet.providers.llm import Llm, LlmRequest, TokenUsage, build_prompt
 from limpet.providers.structured import Unreadable, parse_object
 
 MAX_FACTS = 30
@@ -76,11 +76,11 @@ _FENCE = re.compile(r"^\s*```\w*\s*|\s*```\s*$")
 
 
 @cache
-def instructions() -> str:
+def load_instructions() -> str:
     return resources.files("limpet.knowledge").joinpath("prompts/extract.md").read_text(encoding="utf-8")
 
 
-def request(turn: Sequence[Said], *, timeout: float = 60.0) -> LlmRequest:
+def build_request(turn: Sequence[TurnMessage], *, timeout: float = 60.0) -> LlmRequest:
     """As JSON nothing that was said can pass for a part of the question. System and tool texts are not shown."""
     told = [
         {
@@ -94,11 +94,15 @@ def request(turn: Sequence[Said], *, timeout: float = 60.0) -> LlmRequest:
     ]
     question = json.dumps({"messages": told}, ensure_ascii=False)
     return LlmRequest(
-        asking(question, system=instructions()), max_tokens=MAX_TOKENS, temperature=0.0, timeout=timeout, schema=SCHEMA
+        build_prompt(question, system=load_instructions()),
+        max_tokens=MAX_TOKENS,
+        temperature=0.0,
+        timeout=timeout,
+        schema=SCHEMA,
     )
 
 
-class Answered(NamedTuple):
+class LlmExtraction(NamedTuple):
     """What a model found, and what it cost."""
 
     candidates: list[Candidate]
@@ -106,18 +110,20 @@ class Answered(NamedTuple):
     used: TokenUsage = TokenUsage()
 
 
-def ask(llm: Llm, turn: Sequence[Said], recalled: Collection[str] = (), *, timeout: float = 60.0) -> Answered:
+def extract_facts(
+    llm: Llm, turn: Sequence[TurnMessage], recalled: Collection[str] = (), *, timeout: float = 60.0
+) -> LlmExtraction:
     """Raises ProviderError; no answer is never taken for "nothing to remember"."""
     if not any(said.role is Role.USER and said.text.strip() for said in turn):
-        return Answered([])
-    answer = llm.complete(request(turn, timeout=timeout))
-    found = parse(answer.text, turn) if answer.data is None else _grounded(answer.data["facts"], turn)
+        return LlmExtraction([])
+    answer = llm.complete(build_request(turn, timeout=timeout))
+    found = parse_answer(answer.text, turn) if answer.data is None else _ground_facts(answer.data["facts"], turn)
     echoes = Echoes(recalled)
-    news = [candidate for candidate in found if not echoes.holds(candidate.sentence)]
-    return Answered(news, 1, answer.usage)
+    news = [candidate for candidate in found if not echoes.contains(candidate.sentence)]
+    return LlmExtraction(news, 1, answer.usage)
 
 
-def parse(answer: str, turn: Sequence[Said]) -> list[Candidate]:
+def parse_answer(answer: str, turn: Sequence[TurnMessage]) -> list[Candidate]:
     """JSON, or lines of any common kind. Raises ProviderError for JSON that cannot be read."""
     text = _FENCE.sub("", answer.strip()).strip()
     if not text:
@@ -125,15 +131,16 @@ def parse(answer: str, turn: Sequence[Said]) -> list[Candidate]:
     if _NONE.fullmatch(text) or text in {"[]", "{}"}:
         return []
     if text[0] in "[{" and not _BULLET.match(text):
-        return _grounded(_items(text), turn)
+        return _ground_facts(_parse_items(text), turn)
     if "{" in text and '"sentence"' in text:
-        return _grounded(
-            _items(text[text.index("{") :] if "[" not in text[: text.index("{")] else text[text.index("[") :]), turn
+        return _ground_facts(
+            _parse_items(text[text.index("{") :] if "[" not in text[: text.index("{")] else text[text.index("[") :]),
+            turn,
         )
-    return _grounded([{"statement": line} for line in _lines(text)], turn)
+    return _ground_facts([{"statement": line} for line in _iter_lines(text)], turn)
 
 
-def _items(text: str) -> Sequence[object]:
+def _parse_items(text: str) -> Sequence[object]:
     """The list in an object or by itself, read with the repairs that have one meaning only."""
     wrapped = f'{{"facts": {text}}}' if text.lstrip().startswith("[") else text
     try:
@@ -153,7 +160,7 @@ def _items(text: str) -> Sequence[object]:
     return found
 
 
-def _lines(text: str) -> Iterator[str]:
+def _iter_lines(text: str) -> Iterator[str]:
     """What is listed; without any bullet every line. A heading ends with a colon."""
     lines = [line for line in text.splitlines() if line.strip()]
     listed = [line for line in lines if _BULLET.match(line)]
@@ -163,20 +170,20 @@ def _lines(text: str) -> Iterator[str]:
             yield bare
 
 
-def _grounded(items: Sequence[object], turn: Sequence[Said]) -> list[Candidate]:
+def _ground_facts(items: Sequence[object], turn: Sequence[TurnMessage]) -> list[Candidate]:
     """Each once; one without its sentence in the turn is refused, and one that its sentence plainly contradicts."""
     found: dict[tuple[str, str], Candidate] = {}
     for item in items[:MAX_FACTS]:
         fact = {"statement": item} if isinstance(item, str) else item
-        if isinstance(fact, Mapping) and (candidate := _candidate(fact, turn)):
-            found.setdefault((candidate.type, folded(candidate.content)), candidate)
+        if isinstance(fact, Mapping) and (candidate := _build_candidate(fact, turn)):
+            found.setdefault((candidate.type, fold_text(candidate.content)), candidate)
     if not any(candidate.attribute in EXCLUSIVE for candidate in found.values()):
         return list(found.values())
     by_rules = extract(turn)
-    return [candidate for candidate in found.values() if not _misread(candidate, by_rules)]
+    return [candidate for candidate in found.values() if not _is_misread(candidate, by_rules)]
 
 
-def _misread(candidate: Candidate, by_rules: Sequence[Candidate]) -> bool:
+def _is_misread(candidate: Candidate, by_rules: Sequence[Candidate]) -> bool:
     """Whether rules read another value in the same words, or somebody else where it says the user.
 
     "I live in Porto" is not Berlin, and "My sister lives in Rome" not the user's home. Such a fact retires a true one.
@@ -185,25 +192,25 @@ def _misread(candidate: Candidate, by_rules: Sequence[Candidate]) -> bool:
         return False
     same = [one for one in by_rules if one.attribute == candidate.attribute and one.sentence in candidate.sentence]
     mine = [one for one in same if one.subject == candidate.subject]
-    if any(one.polarity == candidate.polarity and same_value(one.value, candidate.value) for one in mine):
+    if any(one.polarity == candidate.polarity and is_same_value(one.value, candidate.value) for one in mine):
         return False
     return bool(mine) or (bool(same) and candidate.subject == "user")
 
 
-def _candidate(fact: Mapping[str, Any], turn: Sequence[Said]) -> Candidate | None:
+def _build_candidate(fact: Mapping[str, Any], turn: Sequence[TurnMessage]) -> Candidate | None:
     statement, quoted = _text(fact, "statement"), _text(fact, "sentence")
     kind = _text(fact, "type").casefold()
-    place = _place(quoted or statement, turn)
+    place = _find_sentence(quoted or statement, turn)
     if place is None:
         return None
     said, sentence = place
-    if unheard(said.text) or asks_to_forget(sentence):
+    if is_opt_out(said.text) or is_forget_request(sentence):
         return None
     type_ = RecordType.FACT if kind in {"goal", ""} else RecordType(kind) if kind in TYPES else RecordType.FACT
     if said.role is Role.ASSISTANT and type_ not in {RecordType.DECISION, RecordType.FAILURE, RecordType.FIX}:
         return None
-    attribute = _matching(_ATTRIBUTE, _text(fact, "attribute").casefold()) or ("goal" if kind == "goal" else None)
-    subject = _matching(_SUBJECT, _text(fact, "subject").casefold()) or "user"
+    attribute = _match_whole(_ATTRIBUTE, _text(fact, "attribute").casefold()) or ("goal" if kind == "goal" else None)
+    subject = _match_whole(_SUBJECT, _text(fact, "subject").casefold()) or "user"
     value = _text(fact, "value") or None
     procedural = type_ in {RecordType.FAILURE, RecordType.FIX}
     return Candidate(
@@ -221,7 +228,7 @@ def _candidate(fact: Mapping[str, Any], turn: Sequence[Said]) -> Candidate | Non
         polarity=fact.get("holds") is not False,
         confidence=0.8,
         salience=0.6,
-        references=references(sentence),
+        references=find_references(sentence),
     )
 
 
@@ -236,20 +243,20 @@ def _text(fact: Mapping[str, Any], name: str) -> str:
     return " ".join(str(value).split())[:_MAX_TEXT] if isinstance(value, (str, int, float)) else ""
 
 
-def _matching(form: re.Pattern[str], text: str) -> str | None:
+def _match_whole(form: re.Pattern[str], text: str) -> str | None:
     return text if form.fullmatch(text) else None
 
 
-def _place(quoted: str, turn: Sequence[Said]) -> tuple[Said, str] | None:
+def _find_sentence(quoted: str, turn: Sequence[TurnMessage]) -> tuple[TurnMessage, str] | None:
     """The message that holds the words, and its own sentence with them: case, spacing and quotation marks aside."""
-    wanted = folded(quoted).strip(" \"'.!?…")
+    wanted = fold_text(quoted).strip(" \"'.!?…")
     if len(wanted) < 3:
         return None
     for said in turn:
-        if said.role not in {Role.USER, Role.ASSISTANT} or wanted not in folded(said.text):
+        if said.role not in {Role.USER, Role.ASSISTANT} or wanted not in fold_text(said.text):
             continue
-        for sentence in sentences(said.text):
-            if wanted in folded(sentence.text):
+        for sentence in split_sentences(said.text):
+            if wanted in fold_text(sentence.text):
                 return said, sentence.text
         at = said.text.find(quoted)
         return said, quoted if at >= 0 else said.text.strip()[:_MAX_TEXT]

@@ -10,8 +10,8 @@ from datetime import datetime
 from limpet.model.naming import PROFILE, is_internal
 from limpet.model.profile import Profile, ProfileLine
 from limpet.model.record import Layer, Origin, Record, RecordType, fingerprint
-from limpet.model.scope import Home, Level
-from limpet.model.shorten import shortened
+from limpet.model.scope import Level, Owner
+from limpet.model.shorten import shorten_text
 from limpet.model.tokens import TokenCounter
 
 _LONGEST = 240  # characters of a line
@@ -33,7 +33,7 @@ _BY_TYPE = {RecordType.CONSTRAINT: "Must", RecordType.DECISION: "Decided", Recor
 _PLACES = {name: place for place, name in enumerate(_GROUPS)}
 
 
-def belongs(record: Record, now: datetime) -> bool:
+def is_profile_input(record: Record, now: datetime) -> bool:
     """What is known of the user in every chat; what one chat knows stays there."""
     lasting = record.layer is Layer.SEMANTIC or record.origin is Origin.EXPLICIT or record.pinned
     made = record.origin in (Origin.TURN, Origin.CONDENSED)
@@ -45,13 +45,13 @@ def belongs(record: Record, now: datetime) -> bool:
         and not is_internal(record.key)
         and record.archived_at is None
         and record.superseded_by is None
-        and record.true_at(now)
+        and record.is_valid_at(now)
     )
 
 
-def inputs_of(records: Iterable[Record], now: datetime) -> list[Record]:
+def select_inputs(records: Iterable[Record], now: datetime) -> list[Record]:
     """The records a profile is made from, the most important first."""
-    found = [record for record in records if belongs(record, now)]
+    found = [record for record in records if is_profile_input(record, now)]
     return sorted(found, key=_weight)[:_MOST]
 
 
@@ -63,19 +63,19 @@ def _weight(record: Record) -> tuple[float, float, str]:
     return -round(weight, 6), -(record.created_at.timestamp() if record.created_at else 0.0), record.id
 
 
-def digest_of(inputs: Iterable[Record]) -> str:
+def compute_digest(inputs: Iterable[Record]) -> str:
     """Changes when one of them is changed, gone, or new."""
     said = sorted((record.id, record.version) for record in inputs)
     return hashlib.blake2b(json.dumps(said).encode(), digest_size=16).hexdigest()
 
 
-def by_rules(inputs: Sequence[Record], most_tokens: int, count: TokenCounter) -> list[ProfileLine]:
+def build_lines(inputs: Sequence[Record], most_tokens: int, count: TokenCounter) -> list[ProfileLine]:
     """A line for each record, grouped; the most important ones that fit."""
     chosen: list[tuple[int, ProfileLine]] = []
     left = most_tokens
     for record in inputs:
-        group = group_of(record)
-        text = f"{group}: {shortened(' '.join(record.content.split()), _LONGEST)}"
+        group = choose_group(record)
+        text = f"{group}: {shorten_text(' '.join(record.content.split()), _LONGEST)}"
         cost = count(f"{text}\n")
         if cost <= left:
             left -= cost
@@ -83,25 +83,25 @@ def by_rules(inputs: Sequence[Record], most_tokens: int, count: TokenCounter) ->
     return [line for _, line in sorted(chosen, key=lambda item: item[0])]
 
 
-def group_of(record: Record) -> str:
+def choose_group(record: Record) -> str:
     attribute = (record.attribute or "").partition(":")[0].replace("_", " ").split(" ")[-1].casefold()
     for name, attributes in _GROUPS.items():
         if attribute in attributes:
-            return _denied(name, record) if not record.polarity else name
+            return _negate_group(name, record) if not record.polarity else name
     if record.subject is not None and record.subject.startswith("user/"):
         return "People"
     group = _BY_TYPE.get(record.type, "Known")
-    return _denied(group, record) if not record.polarity else group
+    return _negate_group(group, record) if not record.polarity else group
 
 
-def _denied(group: str, record: Record) -> str:
+def _negate_group(group: str, record: Record) -> str:
     """Who is not allergic must nothing, nor who may deploy on Fridays now; what is not eaten stays a must."""
     if group == "Must" and record.attribute not in {"eats", "drinks"}:
         return "Known"
     return "Dislikes" if group == "Likes" else group
 
 
-def fitting(lines: Iterable[ProfileLine], most_tokens: int, count: TokenCounter) -> list[ProfileLine]:
+def fit_lines(lines: Iterable[ProfileLine], most_tokens: int, count: TokenCounter) -> list[ProfileLine]:
     """The first lines that fit."""
     found, left = [], most_tokens
     for line in lines:
@@ -113,12 +113,12 @@ def fitting(lines: Iterable[ProfileLine], most_tokens: int, count: TokenCounter)
     return found
 
 
-def as_record(home: Home, lines: Sequence[ProfileLine], inputs: Sequence[Record], id: str, now: datetime) -> Record:
+def to_record(home: Owner, lines: Sequence[ProfileLine], inputs: Sequence[Record], id: str, now: datetime) -> Record:
     """How a profile is kept: under a key of the engine's own, linked to what it was made from."""
     text = "\n".join(line.text for line in lines)
     sources = json.dumps([line.sources for line in lines])
     told = tuple(dict.fromkeys(source for line in lines for source in line.sources))
-    shown = digest_of(record for record in inputs if record.id in told)
+    shown = compute_digest(record for record in inputs if record.id in told)
     return Record(
         id=id,
         home=home,
@@ -126,7 +126,7 @@ def as_record(home: Home, lines: Sequence[ProfileLine], inputs: Sequence[Record]
         type=RecordType.NOTE,
         content=text,
         key=PROFILE,
-        metadata={"digest": digest_of(inputs), "shown": shown, "sources": sources},
+        metadata={"digest": compute_digest(inputs), "shown": shown, "sources": sources},
         fingerprint=fingerprint(RecordType.NOTE, text),
         origin=Origin.CONDENSED,
         created_at=now,
@@ -137,18 +137,20 @@ def as_record(home: Home, lines: Sequence[ProfileLine], inputs: Sequence[Record]
 
 
 def is_up_to_date(profile: Record, inputs: Iterable[Record]) -> bool:
-    return profile.metadata.get("digest") == digest_of(inputs)
+    return profile.metadata.get("digest") == compute_digest(inputs)
 
 
-def is_true(profile: Record, records: Iterable[Record], now: datetime) -> bool:
+def is_accurate(profile: Record, records: Iterable[Record], now: datetime) -> bool:
     """Whether all that it was made from still holds and says what it said; ``records`` are those of its inputs.
 
     It may lack something that is new. It never tells what was changed or forgotten.
     """
-    return profile.metadata.get("shown") == digest_of(record for record in records if belongs(record, now))
+    return profile.metadata.get("shown") == compute_digest(
+        record for record in records if is_profile_input(record, now)
+    )
 
 
-def as_profile(kept: Record) -> Profile:
+def to_profile(kept: Record) -> Profile:
     sources = json.loads(kept.metadata.get("sources", "[]"))
     texts = kept.content.split("\n") if kept.content else []
     lines = tuple(ProfileLine(text, tuple(ids)) for text, ids in zip(texts, sources, strict=True))

@@ -16,57 +16,57 @@ from limpet.knowledge.repository import Records
 from limpet.model.naming import PROFILE
 from limpet.model.profile import Profile, ProfileLine
 from limpet.model.record import Record
-from limpet.model.scope import Home, Level, Scope, Space
+from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.search.chunk_repository import Chunks
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
 
-def profile(runtime: Runtime, scope: Scope) -> Profile:
+def load_profile(runtime: Runtime, scope: Scope) -> Profile:
     """Up to date; made anew where something it is made from has changed."""
     if not runtime.config.learn.profile:
         return Profile()
-    home, now = Home(scope, Level.USER), runtime.clock()
-    inputs, kept = runtime.store.read(lambda tx: _read(tx, home, now))
+    home, now = Owner(scope, Level.USER), runtime.clock()
+    inputs, kept = runtime.store.read(lambda tx: _read_inputs(tx, home, now))
     if kept is not None and rules.is_up_to_date(kept, inputs):
-        return rules.as_profile(kept)
-    record = rules.as_record(home, lines(runtime, inputs), inputs, runtime.new_id(), now)
+        return rules.to_profile(kept)
+    record = rules.to_record(home, compose_lines(runtime, inputs), inputs, runtime.new_id(), now)
     try:
-        kept = runtime.store.write(lambda tx: _keep(tx, record, inputs, runtime, now))
+        kept = runtime.store.write(lambda tx: _save_profile(tx, record, inputs, runtime, now))
     except StoreReadOnly:
         kept = None
-    return rules.as_profile(kept or record) if inputs else Profile()
+    return rules.to_profile(kept or record) if inputs else Profile()
 
 
-def lines(runtime: Runtime, inputs: Sequence[Record]) -> list[ProfileLine]:
+def compose_lines(runtime: Runtime, inputs: Sequence[Record]) -> list[ProfileLine]:
     """As a model words it, every sentence with its sources; by rules without one, or where it names none."""
     most, count = runtime.config.learn.profile_tokens, runtime.count
     if runtime.llm is not None and inputs:
         texts = [record.content for record in inputs]
         try:
-            told = llm_digest.ask(runtime.llm, "profile", texts, most, runtime.config.llm.timeout_s)
+            told = llm_digest.digest_texts(runtime.llm, "profile", texts, most, runtime.config.llm.timeout_s)
         except ProviderError as error:
             log.warning("%s wrote no profile; rules stand in for it: %s", runtime.llm.name, error)
         except Exception:  # why: a model that somebody handed over may raise anything, and rules need none
             log.warning("%s wrote no profile; rules stand in for it", runtime.llm.name, exc_info=True)
         else:
             found = [ProfileLine(text, tuple(inputs[at].id for at in sources)) for text, sources in told]
-            if fitting := rules.fitting(found, most, count):
+            if fitting := rules.fit_lines(found, most, count):
                 return fitting
-    return rules.by_rules(inputs, most, count)
+    return rules.build_lines(inputs, most, count)
 
 
-def _read(tx: Tx, home: Home, now: datetime) -> tuple[list[Record], Record | None]:
-    records = Records(tx).current(home.space, now)
-    return rules.inputs_of(records, now), Records(tx).by_key(home, PROFILE, lock=False)
+def _read_inputs(tx: Tx, home: Owner, now: datetime) -> tuple[list[Record], Record | None]:
+    records = Records(tx).find_current(home.space, now)
+    return rules.select_inputs(records, now), Records(tx).find_by_key(home, PROFILE, lock=False)
 
 
-def _keep(tx: Tx, record: Record, inputs: Sequence[Record], runtime: Runtime, now: datetime) -> Record | None:
+def _save_profile(tx: Tx, record: Record, inputs: Sequence[Record], runtime: Runtime, now: datetime) -> Record | None:
     """Unless something changed while it was made: then it is not what is known now, and is not kept."""
-    Chunks(tx).hold(record.home.space)
-    current, old = _read(tx, record.home, now)
-    if rules.digest_of(current) != rules.digest_of(inputs):
+    Chunks(tx).lock(record.home.space)
+    current, old = _read_inputs(tx, record.home, now)
+    if rules.compute_digest(current) != rules.compute_digest(inputs):
         return None
     if not record.content:
         if old is not None:
@@ -75,9 +75,9 @@ def _keep(tx: Tx, record: Record, inputs: Sequence[Record], runtime: Runtime, no
     # What an old profile said is no history worth keeping, and may be what was forgotten.
     if old is not None:
         Records(tx).delete(record.home.scope, old.id)
-    return memory.insert(tx, replace(record, id=old.id) if old else record, memory.Cutter(runtime.config.chunks))
+    return memory.insert(tx, replace(record, id=old.id) if old else record, memory.RecordChunker(runtime.config.chunks))
 
 
-def refresh(runtime: Runtime, space: Space) -> None:
+def refresh(runtime: Runtime, space: Partition) -> None:
     if space.level is Level.USER:
-        profile(runtime, Scope(space.tenant, user=space.owner))
+        load_profile(runtime, Scope(space.tenant, user=space.owner))

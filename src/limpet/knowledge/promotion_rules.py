@@ -9,14 +9,14 @@ from typing import Literal
 
 from limpet.errors import WrongState
 from limpet.model.record import Layer, Origin, Record, RecordType
-from limpet.model.scope import Home, Level, Scope
+from limpet.model.scope import Level, Owner, Scope
 
-Wider = Literal["user", "global"]
+PromotionScope = Literal["user", "global"]
 
 LAYERS = dict.fromkeys(
     (RecordType.CONSTRAINT, RecordType.PREFERENCE, RecordType.FACT, RecordType.DECISION), Layer.SEMANTIC
 ) | dict.fromkeys((RecordType.FAILURE, RecordType.FIX, RecordType.COMMAND_RESULT), Layer.PROCEDURAL)
-_MADE = (Origin.TURN, Origin.CONDENSED, Origin.PROMOTED)  # what happened, or was made of others
+_DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED, Origin.PROMOTED)  # what happened, or was made of others
 
 
 def is_due(record: Record, now: datetime, confidence: float) -> bool:
@@ -25,10 +25,10 @@ def is_due(record: Record, now: datetime, confidence: float) -> bool:
         record.layer is Layer.EPISODIC
         and record.confidence >= confidence
         and record.type in LAYERS
-        and record.origin not in _MADE
+        and record.origin not in _DERIVED_ORIGINS
         and record.archived_at is None
         and record.superseded_by is None
-        and record.true_at(now)
+        and record.is_valid_at(now)
     )
 
 
@@ -47,18 +47,18 @@ def is_outdated(record: Record, about: Iterable[Record]) -> bool:
     )
 
 
-def home_for(record: Record, scope: Wider | None) -> Home:
+def choose_owner(record: Record, scope: PromotionScope | None) -> Owner:
     """The record's own place, unless a wider one is named. Nothing becomes visible to others by itself."""
     if scope is None or scope == record.level:
         return record.home
     if scope == "global":
-        return Home(Scope(record.home.scope.tenant), Level.GLOBAL)
+        return Owner(Scope(record.home.scope.tenant), Level.GLOBAL)
     if record.home.level is Level.SESSION:
-        return Home(Scope(record.home.scope.tenant, user=record.user), Level.USER)
+        return Owner(Scope(record.home.scope.tenant, user=record.user), Level.USER)
     raise WrongState(f"scope='user' is for a session's record; record {record.id} belongs to its {record.level}")
 
 
-def promoted(record: Record, home: Home, id: str, now: datetime) -> Record:
+def build_promotion(record: Record, home: Owner, id: str, now: datetime) -> Record:
     """The copy, linked to its origin. It keeps the source, and since when it is true."""
     return replace(
         record,
@@ -78,7 +78,7 @@ def promoted(record: Record, home: Home, id: str, now: datetime) -> Record:
     )
 
 
-def equal(copy: Record, others: Iterable[Record], now: datetime) -> Record | None:
+def find_equal(copy: Record, others: Iterable[Record], now: datetime) -> Record | None:
     """A record of the same place and layer that says the same and is true now."""
     return next(
         (
@@ -90,23 +90,23 @@ def equal(copy: Record, others: Iterable[Record], now: datetime) -> Record | Non
             and other.polarity == copy.polarity
             and other.superseded_by is None
             and other.archived_at is None
-            and other.true_at(now)
+            and other.is_valid_at(now)
         ),
         None,
     )
 
 
-def merged(target: Record, record: Record) -> Record:
+def merge_into(target: Record, record: Record) -> Record:
     """The record that says so already, with what the episode adds. Its own words stay."""
     return replace(
         target,
-        tags=_united(target.tags, record.tags),
-        references=_united(target.references, record.references),
+        tags=_merge_labels(target.tags, record.tags),
+        references=_merge_labels(target.references, record.references),
         confidence=max(target.confidence, record.confidence),
         said=target.said + record.said,
         inputs=tuple(dict.fromkeys((*target.inputs, record.id))),
     )
 
 
-def _united(one: tuple[str, ...], other: tuple[str, ...], most: int = 100) -> tuple[str, ...]:
+def _merge_labels(one: tuple[str, ...], other: tuple[str, ...], most: int = 100) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*one, *other)))[:most]

@@ -12,20 +12,37 @@ from datetime import datetime
 from typing import Union
 
 from limpet.knowledge.candidate import Candidate
-from limpet.knowledge.english.retraction import changes, contradicts, corrected, counts, grew, tells_apart, turned
-from limpet.knowledge.english.statement import named
-from limpet.knowledge.similarity import alike, as_wide, folded, gist, same_value, words
+from limpet.knowledge.english.retraction import (
+    has_count_changed,
+    has_several,
+    is_change,
+    is_contradiction,
+    is_correction_of,
+    is_one_of_several,
+    is_reversal,
+)
+from limpet.knowledge.english.statement import find_name
+from limpet.knowledge.similarity import (
+    compute_signature,
+    fold_text,
+    has_same_breadth,
+    is_near_duplicate,
+    is_same_value,
+    tokenize,
+)
 from limpet.model.record import Origin, RecordType, fingerprint
 
-NEAR = 0.97  # cosine from which two texts with the same numbers and no denial say the same
-UNSURE = 0.65  # below this confidence nothing is retired
+DUPLICATE_COSINE = 0.97  # cosine from which two texts with the same numbers and no denial say the same
+MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
 _RAISE, _LOWER = 0.3, 0.8  # of the distance to 1; of the confidence
 _MOST = 0.99
-_OF_ONE = frozenset("home employer role age birthday relationship status diet origin".split())  # one value a person
+_SINGLE_VALUED = frozenset(
+    "home employer role age birthday relationship status diet origin".split()
+)  # one value a person
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ExistingRecord:
     """An existing record, as far as it matters here. ``similarity``: cosine to the candidate, where it is known."""
 
     id: str
@@ -47,11 +64,11 @@ class Known:
     similarity: float | None = None
 
     @property
-    def kept(self) -> bool:
+    def is_protected(self) -> bool:
         """What somebody stated outright is theirs to change."""
         return self.pinned or self.origin is Origin.EXPLICIT
 
-    def current(self, at: datetime) -> bool:
+    def is_current_at(self, at: datetime) -> bool:
         return self.valid_to is None or self.valid_to > at
 
 
@@ -99,109 +116,109 @@ class Ignore:
 
 
 Decision = Union[Add, Merge, Supersede, End, Ignore]
-Review = Callable[[Candidate, Sequence[Known], Decision], Union[Decision, None]]
+Review = Callable[[Candidate, Sequence[ExistingRecord], Decision], Union[Decision, None]]
 
 
-def reconcile(candidate: Candidate, known: Iterable[Known], review: Review | None = None) -> Decision:
+def reconcile(candidate: Candidate, known: Iterable[ExistingRecord], review: Review | None = None) -> Decision:
     """By rules; where something is near and no rule speaks, a reviewer may say otherwise, within the same bounds."""
-    records = [record for record in known if _comparable(candidate, record)]
-    decision = _decided(candidate, records)
+    records = [record for record in known if _is_comparable(candidate, record)]
+    decision = _decide(candidate, records)
     if review is not None and isinstance(decision, Add):
-        near = [record for record in records if _near(candidate, record)]
+        near = [record for record in records if _is_near(candidate, record)]
         if near and (answer := review(candidate, near, decision)) is not None:
-            return _within_bounds(answer, candidate, records, decision)
+            return _restrict_review(answer, candidate, records, decision)
     return decision
 
 
-def _decided(candidate: Candidate, records: Sequence[Known]) -> Decision:
+def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision:
     at = candidate.said_at
-    if late := _told_late(candidate, records):
+    if late := _decide_late(candidate, records):
         return late
-    if twin := _twin(candidate, records, at):
-        return _merged(twin, candidate)
+    if twin := _find_duplicate(candidate, records, at):
+        return _build_merge(twin, candidate)
     if candidate.attribute is None:
-        return _replaced(candidate, [record for record in records if _undone(candidate, record)], at)
-    about = [record for record in records if _same_attribute(candidate, record) and record.current(at)]
-    same = [record for record in about if _same_value(candidate, record)]
+        return _decide_replacement(candidate, [record for record in records if _is_retracted(candidate, record)], at)
+    about = [record for record in records if _has_same_attribute(candidate, record) and record.is_current_at(at)]
+    same = [record for record in about if _has_same_value(candidate, record)]
     if not candidate.polarity:
-        return _denied(candidate, same or (about if candidate.value is None else []), at)
-    if opposite := [record for record in same if not record.polarity and _as_wide(candidate, record)]:
-        return _replaced(candidate, opposite, at)
-    if same and not _tells_more(candidate, same[-1]):
-        return _merged(same[-1], candidate)
+        return _decide_denial(candidate, same or (about if candidate.value is None else []), at)
+    if opposite := [record for record in same if not record.polarity and _has_same_breadth(candidate, record)]:
+        return _decide_replacement(candidate, opposite, at)
+    if same and not _has_more_detail(candidate, same[-1]):
+        return _build_merge(same[-1], candidate)
     holding = [record for record in about if record.polarity]
-    if candidate.exclusive or _went_on(candidate, holding, records):
-        return _replaced(candidate, holding, at)
-    return _replaced(candidate, [record for record in holding if _gives_way(candidate, record)], at)
+    if candidate.exclusive or _is_update(candidate, holding, records):
+        return _decide_replacement(candidate, holding, at)
+    return _decide_replacement(candidate, [record for record in holding if _is_superseded(candidate, record)], at)
 
 
-def _went_on(candidate: Candidate, holding: Sequence[Known], records: Sequence[Known]) -> bool:
+def _is_update(candidate: Candidate, holding: Sequence[ExistingRecord], records: Sequence[ExistingRecord]) -> bool:
     """ "My sister moved to Lisbon" is about the one sister whose home is known, unless there are signs of another."""
-    told = candidate.attribute in _OF_ONE and changes(candidate.subject, candidate.sentence)
-    if not told or len(holding) != 1 or named(candidate.subject, candidate.content):
+    told = candidate.attribute in _SINGLE_VALUED and is_change(candidate.subject, candidate.sentence)
+    if not told or len(holding) != 1 or find_name(candidate.subject, candidate.content):
         return False
-    names = {folded(record.value or "") for record in records if record.attribute == "name" and record.polarity}
-    several = any(record.attribute == "family" and counts(candidate.subject, record.value) for record in records)
-    return len(names) < 2 and not several and not tells_apart(holding[0].content)
+    names = {fold_text(record.value or "") for record in records if record.attribute == "name" and record.polarity}
+    several = any(record.attribute == "family" and has_several(candidate.subject, record.value) for record in records)
+    return len(names) < 2 and not several and not is_one_of_several(holding[0].content)
 
 
-def _gives_way(candidate: Candidate, record: Known) -> bool:
+def _is_superseded(candidate: Candidate, record: ExistingRecord) -> bool:
     """Of what may be several: the same sister, by her name, has one home; who has three children has two no more."""
-    who = named(candidate.subject, candidate.content)
-    if corrected(candidate, record.value):
+    who = find_name(candidate.subject, candidate.content)
+    if is_correction_of(candidate, record.value):
         return True
-    if who is not None and candidate.attribute in _OF_ONE:
-        return who == named(candidate.subject, record.content)
-    return grew(candidate, record.value) or turned(candidate, record)
+    if who is not None and candidate.attribute in _SINGLE_VALUED:
+        return who == find_name(candidate.subject, record.content)
+    return has_count_changed(candidate, record.value) or is_reversal(candidate, record)
 
 
-def _undone(candidate: Candidate, record: Known) -> bool:
+def _is_retracted(candidate: Candidate, record: ExistingRecord) -> bool:
     """A decision taken back, an order lifted: the thing they name stands for the attribute they do not have."""
     same = record.type is candidate.type and record.subject == candidate.subject and record.attribute is None
-    return same and record.current(candidate.said_at) and contradicts(candidate, record)
+    return same and record.is_current_at(candidate.said_at) and is_contradiction(candidate, record)
 
 
-def _told_late(candidate: Candidate, records: Sequence[Known]) -> Decision | None:
+def _decide_late(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision | None:
     """Said before something that is known already: it retires nothing, and was true until then at most."""
     at = candidate.said_at
-    about = [record for record in records if _same_attribute(candidate, record)]
+    about = [record for record in records if _has_same_attribute(candidate, record)]
     if not candidate.exclusive:
-        about = [record for record in about if _same_value(candidate, record)]
+        about = [record for record in about if _has_same_value(candidate, record)]
     ends = [record.valid_from for record in about if record.valid_from is not None and record.valid_from > at]
     ends += [
         record.valid_to
         for record in about
-        if record.valid_to is not None and record.valid_to > at and _began(record, at)
+        if record.valid_to is not None and record.valid_to > at and _has_begun(record, at)
     ]
-    if not ends or any(record.valid_to is None and _began(record, at) for record in about):
+    if not ends or any(record.valid_to is None and _has_begun(record, at) for record in about):
         return None
     for record in about:
-        if _same_value(candidate, record) and record.polarity == candidate.polarity and record.current(at):
+        if _has_same_value(candidate, record) and record.polarity == candidate.polarity and record.is_current_at(at):
             late = f"{record.id} says so for that time already"
-            return _merged(record, candidate) if record.valid_to is None else Ignore(late)
+            return _build_merge(record, candidate) if record.valid_to is None else Ignore(late)
     if not candidate.polarity and candidate.exclusive:
         return Ignore("it was said before what is known now")
     return Add(at, valid_to=min(ends))
 
 
-def _twin(candidate: Candidate, records: Sequence[Known], at: datetime) -> Known | None:
+def _find_duplicate(candidate: Candidate, records: Sequence[ExistingRecord], at: datetime) -> ExistingRecord | None:
     """The same statement: by its fingerprint, its words, or its vector."""
     mark = fingerprint(candidate.type, candidate.content)
     current = [
         record
         for record in records
-        if record.current(at) and record.type is candidate.type and record.polarity == candidate.polarity
+        if record.is_current_at(at) and record.type is candidate.type and record.polarity == candidate.polarity
     ]
     for record in current:
-        if record.fingerprint == mark and _may_be_same(candidate, record):
+        if record.fingerprint == mark and _can_be_same(candidate, record):
             return record
     for record in current:
-        if _may_be_same(candidate, record) and _says_the_same(candidate, record):
+        if _can_be_same(candidate, record) and _is_duplicate(candidate, record):
             return record
     return None
 
 
-def _may_be_same(candidate: Candidate, record: Known) -> bool:
+def _can_be_same(candidate: Candidate, record: ExistingRecord) -> bool:
     """A sentence with two facts is no duplicate of itself, and a shorter correction none of what it corrects."""
     if record.subject is not None and record.subject != candidate.subject:
         return False
@@ -209,68 +226,70 @@ def _may_be_same(candidate: Candidate, record: Known) -> bool:
         return True
     return (
         candidate.attribute == record.attribute
-        and _same_value(candidate, record)
-        and not _tells_more(candidate, record)
+        and _has_same_value(candidate, record)
+        and not _has_more_detail(candidate, record)
     )
 
 
-def _same_value(candidate: Candidate, record: Known) -> bool:
+def _has_same_value(candidate: Candidate, record: ExistingRecord) -> bool:
     """Who hates to wait for ten minutes and then for twenty hates the same."""
-    return same_value(candidate.value, record.value, amounts=candidate.type is not RecordType.PREFERENCE)
+    return is_same_value(candidate.value, record.value, amounts=candidate.type is not RecordType.PREFERENCE)
 
 
-def _as_wide(candidate: Candidate, record: Known) -> bool:
+def _has_same_breadth(candidate: Candidate, record: ExistingRecord) -> bool:
     """Who hates mornings on weekends may love mornings."""
     tasted = candidate.type is RecordType.PREFERENCE or candidate.attribute in {"eats", "drinks"}
-    return not tasted or as_wide(candidate.value, record.value)
+    return not tasted or has_same_breadth(candidate.value, record.value)
 
 
-def _says_the_same(candidate: Candidate, record: Known) -> bool:
-    if alike(candidate.content, record.content):
+def _is_duplicate(candidate: Candidate, record: ExistingRecord) -> bool:
+    if is_near_duplicate(candidate.content, record.content):
         return True
-    mine, theirs = gist(candidate.content), gist(record.content)
+    mine, theirs = compute_signature(candidate.content), compute_signature(record.content)
     equal = mine.numbers == theirs.numbers and mine.negated == theirs.negated
-    return equal and record.similarity is not None and record.similarity >= NEAR
+    return equal and record.similarity is not None and record.similarity >= DUPLICATE_COSINE
 
 
-def _tells_more(candidate: Candidate, record: Known) -> bool:
+def _has_more_detail(candidate: Candidate, record: ExistingRecord) -> bool:
     """Porto, Portugal after Porto: the same place, but worth the new words."""
-    return len(words(candidate.value or "")) > len(words(record.value or ""))
+    return len(tokenize(candidate.value or "")) > len(tokenize(record.value or ""))
 
 
-def _denied(candidate: Candidate, same: Sequence[Known], at: datetime) -> Decision:
+def _decide_denial(candidate: Candidate, same: Sequence[ExistingRecord], at: datetime) -> Decision:
     """A state that ended is marked as ended; a dislike takes the place of the liking."""
-    holding = [record for record in same if record.polarity and _began(record, at) and _as_wide(candidate, record)]
+    holding = [
+        record for record in same if record.polarity and _has_begun(record, at) and _has_same_breadth(candidate, record)
+    ]
     if not holding:
         agreeing = next((record for record in same if not record.polarity), None)
-        return _merged(agreeing, candidate) if agreeing else Add(at)
-    free = tuple(record.id for record in holding if not record.kept)
-    kept = tuple(record.id for record in holding if record.kept)
+        return _build_merge(agreeing, candidate) if agreeing else Add(at)
+    free = tuple(record.id for record in holding if not record.is_protected)
+    kept = tuple(record.id for record in holding if record.is_protected)
     if not free:
-        return Add(at, conflicts=kept, confidence=_lowered(candidate.confidence))
-    if candidate.confidence < UNSURE:
-        return _weakened(next(record for record in holding if not record.kept))
+        return Add(at, conflicts=kept, confidence=_lower_confidence(candidate.confidence))
+    if candidate.confidence < MIN_RETIRE_CONFIDENCE:
+        return _weaken(next(record for record in holding if not record.is_protected))
     return End(free, at) if candidate.exclusive else Supersede(free, at, kept)
 
 
-def _replaced(candidate: Candidate, old: Sequence[Known], at: datetime) -> Decision:
-    old = [record for record in old if _began(record, at)]
+def _decide_replacement(candidate: Candidate, old: Sequence[ExistingRecord], at: datetime) -> Decision:
+    old = [record for record in old if _has_begun(record, at)]
     if not old:
         return Add(at)
-    free = tuple(record.id for record in old if not record.kept)
-    kept = tuple(record.id for record in old if record.kept)
+    free = tuple(record.id for record in old if not record.is_protected)
+    kept = tuple(record.id for record in old if record.is_protected)
     if not free:
-        return Add(at, conflicts=kept, confidence=_lowered(candidate.confidence))
-    if candidate.confidence < UNSURE:
-        return _weakened(next(record for record in old if not record.kept))
+        return Add(at, conflicts=kept, confidence=_lower_confidence(candidate.confidence))
+    if candidate.confidence < MIN_RETIRE_CONFIDENCE:
+        return _weaken(next(record for record in old if not record.is_protected))
     return Supersede(free, at, kept)
 
 
-def _began(record: Known, at: datetime) -> bool:
+def _has_begun(record: ExistingRecord, at: datetime) -> bool:
     return record.valid_from is None or record.valid_from <= at
 
 
-def _merged(record: Known, candidate: Candidate) -> Merge:
+def _build_merge(record: ExistingRecord, candidate: Candidate) -> Merge:
     raised = record.confidence + (1 - record.confidence) * _RAISE * candidate.confidence
     return Merge(
         record.id,
@@ -280,37 +299,39 @@ def _merged(record: Known, candidate: Candidate) -> Merge:
     )
 
 
-def _weakened(record: Known) -> Decision:
+def _weaken(record: ExistingRecord) -> Decision:
     """Said too softly to retire anything, but not to be passed over."""
-    return Merge(record.id, record.tags, record.references, _lowered(record.confidence), agrees=False)
+    return Merge(record.id, record.tags, record.references, _lower_confidence(record.confidence), agrees=False)
 
 
-def _lowered(confidence: float) -> float:
+def _lower_confidence(confidence: float) -> float:
     return round(confidence * _LOWER, 4)
 
 
-def _comparable(candidate: Candidate, record: Known) -> bool:
+def _is_comparable(candidate: Candidate, record: ExistingRecord) -> bool:
     """A record that names no subject, as one saved by hand, can be a duplicate but never retired."""
     if record.subject is None or record.attribute == "family":
         return True
-    names = {named(candidate.subject, candidate.content), named(candidate.subject, record.content)} - {None}
+    names = {find_name(candidate.subject, candidate.content), find_name(candidate.subject, record.content)} - {None}
     return record.subject == candidate.subject and len(names) < 2  # what Ana says of herself is none of Bo's
 
 
-def _same_attribute(candidate: Candidate, record: Known) -> bool:
+def _has_same_attribute(candidate: Candidate, record: ExistingRecord) -> bool:
     return (
         record.subject == candidate.subject and record.attribute is not None and record.attribute == candidate.attribute
     )
 
 
-def _near(candidate: Candidate, record: Known) -> bool:
-    if not record.current(candidate.said_at) or record.type is not candidate.type:
+def _is_near(candidate: Candidate, record: ExistingRecord) -> bool:
+    if not record.is_current_at(candidate.said_at) or record.type is not candidate.type:
         return False
-    shared = gist(candidate.content).stems & gist(record.content).stems
-    return (record.similarity or 0.0) >= 0.75 or len(shared) >= 2 or _same_attribute(candidate, record)
+    shared = compute_signature(candidate.content).stems & compute_signature(record.content).stems
+    return (record.similarity or 0.0) >= 0.75 or len(shared) >= 2 or _has_same_attribute(candidate, record)
 
 
-def _within_bounds(answer: Decision, candidate: Candidate, records: Sequence[Known], fallback: Decision) -> Decision:
+def _restrict_review(
+    answer: Decision, candidate: Candidate, records: Sequence[ExistingRecord], fallback: Decision
+) -> Decision:
     """A reviewer may not do what no rule may: retire another subject's records, or what a user stated outright."""
     by_id = {record.id: record for record in records}
     if isinstance(answer, Merge):
@@ -319,15 +340,15 @@ def _within_bounds(answer: Decision, candidate: Candidate, records: Sequence[Kno
         mine = [by_id.get(id) for id in answer.ids]
         allowed = bool(mine) and all(
             record is not None
-            and _same_attribute(candidate, record)
-            and not record.kept
-            and _began(record, candidate.said_at)
+            and _has_same_attribute(candidate, record)
+            and not record.is_protected
+            and _has_begun(record, candidate.said_at)
             for record in mine
         )
         return answer if allowed and answer.at == candidate.said_at else fallback
     return answer
 
 
-def same_statement(one: str, other: str) -> bool:
+def is_same_statement(one: str, other: str) -> bool:
     """Whether two texts are one statement, for whoever merges records without a candidate at hand."""
-    return folded(one) == folded(other) or alike(one, other)
+    return fold_text(one) == fold_text(other) or is_near_duplicate(one, other)

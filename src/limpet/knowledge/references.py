@@ -22,18 +22,18 @@ _PATTERNS = tuple(
 )
 
 
-def references(text: str) -> tuple[str, ...]:
+def find_references(text: str) -> tuple[str, ...]:
     """In the order they are found, each once. Dates and "and/or" are no paths."""
     found: dict[str, None] = {}
     for pattern in _PATTERNS:
         for match in pattern.finditer(text[:4000]):
             name = (match[1] if pattern.groups else match.group()).rstrip(".,;:")
-            if _means_something(name) and not any(name in longer for longer in found):
+            if _is_reference(name) and not any(name in longer for longer in found):
                 found[name] = None
     return tuple(found)[:MAX_REFERENCES]
 
 
-def _means_something(name: str) -> bool:
+def _is_reference(name: str) -> bool:
     parts = name.split("/")
     if name.startswith("http") or "::" in name or "/" not in name or len(parts) > 2:
         return True

@@ -11,28 +11,28 @@ from limpet.config import ChunkSettings
 from limpet.errors import InvalidInput, RecordNotFound
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
-from limpet.model.ids import checked_id
+from limpet.model.ids import check_id
 from limpet.model.job import GRAPH_RECORD
-from limpet.model.naming import checked_record_key, is_internal
+from limpet.model.naming import check_record_key, is_internal
 from limpet.model.record import (
     Forgotten,
     Origin,
     Record,
     RecordQuery,
-    checked_layer,
-    checked_share,
-    checked_type,
+    check_fraction,
+    check_layer,
+    check_type,
     fingerprint,
 )
-from limpet.model.scope import Home, Level, Scope, Space
-from limpet.model.text import checked_text
-from limpet.model.times import checked_time, checked_ttl, from_micros
-from limpet.model.values import at_most, checked_flag, checked_label, checked_strings
-from limpet.providers.embedding import Embedding
+from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.text import check_text
+from limpet.model.times import check_time, check_ttl, from_micros
+from limpet.model.values import check_flag, check_label, check_strings, take_at_most
+from limpet.providers.embedding import BatchEmbedder
 from limpet.search import embed
-from limpet.search.analysis import analyse, query_terms
+from limpet.search.analysis import analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
-from limpet.search.chunker import text_drafts
+from limpet.search.chunker import chunk_text
 from limpet.sessions.repository import Sessions
 from limpet.store.base import Store
 from limpet.store.jobs import Jobs
@@ -40,42 +40,42 @@ from limpet.store.tx import Tx
 
 MAX_TAGS = 100
 # What happened, told once more: search finds its messages already.
-_TOLD = (Origin.TURN, Origin.CONDENSED)
+_DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED)
 
 
 @dataclass(frozen=True, slots=True)
-class Cutter:
+class RecordChunker:
     """How a record becomes chunks, with the vectors of those texts whose are known; others get theirs later."""
 
     config: ChunkSettings
     vectors: Mapping[str, Vector] = field(default_factory=dict)
     for_graph: bool = True  # whether the graph reads the record
 
-    def drafts(self, record: Record) -> list[ChunkDraft]:
-        drafts = text_drafts(searchable(record), self.config.max_chars, self.config.overlap)
+    def build_drafts(self, record: Record) -> list[ChunkDraft]:
+        drafts = chunk_text(searchable_text(record), self.config.max_chars, self.config.overlap)
         return [draft._replace(vector=self.vectors.get(draft.text)) for draft in drafts]
 
-    def with_vectors(self, store: Store, embedding: Embedding | None, *records: Record) -> Cutter:
+    def with_vectors(self, store: Store, embedding: BatchEmbedder | None, *records: Record) -> RecordChunker:
         """Made before the transaction, for the texts of one owner's records if nothing else is known of them yet."""
         if not records:
             return self
-        wanted = [draft for record in records for draft in self.drafts(record)]
-        drafts = embed.at_once(store, embedding, records[0].home.space, wanted)
+        wanted = [draft for record in records for draft in self.build_drafts(record)]
+        drafts = embed.embed_drafts(store, embedding, records[0].home.space, wanted)
         return replace(self, vectors={draft.text: draft.vector for draft in drafts if draft.vector is not None})
 
 
-def text_of(record: Record) -> str:
+def full_text(record: Record) -> str:
     return f"{record.title}\n{record.content}" if record.title else record.content
 
 
-def searchable(record: Record) -> str:
+def searchable_text(record: Record) -> str:
     """What search finds of it: nothing of a faded one, nor of what tells messages once more."""
-    silent = record.archived_at is not None or record.origin in _TOLD or is_internal(record.key)
-    return "" if silent else text_of(record)
+    silent = record.archived_at is not None or record.origin in _DERIVED_ORIGINS or is_internal(record.key)
+    return "" if silent else full_text(record)
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class RecordChanges:
     """The fields of a record a caller may set, checked. None leaves a field as it is."""
 
     content: str | None = None
@@ -93,37 +93,37 @@ class Changes:
     valid_to: datetime | None = None
     expires_at: datetime | None = None
 
-    def over(self, record: Record) -> Record:
+    def apply_to(self, record: Record) -> Record:
         given = {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
         changed = replace(record, **given)
         return replace(changed, fingerprint=fingerprint(changed.type, changed.content))
 
 
-def checked_changes(values: Mapping[str, Any], now: datetime) -> Changes:
+def validate_changes(values: Mapping[str, Any], now: datetime) -> RecordChanges:
     """Check every field a caller gave. Fields left out or None change nothing."""
     given = {name: value for name, value in values.items() if value is not None}
     ttl = given.pop("ttl", None)
     if ttl is not None:
-        given["expires_at"] = now + checked_ttl(ttl)
+        given["expires_at"] = now + check_ttl(ttl)
     unknown = set(given) - set(_CHECKS)
     if unknown:
         raise InvalidInput(f"a record has no {', '.join(sorted(unknown))}; it has {', '.join(sorted(_CHECKS))}")
-    return Changes(**{name: _CHECKS[name](value) for name, value in given.items()})
+    return RecordChanges(**{name: _CHECKS[name](value) for name, value in given.items()})
 
 
-def _checked_content(value: object) -> str:
-    text = checked_text(value, "content")
+def _validate_content(value: object) -> str:
+    text = check_text(value, "content")
     if not text.strip():
         raise InvalidInput("content is empty; to remove a memory use forget")
     return text
 
 
-def _checked_list(what: str) -> Callable[[object], tuple[str, ...]]:
+def _build_list_check(what: str) -> Callable[[object], tuple[str, ...]]:
     def check(value: object) -> tuple[str, ...]:
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise InvalidInput(f"{what} must be a list of texts, not {type(value).__name__}")
-        given = at_most(10 * MAX_TAGS, value, f"{what} has too many entries")
-        items = tuple(dict.fromkeys(checked_label(item, f"one of {what}") for item in given))
+        given = take_at_most(10 * MAX_TAGS, value, f"{what} has too many entries")
+        items = tuple(dict.fromkeys(check_label(item, f"one of {what}") for item in given))
         if len(items) > MAX_TAGS:
             raise InvalidInput(f"{what} has {len(items):,} entries; the limit is {MAX_TAGS}")
         return items
@@ -132,24 +132,24 @@ def _checked_list(what: str) -> Callable[[object], tuple[str, ...]]:
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
-    "content": _checked_content,
-    "key": checked_record_key,
-    "title": lambda value: checked_text(value, "title", max_bytes=4096),
-    "type": checked_type,
-    "layer": checked_layer,
-    "tags": _checked_list("tags"),
-    "metadata": checked_strings,
-    "confidence": lambda value: checked_share(value, "confidence"),
-    "salience": lambda value: checked_share(value, "salience"),
-    "references": _checked_list("references"),
-    "pinned": lambda value: checked_flag(value, "pinned"),
-    "valid_from": lambda value: checked_time(value, "valid_from"),
-    "valid_to": lambda value: checked_time(value, "valid_to"),
-    "expires_at": lambda value: checked_time(value, "expires_at"),
+    "content": _validate_content,
+    "key": check_record_key,
+    "title": lambda value: check_text(value, "title", max_bytes=4096),
+    "type": check_type,
+    "layer": check_layer,
+    "tags": _build_list_check("tags"),
+    "metadata": check_strings,
+    "confidence": lambda value: check_fraction(value, "confidence"),
+    "salience": lambda value: check_fraction(value, "salience"),
+    "references": _build_list_check("references"),
+    "pinned": lambda value: check_flag(value, "pinned"),
+    "valid_from": lambda value: check_time(value, "valid_from"),
+    "valid_to": lambda value: check_time(value, "valid_to"),
+    "expires_at": lambda value: check_time(value, "expires_at"),
 }
 
 
-def save(tx: Tx, draft: Record, changes: Changes, cut: Cutter, now: datetime) -> Record:
+def save(tx: Tx, draft: Record, changes: RecordChanges, cut: RecordChunker, now: datetime) -> Record:
     """Insert the record, or change the one that has its id or its key already."""
     home = draft.home
     if home.scope.session is not None:
@@ -158,20 +158,20 @@ def save(tx: Tx, draft: Record, changes: Changes, cut: Cutter, now: datetime) ->
     if old is not None and old.home != home:
         raise InvalidInput(f"record {draft.id} belongs to its {old.level}; saving it elsewhere would move or share it")
     if old is None and changes.key is not None:
-        old = Records(tx).by_key(home, changes.key)
+        old = Records(tx).find_by_key(home, changes.key)
     if old is not None:
-        return _change(tx, old, changes, cut, now, base=_revived(old, now))
-    return insert(tx, changes.over(draft), cut)
+        return _apply_changes(tx, old, changes, cut, now, base=_clear_end(old, now))
+    return insert(tx, changes.apply_to(draft), cut)
 
 
-def insert(tx: Tx, record: Record, cut: Cutter) -> Record:
+def insert(tx: Tx, record: Record, cut: RecordChunker) -> Record:
     Records(tx).insert(record.home, record)
     index(tx, record, cut)
-    _have_read(tx, record, cut)
+    _enqueue_graph(tx, record, cut)
     return record
 
 
-def _revived(old: Record, now: datetime) -> Record:
+def _clear_end(old: Record, now: datetime) -> Record:
     """What is said again is true again: the end an earlier saying came to must not swallow the new one."""
     expired = old.expires_at is not None and old.expires_at <= now
     ended = old.valid_to is not None and old.valid_to <= now
@@ -184,18 +184,20 @@ def _revived(old: Record, now: datetime) -> Record:
     )
 
 
-def update(tx: Tx, scope: Scope, record_id: str, changes: Changes, cut: Cutter, now: datetime) -> Record:
-    old = Records(tx).lock(scope, checked_id(record_id, "record id"))
+def update(tx: Tx, scope: Scope, record_id: str, changes: RecordChanges, cut: RecordChunker, now: datetime) -> Record:
+    old = Records(tx).lock(scope, check_id(record_id, "record id"))
     if old is None:
         raise RecordNotFound(f"no record {record_id} here")
-    return _change(tx, old, changes, cut, now)
+    return _apply_changes(tx, old, changes, cut, now)
 
 
-def _change(tx: Tx, old: Record, changes: Changes, cut: Cutter, now: datetime, *, base: Record | None = None) -> Record:
-    return rewrite(tx, old, changes.over(base or old), cut, now)
+def _apply_changes(
+    tx: Tx, old: Record, changes: RecordChanges, cut: RecordChunker, now: datetime, *, base: Record | None = None
+) -> Record:
+    return rewrite(tx, old, changes.apply_to(base or old), cut, now)
 
 
-def rewrite(tx: Tx, old: Record, wanted: Record, cut: Cutter, now: datetime) -> Record:
+def rewrite(tx: Tx, old: Record, wanted: Record, cut: RecordChunker, now: datetime) -> Record:
     """Make a record say what is wanted; what it said goes to its history. The same again changes nothing."""
     # A clock that was set back must not make a version end before it began.
     updated_at = max(now, old.updated_at or now)
@@ -203,26 +205,26 @@ def rewrite(tx: Tx, old: Record, wanted: Record, cut: Cutter, now: datetime) -> 
     if record == replace(old, updated_at=updated_at, version=old.version + 1):
         return old
     Records(tx).replace(old.home, record)
-    if searchable(record) != searchable(old):
+    if searchable_text(record) != searchable_text(old):
         Chunks(tx).drop_record(old.home.space, old.id)
         index(tx, record, cut)
-    if _told(record) != _told(old):
-        _have_read(tx, record, cut)
+    if _graph_fields(record) != _graph_fields(old):
+        _enqueue_graph(tx, record, cut)
     return record
 
 
-def _told(record: Record) -> tuple[object, ...]:
+def _graph_fields(record: Record) -> tuple[object, ...]:
     """What the graph is made from."""
-    return searchable(record), record.subject, record.attribute, record.value, record.polarity
+    return searchable_text(record), record.subject, record.attribute, record.value, record.polarity
 
 
-def _have_read(tx: Tx, record: Record, cut: Cutter) -> None:
+def _enqueue_graph(tx: Tx, record: Record, cut: RecordChunker) -> None:
     """Due since ever, whatever clock looks."""
-    if cut.for_graph and searchable(record):
-        Jobs(tx).ask(record.home.space, GRAPH_RECORD, record.id, from_micros(0))
+    if cut.for_graph and searchable_text(record):
+        Jobs(tx).enqueue(record.home.space, GRAPH_RECORD, record.id, from_micros(0))
 
 
-def index(tx: Tx, record: Record, cut: Cutter) -> None:
+def index(tx: Tx, record: Record, cut: RecordChunker) -> None:
     """Store what search will find of a stored record."""
     assert record.created_at is not None
     source = ChunkSource(
@@ -232,46 +234,48 @@ def index(tx: Tx, record: Record, cut: Cutter) -> None:
         session_id=record.session_id,
         worded_at=record.updated_at,
     )
-    Chunks(tx).add(record.home.space, source, cut.drafts(record))
+    Chunks(tx).add(record.home.space, source, cut.build_drafts(record))
 
 
-def with_copies(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> list[Record]:
+def find_with_copies(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> list[Record]:
     """These records with every copy of what they say: promoted ones and their origins, twins, what was made of them.
 
     Ids that are not there do not count. What somebody stated for themselves is no copy of anything.
     """
     chosen = [record for id in record_ids if (record := Records(tx).get(scope, id)) is not None]
     # A day that is forgotten is so with all its turns; one that goes for the sake of one turn leaves the others.
-    waiting = [*chosen, *(turn for day in chosen if _is_condensed(day) for turn in _inputs(tx, day))]
+    waiting = [*chosen, *(turn for day in chosen if _is_condensed(day) for turn in _load_inputs(tx, day))]
     found: dict[str, Record] = {}
     while waiting:
         record = waiting.pop(0)
         if record.id not in found:
             found[record.id] = record
-            waiting += _copies(tx, record)
+            waiting += _find_copies(tx, record)
     return list(found.values())
 
 
-def _copies(tx: Tx, record: Record) -> list[Record]:
+def _find_copies(tx: Tx, record: Record) -> list[Record]:
     space = record.home.space
-    everybody = Space(space.tenant, Level.GLOBAL, "")
-    made = [other for each in {space, everybody} for other in Records(tx).made_from(each, [record.id])]
-    copies = [other for other in made if other.origin in (Origin.PROMOTED, Origin.CONDENSED) or _took_in(other, record)]
+    everybody = Partition(space.tenant, Level.GLOBAL, "")
+    made = [other for each in {space, everybody} for other in Records(tx).find_derived_from(each, [record.id])]
+    copies = [
+        other for other in made if other.origin in (Origin.PROMOTED, Origin.CONDENSED) or _has_absorbed(other, record)
+    ]
     if record.origin is Origin.CONDENSED:
         return copies
-    twins = [twin for twin in Records(tx).same(space, record.fingerprint) if twin.home == record.home]
+    twins = [twin for twin in Records(tx).find_by_fingerprint(space, record.fingerprint) if twin.home == record.home]
     copies += [twin for twin in twins if not twin.pinned and twin.origin is not Origin.EXPLICIT]
     # Of any other it was merged with, only what gave way to it says the same.
     promoted = record.origin is Origin.PROMOTED
-    return copies + [each for each in _inputs(tx, record) if promoted or each.superseded_by == record.id]
+    return copies + [each for each in _load_inputs(tx, record) if promoted or each.superseded_by == record.id]
 
 
-def _took_in(record: Record, twin: Record) -> bool:
+def _has_absorbed(record: Record, twin: Record) -> bool:
     """Whether the twin was merged into the record, which nobody stated for themselves."""
     return twin.superseded_by == record.id and not record.pinned and record.origin is not Origin.EXPLICIT
 
 
-def _inputs(tx: Tx, record: Record) -> list[Record]:
+def _load_inputs(tx: Tx, record: Record) -> list[Record]:
     anywhere = Scope(record.home.scope.tenant)
     return [each for id in record.inputs if (each := Records(tx).get(anywhere, id)) is not None]
 
@@ -280,23 +284,23 @@ def _is_condensed(record: Record) -> bool:
     return record.origin is Origin.CONDENSED and not is_internal(record.key)
 
 
-def forget(tx: Tx, records: Sequence[Record], cut: Cutter, now: datetime) -> Forgotten:
+def delete_records(tx: Tx, records: Sequence[Record], cut: RecordChunker, now: datetime) -> Forgotten:
     """Remove records. What was condensed into one of them, and stays, comes back to be condensed again."""
     totals: dict[str, int] = {}
     for record in records:
         for kind, number in Records(tx).delete(Scope(record.home.scope.tenant), record.id).items():
             totals[kind] = totals.get(kind, 0) + number
-    for left in (turn for day in records if _is_condensed(day) for turn in _inputs(tx, day)):
+    for left in (turn for day in records if _is_condensed(day) for turn in _load_inputs(tx, day)):
         if left.archived_at is not None:
             rewrite(tx, left, replace(left, archived_at=None), cut, now)
     return Forgotten(totals, tuple(record.id for record in records))
 
 
-Choice = Callable[[Tx], list[str]]
+RecordSelector = Callable[[Tx], list[str]]
 
 
-def by_id(scope: Scope, record_id: str) -> Choice:
-    checked = checked_id(record_id, "record id")
+def select_by_id(scope: Scope, record_id: str) -> RecordSelector:
+    checked = check_id(record_id, "record id")
 
     def choose(tx: Tx) -> list[str]:
         if Records(tx).get(scope, checked) is None:
@@ -306,11 +310,11 @@ def by_id(scope: Scope, record_id: str) -> Choice:
     return choose
 
 
-def by_key(home: Home, key: str) -> Choice:
-    checked = checked_record_key(key)
+def select_by_key(home: Owner, key: str) -> RecordSelector:
+    checked = check_record_key(key)
 
     def choose(tx: Tx) -> list[str]:
-        found = Records(tx).by_key(home, checked, lock=False)
+        found = Records(tx).find_by_key(home, checked, lock=False)
         if found is None:
             raise RecordNotFound(f"no memory with the key {checked!r} here; nothing was forgotten")
         return [found.id]
@@ -318,9 +322,9 @@ def by_key(home: Home, key: str) -> Choice:
     return choose
 
 
-def by_words(home: Home, words: str, now: datetime) -> Choice:
+def select_by_words(home: Owner, words: str, now: datetime) -> RecordSelector:
     """The owner's records that hold every word of the text, in whatever form."""
-    wanted = set(query_terms(checked_text(words, "the query")))
+    wanted = set(extract_terms(check_text(words, "the query")))
     if not wanted:
         raise InvalidInput("the query has no word to look for; nothing was forgotten")
 
@@ -328,6 +332,6 @@ def by_words(home: Home, words: str, now: datetime) -> Choice:
         records = Records(tx).find(home.scope, RecordQuery(include_past=True, limit=None), now)
         # A scope does not say which level is meant: the tenant's own memories are not everybody's.
         own = [record for record in records if record.home.space == home.space]
-        return [record.id for record in own if wanted <= analyse(text_of(record)).counts.keys()]
+        return [record.id for record in own if wanted <= analyse(full_text(record)).counts.keys()]
 
     return choose

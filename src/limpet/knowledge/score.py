@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from limpet.model.record import Layer, Record, RecordType
 
-SKILL = "skill"  # the metadata key of the skill that was active
+SKILL_KEY = "skill"  # the metadata key of the skill that was active
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class RecordRecipe:
     other_boost: float = 0.05
 
 
-RECORDS = RecordRecipe(
+RECORD_RECIPE = RecordRecipe(
     boosts=dict.fromkeys((RecordType.FAILURE, RecordType.FIX, RecordType.CONSTRAINT), 0.12)
     | dict.fromkeys((RecordType.DECISION, RecordType.FACT, RecordType.PREFERENCE), 0.08)
 )
 
 
-def parts(
-    record: Record, relevance: float, now: datetime, skill: str | None = None, recipe: RecordRecipe = RECORDS
+def score_components(
+    record: Record, relevance: float, now: datetime, skill: str | None = None, recipe: RecordRecipe = RECORD_RECIPE
 ) -> dict[str, float]:
     """What each consideration adds; the score is their sum."""
     return {
@@ -40,14 +40,14 @@ def parts(
         "salience": recipe.salience * record.salience,
         "confidence": recipe.confidence * record.confidence,
         "type": recipe.boosts.get(record.type, recipe.other_boost),
-        "skill": recipe.skill * (skill is not None and record.metadata.get(SKILL) == skill),
+        "skill": recipe.skill * (skill is not None and record.metadata.get(SKILL_KEY) == skill),
     }
 
 
 def score(
-    record: Record, relevance: float, now: datetime, skill: str | None = None, recipe: RecordRecipe = RECORDS
+    record: Record, relevance: float, now: datetime, skill: str | None = None, recipe: RecordRecipe = RECORD_RECIPE
 ) -> float:
-    return sum(parts(record, relevance, now, skill, recipe).values())
+    return sum(score_components(record, relevance, now, skill, recipe).values())
 
 
 def recency(record: Record, now: datetime, half_life: timedelta) -> float:
@@ -58,7 +58,7 @@ def recency(record: Record, now: datetime, half_life: timedelta) -> float:
     return float(0.5 ** ((now - touched) / half_life))
 
 
-def in_sight(record: Record, now: datetime, recipe: RecordRecipe = RECORDS) -> bool:
+def is_in_lookback(record: Record, now: datetime, recipe: RecordRecipe = RECORD_RECIPE) -> bool:
     """Episodes are looked for among those that happened, or were used, not long ago."""
     since = now - recipe.lookback
     touched = (record.updated_at, record.last_used_at)

@@ -28,7 +28,7 @@ _MEASURES = frozenset(
 )
 
 
-class Gist(NamedTuple):
+class TextSignature(NamedTuple):
     """What has to be equal, or nearly so, for two texts to say the same."""
 
     stems: frozenset[str]
@@ -36,17 +36,17 @@ class Gist(NamedTuple):
     negated: bool
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Case, width, quotation marks and spacing undone."""
     plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").replace("‘", "'")
     return " ".join(plain.replace("“", '"').replace("”", '"').split())
 
 
-def words(text: str) -> list[str]:
-    return words_of(folded(text))
+def tokenize(text: str) -> list[str]:
+    return tokenize_folded(fold_text(text))
 
 
-def words_of(plain: str) -> list[str]:
+def tokenize_folded(plain: str) -> list[str]:
     """Of a text that is folded already."""
     return _WORD.findall(plain)
 
@@ -65,8 +65,8 @@ def stem(word: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def gist(text: str) -> Gist:
-    found = words(text)
+def compute_signature(text: str) -> TextSignature:
+    found = tokenize(text)
     numbers = frozenset(word for word in found if word[0].isdigit())
     negated = any(word in _NEGATIONS or word.endswith("n't") for word in found)
     stems = frozenset(
@@ -74,46 +74,46 @@ def gist(text: str) -> Gist:
         for word in found
         if not word[0].isdigit() and word not in _LIGHT and word not in _NEGATIONS and not word.endswith("n't")
     )
-    return Gist(stems, numbers, negated)
+    return TextSignature(stems, numbers, negated)
 
 
-def alike(one: str, other: str) -> bool:
+def is_near_duplicate(one: str, other: str) -> bool:
     """Near-duplicates: one says all that the other says, with the same numbers, and neither denies it.
 
     A word that stands in one of them and another in its place make two statements, however long the rest is.
     """
-    mine, theirs = gist(one), gist(other)
+    mine, theirs = compute_signature(one), compute_signature(other)
     if mine.numbers != theirs.numbers or mine.negated != theirs.negated:
         return False
     small, large = sorted((mine.stems, theirs.stems), key=len)
     if not small:
-        return mine == theirs and words(one) == words(other)
+        return mine == theirs and tokenize(one) == tokenize(other)
     return small <= large and len(small) >= _ENOUGH * len(large)
 
 
-def same_value(one: str | None, other: str | None, *, amounts: bool = True) -> bool:
+def is_same_value(one: str | None, other: str | None, *, amounts: bool = True) -> bool:
     """Porto, and Porto in Portugal: the same place, told with more or less detail.
 
     Without ``amounts`` it does not matter of how many minutes or euros they speak.
     """
     if one is None or other is None:
         return one is other
-    mine, theirs = _value_words(one, amounts), _value_words(other, amounts)
+    mine, theirs = _tokenize_value(one, amounts), _tokenize_value(other, amounts)
     if not mine or not theirs:
-        return folded(one) == folded(other)
+        return fold_text(one) == fold_text(other)
     shorter = min(len(mine), len(theirs))
     return mine[:shorter] == theirs[:shorter]  # York is no part of New York
 
 
-def as_wide(one: str | None, other: str | None) -> bool:
+def has_same_breadth(one: str | None, other: str | None) -> bool:
     """Neither says more than the other: mornings, and mornings on weekends, are two things to like."""
     if one is None or other is None:
         return True
-    return _value_words(one, amounts=False) == _value_words(other, amounts=False)
+    return _tokenize_value(one, amounts=False) == _tokenize_value(other, amounts=False)
 
 
-def _value_words(value: str, amounts: bool) -> list[str]:
-    found = words(value)
+def _tokenize_value(value: str, amounts: bool) -> list[str]:
+    found = tokenize(value)
     if not amounts:
         found = [
             word for word, after in zip_longest(found, found[1:]) if not word[0].isdigit() or after not in _MEASURES

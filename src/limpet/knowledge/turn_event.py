@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from limpet.knowledge.english.opt_out import unheard
-from limpet.knowledge.references import references
+from limpet.knowledge.english.opt_out import is_opt_out
+from limpet.knowledge.references import find_references
 from limpet.model.message import Message, Role
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
-from limpet.model.scope import Home
+from limpet.model.scope import Owner
 
 Mask = Callable[[str], str]
 
@@ -19,27 +19,27 @@ _TOOLS = 20
 _CONFIDENCE, _SALIENCE = 0.6, 0.3  # what happened, and not yet a lesson
 
 
-class Outcome(NamedTuple):
+class TurnToolOutcome(NamedTuple):
     tool: str
     failed: bool
 
 
-def turn_event(
-    id: str, home: Home, session: str, turn: Sequence[Message], skill: str | None, mask: Mask, now: datetime
+def build_turn_event(
+    id: str, home: Owner, session: str, turn: Sequence[Message], skill: str | None, mask: Mask, now: datetime
 ) -> Record | None:
     """None where nobody said a word, or the user asked not to have it remembered.
 
     ``turn`` begins with the user's message and ends with the reply.
     """
-    if any(message.role is Role.USER and unheard(message.text) for message in turn):
+    if any(message.role is Role.USER and is_opt_out(message.text) for message in turn):
         return None
     asked = " ".join(message.text for message in turn if message.role is Role.USER)
     answered = turn[-1].text if turn and turn[-1].role is Role.ASSISTANT else ""
-    parts = {"Asked": _clipped(mask(asked), _ASKED), "Answered": _clipped(mask(answered), _ANSWERED)}
+    parts = {"Asked": _clip_text(mask(asked), _ASKED), "Answered": _clip_text(mask(answered), _ANSWERED)}
     content = " | ".join(f"{name}: {text}" for name, text in parts.items() if text)
     if not content:
         return None
-    outcomes = tool_outcomes(turn)
+    outcomes = collect_outcomes(turn)
     return Record(
         id=id,
         home=home,
@@ -47,10 +47,10 @@ def turn_event(
         type=RecordType.TASK_STATE,
         content=content,
         tags=("turn", *((skill,) if skill else ())),
-        metadata=_metadata(outcomes, skill),
+        metadata=_build_metadata(outcomes, skill),
         confidence=_CONFIDENCE,
         salience=_SALIENCE,
-        references=references(mask(f"{asked}\n{answered}")),
+        references=find_references(mask(f"{asked}\n{answered}")),
         fingerprint=fingerprint(RecordType.TASK_STATE, content),
         source=RecordSource(session, tuple(message.sequence for message in turn), turn[0].name),
         origin=Origin.TURN,
@@ -60,14 +60,14 @@ def turn_event(
     )
 
 
-def tool_outcomes(turn: Sequence[Message]) -> tuple[Outcome, ...]:
+def collect_outcomes(turn: Sequence[Message]) -> tuple[TurnToolOutcome, ...]:
     """Each call with whether its result was an error, or never came."""
     results = {message.tool_call_id: message for message in turn if message.role is Role.TOOL}
     calls = [call for message in turn for call in message.tool_calls]
-    return tuple(Outcome(call.name, call.id not in results or results[call.id].is_error) for call in calls)
+    return tuple(TurnToolOutcome(call.name, call.id not in results or results[call.id].is_error) for call in calls)
 
 
-def _metadata(outcomes: Sequence[Outcome], skill: str | None) -> dict[str, str]:
+def _build_metadata(outcomes: Sequence[TurnToolOutcome], skill: str | None) -> dict[str, str]:
     said: dict[str, str] = {"skill": skill} if skill else {}
     if outcomes:
         said["outcome"] = "failed" if any(outcome.failed for outcome in outcomes) else "done"
@@ -78,6 +78,6 @@ def _metadata(outcomes: Sequence[Outcome], skill: str | None) -> dict[str, str]:
     return said
 
 
-def _clipped(text: str, most: int) -> str:
+def _clip_text(text: str, most: int) -> str:
     line = " ".join(text[: 4 * most].split())
     return line if len(line) <= most and len(text) <= 4 * most else f"{line[: most - 1].rstrip()}…"

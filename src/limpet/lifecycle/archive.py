@@ -12,25 +12,25 @@ from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 
 from limpet.api.runtime import Runtime
-from limpet.documents.files import readable
+from limpet.documents.files import printable_path
 from limpet.errors import InvalidInput
 from limpet.lifecycle.export import export
 from limpet.lifecycle.export_folder import FORMAT, MANIFEST
 from limpet.model.scope import Scope
-from limpet.model.transfer import ExportedFolder
-from limpet.store.atomic_files import translated
+from limpet.model.transfer import ExportResult
+from limpet.store.atomic_files import translate_errors
 from limpet.store.base import Progress
 
-_THEN = (1980, 1, 1, 0, 0, 0)  # two archives of the same memory are the same bytes
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # two archives of the same memory are the same bytes
 
 
-def archive(runtime: Runtime, scope: Scope, file: BinaryIO, progress: Progress) -> ExportedFolder:
+def write_archive(runtime: Runtime, scope: Scope, file: BinaryIO, progress: Progress) -> ExportResult:
     with TemporaryDirectory(prefix="limpet-") as place:
         folder = Path(place, "export")
         done = export(runtime, scope, folder, progress)
-        with translated(folder, "pack"), ZipFile(file, "w") as packed:
+        with translate_errors(folder, "pack"), ZipFile(file, "w") as packed:
             for each in sorted(path for path in folder.rglob("*") if path.is_file()):
-                entry = ZipInfo(each.relative_to(folder).as_posix(), _THEN)
+                entry = ZipInfo(each.relative_to(folder).as_posix(), _ZIP_EPOCH)
                 entry.compress_type = ZIP_DEFLATED
                 with each.open("rb") as source, packed.open(entry, "w", force_zip64=True) as into:
                     while piece := source.read(1 << 20):
@@ -50,13 +50,13 @@ def is_archive(path: Path) -> bool:
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[Path]:
+def open_archive(path: Path) -> Iterator[Path]:
     """As the folder it was made of, for as long as it is read."""
     with TemporaryDirectory(prefix="limpet-") as place:
         folder = Path(place, "export")
         try:
-            with translated(folder, "unpack"), ZipFile(path) as packed:
+            with translate_errors(folder, "unpack"), ZipFile(path) as packed:
                 packed.extractall(folder)  # which leaves nothing outside the folder, whatever names are in it
         except (EOFError, RuntimeError, NotImplementedError, BadZipFile, zlib.error) as error:
-            raise InvalidInput(f"{readable(str(path))} cannot be unpacked: {error}") from error
+            raise InvalidInput(f"{printable_path(str(path))} cannot be unpacked: {error}") from error
         yield folder

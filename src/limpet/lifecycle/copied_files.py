@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import InvalidInput, StorageError
-from limpet.lifecycle.export_folder import digest_of
-from limpet.model.ids import checked_id
-from limpet.model.scope import Level, Space
-from limpet.model.text import checked_choice, checked_name
-from limpet.model.values import checked_number
-from limpet.notes.layout import folder_name, own_place, owner_folder
-from limpet.notes.long_term import NAME
+from limpet.lifecycle.export_folder import hash_file
+from limpet.model.ids import check_id
+from limpet.model.scope import Level, Partition
+from limpet.model.text import check_choice, check_name
+from limpet.model.values import check_number
+from limpet.notes.layout import check_no_symlink, folder_name, owner_folder
+from limpet.notes.long_term import MEMORY_FILE
 from limpet.sessions.files.listing import list_folder
-from limpet.store.atomic_files import is_bookkeeping, translated
+from limpet.store.atomic_files import is_bookkeeping, translate_errors
 
 FOLDER = "files"
 FIELDS = {
@@ -35,11 +35,11 @@ _MAX_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedFile:
+class ExportFile:
     """``space`` or ``session_id`` says whose it is."""
 
     name: str
-    space: Space | None = None
+    space: Partition | None = None
     session_id: str | None = None
     bytes: int = 0
     sha256: str = ""
@@ -52,32 +52,32 @@ class CopiedFile:
         owner = folder_name(self.space.owner) if self.space.owner else "everyone"
         return f"{FOLDER}/{self.space.level.value}/{owner}/{self.name}"
 
-    def line(self) -> dict[str, Any]:
+    def to_line(self) -> dict[str, Any]:
         whose: dict[str, Any] = {"session_id": self.session_id}
         if self.space is not None:
             whose = {"level": self.space.level.value, "owner": self.space.owner}
         return {**whose, "name": self.name, "bytes": self.bytes, "sha256": self.sha256}
 
 
-def of_owner(root: Path, space: Space) -> Iterator[tuple[CopiedFile, Path]]:
-    folder = own_place(root, owner_folder(root, space))
+def iter_owner_files(root: Path, space: Partition) -> Iterator[tuple[ExportFile, Path]]:
+    folder = check_no_symlink(root, owner_folder(root, space))
     for info in list_folder(folder):
-        if info.name == NAME or _DAY.fullmatch(info.name):
-            yield CopiedFile(info.name, space), folder / info.name
+        if info.name == MEMORY_FILE or _DAY.fullmatch(info.name):
+            yield ExportFile(info.name, space), folder / info.name
 
 
-def of_session(folder: Path, session_id: str) -> Iterator[tuple[CopiedFile, Path]]:
+def iter_session_files(folder: Path, session_id: str) -> Iterator[tuple[ExportFile, Path]]:
     for info in list_folder(folder):
         try:
-            yield CopiedFile(_plain_name(info.name), session_id=session_id), folder / info.name
+            yield ExportFile(_check_file_name(info.name), session_id=session_id), folder / info.name
         except InvalidInput as error:
             raise StorageError(f"{folder} has a file that cannot be exported; rename it: {error}") from None
 
 
-def copy(source: Path, target: Path) -> tuple[int, str]:
+def copy_file(source: Path, target: Path) -> tuple[int, str]:
     """How long it was while it was read, and its SHA-256."""
     digest, size = hashlib.sha256(), 0
-    with translated(target, "copy to"):
+    with translate_errors(target, "copy to"):
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(source, "rb") as reading, open(target, "wb") as writing:
             while piece := reading.read(_PIECE):
@@ -86,36 +86,36 @@ def copy(source: Path, target: Path) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def read_line(value: Mapping[str, Any], tenant: str) -> CopiedFile:
+def parse_line(value: Mapping[str, Any], tenant: str) -> ExportFile:
     if unknown := value.keys() - FIELDS.keys():
         raise InvalidInput(f"files have no {', '.join(sorted(map(repr, unknown)))[:200]}")
-    size, digest = checked_number(value.get("bytes"), "bytes"), value.get("sha256")
+    size, digest = check_number(value.get("bytes"), "bytes"), value.get("sha256")
     if not isinstance(digest, str) or not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise InvalidInput("sha256 is no SHA-256 in hexadecimal")
-    name = _plain_name(value.get("name"))
+    name = _check_file_name(value.get("name"))
     if value.get("session_id") is not None:
-        return CopiedFile(name, None, checked_id(value["session_id"], "session_id"), size, digest)
-    level = checked_choice(Level, value.get("level"), "level")
-    owner = "" if level is Level.GLOBAL else checked_name(value.get("owner"), "owner")
-    if level is Level.SESSION or not (name == NAME or _DAY.fullmatch(name)):
-        raise InvalidInput(f"name: {NAME} or a day's notes such as 2026-03-10.md, not {name[:80]!r}")
-    return CopiedFile(name, Space(tenant, level, owner), None, size, digest)
+        return ExportFile(name, None, check_id(value["session_id"], "session_id"), size, digest)
+    level = check_choice(Level, value.get("level"), "level")
+    owner = "" if level is Level.GLOBAL else check_name(value.get("owner"), "owner")
+    if level is Level.SESSION or not (name == MEMORY_FILE or _DAY.fullmatch(name)):
+        raise InvalidInput(f"name: {MEMORY_FILE} or a day's notes such as 2026-03-10.md, not {name[:80]!r}")
+    return ExportFile(name, Partition(tenant, level, owner), None, size, digest)
 
 
-def checked_copy(folder: Path, file: CopiedFile) -> Path:
+def verify_copy(folder: Path, file: ExportFile) -> Path:
     """The file in the export, if it is what its line says."""
     path = folder / file.path
     try:
-        own_place(folder, path)
-        if not path.is_file() or path.stat().st_size != file.bytes or digest_of(path)[1] != file.sha256:
+        check_no_symlink(folder, path)
+        if not path.is_file() or path.stat().st_size != file.bytes or hash_file(path)[1] != file.sha256:
             raise InvalidInput(f"{file.path} is missing, or is not what data/files.jsonl says it is")
     except OSError as error:
         raise InvalidInput(f"{file.path} cannot be read: {error.strerror}") from error
     return path
 
 
-def _plain_name(value: object) -> str:
-    name = checked_name(value, "name", max_bytes=_MAX_NAME)
+def _check_file_name(value: object) -> str:
+    name = check_name(value, "name", max_bytes=_MAX_NAME)
     if name in (".", "..") or any(mark in name for mark in '/\\:*?"<>|') or is_bookkeeping(name):
         raise InvalidInput(f"name: {name[:80]!r} is no plain file's name")
     return name

@@ -12,78 +12,78 @@ from pathlib import Path
 
 from limpet.api.runtime import Runtime
 from limpet.lifecycle import copied_files
-from limpet.lifecycle.copied_files import CopiedFile
-from limpet.lifecycle.export_folder import DATA, MANIFEST, DataFile, LineWriter, Manifest, NewFolder
-from limpet.lifecycle.lines import KINDS, Kind
-from limpet.lifecycle.lines.kind import session_scopes
-from limpet.lifecycle.readable import Readable
+from limpet.lifecycle.copied_files import ExportFile
+from limpet.lifecycle.export_folder import DATA, MANIFEST, AtomicFolder, DataFile, LineWriter, Manifest
+from limpet.lifecycle.lines import KINDS, LineKind
+from limpet.lifecycle.lines.kind import iter_session_scopes
+from limpet.lifecycle.readable import ReadableWriter
 from limpet.lifecycle.transfer_repository import Transfers
-from limpet.model.scope import Level, Scope, Space
-from limpet.model.transfer import ExportedFolder
-from limpet.store.atomic_files import translated
+from limpet.model.scope import Level, Partition, Scope
+from limpet.model.transfer import ExportResult
+from limpet.store.atomic_files import translate_errors
 from limpet.store.base import Progress
 from limpet.store.tx import Tx
 
 FILES = "files"
 NAMES = (*(kind.name for kind in KINDS), FILES)
-_TOLD_EVERY = 500
+_PROGRESS_EVERY = 500
 
 
-def export(runtime: Runtime, scope: Scope, path: Path, progress: Progress) -> ExportedFolder:
+def export(runtime: Runtime, scope: Scope, path: Path, progress: Progress) -> ExportResult:
     """Of the scope's user, or of its whole tenant."""
-    with NewFolder(path) as folder, translated(path, "write"):
+    with AtomicFolder(path) as folder, translate_errors(path, "write"):
         files = runtime.store.read(lambda tx: _write(tx, runtime, scope, folder.path, progress))
         manifest = Manifest(scope.user, files)
         (folder.path / MANIFEST).write_bytes(manifest.as_bytes())
     counts = {name: file.lines for name, file in files.items()}
-    return ExportedFolder(str(path), counts, sum(file.bytes for file in files.values()))
+    return ExportResult(str(path), counts, sum(file.bytes for file in files.values()))
 
 
 def _write(tx: Tx, runtime: Runtime, scope: Scope, folder: Path, progress: Progress) -> dict[str, DataFile]:
     (folder / DATA).mkdir()
     totals, files = Transfers(tx).totals(scope), {}
-    with Readable(folder) as readable:
+    with ReadableWriter(folder) as readable:
         for kind in KINDS:
             with LineWriter(folder / DATA / f"{kind.name}.jsonl") as writer:
                 _write_kind(tx, scope, kind, writer, readable, totals, progress)
-            files[kind.name] = writer.done()
+            files[kind.name] = writer.to_data_file()
     with LineWriter(folder / DATA / f"{FILES}.jsonl") as writer:
-        for file in _copied(tx, runtime, scope, folder):
-            writer.write(file.line())
-    files[FILES] = writer.done()
+        for file in _copy_files(tx, runtime, scope, folder):
+            writer.write(file.to_line())
+    files[FILES] = writer.to_data_file()
     return files
 
 
 def _write_kind(
     tx: Tx,
     scope: Scope,
-    kind: Kind,
+    kind: LineKind,
     writer: LineWriter,
-    readable: Readable,
+    readable: ReadableWriter,
     totals: Mapping[str, int],
     progress: Progress,
 ) -> None:
     for line in kind.lines(tx, scope):
         writer.write(line)
         readable.add(kind.name, line)
-        if writer.lines % _TOLD_EVERY == 0:
+        if writer.lines % _PROGRESS_EVERY == 0:
             progress(kind.name, writer.lines, max(writer.lines, totals.get(kind.name, 0)))
     progress(kind.name, writer.lines, writer.lines)
 
 
-def _copied(tx: Tx, runtime: Runtime, scope: Scope, folder: Path) -> Iterator[CopiedFile]:
+def _copy_files(tx: Tx, runtime: Runtime, scope: Scope, folder: Path) -> Iterator[ExportFile]:
     if runtime.folder is None:
         return
-    for file, source in _found(tx, runtime, scope, runtime.folder):
-        size, digest = copied_files.copy(source, folder / file.path)
+    for file, source in _find_files(tx, runtime, scope, runtime.folder):
+        size, digest = copied_files.copy_file(source, folder / file.path)
         yield replace(file, bytes=size, sha256=digest)
 
 
-def _found(tx: Tx, runtime: Runtime, scope: Scope, root: Path) -> Iterator[tuple[CopiedFile, Path]]:
-    own = [] if scope.user is None else [Space(scope.tenant, Level.USER, scope.user)]
-    for space in own or Transfers(tx).spaces(scope):
-        yield from copied_files.of_owner(root, space)
-    for one in session_scopes(tx, scope):
+def _find_files(tx: Tx, runtime: Runtime, scope: Scope, root: Path) -> Iterator[tuple[ExportFile, Path]]:
+    own = [] if scope.user is None else [Partition(scope.tenant, Level.USER, scope.user)]
+    for space in own or Transfers(tx).find_partitions(scope):
+        yield from copied_files.iter_owner_files(root, space)
+    for one in iter_session_scopes(tx, scope):
         place = runtime.session_folder(str(one.session))
         if place is not None:
-            yield from copied_files.of_session(place, str(one.session))
+            yield from copied_files.iter_session_files(place, str(one.session))

@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
 from limpet.errors import InvalidInput, StorageError
-from limpet.model.values import checked_number
+from limpet.model.values import check_number
 from limpet.store import strict_json
-from limpet.store.atomic_files import make_folder, sync_folder, translated
+from limpet.store.atomic_files import make_folder, sync_folder, translate_errors
 
 FORMAT, VERSION = "limpet-export", 1
 MANIFEST = "manifest.json"
@@ -30,7 +30,7 @@ _MAX_MANIFEST_BYTES = 1_048_576
 _PIECE = 1_048_576
 
 
-class Line(NamedTuple):
+class ExportLine(NamedTuple):
     """A line's number, from 1; where in the file the next one begins; its object."""
 
     number: int
@@ -79,12 +79,12 @@ def read_manifest(folder: Path, kinds: tuple[str, ...]) -> tuple[Manifest, str]:
     try:
         if len(data) > _MAX_MANIFEST_BYTES:
             raise InvalidInput(f"it is longer than {_MAX_MANIFEST_BYTES:,} bytes")
-        return _manifest(strict_json.loads(data), kinds), hashlib.sha256(data).hexdigest()
+        return _parse_manifest(strict_json.loads(data), kinds), hashlib.sha256(data).hexdigest()
     except ValueError as error:
         raise InvalidInput(f"{MANIFEST}: {error}") from None
 
 
-def _manifest(value: object, kinds: tuple[str, ...]) -> Manifest:
+def _parse_manifest(value: object, kinds: tuple[str, ...]) -> Manifest:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise InvalidInput(f"it is not the manifest of a {FORMAT}")
     if value.get("version") != VERSION:
@@ -102,23 +102,23 @@ def _manifest(value: object, kinds: tuple[str, ...]) -> Manifest:
         digest = entry.get("sha256")
         if not isinstance(digest, str) or len(digest) != 64:
             raise InvalidInput(f"{path}: sha256 is no SHA-256 in hexadecimal")
-        lines, size = checked_number(entry.get("lines"), "lines"), checked_number(entry.get("bytes"), "bytes")
+        lines, size = check_number(entry.get("lines"), "lines"), check_number(entry.get("bytes"), "bytes")
         found[known[path]] = DataFile(lines, size, digest)
     if missing := [kind for kind in kinds if kind not in found]:
         raise InvalidInput(f"files: {', '.join(missing)} is missing")
     return Manifest(user, found)
 
 
-def read_lines(folder: Path, kind: str, expected: DataFile) -> Iterator[Line]:
+def read_lines(folder: Path, kind: str, expected: DataFile) -> Iterator[ExportLine]:
     """Every line, checked as it is read; at the end InvalidInput where the file is not what the manifest tells."""
     name, digest, end = f"{DATA}/{kind}.jsonl", hashlib.sha256(), 0
-    with opened(folder, kind) as file:
+    with open_data_file(folder, kind) as file:
         for number, raw in enumerate(_raw_lines(file, name, 1), start=1):
             digest.update(raw)
             end += len(raw)
             if number > expected.lines:
                 break
-            yield Line(number, end, parsed(raw, name, number))
+            yield ExportLine(number, end, parse_line(raw, name, number))
         else:
             number = 0 if not end else number
         if number != expected.lines or end != expected.bytes or digest.hexdigest() != expected.sha256:
@@ -128,17 +128,17 @@ def read_lines(folder: Path, kind: str, expected: DataFile) -> Iterator[Line]:
             )
 
 
-def read_on(folder: Path, kind: str, line: int, offset: int) -> Iterator[Line]:
+def resume_lines(folder: Path, kind: str, line: int, offset: int) -> Iterator[ExportLine]:
     """The lines behind one that was read before, of a file that was checked."""
     name = f"{DATA}/{kind}.jsonl"
-    with opened(folder, kind) as file:
+    with open_data_file(folder, kind) as file:
         file.seek(offset)
         for number, raw in enumerate(_raw_lines(file, name, line + 1), start=line + 1):
             offset += len(raw)
-            yield Line(number, offset, parsed(raw, name, number))
+            yield ExportLine(number, offset, parse_line(raw, name, number))
 
 
-def opened(folder: Path, kind: str) -> BinaryIO:
+def open_data_file(folder: Path, kind: str) -> BinaryIO:
     path = folder / DATA / f"{kind}.jsonl"
     try:
         if path.is_symlink() or path.parent.is_symlink():
@@ -157,7 +157,7 @@ def _raw_lines(file: BinaryIO, name: str, first: int) -> Iterator[bytes]:
         number += 1
 
 
-def parsed(raw: bytes, name: str, number: int) -> dict[str, Any]:
+def parse_line(raw: bytes, name: str, number: int) -> dict[str, Any]:
     try:
         value = strict_json.loads(raw)
     except ValueError as error:
@@ -167,7 +167,7 @@ def parsed(raw: bytes, name: str, number: int) -> dict[str, Any]:
     return value
 
 
-def digest_of(path: Path) -> tuple[int, str]:
+def hash_file(path: Path) -> tuple[int, str]:
     """Of a file of any size: how long it is, and its SHA-256."""
     digest, size = hashlib.sha256(), 0
     with open(path, "rb") as file:
@@ -196,7 +196,7 @@ class LineWriter:
         self.lines += 1
         self.bytes += len(raw)
 
-    def done(self) -> DataFile:
+    def to_data_file(self) -> DataFile:
         return DataFile(self.lines, self.bytes, self._digest.hexdigest())
 
     def __enter__(self) -> Self:
@@ -211,7 +211,7 @@ class LineWriter:
         self._file.close()
 
 
-class NewFolder:
+class AtomicFolder:
     """A folder that appears whole or not at all. What an interrupted call left is removed by the next one."""
 
     def __init__(self, target: Path) -> None:
@@ -219,7 +219,7 @@ class NewFolder:
         self.path = target.with_name(target.name + UNFINISHED)
 
     def __enter__(self) -> Self:
-        with translated(self.target, "write"):
+        with translate_errors(self.target, "write"):
             if self.target.is_symlink() or self.target.is_file():
                 raise InvalidInput(f"{self.target} is no folder; name a new one")
             if self.target.exists() and any(self.target.iterdir()):
@@ -237,7 +237,7 @@ class NewFolder:
         if kind is not None:
             shutil.rmtree(self.path, ignore_errors=True)
             return
-        with translated(self.target, "write"):
+        with translate_errors(self.target, "write"):
             sync_folder(self.path)
             if self.target.exists():
                 self.target.rmdir()

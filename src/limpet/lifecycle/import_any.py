@@ -6,26 +6,28 @@ from pathlib import Path
 
 from limpet.api.runtime import Runtime
 from limpet.lifecycle import import_snapshot
-from limpet.lifecycle.archive import is_archive, unpacked
+from limpet.lifecycle.archive import is_archive, open_archive
 from limpet.lifecycle.export_folder import FORMAT, is_export
 from limpet.lifecycle.formats.detect import AUTO, SNAPSHOT, checked_format, detect
-from limpet.lifecycle.formats.source import Source
-from limpet.lifecycle.import_export import Restoring
-from limpet.lifecycle.import_foreign import Taking
+from limpet.lifecycle.formats.source import ImportSource
+from limpet.lifecycle.import_export import ExportImporter
+from limpet.lifecycle.import_foreign import ForeignImporter
 from limpet.model.scope import Scope
-from limpet.model.transfer import Imported
+from limpet.model.transfer import ImportResult
 from limpet.store.base import Progress
 
 
-def take_in(runtime: Runtime, scope: Scope, path: str, format: str, progress: Progress, *, dry_run: bool) -> Imported:
+def import_path(
+    runtime: Runtime, scope: Scope, path: str, format: str, progress: Progress, *, dry_run: bool
+) -> ImportResult:
     place, wanted = Path(path).expanduser(), checked_format(format)
     if wanted in (AUTO, FORMAT) and is_archive(place):
-        with unpacked(place) as folder:
-            return Restoring.of(runtime, scope.tenant, folder, scope.user, progress).run(dry_run=dry_run)
+        with open_archive(place) as folder:
+            return ExportImporter.of(runtime, scope.tenant, folder, scope.user, progress).run(dry_run=dry_run)
     if wanted == FORMAT or (wanted == AUTO and is_export(place)):
-        return Restoring.of(runtime, scope.tenant, place, scope.user, progress).run(dry_run=dry_run)
-    source = Source.of(place)
+        return ExportImporter.of(runtime, scope.tenant, place, scope.user, progress).run(dry_run=dry_run)
+    source = ImportSource.of(place)
     kind = detect(source) if wanted == AUTO else wanted
     if kind == SNAPSHOT:
-        return import_snapshot.take_in(runtime, scope, place, dry_run=dry_run)
-    return Taking(runtime, scope, kind, runtime.clock(), dry_run).run(source, progress)
+        return import_snapshot.import_file(runtime, scope, place, dry_run=dry_run)
+    return ForeignImporter(runtime, scope, kind, runtime.clock(), dry_run).run(source, progress)

@@ -16,16 +16,16 @@ from typing import Any
 from limpet.api.runtime import Runtime
 from limpet.errors import InvalidInput, LimpetError
 from limpet.lifecycle import copied_files
-from limpet.lifecycle.copied_files import CopiedFile
+from limpet.lifecycle.copied_files import ExportFile
 from limpet.lifecycle.export import FILES, NAMES
-from limpet.lifecycle.export_folder import DATA, FORMAT, Line, Manifest, read_lines, read_manifest, read_on
-from limpet.lifecycle.formats.snapshot_fields import at
-from limpet.lifecycle.lines import KINDS, STEPS, Into, Kind, Outcome
-from limpet.lifecycle.lines.kind import HERE
+from limpet.lifecycle.export_folder import DATA, FORMAT, ExportLine, Manifest, read_lines, read_manifest, resume_lines
+from limpet.lifecycle.formats.snapshot_fields import error_location
+from limpet.lifecycle.lines import IMPORT_STEPS, KINDS, ImportTarget, LineKind, LineOutcome
+from limpet.lifecycle.lines.kind import ALREADY_PRESENT
 from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.scope import Level, Scope
-from limpet.model.text import checked_name
-from limpet.model.transfer import SHOWN_SKIPS, Imported, Skipped
+from limpet.model.text import check_name
+from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.notes import edited
 from limpet.notes.layout import owner_folder
 from limpet.sessions.repository import Sessions
@@ -34,13 +34,13 @@ from limpet.store.base import Progress
 from limpet.store.tx import Tx
 
 _LINES, _BYTES = 500, 4_194_304  # of a batch at most
-_LOOKED_UP = 500
+_LOOKUP_BATCH = 500
 _CHECKING = "checking"
 _REASON = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ImportProgress:
     """How far an import has come: which step, and which line of it was the last; and what there is to report."""
 
     step: int = 0
@@ -53,163 +53,170 @@ class Mark:
     left_out: int = 0
     skipped: tuple[tuple[str, str], ...] = ()
 
-    def after(self, kind: Kind, lines: Sequence[Line], outcomes: Sequence[Outcome]) -> Mark:
+    def advance(self, kind: LineKind, lines: Sequence[ExportLine], outcomes: Sequence[LineOutcome]) -> ImportProgress:
         added = sum(outcome.added for outcome in outcomes)
-        here = sum(outcome.reason == HERE for outcome in outcomes)
+        here = sum(outcome.reason == ALREADY_PRESENT for outcome in outcomes)
         told = [
-            (_place(kind.name, line), outcome.reason[:_REASON])
+            (_describe_place(kind.name, line), outcome.reason[:_REASON])
             for line, outcome in zip(lines, outcomes, strict=True)
-            if outcome.reason and outcome.reason != HERE
+            if outcome.reason and outcome.reason != ALREADY_PRESENT
         ]
         return replace(
             self,
             line=lines[-1].number,
             offset=lines[-1].end,
-            counts=_plus(self.counts, kind.noun, added),
-            here=_plus(self.here, kind.name, here),
+            counts=_add_count(self.counts, kind.noun, added),
+            here=_add_count(self.here, kind.name, here),
             added=self.added + added,
             left_out=self.left_out + len(told),
-            skipped=(*self.skipped, *told)[:SHOWN_SKIPS],
+            skipped=(*self.skipped, *told)[:MAX_LISTED_SKIPS],
         )
 
     @classmethod
-    def read(cls, text: str) -> Mark:
+    def from_json(cls, text: str) -> ImportProgress:
         value = json.loads(text)
         return cls(**{**value, "skipped": tuple((place, reason) for place, reason in value["skipped"])})
 
 
-def _plus(counts: dict[str, int], name: str | None, more: int) -> dict[str, int]:
+def _add_count(counts: dict[str, int], name: str | None, more: int) -> dict[str, int]:
     return counts if name is None or not more else {**counts, name: counts.get(name, 0) + more}
 
 
 @dataclass(frozen=True, slots=True)
-class Restoring:
+class ExportImporter:
     runtime: Runtime
     folder: Path
     manifest: Manifest
-    into: Into
+    into: ImportTarget
     key: str  # what the mark is kept under
     progress: Progress
 
     @classmethod
-    def of(cls, runtime: Runtime, tenant: str, folder: Path, user: str | None, progress: Progress) -> Restoring:
+    def of(cls, runtime: Runtime, tenant: str, folder: Path, user: str | None, progress: Progress) -> ExportImporter:
         manifest, digest = read_manifest(folder, NAMES)
         if manifest.user is None and user is not None:
             raise InvalidInput("this export is a whole tenant's; leave out user, since everybody keeps their own name")
-        told_of = None if manifest.user is None else checked_name(manifest.user, "manifest.json: user")
-        into = Into(runtime.config, tenant, told_of, user or told_of)
+        told_of = None if manifest.user is None else check_name(manifest.user, "manifest.json: user")
+        into = ImportTarget(runtime.config, tenant, told_of, user or told_of)
         key = hashlib.sha256(f"{digest}\n{into.user or ''}".encode()).hexdigest()
         return cls(runtime, folder, manifest, into, key, progress)
 
-    def run(self, *, dry_run: bool) -> Imported:
-        known = self.runtime.store.read(lambda tx: Imports(tx).progress(self.into.scope, self.key))
-        mark = Mark() if known is None else Mark.read(known)
-        taken = self._check()
+    def run(self, *, dry_run: bool) -> ImportResult:
+        known = self.runtime.store.read(lambda tx: Imports(tx).get_progress(self.into.scope, self.key))
+        mark = ImportProgress() if known is None else ImportProgress.from_json(known)
+        taken = self._check_all()
         if dry_run:
             lines = {kind.noun: self.manifest.files[kind.name].lines for kind in KINDS if kind.noun}
             files = self.manifest.files[FILES].lines
-            return Imported(FORMAT, **lines, files=files, dry_run=True)  # type: ignore[arg-type]  # nouns are fields
-        continued = self._lines_before(mark)
+            return ImportResult(FORMAT, **lines, files=files, dry_run=True)  # type: ignore[arg-type]  # nouns are fields
+        continued = self._count_lines_before(mark)
         into = replace(self.into, renews=mark.renews if known is not None else taken)
         mark = replace(mark, renews=into.renews)
-        for step, kind in list(enumerate(STEPS))[mark.step :]:
+        for step, kind in list(enumerate(IMPORT_STEPS))[mark.step :]:
             if step > mark.step:
                 mark = replace(mark, step=step, line=0, offset=0)
-            mark = self._step(kind, into, mark)
-        files, known_files, notes = self._take_files(into)
+            mark = self._import_kind(kind, into, mark)
+        files, known_files, notes = self._import_files(into)
         self.runtime.store.write(lambda tx: Imports(tx).finish(into.scope, self.key))
         if mark.added and self.runtime.embedding is not None and self.runtime.config.embedding.background:
             self.runtime.wake_worker()
-        mark = replace(mark, here=_plus(mark.here, FILES, known_files))
-        return _report(mark, files, notes, continued)
+        mark = replace(mark, here=_add_count(mark.here, FILES, known_files))
+        return _build_report(mark, files, notes, continued)
 
-    def _lines_before(self, mark: Mark) -> int:
-        return sum(self.manifest.files[kind.name].lines for kind in STEPS[: mark.step]) + mark.line
+    def _count_lines_before(self, mark: ImportProgress) -> int:
+        return sum(self.manifest.files[kind.name].lines for kind in IMPORT_STEPS[: mark.step]) + mark.line
 
     # Before anything is written
 
-    def _check(self) -> bool:
+    def _check_all(self) -> bool:
         """Every line and every file. Whether an id in them belongs to somebody else here."""
         taken = False
         for kind in KINDS:
             owners: dict[str, str] = {}
-            for line, item in self._read(kind):
+            for line, item in self._iter_items(kind):
                 if kind.owner is not None:
                     id_, owner = kind.owner(item)
                     owners[id_] = owner
-                if len(owners) == _LOOKED_UP:
-                    taken = self._is_taken(kind, owners) or taken
+                if len(owners) == _LOOKUP_BATCH:
+                    taken = self._has_foreign_ids(kind, owners) or taken
                     owners = {}
                 if line.number % _LINES == 0:
                     self.progress(f"{_CHECKING} {kind.name}", line.number, self.manifest.files[kind.name].lines)
-            taken = (bool(owners) and self._is_taken(kind, owners)) or taken
-        for file in self._files():
-            copied_files.checked_copy(self.folder, file)
+            taken = (bool(owners) and self._has_foreign_ids(kind, owners)) or taken
+        for file in self._iter_files():
+            copied_files.verify_copy(self.folder, file)
         return taken
 
-    def _read(self, kind: Kind) -> Iterator[tuple[Line, Any]]:
+    def _iter_items(self, kind: LineKind) -> Iterator[tuple[ExportLine, Any]]:
         for line in read_lines(self.folder, kind.name, self.manifest.files[kind.name]):
-            yield line, _meant(kind, line, self.into)
+            yield line, _parse_item(kind, line, self.into)
 
-    def _is_taken(self, kind: Kind, owners: dict[str, str]) -> bool:
-        return bool(self.runtime.store.read(lambda tx: Transfers(tx).taken(self.into.scope, kind.name, owners)))
+    def _has_foreign_ids(self, kind: LineKind, owners: dict[str, str]) -> bool:
+        return bool(
+            self.runtime.store.read(lambda tx: Transfers(tx).find_conflicting_ids(self.into.scope, kind.name, owners))
+        )
 
-    def _files(self) -> Iterator[CopiedFile]:
+    def _iter_files(self) -> Iterator[ExportFile]:
         """Each as it is here: whose it is there is another question."""
         for line in read_lines(self.folder, FILES, self.manifest.files[FILES]):
-            with at(_place(FILES, line)):
-                file = copied_files.read_line(line.value, self.into.tenant)
+            with error_location(_describe_place(FILES, line)):
+                file = copied_files.parse_line(line.value, self.into.tenant)
                 if file.space is not None and file.space.level is Level.USER:
-                    self.into.owner(file.space.owner, "owner")
+                    self.into.map_user(file.space.owner, "owner")
                 elif file.space is not None and self.into.told_of is not None:
                     raise InvalidInput(f"level: the export is of {self.into.told_of!r}, and this is the tenant's")
             yield file
 
     # Writing
 
-    def _step(self, kind: Kind, into: Into, mark: Mark) -> Mark:
+    def _import_kind(self, kind: LineKind, into: ImportTarget, mark: ImportProgress) -> ImportProgress:
         total = self.manifest.files[kind.name].lines
-        for lines in _batches(read_on(self.folder, kind.name, mark.line, mark.offset)):
-            items = [kind.prepare(_meant(kind, line, into), into) for line in lines]
-            mark = self.runtime.store.write(self._batch(kind, into, mark, lines, items))
+        for lines in _iter_batches(resume_lines(self.folder, kind.name, mark.line, mark.offset)):
+            items = [kind.prepare(_parse_item(kind, line, into), into) for line in lines]
+            mark = self.runtime.store.write(self._make_batch_work(kind, into, mark, lines, items))
             self.progress(kind.name, mark.line, total)
         return mark
 
-    def _batch(
-        self, kind: Kind, into: Into, mark: Mark, lines: Sequence[Line], items: Sequence[Any]
-    ) -> Callable[[Tx], Mark]:
+    def _make_batch_work(
+        self,
+        kind: LineKind,
+        into: ImportTarget,
+        mark: ImportProgress,
+        lines: Sequence[ExportLine],
+        items: Sequence[Any],
+    ) -> Callable[[Tx], ImportProgress]:
         now = self.runtime.clock()
 
-        def work(tx: Tx) -> Mark:
-            reached = mark.after(kind, lines, kind.put(tx, items, into))
+        def work(tx: Tx) -> ImportProgress:
+            reached = mark.advance(kind, lines, kind.put(tx, items, into))
             state = json.dumps(asdict(reached), ensure_ascii=False, separators=(",", ":"))
-            Imports(tx).mark(into.scope, self.key, str(self.folder), state, now)
+            Imports(tx).save_progress(into.scope, self.key, str(self.folder), state, now)
             return reached
 
         return work
 
-    def _take_files(self, into: Into) -> tuple[int, int, list[Skipped]]:
+    def _import_files(self, into: ImportTarget) -> tuple[int, int, list[ImportSkip]]:
         """How many were taken, and how many were here. No transaction has files in it: each is there whole or not at
         all, and one that is there stays."""
         taken, here, notes = 0, 0, []
-        for file in self._files():
+        for file in self._iter_files():
             try:
-                done = self._take_file(file, into)
+                done = self._import_file(file, into)
             except LimpetError as error:
                 done = str(error)
-            taken, here = taken + (done == ""), here + (done == HERE)
-            if done not in ("", HERE):
-                notes.append(Skipped(file.path, done[:_REASON]))
+            taken, here = taken + (done == ""), here + (done == ALREADY_PRESENT)
+            if done not in ("", ALREADY_PRESENT):
+                notes.append(ImportSkip(file.path, done[:_REASON]))
         return taken, here, notes
 
-    def _take_file(self, file: CopiedFile, into: Into) -> str:
-        root, source = self.runtime.folder, copied_files.checked_copy(self.folder, file)
+    def _import_file(self, file: ExportFile, into: ImportTarget) -> str:
+        root, source = self.runtime.folder, copied_files.verify_copy(self.folder, file)
         if root is None:
             return "this store has no folder to keep files in"
-        if not self.runtime.may_keep_files(into.tenant):
+        if not self.runtime.can_write_files(into.tenant):
             return "the tenant is sealed, and files are not; encryption.plain_files = true takes them all the same"
         if file.session_id is not None:
-            session_id = into.id(file.session_id)
+            session_id = into.map_id(file.session_id)
             scope = Scope(into.tenant, user=into.user, session=session_id)
             if self.runtime.store.read(lambda tx: Sessions(tx).get(scope)) is None:
                 return "its session is not here"
@@ -219,18 +226,20 @@ class Restoring:
             owner = into.user if file.space.level is Level.USER and into.user else file.space.owner
             target = owner_folder(root, file.space._replace(owner=owner)) / file.name
         data = source.read_bytes()
-        with edited.held(root, target):
+        with edited.lock_notes_file(root, target):
             there = read_bytes(target)
             if there is None:
                 write_atomic(target, data)
                 return ""
             if there == data:
-                return HERE
-            return f"another {file.name} is here; this one is beside it as {edited.keep_copy(target, data).name}"
+                return ALREADY_PRESENT
+            return (
+                f"another {file.name} is here; this one is beside it as {edited.save_conflict_copy(target, data).name}"
+            )
 
 
-def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
-    batch: list[Line] = []
+def _iter_batches(lines: Iterator[ExportLine]) -> Iterator[list[ExportLine]]:
+    batch: list[ExportLine] = []
     begin = 0
     for line in lines:
         if not batch:
@@ -243,20 +252,23 @@ def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
         yield batch
 
 
-def _meant(kind: Kind, line: Line, into: Into) -> Any:
-    with at(_place(kind.name, line)):
-        kind.check(line.value)
+def _parse_item(kind: LineKind, line: ExportLine, into: ImportTarget) -> Any:
+    with error_location(_describe_place(kind.name, line)):
+        kind.check_fields(line.value)
         return kind.read(line.value, into)
 
 
-def _place(name: str, line: Line) -> str:
+def _describe_place(name: str, line: ExportLine) -> str:
     return f"{DATA}/{name}.jsonl, line {line.number}"
 
 
-def _report(mark: Mark, files: int, notes: list[Skipped], continued: int) -> Imported:
-    here = [Skipped(f"{DATA}/{kind}.jsonl", f"{number:,} of its lines: {HERE}") for kind, number in mark.here.items()]
-    told = [Skipped(place, reason) for place, reason in mark.skipped]
-    return Imported(
+def _build_report(mark: ImportProgress, files: int, notes: list[ImportSkip], continued: int) -> ImportResult:
+    here = [
+        ImportSkip(f"{DATA}/{kind}.jsonl", f"{number:,} of its lines: {ALREADY_PRESENT}")
+        for kind, number in mark.here.items()
+    ]
+    told = [ImportSkip(place, reason) for place, reason in mark.skipped]
+    return ImportResult(
         FORMAT,
         sessions=mark.counts.get("sessions", 0),
         messages=mark.counts.get("messages", 0),
@@ -267,5 +279,5 @@ def _report(mark: Mark, files: int, notes: list[Skipped], continued: int) -> Imp
         already=bool(mark.here) and not mark.added and not files and not mark.left_out and not notes,
         continued=continued,
         left_out=mark.left_out + len(notes) + sum(mark.here.values()),
-        skipped=(*here, *told, *notes)[:SHOWN_SKIPS],
+        skipped=(*here, *told, *notes)[:MAX_LISTED_SKIPS],
     )

@@ -13,23 +13,23 @@ from datetime import datetime
 from functools import partial
 
 from limpet.api.runtime import Runtime
-from limpet.documents.add import Intake
+from limpet.documents.add import DocumentIngester
 from limpet.errors import InvalidInput
 from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.formats import mem0
-from limpet.lifecycle.formats.contents import Found, FoundDocument, FoundRecord, FoundSession
+from limpet.lifecycle.formats.contents import ForeignDocument, ForeignItem, ForeignRecord, ForeignSession
 from limpet.lifecycle.formats.detect import read
-from limpet.lifecycle.formats.source import Source
+from limpet.lifecycle.formats.source import ImportSource
 from limpet.model.document import MAX_URI_BYTES, DocumentStatus
 from limpet.model.ids import uuid7
 from limpet.model.message import Message
 from limpet.model.naming import SessionKey
 from limpet.model.record import Layer, Origin, Record, RecordType, fingerprint
-from limpet.model.scope import Home, Level, Scope, Space
-from limpet.model.session import SessionInfo, State
+from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.session import SessionInfo, SessionStatus
 from limpet.model.times import from_micros
-from limpet.model.transfer import SHOWN_SKIPS, Imported, Skipped
+from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.sessions import append
 from limpet.sessions.repository import Sessions
 from limpet.store.base import Progress
@@ -41,47 +41,47 @@ _NO_OWNER = "it does not say whose it is; import it with a user"
 
 
 @dataclass(slots=True)
-class _Taken:
+class _ImportTally:
     """What was taken in so far."""
 
     counts: Counter[str] = field(default_factory=Counter)
     here: int = 0
     left_out: int = 0
     renamed: str | None = None  # the user there whose memory becomes that of the user who was named
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[ImportSkip] = field(default_factory=list)
 
-    def skip(self, skipped: Skipped) -> None:
+    def skip(self, skipped: ImportSkip) -> None:
         self.left_out += 1
-        if len(self.skipped) < SHOWN_SKIPS:
+        if len(self.skipped) < MAX_LISTED_SKIPS:
             self.skipped.append(skipped)
 
 
 @dataclass(frozen=True, slots=True)
-class Taking:
+class ForeignImporter:
     runtime: Runtime
     scope: Scope  # the tenant, and the user it all becomes the memory of, if one was named
     format: str
     now: datetime
     dry_run: bool
 
-    def run(self, source: Source, progress: Progress) -> Imported:
+    def run(self, source: ImportSource, progress: Progress) -> ImportResult:
         if self.scope.user is None and self.format != mem0.NAME:
             raise InvalidInput(f"a {self.format} export does not say whose memory it is here; name a user")
-        taken = _Taken()
+        taken = _ImportTally()
         limit = self.runtime.config.documents.max_file_bytes
         total = 0
         for total, _ in enumerate(read(source, self.format, limit), start=1):
             progress(f"reading {self.format}", total, total)  # what breaks off in the middle is not taken in by half
         for number, found in enumerate(read(source, self.format, limit), start=1):
             try:
-                self._take(found, taken)
+                self._import_item(found, taken)
             except InvalidInput as error:
-                taken.skip(Skipped(_place(found), str(error)))
+                taken.skip(ImportSkip(_describe_place(found), str(error)))
             progress(self.format, number, max(number, total))
         counts = taken.counts
         if counts.total() and not self.dry_run and self.runtime.embedding is not None:
             self.runtime.wake_worker()
-        return Imported(
+        return ImportResult(
             self.format,
             sessions=counts["sessions"],
             messages=counts["messages"],
@@ -93,21 +93,21 @@ class Taking:
             dry_run=self.dry_run,
         )
 
-    def _take(self, found: Found, taken: _Taken) -> None:
-        if isinstance(found, Skipped):
+    def _import_item(self, found: ForeignItem, taken: _ImportTally) -> None:
+        if isinstance(found, ImportSkip):
             taken.skip(found)
             return
-        user = self._owner(found, taken)
-        if isinstance(found, FoundSession):
-            self._take_session(found, user, taken)
-        elif isinstance(found, FoundRecord):
-            self._count("records", taken, added=self.dry_run or self._take_record(found, user))
+        user = self._resolve_user(found, taken)
+        if isinstance(found, ForeignSession):
+            self._import_session(found, user, taken)
+        elif isinstance(found, ForeignRecord):
+            self._count("records", taken, added=self.dry_run or self._import_record(found, user))
         else:
-            self._count("documents", taken, added=self.dry_run or self._take_document(found, user))
+            self._count("documents", taken, added=self.dry_run or self._import_document(found, user))
 
-    def _owner(self, found: FoundSession | FoundRecord | FoundDocument, taken: _Taken) -> str:
+    def _resolve_user(self, found: ForeignSession | ForeignRecord | ForeignDocument, taken: _ImportTally) -> str:
         """Whose it becomes. A user that is named takes the place of one there, not of several: two people stay two."""
-        told = found.user if isinstance(found, FoundRecord) else None
+        told = found.user if isinstance(found, ForeignRecord) else None
         if self.scope.user is None:
             if told is None:
                 raise InvalidInput(_NO_OWNER)
@@ -119,56 +119,56 @@ class Taking:
         return self.scope.user
 
     @staticmethod
-    def _count(noun: str, taken: _Taken, *, added: bool) -> None:
+    def _count(noun: str, taken: _ImportTally, *, added: bool) -> None:
         taken.counts[noun] += added
         taken.here += not added
 
     # Conversations
 
-    def _take_session(self, found: FoundSession, user: str, taken: _Taken) -> None:
+    def _import_session(self, found: ForeignSession, user: str, taken: _ImportTally) -> None:
         if not found.messages:
             raise InvalidInput("it has no messages")
         if self.dry_run:
             taken.counts.update(sessions=1, messages=len(found.messages))
             return
-        info = self._info(found, user)
+        info = self._build_session_info(found, user)
         config = self.runtime.config.chunks
         for start in range(0, len(found.messages), _MESSAGES):
-            page = [_dated(message, info.created_at) for message in found.messages[start : start + _MESSAGES]]
+            page = [_fill_time(message, info.created_at) for message in found.messages[start : start + _MESSAGES]]
             entries = append.prepare(page, config, self.now)
-            new, added = self.runtime.store.write(partial(_store, info=info, entries=entries, now=self.now))
+            new, added = self.runtime.store.write(partial(_store_messages, info=info, entries=entries, now=self.now))
             taken.counts.update(sessions=new, messages=added)
             taken.here += len(page) - added
 
-    def _info(self, found: FoundSession, user: str) -> SessionInfo:
+    def _build_session_info(self, found: ForeignSession, user: str) -> SessionInfo:
         agent = self.runtime.config.session.default_agent
         said = [message.created_at for message in found.messages if message.created_at]
         created = found.created_at or min(said, default=self.now)
         return SessionInfo(
-            id=self._id(user, found.id, found.created_at),
+            id=self._derive_id(user, found.id, found.created_at),
             tenant=self.scope.tenant,
             user=user,
             agent=agent,
             key=SessionKey.of(self.format, found.id),
-            state=State.TERMINATED,  # it is over, or goes on elsewhere
+            state=SessionStatus.TERMINATED,  # it is over, or goes on elsewhere
             metadata={**found.metadata, _IMPORTED_ID: found.id},
             created_at=created,
             last_active_at=max([created, *said, *([found.last_active_at] if found.last_active_at else [])]),
         )
 
-    def _id(self, user: str, name: str, created: datetime | None) -> str:
+    def _derive_id(self, user: str, name: str, created: datetime | None) -> str:
         text = f"{self.scope.tenant}\n{user}\n{self.format}\n{name}"
         return uuid7(created or from_micros(0), hashlib.blake2b(text.encode(), digest_size=10).digest())
 
     # Memories
 
-    def _take_record(self, found: FoundRecord, user: str) -> bool:
-        home = Home(Scope(self.scope.tenant, user=user), Level.USER)
+    def _import_record(self, found: ForeignRecord, user: str) -> bool:
+        home = Owner(Scope(self.scope.tenant, user=user), Level.USER)
         given = {"content": found.content, "title": found.title, "tags": found.tags, "metadata": dict(found.metadata)}
-        changes = remember.checked_changes(given, self.now)
+        changes = remember.validate_changes(given, self.now)
         created = found.created_at or self.now
         draft = Record(
-            id=self._id(user, found.id, found.created_at),
+            id=self._derive_id(user, found.id, found.created_at),
             home=home,
             layer=Layer.SEMANTIC,
             type=RecordType.FACT,
@@ -181,15 +181,15 @@ class Taking:
             attribute=found.attribute,
             value=found.value,
         )
-        record = changes.over(draft)
-        cut = remember.Cutter(self.runtime.config.chunks, for_graph=self.runtime.config.graph.enabled)
+        record = changes.apply_to(draft)
+        cut = remember.RecordChunker(self.runtime.config.chunks, for_graph=self.runtime.config.graph.enabled)
         return self.runtime.store.write(lambda tx: _store_record(tx, record, cut, self.now))
 
     # Documents
 
-    def _take_document(self, found: FoundDocument, user: str) -> bool:
-        space = Space(self.scope.tenant, Level.USER, user)
-        intake = Intake.of(self.runtime, space, found.title, found.metadata or None)
+    def _import_document(self, found: ForeignDocument, user: str) -> bool:
+        space = Partition(self.scope.tenant, Level.USER, user)
+        intake = DocumentIngester.of(self.runtime, space, found.title, found.metadata or None)
         uri = " ".join(found.uri.split())
         if len(uri.encode()) > MAX_URI_BYTES:
             raise InvalidInput(f"its name is longer than {MAX_URI_BYTES:,} bytes")
@@ -198,19 +198,21 @@ class Taking:
         return document.status is not DocumentStatus.UNCHANGED
 
 
-def _store(tx: Tx, info: SessionInfo, entries: Sequence[append.Entry], now: datetime) -> tuple[int, int]:
+def _store_messages(
+    tx: Tx, info: SessionInfo, entries: Sequence[append.MessageWithChunks], now: datetime
+) -> tuple[int, int]:
     """Whether the session is new, and how many of the messages are."""
     scope, new = info.scope, 0
     if Sessions(tx).get(scope) is None:
         if not Sessions(tx).add(scope, info):
             raise InvalidInput("its id belongs to somebody else's session here")
         new = 1
-    before = Sessions(tx).head(scope).message_count
+    before = Sessions(tx).get_head(scope).message_count
     append.append(tx, scope, entries, now)
-    return new, Sessions(tx).head(scope).message_count - before
+    return new, Sessions(tx).get_head(scope).message_count - before
 
 
-def _store_record(tx: Tx, record: Record, cut: remember.Cutter, now: datetime) -> bool:
+def _store_record(tx: Tx, record: Record, cut: remember.RecordChunker, now: datetime) -> bool:
     """Whether it was not here, or said something else."""
     old = Records(tx).lock(Scope(record.home.scope.tenant), record.id)
     if old is None:
@@ -225,11 +227,11 @@ def _store_record(tx: Tx, record: Record, cut: remember.Cutter, now: datetime) -
     return True
 
 
-def _dated(message: Message, moment: datetime) -> Message:
+def _fill_time(message: Message, moment: datetime) -> Message:
     return message if message.created_at else replace(message, created_at=moment)
 
 
-def _place(found: Found) -> str:
-    if isinstance(found, Skipped):
+def _describe_place(found: ForeignItem) -> str:
+    if isinstance(found, ImportSkip):
         return found.place
-    return found.uri if isinstance(found, FoundDocument) else f"{type(found).__name__[5:].lower()} {found.id[:80]}"
+    return found.uri if isinstance(found, ForeignDocument) else f"{type(found).__name__[7:].lower()} {found.id[:80]}"

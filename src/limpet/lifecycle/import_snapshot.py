@@ -14,30 +14,30 @@ from limpet.api.runtime import Runtime
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, StorageError
 from limpet.lifecycle.formats.snapshot import SnapshotSession, parse_snapshot
 from limpet.lifecycle.transfer_repository import Imports
-from limpet.model.ids import IdFactory, checked_id
+from limpet.model.ids import IdFactory, check_id
 from limpet.model.message import Message
 from limpet.model.scope import Scope
-from limpet.model.session import SessionInfo, SessionQuery, State
-from limpet.model.transfer import Imported, Skipped
+from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
+from limpet.model.transfer import ImportResult, ImportSkip
 from limpet.sessions import append, summary
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.import")
 
-DONE = ".migrated"
+IMPORTED_SUFFIX = ".migrated"
 IMPORTED_ID = "imported_id"
 FORMAT = "sessions.json"
 _ALL = 1 << 31
 
-Prepared = tuple[SnapshotSession, list[append.Entry]]
+PreparedSession = tuple[SnapshotSession, list[append.MessageWithChunks]]
 
 
-def take_in_found(runtime: Runtime, scope: Scope, path: Path) -> Imported | None:
+def import_pending(runtime: Runtime, scope: Scope, path: Path) -> ImportResult | None:
     """Import the snapshot that lies in the data folder. A bad one stays untouched and stops nothing."""
     try:
-        done = take_in(runtime, scope, path, once=True)
-        os.replace(path, path.with_name(path.name + DONE))
+        done = import_file(runtime, scope, path, once=True)
+        os.replace(path, path.with_name(path.name + IMPORTED_SUFFIX))
     except (LimpetError, OSError) as error:
         log.error("%s was not imported and stays as it is: %s", path, error)  # noqa: TRY400 - the line says it all
         return None
@@ -45,9 +45,9 @@ def take_in_found(runtime: Runtime, scope: Scope, path: Path) -> Imported | None
     return done
 
 
-def take_in(
+def import_file(
     runtime: Runtime, scope: Scope, path: str | PathLike[str], *, dry_run: bool = False, once: bool = False
-) -> Imported:
+) -> ImportResult:
     """Of the users it tells of, unless the scope names one. One that was taken in brings back users who were purged
     since, unless it is to come in once and never again: a file that lies there asks for nothing."""
     now = runtime.clock()
@@ -60,30 +60,30 @@ def take_in(
         snapshot = replace(snapshot, sessions=tuple(replace(one, user=scope.user) for one in snapshot.sessions))
     if dry_run:
         messages = sum(len(session.messages) for session in snapshot.sessions)
-        return _report(str(path), len(snapshot.sessions), messages, snapshot.skipped, dry_run=True)
-    prepared = [(session, _entries(runtime, session)) for session in snapshot.sessions]
+        return _build_report(str(path), len(snapshot.sessions), messages, snapshot.skipped, dry_run=True)
+    prepared = [(session, _prepare_entries(runtime, session)) for session in snapshot.sessions]
 
-    def store(tx: Tx) -> Imported:
-        seen = Imports(tx).seen(scope, snapshot.digest)
-        wanted = prepared if not seen else [] if once else _gone(tx, scope, prepared)
+    def store(tx: Tx) -> ImportResult:
+        seen = Imports(tx).has_digest(scope, snapshot.digest)
+        wanted = prepared if not seen else [] if once else _find_purged(tx, scope, prepared)
         if seen and not wanted:
-            return Imported(FORMAT, already=True)
-        stored = _store(tx, scope, runtime, snapshot.skipped, wanted, str(path), now)
+            return ImportResult(FORMAT, already=True)
+        stored = _store_sessions(tx, scope, runtime, snapshot.skipped, wanted, str(path), now)
         if not seen:
-            Imports(tx).note(scope, snapshot.digest, str(path), stored.sessions, stored.messages, now)
+            Imports(tx).record_import(scope, snapshot.digest, str(path), stored.sessions, stored.messages, now)
         return stored
 
     imported = runtime.store.write(store)
-    runtime.look_after(chunk for _, entries in prepared for entry in entries for chunk in entry.chunks)
+    runtime.request_embedding(chunk for _, entries in prepared for entry in entries for chunk in entry.chunks)
     return imported
 
 
-def _entries(runtime: Runtime, session: SnapshotSession) -> list[append.Entry]:
+def _prepare_entries(runtime: Runtime, session: SnapshotSession) -> list[append.MessageWithChunks]:
     """Their vectors come later: an import of years would else wait for hours."""
-    return append.prepare(_numbered(session.messages), runtime.config.chunks, session.last_active_at)
+    return append.prepare(_normalize_sequences(session.messages), runtime.config.chunks, session.last_active_at)
 
 
-def _numbered(messages: tuple[Message, ...]) -> list[Message]:
+def _normalize_sequences(messages: tuple[Message, ...]) -> list[Message]:
     """Numbers the other program gave, if they grow; else the order in the file decides."""
     numbers = [message.sequence for message in messages]
     if all(first < second for first, second in zip([0, *numbers], numbers, strict=False)):
@@ -91,7 +91,7 @@ def _numbered(messages: tuple[Message, ...]) -> list[Message]:
     return [replace(message, sequence=0) for message in messages]
 
 
-def _gone(tx: Tx, scope: Scope, prepared: list[Prepared]) -> list[Prepared]:
+def _find_purged(tx: Tx, scope: Scope, prepared: list[PreparedSession]) -> list[PreparedSession]:
     """The sessions of users of whose sessions none is here any more."""
     here = set()
     for user in {session.user for session, _ in prepared}:
@@ -101,19 +101,19 @@ def _gone(tx: Tx, scope: Scope, prepared: list[Prepared]) -> list[Prepared]:
     return [one for one in prepared if one[0].user not in stay]
 
 
-def _store(
+def _store_sessions(
     tx: Tx,
     scope: Scope,
     runtime: Runtime,
     known_skips: Sequence[str],
-    prepared: list[Prepared],
+    prepared: list[PreparedSession],
     name: str,
     now: datetime,
-) -> Imported:
+) -> ImportResult:
     skipped = list(known_skips)
     sessions = messages = 0
     for session, entries in prepared:
-        info = _info(tx, scope, session, runtime.config.session.default_agent, runtime.new_id)
+        info = _build_session_info(tx, scope, session, runtime.config.session.default_agent, runtime.new_id)
         if Sessions(tx).get(Scope(scope.tenant, session=info.id)) is not None:
             skipped.append(f"session {session.original_id}: it is here already")
             continue
@@ -124,29 +124,35 @@ def _store(
             summary.swap(tx, info.scope, session.summary, stored[-1].sequence, None, now)
         sessions += 1
         messages += len(stored)
-    return _report(name, sessions, messages, skipped)
+    return _build_report(name, sessions, messages, skipped)
 
 
-def _report(name: str, sessions: int, messages: int, skipped: Sequence[str], *, dry_run: bool = False) -> Imported:
-    told = tuple(Skipped(Path(name).name, note) for note in skipped)
-    return Imported(FORMAT, sessions=sessions, messages=messages, left_out=len(told), skipped=told, dry_run=dry_run)
+def _build_report(
+    name: str, sessions: int, messages: int, skipped: Sequence[str], *, dry_run: bool = False
+) -> ImportResult:
+    told = tuple(ImportSkip(Path(name).name, note) for note in skipped)
+    return ImportResult(FORMAT, sessions=sessions, messages=messages, left_out=len(told), skipped=told, dry_run=dry_run)
 
 
-def _info(tx: Tx, scope: Scope, session: SnapshotSession, default_agent: str, new_id: IdFactory) -> SessionInfo:
+def _build_session_info(
+    tx: Tx, scope: Scope, session: SnapshotSession, default_agent: str, new_id: IdFactory
+) -> SessionInfo:
     """The session as ours. One whose chat has a live session here comes in ended: a key has one live session."""
     try:
-        session_id = checked_id(session.original_id, "session id")
+        session_id = check_id(session.original_id, "session id")
     except InvalidKey:
         session_id = new_id()
     owner = Scope(scope.tenant, session.user, session.agent or default_agent)
-    taken = session.state is not State.TERMINATED and Sessions(tx).live(owner, str(session.key)) is not None
+    taken = (
+        session.state is not SessionStatus.TERMINATED and Sessions(tx).find_live(owner, str(session.key)) is not None
+    )
     return SessionInfo(
         id=session_id,
         tenant=owner.tenant,
         user=session.user,
         agent=session.agent or default_agent,
         key=session.key,
-        state=State.TERMINATED if taken else session.state,
+        state=SessionStatus.TERMINATED if taken else session.state,
         metadata={**session.metadata, IMPORTED_ID: session.original_id},
         created_at=session.created_at,
         last_active_at=session.last_active_at,

@@ -10,19 +10,19 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from limpet.api.runtime import SNAPSHOT, Runtime, masking
+from limpet.api.runtime import SNAPSHOT, Runtime, make_redactor
 from limpet.errors import InvalidInput, KeyMissing, LimpetError
-from limpet.knowledge.remember import Cutter
-from limpet.lifecycle.purge_request import Order
-from limpet.model.ids import checked_id
+from limpet.knowledge.remember import RecordChunker
+from limpet.lifecycle.purge_request import PurgeRequest
+from limpet.model.ids import check_id
 from limpet.model.message import Message, Role
-from limpet.model.receipt import What
+from limpet.model.receipt import PurgeTarget
 from limpet.model.scope import DEFAULT_TENANT, Scope
 from limpet.notes import edited, items
-from limpet.notes.daily import day_file, line_of
-from limpet.notes.layout import own_place, owner_folder
-from limpet.notes.long_term import NAME
-from limpet.notes.user_notes import Notes
+from limpet.notes.daily import day_path, format_line
+from limpet.notes.layout import check_no_symlink, owner_folder
+from limpet.notes.long_term import MEMORY_FILE
+from limpet.notes.user_notes import NoteFiles
 from limpet.sessions.repository import Messages, Sessions
 from limpet.store.tx import Tx
 
@@ -34,9 +34,9 @@ LineTest = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PurgeFiles:
     runtime: Runtime
-    order: Order
+    order: PurgeRequest
 
     @property
     def root(self) -> Path | None:
@@ -47,45 +47,45 @@ class Places:
         assert self.root is not None
         return owner_folder(self.root, self.order.space)
 
-    def before_rows(self) -> int:
+    def delete_before_rows(self) -> int:
         """What only the messages tell how to find: the lines of a session in the daily notes."""
         if self.root is None or self.order.session is None or not self.folder.is_dir():
             return 0
-        scope = self.order.of_session(self.order.session)
+        scope = self.order.session_scope(self.order.session)
         messages = self.runtime.store.read(lambda tx: Messages(tx).range(scope, None, None, None))
         return self._drop_lines(messages)
 
-    def after_rows(self, sessions: Collection[str], records: Collection[str], *, resumed: bool) -> int:
+    def delete_after_rows(self, sessions: Collection[str], records: Collection[str], *, resumed: bool) -> int:
         """How many files went."""
         if self.root is None:
             return 0
         gone = self._drop_sessions(sessions, resumed=resumed) + self._drop_imported()
-        if self.order.what is What.USER:
+        if self.order.what is PurgeTarget.USER:
             return gone + _remove(self.root, self.folder)
         self._drop_items(records, resumed=resumed)
         if self.order.before is not None and self.folder.is_dir():
             gone += self._drop_older(self.order.before)
         return gone
 
-    def left(self, sessions: Collection[str]) -> list[str]:
+    def find_remaining(self, sessions: Collection[str]) -> list[str]:
         """What should be gone and is there."""
         if self.root is None:
             return []
         wanted = [self.root / "sessions" / session for session in sessions]
-        wanted += [self.folder] if self.order.what is What.USER else []
+        wanted += [self.folder] if self.order.what is PurgeTarget.USER else []
         if self.order.before is not None and self.folder.is_dir():
-            wanted += list(self._older(self.order.before))
-        return [f"file {_shown(self.root, path)}" for path in wanted if path.exists() or path.is_symlink()]
+            wanted += list(self._find_older(self.order.before))
+        return [f"file {_mask_owner(self.root, path)}" for path in wanted if path.exists() or path.is_symlink()]
 
     def count(self, sessions: Collection[str]) -> int:
         """How many files would go."""
         if self.root is None:
             return 0
         folders = [self.root / "sessions" / session for session in sessions]
-        folders += [self.folder] if self.order.what is What.USER else []
+        folders += [self.folder] if self.order.what is PurgeTarget.USER else []
         found = [path for folder in folders if folder.is_dir() for path in folder.rglob("*") if path.is_file()]
         if self.order.before is not None and self.folder.is_dir():
-            found += list(self._older(self.order.before))
+            found += list(self._find_older(self.order.before))
         return len(found)
 
     # A session's
@@ -94,33 +94,33 @@ class Places:
         assert self.root is not None
         found = [self.root / "sessions" / session for session in sessions]
         if resumed:  # whose they were is forgotten; that they are nobody's can be seen
-            found += self._orphans(self.root / "sessions")
+            found += self._find_orphans(self.root / "sessions")
         return sum(_remove(self.root, path) for path in found)
 
-    def _orphans(self, folder: Path) -> list[Path]:
+    def _find_orphans(self, folder: Path) -> list[Path]:
         if not folder.is_dir():
             return []
         names = [path.name for path in folder.iterdir() if _is_id(path.name)]
-        tenants = self.runtime.store.tenants()
+        tenants = self.runtime.store.list_tenants()
         known = self.runtime.store.read(
-            lambda tx: {name for name in names for each in tenants if _is_known(tx, Scope(each, session=name))}
+            lambda tx: {name for name in names for each in tenants if _has_session(tx, Scope(each, session=name))}
         )
         return [folder / name for name in names if name not in known]
 
     def _drop_lines(self, messages: Iterable[Message]) -> int:
         """Lines of the daily notes of which both sides were said in the session."""
-        mask, sides, days = masking(self.runtime.config), set[str](), set[date]()
+        mask, sides, days = make_redactor(self.runtime.config), set[str](), set[date]()
         for message in messages:
             if message.role in (Role.USER, Role.ASSISTANT) and message.created_at is not None:
-                day = Notes.day_of(self.runtime, message.created_at)
+                day = NoteFiles.local_day(self.runtime, message.created_at)
                 days |= {day, day + timedelta(days=1)}  # a turn's line stands where its reply came
                 for text in {message.text, mask(message.text)}:
                     pair = (text, "") if message.role is Role.USER else ("", text)
-                    sides.add(line_of(message.created_at, *pair)[8:])
-        return sum(self._change_day(day, lambda line: _is_said(line, sides)) for day in sorted(days))
+                    sides.add(format_line(message.created_at, *pair)[8:])
+        return sum(self._filter_day(day, lambda line: _is_from_session(line, sides)) for day in sorted(days))
 
-    def _change_day(self, day: date, goes: LineTest) -> int:
-        path = day_file(self.folder, day)
+    def _filter_day(self, day: date, goes: LineTest) -> int:
+        path = day_path(self.folder, day)
         assert self.root is not None
         if not path.exists():
             return 0
@@ -128,15 +128,15 @@ class Places:
 
         def change(there: bytes) -> bytes:
             nonlocal removed
-            lines = edited.text_of(path, there).splitlines(keepends=True)
+            lines = edited.decode_text(path, there).splitlines(keepends=True)
             kept = [line for line in lines if not goes(line.rstrip("\r\n"))]
             removed = len(lines) - len(kept)
             return "".join(kept).encode() if removed else there
 
-        with edited.held(self.root, path):
+        with edited.lock_notes_file(self.root, path):
             left = edited.rewrite(path, change)
         if removed and not left.strip():
-            for each in _beside(path):
+            for each in _file_and_lock(path):
                 _remove(self.root, each)
         return removed
 
@@ -144,25 +144,25 @@ class Places:
 
     def _drop_older(self, before: datetime) -> int:
         assert self.root is not None
-        gone = sum(_remove(self.root, path) for path in list(self._older(before)))
-        moment = Notes.of(self.runtime, self.order.space).local(before)
-        return gone + bool(self._change_day(moment.date(), partial(_is_before, f"[{moment:%H:%M}]")))
+        gone = sum(_remove(self.root, path) for path in list(self._find_older(before)))
+        moment = NoteFiles.of(self.runtime, self.order.space).to_local(before)
+        return gone + bool(self._filter_day(moment.date(), partial(_is_before, f"[{moment:%H:%M}]")))
 
-    def _older(self, before: datetime) -> Iterator[Path]:
+    def _find_older(self, before: datetime) -> Iterator[Path]:
         """Notes of days that were over, and MEMORY.md with its copies if nobody changed them since."""
-        first = Notes.day_of(self.runtime, before)
+        first = NoteFiles.local_day(self.runtime, before)
         for path in sorted(self.folder.iterdir()):
-            day = _day(path.name)
-            if (day is not None and day < first) or (path.name.startswith(NAME) and _is_unchanged(path, before)):
+            day = _parse_day(path.name)
+            if (day is not None and day < first) or (path.name.startswith(MEMORY_FILE) and _is_unchanged(path, before)):
                 yield path
         copies = sorted((self.folder / "items").glob("**/*.conflict"))
         yield from (path for path in copies if _is_unchanged(path, before))
 
     def _drop_items(self, records: Collection[str], *, resumed: bool) -> None:
         space = self.order.space
-        items.drop_lines(self.runtime, space.tenant, space.owner, records)
+        items.delete_lines(self.runtime, space.tenant, space.owner, records)
         if resumed and (self.folder / "items").is_dir():  # which records went is forgotten: only those there are stay
-            items.Items.of(self.runtime, self.order.user, Cutter(self.runtime.config.chunks)).export()
+            items.ItemSync.of(self.runtime, self.order.user_scope, RecordChunker(self.runtime.config.chunks)).export()
 
     def _drop_imported(self) -> int:
         """A snapshot that was taken in is a copy of what is in the store; it goes if the user is in it."""
@@ -180,14 +180,14 @@ class Places:
         return _remove(self.root, path) if any(s.user == self.order.space.owner for s in snapshot.sessions) else 0
 
 
-def _is_known(tx: Tx, session: Scope) -> bool:
+def _has_session(tx: Tx, session: Scope) -> bool:
     try:
         return Sessions(tx).get(session) is not None
     except KeyMissing:  # there is a row, and whoever has the key can read it
         return True
 
 
-def _is_said(line: str, sides: Collection[str]) -> bool:
+def _is_from_session(line: str, sides: Collection[str]) -> bool:
     parts = line[8:].split(" | ")
     return line.startswith("[") and all(part in sides for part in parts)
 
@@ -196,7 +196,7 @@ def _is_before(moment: str, line: str) -> bool:
     return line.startswith("[") and line[:7] < moment
 
 
-def _day(name: str) -> date | None:
+def _parse_day(name: str) -> date | None:
     """Of a day's notes, its copies and its lock."""
     try:
         return date.fromisoformat(name.lstrip(".")[:10]) if ".md" in name else None
@@ -210,20 +210,20 @@ def _is_unchanged(path: Path, since: datetime) -> bool:
 
 def _is_id(name: str) -> bool:
     try:
-        checked_id(name, "session id")
+        check_id(name, "session id")
     except LimpetError:
         return False
     return True
 
 
-def _beside(path: Path) -> list[Path]:
+def _file_and_lock(path: Path) -> list[Path]:
     """The file with its lock."""
     return [path, path.with_name(f"{path.name}.lock")]
 
 
 def _remove(root: Path, path: Path) -> int:
     """How many files went. A link is removed, and what it leads to left alone."""
-    own_place(root, path.parent)
+    check_no_symlink(root, path.parent)
     try:
         if path.is_symlink() or path.is_file():
             path.unlink()
@@ -238,7 +238,7 @@ def _remove(root: Path, path: Path) -> int:
     return count
 
 
-def _shown(root: Path, path: Path) -> str:
+def _mask_owner(root: Path, path: Path) -> str:
     """Where a file is, without whose it is."""
     parts = path.relative_to(root).parts
     return "/".join("…" if before == "users" else part for before, part in zip(("", *parts), parts, strict=False))

@@ -6,16 +6,16 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from limpet.model.receipt import What
-from limpet.model.scope import Scope, Space
+from limpet.model.receipt import PurgeTarget
+from limpet.model.scope import Partition, Scope
 from limpet.model.times import from_micros, to_micros
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PurgeRequest:
     receipt: str
-    what: What
-    space: Space  # a user's
+    what: PurgeTarget
+    space: Partition  # a user's
     session: str | None = None
     before: datetime | None = None
 
@@ -25,17 +25,17 @@ class Order:
         return self.session or self.space.owner
 
     @property
-    def user(self) -> Scope:
+    def user_scope(self) -> Scope:
         return Scope(self.space.tenant, user=self.space.owner)
 
-    def of_session(self, session: str) -> Scope:
+    def session_scope(self, session: str) -> Scope:
         return Scope(self.space.tenant, user=self.space.owner, session=session)
 
-    def detail(self) -> str:
+    def to_detail(self) -> str:
         before = None if self.before is None else to_micros(self.before)
         return json.dumps([self.receipt, self.what.value, self.session, before])
 
     @classmethod
-    def read(cls, space: Space, detail: str) -> Order:
+    def from_detail(cls, space: Partition, detail: str) -> PurgeRequest:
         receipt, what, session, before = json.loads(detail)
-        return cls(receipt, What(what), space, session, None if before is None else from_micros(before))
+        return cls(receipt, PurgeTarget(what), space, session, None if before is None else from_micros(before))

@@ -12,28 +12,28 @@ from limpet.documents.repository import Documents
 from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import Purges
-from limpet.lifecycle.purge_request import Order
-from limpet.model.receipt import What
+from limpet.lifecycle.purge_request import PurgeRequest
+from limpet.model.receipt import PurgeTarget
 from limpet.model.record import Origin, Record, RecordSource
-from limpet.model.scope import Level, Scope, Space
+from limpet.model.scope import Level, Partition, Scope
 from limpet.sessions import append, lifecycle
-from limpet.sessions.digest import digest
+from limpet.sessions.digest import summarize_by_rules
 from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.store.tx import Tx
 
 LIMIT = 20_000  # rows of one transaction, about: others wait that long
 _RECORDS = 500
 # What a promoted record has of the one it was made from.
-_SAID = "content title tags metadata references fingerprint source subject attribute value polarity".split()
+_COPIED_FIELDS = "content title tags metadata references fingerprint source subject attribute value polarity".split()
 
 
 @dataclass(slots=True)
-class Removal:
+class PurgeTransaction:
     """One transaction of a purge."""
 
     runtime: Runtime
     tx: Tx
-    order: Order
+    order: PurgeRequest
     now: datetime
     limit: int = LIMIT
     counts: Counter[str] = field(default_factory=Counter)
@@ -41,95 +41,95 @@ class Removal:
 
     def run(self) -> bool:
         """Whether all rows are gone now."""
-        if self.order.what is What.USER:
-            return self._user()
-        if self.order.what is What.SESSION:
+        if self.order.what is PurgeTarget.USER:
+            return self._delete_user()
+        if self.order.what is PurgeTarget.SESSION:
             assert self.order.session is not None
             self.drop_session(self.order.session)
             return True
         assert self.order.before is not None
-        return self._older(self.order.before)
+        return self._delete_older(self.order.before)
 
-    def _user(self) -> bool:
-        self._unlearn_elsewhere()
-        counts, done = Purges(self.tx).drop_space(self.order.space, self.limit)
+    def _delete_user(self) -> bool:
+        self._delete_derived_elsewhere()
+        counts, done = Purges(self.tx).delete_partition(self.order.space, self.limit)
         self._count(counts)
         return done
 
-    def _unlearn_elsewhere(self) -> None:
+    def _delete_derived_elsewhere(self) -> None:
         """Records for the whole tenant that were made of this user's."""
         anywhere = Scope(self.order.space.tenant)
-        made = [Records(self.tx).get(anywhere, id) for id in Purges(self.tx).learned_elsewhere(self.order.space)]
+        made = [Records(self.tx).get(anywhere, id) for id in Purges(self.tx).find_derived_elsewhere(self.order.space)]
         for record in filter(None, made):
             inputs = [Records(self.tx).get(anywhere, id) for id in record.inputs]
             gone = {each.id: each for each in inputs if each is not None and each.home.space == self.order.space}
-            if _is_made_of(record, gone):
+            if _is_derived_only_from(record, gone):
                 self._delete([record])
             else:
-                self._relearn(record, gone)
+                self._remove_inputs(record, gone)
 
     def drop_session(self, session: str) -> None:
         """A session with everything that came of it."""
-        space, scope = self.order.space, self.order.of_session(session)
-        learned = Records(self.tx).some(space, Purges(self.tx).learned_from(space, session))
-        self._unlearn(learned)
-        self.counts["versions"] += Purges(self.tx).drop_versions_of(space, session)
+        space, scope = self.order.space, self.order.session_scope(session)
+        learned = Records(self.tx).get_many(space, Purges(self.tx).find_records_from_session(space, session))
+        self._delete_with_derived(learned)
+        self.counts["versions"] += Purges(self.tx).drop_versions_naming(space, session)
         if Sessions(self.tx).get(scope) is not None:
             self._count(lifecycle.delete(self.tx, scope, self.now))
 
     # Older
 
-    def _older(self, before: datetime) -> bool:
+    def _delete_older(self, before: datetime) -> bool:
         space, purges = self.order.space, Purges(self.tx)
-        for session in purges.sessions_before(space, before):
+        for session in purges.find_sessions_before(space, before):
             if self._is_full():
                 return False
-            info = Sessions(self.tx).get(self.order.of_session(session))
+            info = Sessions(self.tx).get(self.order.session_scope(session))
             if info is not None and info.last_active_at < before:
                 self.drop_session(session)
             elif info is not None and not self._drop_messages(session, before):
                 return False
-        while ids := purges.records_before(space, before, _RECORDS):
-            self._unlearn(Records(self.tx).some(space, ids))
+        while ids := purges.find_records_before(space, before, _RECORDS):
+            self._delete_with_derived(Records(self.tx).get_many(space, ids))
             if self._is_full():
                 return False
-        while ids := purges.documents_before(space, before, _RECORDS):
+        while ids := purges.find_documents_before(space, before, _RECORDS):
             for id in ids:
                 self._count(Documents(self.tx).delete(space, id))
             if self._is_full():
                 return False
-        self._count(purges.drop_small(space, before))
+        self._count(purges.drop_entries_before(space, before))
         return True
 
     def _drop_messages(self, session: str, before: datetime) -> bool:
         """Whether all of them went. What was learned from those alone goes, too."""
-        sequences = Purges(self.tx).older_messages(self.order.of_session(session), before, self.limit)
+        sequences = Purges(self.tx).find_messages_before(self.order.session_scope(session), before, self.limit)
         self.forget_messages(session, sequences)
         return len(sequences) < self.limit
 
     def forget_messages(self, session: str, sequences: list[int]) -> None:
         gone, space = set(sequences), self.order.space
-        learned = Records(self.tx).some(space, Purges(self.tx).learned_from(space, session))
+        learned = Records(self.tx).get_many(space, Purges(self.tx).find_records_from_session(space, session))
         sources = [record for record in learned if record.source.session_id == session and record.source.sequences]
         only = [record for record in sources if gone.issuperset(record.source.sequences)]
         self.drop_messages(session, sequences)
-        self._unlearn(only)
+        self._delete_with_derived(only)
         others = {record.id for record in only}
         for record in sources:
             if record.id not in others and gone.intersection(record.source.sequences):
-                self._rewrite(record, replace(record, source=_without(record.source, gone)))
+                self._rewrite(record, replace(record, source=_remove_sequences(record.source, gone)))
 
     def drop_messages(self, session: str, sequences: list[int], *, retell: bool = True) -> None:
         """Without what was learned from them. The summary is told again from what is left."""
-        scope = self.order.of_session(session)
+        scope = self.order.session_scope(session)
         Sessions(self.tx).lock(scope)
         counts, ranges = Purges(self.tx).drop_messages(scope, sequences)
         self._count(counts)
-        self._index_between(scope, ranges)
+        self._reindex_range(scope, ranges)
         if retell:
-            self._retell(scope)
+            self._rewrite_summary(scope)
 
-    def _index_between(self, scope: Scope, ranges: Mapping[bytes, tuple[int, int]]) -> None:
+    def _reindex_range(self, scope: Scope, ranges: Mapping[bytes, tuple[int, int]]) -> None:
         """Messages that stay and say the same."""
         if not ranges:
             return
@@ -140,7 +140,7 @@ class Removal:
             if drafts:
                 append.index(self.tx, scope, entry.message, drafts)
 
-    def _retell(self, scope: Scope) -> None:
+    def _rewrite_summary(self, scope: Scope) -> None:
         summary = Summaries(self.tx).get(scope)
         if summary is None:
             return
@@ -148,27 +148,27 @@ class Removal:
         if not told:
             self.counts["summaries"] += Purges(self.tx).drop_summary(scope)
             return
-        config, (_, epoch) = self.runtime.config.compact, Summaries(self.tx).past(scope)
-        text = digest("", told, config.summary_tokens, self.runtime.count)
+        config, (_, epoch) = self.runtime.config.compact, Summaries(self.tx).get_watermarks(scope)
+        text = summarize_by_rules("", told, config.summary_tokens, self.runtime.count)
         Summaries(self.tx).put(
             scope, replace(summary, text=text, epoch=epoch + 1, message_count=len(told), updated_at=self.now)
         )
 
     # Records
 
-    def _unlearn(self, records: Iterable[Record]) -> None:
+    def _delete_with_derived(self, records: Iterable[Record]) -> None:
         """These records, and what was made of nothing else."""
         going = {record.id: record for record in records}
         changed: dict[str, Record] = {}
         waiting = list(going)
-        everybody = Space(self.order.space.tenant, Level.GLOBAL, "")
+        everybody = Partition(self.order.space.tenant, Level.GLOBAL, "")
         while waiting:
             page, waiting = waiting, []
             for space in (self.order.space, everybody):
-                for made in Records(self.tx).made_from(space, page):
+                for made in Records(self.tx).find_derived_from(space, page):
                     if made.id in going:
                         continue
-                    if _is_made_of(made, going):
+                    if _is_derived_only_from(made, going):
                         going[made.id] = made
                         waiting.append(made.id)
                     else:
@@ -176,21 +176,21 @@ class Removal:
         self._delete(going.values())
         for record in changed.values():
             if record.id not in going:
-                self._relearn(record, going)
+                self._remove_inputs(record, going)
 
     def _delete(self, records: Iterable[Record]) -> None:
         """What was condensed together with them, and stays, is condensed again."""
-        gone = remember.forget(self.tx, list(records), self._cutter(), self.now)
+        gone = remember.delete_records(self.tx, list(records), self._cutter(), self.now)
         self._count(gone.counts)
         self.records += gone.ids
 
-    def _relearn(self, record: Record, gone: Mapping[str, Record]) -> None:
+    def _remove_inputs(self, record: Record, gone: Mapping[str, Record]) -> None:
         """A record that others said too, as they said it."""
         anywhere = Scope(self.order.space.tenant)
         rest = tuple(id for id in record.inputs if id not in gone)
         first = next((found for id in rest if (found := Records(self.tx).get(anywhere, id)) is not None), None)
         if record.origin is Origin.PROMOTED and first is not None:
-            changed = replace(record, inputs=rest, **{name: getattr(first, name) for name in _SAID})
+            changed = replace(record, inputs=rest, **{name: getattr(first, name) for name in _COPIED_FIELDS})
         else:
             tags = {tag for each in gone.values() for tag in each.tags}
             references = {reference for each in gone.values() for reference in each.references}
@@ -207,9 +207,9 @@ class Removal:
         remember.rewrite(self.tx, record, changed, self._cutter(), self.now)
         self.counts["versions"] += Purges(self.tx).drop_versions(Scope(self.order.space.tenant), record.id)
 
-    def _cutter(self) -> remember.Cutter:
+    def _cutter(self) -> remember.RecordChunker:
         config = self.runtime.config
-        return remember.Cutter(config.chunks, for_graph=config.graph.enabled)
+        return remember.RecordChunker(config.chunks, for_graph=config.graph.enabled)
 
     def _is_full(self) -> bool:
         return sum(self.counts.values()) >= self.limit
@@ -218,12 +218,12 @@ class Removal:
         self.counts.update(counts)
 
 
-def _is_made_of(record: Record, gone: Mapping[str, Record]) -> bool:
+def _is_derived_only_from(record: Record, gone: Mapping[str, Record]) -> bool:
     """Condensed texts tell of each of their inputs; a promoted copy stays if somebody else said the same."""
     if record.origin is Origin.CONDENSED:
         return True
     return record.origin is Origin.PROMOTED and set(record.inputs) <= gone.keys()
 
 
-def _without(source: RecordSource, gone: set[int]) -> RecordSource:
+def _remove_sequences(source: RecordSource, gone: set[int]) -> RecordSource:
     return replace(source, sequences=tuple(number for number in source.sequences if number not in gone))

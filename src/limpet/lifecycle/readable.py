@@ -9,7 +9,7 @@ from typing import Any, Self, TextIO
 
 from limpet.model.message import Role, part_from_json, part_text
 from limpet.sessions.transcript import TranscriptEntry, render_entry
-from limpet.store.timestamps import read_stamp
+from limpet.store.timestamps import parse_timestamp
 
 FOLDER = "readable"
 ABOUT = """\
@@ -23,18 +23,18 @@ ABOUT = """\
 _PAST = {"valid_to": "ended", "superseded_by": "superseded", "archived_at": "faded"}
 
 
-class Readable:
+class ReadableWriter:
     """Written line by line, beside the data. Only one transcript is open at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / FOLDER
         (self._folder / "sessions").mkdir(parents=True)
         (folder / "README.md").write_text(ABOUT, encoding="utf-8")
-        self._index = _opened(self._folder / "index.md")
-        self._records = _opened(self._folder / "records.md")
+        self._index = _open_file(self._folder / "index.md")
+        self._records = _open_file(self._folder / "records.md")
         self._index.write("# Sessions\n\n")
         self._records.write("# Records\n\n")
-        self._schedules = _opened(self._folder / "schedules.md")
+        self._schedules = _open_file(self._folder / "schedules.md")
         self._schedules.write("# Schedules\n\n")
         self._has_runs = False
         self._session = ""
@@ -42,30 +42,30 @@ class Readable:
 
     def add(self, kind: str, line: Mapping[str, Any]) -> None:
         if kind == "sessions":
-            self._index.write(_session(line))
+            self._index.write(_format_session(line))
         elif kind == "messages":
-            self._message(line)
+            self._write_message(line)
         elif kind == "records":
-            self._records.write(_record(line))
+            self._records.write(_format_record(line))
         elif kind == "schedules":
-            self._schedules.write(_schedule(line))
+            self._schedules.write(_format_schedule(line))
         elif kind == "schedule_runs":
-            self._run(line)
+            self._write_run(line)
 
-    def _message(self, line: Mapping[str, Any]) -> None:
+    def _write_message(self, line: Mapping[str, Any]) -> None:
         if self._transcript is None or line["session_id"] != self._session:
             self._close_transcript()
             self._session = line["session_id"]
-            self._transcript = _opened(self._folder / "sessions" / f"{self._session}.md")
-        entry = TranscriptEntry(Role(line["role"]), read_stamp(line["created_at"]), _said(line))
+            self._transcript = _open_file(self._folder / "sessions" / f"{self._session}.md")
+        entry = TranscriptEntry(Role(line["role"]), parse_timestamp(line["created_at"]), _message_text(line))
         self._transcript.write(render_entry(entry))
 
-    def _run(self, line: Mapping[str, Any]) -> None:
+    def _write_run(self, line: Mapping[str, Any]) -> None:
         if not self._has_runs:
             self._schedules.write("\n# Runs\n\n")
             self._has_runs = True
         told = line.get("error") or line["summary"]
-        self._schedules.write(f"- {line['ended_at'][:16]}, {line['status']}: {_plain(told)}\n")
+        self._schedules.write(f"- {line['ended_at'][:16]}, {line['status']}: {_escape_inline(told)}\n")
 
     def _close_transcript(self) -> None:
         if self._transcript is not None:
@@ -83,37 +83,45 @@ class Readable:
         self._schedules.close()
 
 
-def _opened(path: Path) -> TextIO:
+def _open_file(path: Path) -> TextIO:
     return open(path, "w", encoding="utf-8", newline="\n")
 
 
-def _said(line: Mapping[str, Any]) -> str:
+def _message_text(line: Mapping[str, Any]) -> str:
     content = line["content"]
     words = content if isinstance(content, str) else "\n".join(part_text(part_from_json(part)) for part in content)
     calls = [f"calls {call['name']} {call['arguments']}" for call in line.get("tool_calls", ())]
     return "\n".join(filter(None, [words, *calls]))
 
 
-def _session(line: Mapping[str, Any]) -> str:
+def _format_session(line: Mapping[str, Any]) -> str:
     thread = f":{line['thread']}" if "thread" in line else ""
-    key = _plain(f"{line['channel']}:{line['chat']}{thread}")
+    key = _escape_inline(f"{line['channel']}:{line['chat']}{thread}")
     target = f"sessions/{line['id']}.md"
     title = f"[{key}]({target})" if line["last_sequence"] else key
-    return f"- {title} of {_plain(line['user'])} with {_plain(line['agent'])}, {line['created_at'][:10]}\n"
+    return (
+        f"- {title} of {_escape_inline(line['user'])} with {_escape_inline(line['agent'])}, {line['created_at'][:10]}\n"
+    )
 
 
-def _record(line: Mapping[str, Any]) -> str:
-    owner = _plain(line.get("user") or line.get("agent") or "everybody")
+def _format_record(line: Mapping[str, Any]) -> str:
+    owner = _escape_inline(line.get("user") or line.get("agent") or "everybody")
     marks = [line["type"], *(f"`{line['key']}`" for _ in range("key" in line))]
     past = [word for name, word in _PAST.items() if name in line]
-    return f"- {_plain(line['content'])} ({', '.join([*marks, owner, line['created_at'][:10], *past])})\n"
+    return f"- {_escape_inline(line['content'])} ({', '.join([*marks, owner, line['created_at'][:10], *past])})\n"
 
 
-def _schedule(line: Mapping[str, Any]) -> str:
-    about = [_plain(line["cadence"]), line["timezone"], line["state"], _plain(line["user"]), line["created_at"][:10]]
-    return f"- {_plain(line['goal'])} ({', '.join(about)})\n"
+def _format_schedule(line: Mapping[str, Any]) -> str:
+    about = [
+        _escape_inline(line["cadence"]),
+        line["timezone"],
+        line["state"],
+        _escape_inline(line["user"]),
+        line["created_at"][:10],
+    ]
+    return f"- {_escape_inline(line['goal'])} ({', '.join(about)})\n"
 
 
-def _plain(text: str) -> str:
+def _escape_inline(text: str) -> str:
     """On one line, and with nothing in it that Markdown would take for a link or a heading."""
     return " ".join(text.split()).replace("\\", "\\\\").replace("[", "\\[").replace("<", "\\<")

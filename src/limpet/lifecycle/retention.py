@@ -20,19 +20,19 @@ from limpet.documents.repository import Documents
 from limpet.errors import KeyMissing
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import Purges
-from limpet.lifecycle.purge_request import Order
-from limpet.lifecycle.purge_rows import Removal
+from limpet.lifecycle.purge_request import PurgeRequest
+from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.lifecycle.retention_repository import ExpiredRows
-from limpet.model.idempotency import KEPT
-from limpet.model.receipt import What
+from limpet.model.idempotency import KEY_LIFETIME
+from limpet.model.receipt import PurgeTarget
 from limpet.model.record import RecordQuery
-from limpet.model.retention import Days, Retained
-from limpet.model.scope import Level, Scope, Space
+from limpet.model.retention import RetentionDays, RetentionResult
+from limpet.model.scope import Level, Partition, Scope
 from limpet.notes import items
 from limpet.sessions import lifecycle
 from limpet.sessions.repository import Sessions, Summaries
 from limpet.store.base import Owned
-from limpet.store.claim import Claim, Handler
+from limpet.store.claim import JobHandler, JobLease
 from limpet.store.idempotency import IdempotencyKeys
 from limpet.store.tx import Tx
 
@@ -42,11 +42,11 @@ HOUR = timedelta(hours=1)
 _SESSIONS, _MESSAGES, _PAGE = 20, 2000, 200  # removed in one transaction
 
 
-def job(runtime: Runtime) -> Handler:
-    def run(claim: Claim) -> datetime | None:
+def make_retention_handler(runtime: Runtime) -> JobHandler:
+    def run(claim: JobLease) -> datetime | None:
         if not runtime.config.retention.enabled:
             return None
-        for tenant in runtime.store.tenants():
+        for tenant in runtime.store.list_tenants():
             try:
                 swept = apply(runtime, tenant, between=claim.renew)
             except KeyMissing as error:  # its key is elsewhere: that must not keep the others' for longer
@@ -62,27 +62,29 @@ def job(runtime: Runtime) -> Handler:
 
 def apply(
     runtime: Runtime, tenant: str, *, dry_run: bool = False, between: Callable[[], None] = lambda: None
-) -> list[Retained]:
+) -> list[RetentionResult]:
     """One tenant's. With ``dry_run`` it is only counted."""
     work = _Sweep(runtime, tenant, runtime.clock(), between, dry_run=dry_run)
     scope = Scope(tenant)
     agents = runtime.store.read(lambda tx: ExpiredRows(tx).agents(scope))
-    expired = work.expired()
+    expired = work.sweep_expired()
     found = []
     for agent in sorted({*agents, *expired}):
-        days = days_of(runtime.config.of_agent(agent), tenant)
+        days = retention_days(runtime.config.for_agent(agent), tenant)
         counts = Counter(expired.get(agent, {}))
-        counts.update(work.messages(agent, days.before("messages", work.now)))
-        found.append(Retained(tenant, agent, {"messages": days.messages}, +counts))
-    work.once()
-    days = days_of(runtime.config, tenant)
-    counts = Counter({"records": work.records(days), "documents": work.documents(days)})
-    return [*found, Retained(tenant, None, {"records": days.records, "documents": days.documents}, +counts)]
+        counts.update(work.sweep_messages(agent, days.cutoff("messages", work.now)))
+        found.append(RetentionResult(tenant, agent, {"messages": days.messages}, +counts))
+    work.sweep_idempotency_keys()
+    days = retention_days(runtime.config, tenant)
+    counts = Counter({"records": work.sweep_records(days), "documents": work.sweep_documents(days)})
+    return [*found, RetentionResult(tenant, None, {"records": days.records, "documents": days.documents}, +counts)]
 
 
-def days_of(config: Config, tenant: str) -> Days:
+def retention_days(config: Config, tenant: str) -> RetentionDays:
     rules = config.retention
-    return Days(rules.messages_days, rules.records_days, rules.documents_days).of_tenant(rules.tenants, tenant)
+    return RetentionDays(rules.messages_days, rules.records_days, rules.documents_days).for_tenant(
+        rules.tenants, tenant
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,30 +99,30 @@ class _Sweep:
     def _scope(self) -> Scope:
         return Scope(self.tenant)
 
-    def expired(self) -> dict[str, Counter[str]]:
+    def sweep_expired(self) -> dict[str, Counter[str]]:
         """Sessions whose time is over, with everything under them; by their agents."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         most = 1 << 31 if self.dry_run else _SESSIONS
-        while found := self.runtime.store.read(lambda tx: ExpiredRows(tx).expired(self._scope, self.now, most)):
+        while found := self.runtime.store.read(lambda tx: ExpiredRows(tx).find_expired(self._scope, self.now, most)):
             for scope in found:
-                counts[scope.agent or ""].update(self._end(scope))
+                counts[scope.agent or ""].update(self._end_session(scope))
             if self.dry_run:
                 break
         return counts
 
-    def _end(self, scope: Scope) -> Counter[str]:
+    def _end_session(self, scope: Scope) -> Counter[str]:
         if self.dry_run:
             return Counter(sessions=1)
         self.between()
         counts, records = self.runtime.store.write(partial(_delete_session, scope=scope, now=self.now))
         assert scope.user is not None
-        items.drop_lines(self.runtime, scope.tenant, scope.user, records)
+        items.delete_lines(self.runtime, scope.tenant, scope.user, records)
         folder = None if scope.session is None else self.runtime.session_folder(scope.session)
         if folder is not None and not folder.is_symlink():
             shutil.rmtree(folder, ignore_errors=True)
         return Counter(counts)
 
-    def messages(self, agent: str, before: datetime | None) -> Counter[str]:
+    def sweep_messages(self, agent: str, before: datetime | None) -> Counter[str]:
         counts: Counter[str] = Counter()
         if before is None:
             return counts
@@ -139,25 +141,25 @@ class _Sweep:
         assert scope.session is not None
         if Sessions(tx).get(scope) is None:
             return Counter()
-        order = Order("", What.OLDER, Space(scope.tenant, Level.USER, scope.user), before=before)
-        removal = Removal(self.runtime, tx, order, self.now)
-        removal.drop_messages(scope.session, Purges(tx).older_messages(scope, before, _MESSAGES), retell=False)
+        order = PurgeRequest("", PurgeTarget.OLDER, Partition(scope.tenant, Level.USER, scope.user), before=before)
+        removal = PurgeTransaction(self.runtime, tx, order, self.now)
+        removal.drop_messages(scope.session, Purges(tx).find_messages_before(scope, before, _MESSAGES), retell=False)
         summary = Summaries(tx).get(scope)
         if summary is not None and summary.updated_at < before:
             removal.counts["summaries"] += Purges(tx).drop_summary(scope)
         return removal.counts
 
-    def once(self) -> None:
+    def sweep_idempotency_keys(self) -> None:
         """Idempotency keys that nobody will repeat any more. They are no memory, and are not counted."""
-        before = self.now - KEPT
+        before = self.now - KEY_LIFETIME
         while not self.dry_run:
             self.between()
             gone = self.runtime.store.write(lambda tx: IdempotencyKeys(tx).trim(self._scope, before, _MESSAGES))
             if gone < _MESSAGES:
                 return
 
-    def records(self, days: Days) -> int:
-        before = days.before("records", self.now)
+    def sweep_records(self, days: RetentionDays) -> int:
+        before = days.cutoff("records", self.now)
         if before is None:
             return 0
         count = 0
@@ -186,14 +188,14 @@ class _Sweep:
             if user is not None:
                 by_user[user].append(id)
         for user, ids in sorted(by_user.items()):
-            items.drop_lines(self.runtime, self.tenant, user, ids)
+            items.delete_lines(self.runtime, self.tenant, user, ids)
 
-    def documents(self, days: Days) -> int:
-        before = days.before("documents", self.now)
+    def sweep_documents(self, days: RetentionDays) -> int:
+        before = days.cutoff("documents", self.now)
         if before is None:
             return 0
         count, after = 0, ""
-        while page := self.runtime.store.read(partial(_documents, scope=self._scope, before=before, after=after)):
+        while page := self.runtime.store.read(partial(_find_documents, scope=self._scope, before=before, after=after)):
             count, after = count + len(page), page[-1].id
             if not self.dry_run:
                 self.between()
@@ -215,7 +217,7 @@ def _read_page(tx: Tx, *, read: Callable[[Tx, str], list[str]], after: str) -> l
     return read(tx, after)
 
 
-def _documents(tx: Tx, *, scope: Scope, before: datetime, after: str) -> list[Owned]:
+def _find_documents(tx: Tx, *, scope: Scope, before: datetime, after: str) -> list[Owned]:
     return ExpiredRows(tx).documents_before(scope, before, after, _PAGE)
 
 

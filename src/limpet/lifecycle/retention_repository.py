@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from limpet.model.scope import Level, Scope, Space
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import to_micros
 from limpet.store.base import Owned
 from limpet.store.tx import Tx
@@ -26,7 +26,7 @@ class ExpiredRows:
         where = "agent = :agent AND oldest_at < :moment"
         return self._sessions(scope, where, {"agent": scope.agent, "moment": to_micros(moment), "limit": limit})
 
-    def expired(self, scope: Scope, now: datetime, limit: int) -> list[Scope]:
+    def find_expired(self, scope: Scope, now: datetime, limit: int) -> list[Scope]:
         return self._sessions(scope, "expires_at <= :now", {"now": to_micros(now), "limit": limit})
 
     def _sessions(self, scope: Scope, where: str, params: dict[str, Any]) -> list[Scope]:
@@ -46,4 +46,4 @@ class ExpiredRows:
     def documents_before(self, scope: Scope, moment: datetime, after: str, limit: int) -> list[Owned]:
         params = {"tenant": scope.tenant, "moment": to_micros(moment), "after": after, "limit": limit}
         rows = self._db.all("retention.documents", params)
-        return [Owned(id_, Space(scope.tenant, Level(level), owner)) for id_, level, owner in rows]
+        return [Owned(id_, Partition(scope.tenant, Level(level), owner)) for id_, level, owner in rows]

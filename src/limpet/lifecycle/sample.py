@@ -14,13 +14,13 @@ AGENT = "pip"
 CHANNEL, CHAT = "demo", "boathouse"
 
 
-class Chat(NamedTuple):
+class SampleChat(NamedTuple):
     at: datetime
     lines: tuple[tuple[str, str], ...]  # speaker and text, a minute apart
 
 
 CHATS = (
-    Chat(
+    SampleChat(
         datetime(2026, 5, 2, 9, 30, tzinfo=UTC),
         (
             ("Mara", "I did it. I bought the old rowing boat at the boathouse auction! I'm calling her Marzipan."),
@@ -31,7 +31,7 @@ CHATS = (
             ("Pip", "Noted: oat biscuits for the Admiral. Bread would be bad for him anyway."),
         ),
     ),
-    Chat(
+    SampleChat(
         datetime(2026, 5, 16, 17, 5, tzinfo=UTC),
         (
             ("Mara", "The leak is closed! I used pine tar like you said, and my brother Tomek held the lantern."),
@@ -40,7 +40,7 @@ CHATS = (
             ("Pip", "Yellow she will be. Three thin coats, a dry day between each of them."),
         ),
     ),
-    Chat(
+    SampleChat(
         datetime(2026, 6, 6, 8, 15, tzinfo=UTC),
         (
             ("Mara", "Change of plan: the regatta moved to 20 June. The Admiral is nesting on the finish line."),

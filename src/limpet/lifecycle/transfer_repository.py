@@ -10,30 +10,30 @@ from typing import Any
 from limpet.documents.repository import Documents
 from limpet.errors import SessionNotFound
 from limpet.knowledge.repository import Records
-from limpet.knowledge.repository import in_scope as records_in_scope
-from limpet.model.graph import EntityKind, Found, GraphSource, RelationKind, Stated, Told
+from limpet.knowledge.repository import build_scope_clauses as records_in_scope
+from limpet.model.graph import EntityDraft, EntityKind, GraphDraft, GraphSource, RelationDraft, RelationKind
 from limpet.model.job import EXTRACT, GRAPH, GRAPH_RECORD
 from limpet.model.record import Record
-from limpet.model.scope import Home, Level, Scope, Space
+from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.times import from_micros, to_micros
-from limpet.model.transfer import DocumentState, Piece, RecordState, RecordVersion, SessionState
-from limpet.search.chunk_repository import Chunks, space_params
+from limpet.model.transfer import DocumentPiece, DocumentState, RecordState, RecordVersion, SessionState
+from limpet.search.chunk_repository import Chunks, partition_params
 from limpet.sessions.repository import Sessions, Summaries, UsageEntries
-from limpet.sessions.repository import in_scope as sessions_in_scope
+from limpet.sessions.repository import build_scope_filter as sessions_in_scope
 from limpet.store import jobs
 from limpet.store.db import Row
 from limpet.store.encrypted_columns import CHUNKS, ENTITIES, IMPORTS, MOVES, RECORD_VERSIONS, RELATIONS, SESSIONS
-from limpet.store.encryption import Shape
+from limpet.store.encryption import RowLayout
 from limpet.store.rows import micros, record_body, to_json
 from limpet.store.tx import Tx
 
 _OF_SESSIONS = (EXTRACT, GRAPH)
-_PIECE = Shape(CHUNKS, "id text")
-_MENTION = Shape(ENTITIES, "- - - - normal name")
-_NAMES = Shape(ENTITIES, "- normal - normal")
-_STATE = Shape(MOVES, "state")
-_RELATION = Shape(RELATIONS, "- - predicate - value kind polarity sentence")
-_ELSEWHERE = {
+_PIECE = RowLayout(CHUNKS, "id text")
+_MENTION = RowLayout(ENTITIES, "- - - - normal name")
+_NAMES = RowLayout(ENTITIES, "- normal - normal")
+_STATE = RowLayout(MOVES, "state")
+_RELATION = RowLayout(RELATIONS, "- - predicate - value kind polarity sentence")
+_OWNER_QUERIES = {
     "sessions": "moving.sessions_elsewhere",
     "records": "moving.records_elsewhere",
     "documents": "moving.documents_elsewhere",
@@ -49,31 +49,31 @@ class Imports:
         self._db = tx.db
         self._seals = tx.seals
 
-    def seen(self, scope: Scope, digest: str) -> bool:
-        stored = self._seals.of(scope.tenant).same(IMPORTS["digest"], digest)
+    def has_digest(self, scope: Scope, digest: str) -> bool:
+        stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(IMPORTS["digest"], digest)
         return self._db.one("imports.seen", {"tenant": scope.tenant, "digest": stored}) is not None
 
-    def note(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None:
+    def record_import(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None:
         params = {"tenant": scope.tenant, "digest": digest, "name": name, "sessions": sessions, "messages": messages}
-        box = self._seals.of(scope.tenant)
-        bound = box.same(IMPORTS["digest"], digest)
-        self._db.run("imports.note", box.params(IMPORTS, bound, {**params, "imported_at": to_micros(now)}))
+        box = self._seals.cipher_for(scope.tenant)
+        bound = box.encrypt_deterministic(IMPORTS["digest"], digest)
+        self._db.run("imports.note", box.encrypt_params(IMPORTS, bound, {**params, "imported_at": to_micros(now)}))
 
-    def progress(self, scope: Scope, digest: str) -> str | None:
+    def get_progress(self, scope: Scope, digest: str) -> str | None:
         """What was last marked; None for one that was not begun, or is finished."""
-        box = self._seals.of(scope.tenant)
-        stored = box.same(MOVES["digest"], digest)
+        box = self._seals.cipher_for(scope.tenant)
+        stored = box.encrypt_deterministic(MOVES["digest"], digest)
         row = self._db.one("imports.progress", {"tenant": scope.tenant, "digest": stored})
-        return None if row is None else str(box.opened(_STATE, stored, row)[0])
+        return None if row is None else str(box.decrypt_row(_STATE, stored, row)[0])
 
-    def mark(self, scope: Scope, digest: str, name: str, state: str, now: datetime) -> None:
+    def save_progress(self, scope: Scope, digest: str, name: str, state: str, now: datetime) -> None:
         params = {"tenant": scope.tenant, "digest": digest, "user": scope.user or "", "name": name, "state": state}
-        box = self._seals.of(scope.tenant)
-        bound = box.same(MOVES["digest"], digest)
-        self._db.run("imports.mark", box.params(MOVES, bound, {**params, "now": to_micros(now)}))
+        box = self._seals.cipher_for(scope.tenant)
+        bound = box.encrypt_deterministic(MOVES["digest"], digest)
+        self._db.run("imports.mark", box.encrypt_params(MOVES, bound, {**params, "now": to_micros(now)}))
 
     def finish(self, scope: Scope, digest: str) -> None:
-        stored = self._seals.of(scope.tenant).same(MOVES["digest"], digest)
+        stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(MOVES["digest"], digest)
         self._db.run("imports.finish", {"tenant": scope.tenant, "digest": stored})
 
 
@@ -92,9 +92,9 @@ class Transfers:
         known = self._db.one("records.count", of_records, where=" AND ".join(clauses)) or (0,)
         return {"sessions": int(chats[0]), "messages": int(chats[1]), "records": int(known[0])}
 
-    def spaces(self, scope: Scope) -> list[Space]:
+    def find_partitions(self, scope: Scope) -> list[Partition]:
         rows = self._db.all("moving.spaces", {"tenant": scope.tenant})
-        found = [Space(scope.tenant, Level(level), owner) for level, owner in rows]
+        found = [Partition(scope.tenant, Level(level), owner) for level, owner in rows]
         return sorted(space for space in found if scope.user is None or space[1:] == (Level.USER, scope.user))
 
     # Sessions
@@ -104,13 +104,13 @@ class Transfers:
         rows = self._db.all("moving.session_ids", {**params, "after": after, "limit": limit}, where=where)
         return [id_ for (id_,) in rows]
 
-    def session(self, scope: Scope) -> SessionState:
+    def get_session(self, scope: Scope) -> SessionState:
         info = Sessions(self._tx).get(scope)
         if info is None:
             raise SessionNotFound(f"no session {scope.session} here; it may have been deleted")
         where, params = sessions_in_scope(scope)
-        cleared_through, epoch = Summaries(self._tx).past(scope)
-        space = Space(info.tenant, Level.USER, info.user)
+        cleared_through, epoch = Summaries(self._tx).get_watermarks(scope)
+        space = Partition(info.tenant, Level.USER, info.user)
         return SessionState(
             info=info,
             cleared_through=cleared_through,
@@ -118,17 +118,17 @@ class Transfers:
             summary=Summaries(self._tx).get(scope),
             usage=tuple(sorted(UsageEntries(self._tx).find(scope), key=lambda entry: entry.model)),
             cursors=dict(sorted(self._db.all("moving.cursors", params, where=where))),
-            waiting=self._waiting(space, info.id, _OF_SESSIONS),
+            waiting=self._find_pending_jobs(space, info.id, _OF_SESSIONS),
         )
 
-    def _waiting(self, space: Space, detail: str, kinds: Sequence[str]) -> tuple[str, ...]:
-        key = jobs.key_of(space, detail)
+    def _find_pending_jobs(self, space: Partition, detail: str, kinds: Sequence[str]) -> tuple[str, ...]:
+        key = jobs.job_key(space, detail)
         return tuple(kind for kind in kinds if self._db.one("moving.waiting", {"kind": kind, "key": key}))
 
     def put_session(self, scope: Scope, state: SessionState) -> bool:
         """Without messages, and without what is said of them. False when its id or its key is taken."""
         info = state.info
-        space = Chunks(self._tx).ensure_space(Space(scope.tenant, Level.USER, info.user))
+        space = Chunks(self._tx).ensure_partition(Partition(scope.tenant, Level.USER, info.user))
         params = {
             "id": info.id,
             "tenant": scope.tenant,
@@ -146,25 +146,25 @@ class Transfers:
             "expires_at": micros(info.expires_at),
             "cleared_through": state.cleared_through,
         }
-        box = self._tx.seals.of(scope.tenant)
-        if self._db.run("moving.put_session", box.params(SESSIONS, info.id, params)) != 1:
+        box = self._tx.seals.cipher_for(scope.tenant)
+        if self._db.run("moving.put_session", box.encrypt_params(SESSIONS, info.id, params)) != 1:
             return False
         for entry in state.usage:
             UsageEntries(self._tx).add(scope, entry)
         return True
 
-    def settle_session(self, scope: Scope, state: SessionState) -> None:
+    def restore_session_state(self, scope: Scope, state: SessionState) -> None:
         """What is said of the messages, now that they are there. What the session has of it already stays."""
-        info, past = state.info, Summaries(self._tx).past(scope)
+        info, past = state.info, Summaries(self._tx).get_watermarks(scope)
         at = {"session": scope.session, "tenant": scope.tenant}
         if state.summary is not None and not past[1]:
             Summaries(self._tx).put(scope, state.summary)
         self._db.run("moving.settle_session", {**at, "last_sequence": info.last_sequence, "epoch": state.summary_epoch})
         cursors = sorted(state.cursors.items())
         rows = [{"session": scope.session, "name": name, "sequence": sequence} for name, sequence in cursors]
-        self._db.many("moving.put_cursor", rows)
+        self._db.run_many("moving.put_cursor", rows)
         for kind in state.waiting:
-            jobs.ask(self._db, Space(info.tenant, Level.USER, info.user), kind, info.id, from_micros(0))
+            jobs.enqueue(self._db, Partition(info.tenant, Level.USER, info.user), kind, info.id, from_micros(0))
 
     def has_message(self, scope: Scope, sequence: int) -> bool:
         where, params = sessions_in_scope(scope)
@@ -181,22 +181,24 @@ class Transfers:
 
     def records(self, scope: Scope, ids: Sequence[str]) -> list[RecordState]:
         clauses, params = records_in_scope(scope)
-        params["ids"] = self._db.texts(ids)
+        params["ids"] = self._db.to_text_array(ids)
         rows = self._db.all(
             "records.select", params, where=" AND ".join([*clauses, "r.id IN :ids[]"]), order="ORDER BY r.id"
         )
         versions: dict[str, list[RecordVersion]] = {}
         for id_, number, body, replaced_at in self._db.all("moving.versions", {"ids": params["ids"]}):
-            past = Records(self._tx).past(scope.tenant, id_, (number, body))
+            past = Records(self._tx).decrypt_version(scope.tenant, id_, (number, body))
             versions.setdefault(id_, []).append(RecordVersion(past, from_micros(replaced_at)))
-        return [self._record_state(record, versions) for record in Records(self._tx).opened(scope.tenant, rows)]
+        return [
+            self._record_state(record, versions) for record in Records(self._tx).decrypt_records(scope.tenant, rows)
+        ]
 
     def _record_state(self, record: Record, versions: dict[str, list[RecordVersion]]) -> RecordState:
-        waiting = self._waiting(record.home.space, record.id, (GRAPH_RECORD,))
+        waiting = self._find_pending_jobs(record.home.space, record.id, (GRAPH_RECORD,))
         return RecordState(record, tuple(versions.get(record.id, ())), waiting)
 
-    def put_record(self, home: Home, state: RecordState) -> None:
-        record, box = state.record, self._tx.seals.of(home.scope.tenant)
+    def put_record(self, home: Owner, state: RecordState) -> None:
+        record, box = state.record, self._tx.seals.cipher_for(home.scope.tenant)
         Records(self._tx).insert(home, record)
         rows = [
             {
@@ -208,10 +210,10 @@ class Transfers:
             }
             for version in state.versions
         ]
-        sealed = [box.params(RECORD_VERSIONS, (record.id, row["version"]), row) for row in rows]
-        self._db.many("records.keep_version", sealed)
+        sealed = [box.encrypt_params(RECORD_VERSIONS, (record.id, row["version"]), row) for row in rows]
+        self._db.run_many("records.keep_version", sealed)
         for kind in state.waiting:
-            jobs.ask(self._db, home.space, kind, record.id, from_micros(0))
+            jobs.enqueue(self._db, home.space, kind, record.id, from_micros(0))
 
     # Documents
 
@@ -227,39 +229,39 @@ class Transfers:
             where += " AND s.level = 'user' AND s.owner = :user"
             params["user"] = scope.user
         rows = self._db.all("moving.documents", params, where=where)
-        found = [(Space(scope.tenant, Level(level), owner), (*rest, 0)) for level, owner, *rest in rows]
-        return [DocumentState(space, Documents(self._tx).opened(space, rest)) for space, rest in found]
+        found = [(Partition(scope.tenant, Level(level), owner), (*rest, 0)) for level, owner, *rest in rows]
+        return [DocumentState(space, Documents(self._tx).decrypt(space, rest)) for space, rest in found]
 
-    def pieces(self, space: Space, document_id: str, after: int, limit: int) -> list[tuple[int, Piece]]:
+    def pieces(self, space: Partition, document_id: str, after: int, limit: int) -> list[tuple[int, DocumentPiece]]:
         """A document's text by numbers, of which ``after`` is the last that was read."""
-        params = {"document": document_id, "after": after, "limit": limit, "space_id": self._space_id(space)}
-        box = self._tx.seals.of(space.tenant)
-        rows = (box.opened(_PIECE, row[0], row) for row in self._db.all("moving.pieces", params))
-        return [(id_, Piece(text, offset)) for id_, text, offset in rows]
+        params = {"document": document_id, "after": after, "limit": limit, "space_id": self._partition_id(space)}
+        box = self._tx.seals.cipher_for(space.tenant)
+        rows = (box.decrypt_row(_PIECE, row[0], row) for row in self._db.all("moving.pieces", params))
+        return [(id_, DocumentPiece(text, offset)) for id_, text, offset in rows]
 
-    def last_piece(self, space: Space, document_id: str) -> int:
+    def last_piece(self, space: Partition, document_id: str) -> int:
         """Where the last piece begins that is there, and -1 where none is."""
-        row = self._db.one("moving.last_piece", {"document": document_id, "space_id": self._space_id(space)})
+        row = self._db.one("moving.last_piece", {"document": document_id, "space_id": self._partition_id(space)})
         return -1 if row is None else int(row[0])
 
-    def _space_id(self, space: Space) -> int:
-        row = self._db.one("spaces.number", space_params(space))
+    def _partition_id(self, space: Partition) -> int:
+        row = self._db.one("spaces.number", partition_params(space))
         return -1 if row is None else int(row[0])
 
     # The graph
 
-    def told_by_session(self, scope: Scope, after: int, limit: int) -> list[Told]:
+    def find_graph_by_session(self, scope: Scope, after: int, limit: int) -> list[GraphDraft]:
         """What its messages after a sequence number say for the graph: at most about so many names."""
         assert scope.user is not None
-        space = Space(scope.tenant, Level.USER, scope.user)
-        at = self._space_id(space)
+        space = Partition(scope.tenant, Level.USER, scope.user)
+        at = self._partition_id(space)
         params = {"space_id": at, "session": scope.session, "after": after, "limit": limit}
         rows = self._mentions(space, params, "m.session_id = :session AND m.sequence > :after")
         sources = [(sequence, list(found)) for sequence, found in groupby(rows, key=lambda row: row[1])]
         if len(rows) == limit and len(sources) > 1:
             sources.pop()  # there may be more of the last one: it begins the next page
         elif len(rows) == limit:
-            return self.told_by_session(scope, after, 2 * limit)
+            return self.find_graph_by_session(scope, after, 2 * limit)
         if not sources:
             return []
         span = {"space_id": at, "session": scope.session, "after": after, "last": sources[-1][0]}
@@ -267,29 +269,29 @@ class Transfers:
         stated: dict[int, list[Row]] = {}
         for sequence, *rest in self._relations(space, span, where):
             stated.setdefault(sequence, []).append(tuple(rest))
-        return [_told(found, stated.get(sequence, ())) for sequence, found in sources]
+        return [_build_graph_entry(found, stated.get(sequence, ())) for sequence, found in sources]
 
-    def told_by_record(self, space: Space, record_id: str) -> Told | None:
-        params = {"space_id": self._space_id(space), "record": record_id}
+    def get_graph_of_record(self, space: Partition, record_id: str) -> GraphDraft | None:
+        params = {"space_id": self._partition_id(space), "record": record_id}
         rows = self._mentions(space, {**params, "limit": 1 << 31}, "m.record_id = :record")
         if not rows:
             return None
         relations = self._relations(space, params, "x.record_id = :record")
-        return _told(rows, [rest for _, *rest in relations])
+        return _build_graph_entry(rows, [rest for _, *rest in relations])
 
-    def _mentions(self, space: Space, params: dict[str, Any], where: str) -> list[Row]:
-        box, at = self._tx.seals.of(space.tenant), params["space_id"]
+    def _mentions(self, space: Partition, params: dict[str, Any], where: str) -> list[Row]:
+        box, at = self._tx.seals.cipher_for(space.tenant), params["space_id"]
         rows = self._db.all("moving.mentions", params, where=where)
-        return [box.opened(_MENTION, (at, row[4]), row) for row in rows]
+        return [box.decrypt_row(_MENTION, (at, row[4]), row) for row in rows]
 
-    def _relations(self, space: Space, params: dict[str, Any], where: str) -> list[Row]:
+    def _relations(self, space: Partition, params: dict[str, Any], where: str) -> list[Row]:
         """Without the number of the subject, which they are bound to."""
-        box, at = self._tx.seals.of(space.tenant), params["space_id"]
+        box, at = self._tx.seals.cipher_for(space.tenant), params["space_id"]
         rows = self._db.all("moving.relations", params, where=where)
-        return [box.opened(_RELATION, (at, row[-1]), box.opened(_NAMES, None, row))[:-1] for row in rows]
+        return [box.decrypt_row(_RELATION, (at, row[-1]), box.decrypt_row(_NAMES, None, row))[:-1] for row in rows]
 
-    def has_told(self, space: Space, source: GraphSource) -> bool:
-        params: dict[str, Any] = {"space_id": self._space_id(space), "limit": 1}
+    def has_graph_source(self, space: Partition, source: GraphSource) -> bool:
+        params: dict[str, Any] = {"space_id": self._partition_id(space), "limit": 1}
         if source.record_id is not None:
             where, params["record"] = "m.record_id = :record", source.record_id
         else:
@@ -297,19 +299,19 @@ class Transfers:
             params |= {"session": source.session_id, "sequence": source.sequence}
         return bool(self._db.all("moving.mentions", params, where=where))
 
-    def taken(self, scope: Scope, kind: str, owners: Mapping[str, str]) -> list[str]:
+    def find_conflicting_ids(self, scope: Scope, kind: str, owners: Mapping[str, str]) -> list[str]:
         """Of these ids of a kind, those that belong to other owners than these; a run's is its schedule."""
-        rows = self._db.all(_ELSEWHERE[kind], {"ids": self._db.texts(list(owners))})
+        rows = self._db.all(_OWNER_QUERIES[kind], {"ids": self._db.to_text_array(list(owners))})
         return [id_ for id_, tenant, owner in rows if tenant != scope.tenant or owner != owners[id_]]
 
 
-def _told(mentions: Sequence[Row], relations: Sequence[Sequence[Any]]) -> Told:
+def _build_graph_entry(mentions: Sequence[Row], relations: Sequence[Sequence[Any]]) -> GraphDraft:
     session_id, sequence, record_id, at = mentions[0][:4]
-    return Told(
+    return GraphDraft(
         GraphSource(from_micros(at), session_id, sequence, record_id),
-        tuple(Found(normal, name, EntityKind(kind)) for *_, normal, name, kind in mentions),
+        tuple(EntityDraft(normal, name, EntityKind(kind)) for *_, normal, name, kind in mentions),
         tuple(
-            Stated(subject, predicate, object_, value, RelationKind(kind), bool(polarity), sentence)
+            RelationDraft(subject, predicate, object_, value, RelationKind(kind), bool(polarity), sentence)
             for subject, predicate, object_, value, kind, polarity, sentence in relations
         ),
     )

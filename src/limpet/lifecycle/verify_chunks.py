@@ -26,11 +26,11 @@ _PAGE = 200
 Check = Callable[[Tx], bool]
 
 
-def chunks(runtime: Runtime, *, repair: bool) -> Finding:
+def check_chunks(runtime: Runtime, *, repair: bool) -> Finding:
     """Whether the chunks are what the texts would be cut into now; with ``repair``, the others are cut again."""
     run = runtime.store.write if repair else runtime.store.read
     try:
-        right = [run(check) for check in _checks(runtime, repair=repair)]
+        right = [run(check) for check in _iter_checks(runtime, repair=repair)]
     except StorageError as error:
         return Finding("chunks", ok=False, detail=str(error))
     wrong = right.count(False)
@@ -40,15 +40,15 @@ def chunks(runtime: Runtime, *, repair: bool) -> Finding:
     return Finding("chunks", ok=False, detail=detail, repaired=repair)
 
 
-def _checks(runtime: Runtime, *, repair: bool) -> Iterator[Check]:
-    for tenant in runtime.store.tenants():
+def _iter_checks(runtime: Runtime, *, repair: bool) -> Iterator[Check]:
+    for tenant in runtime.store.list_tenants():
         scope = Scope(tenant)
         if not _is_readable(runtime, scope):
             continue  # its key is elsewhere, or gone on purpose; other checks say so
-        for session in _sessions(runtime, scope):
-            yield partial(_session, runtime=runtime, session=session, repair=repair)
-        for record in _records(runtime, scope):
-            yield partial(_record, runtime=runtime, record=record, repair=repair)
+        for session in _iter_sessions(runtime, scope):
+            yield partial(_check_session, runtime=runtime, session=session, repair=repair)
+        for record in _iter_records(runtime, scope):
+            yield partial(_check_record, runtime=runtime, record=record, repair=repair)
 
 
 def _is_readable(runtime: Runtime, scope: Scope) -> bool:
@@ -60,7 +60,7 @@ def _is_readable(runtime: Runtime, scope: Scope) -> bool:
     return True
 
 
-def _sessions(runtime: Runtime, scope: Scope) -> Iterator[SessionInfo]:
+def _iter_sessions(runtime: Runtime, scope: Scope) -> Iterator[SessionInfo]:
     for offset in count(step=_PAGE):
         query = SessionQuery(limit=_PAGE, offset=offset)
         page = runtime.store.read(partial(_find_sessions, scope=scope, query=query))
@@ -73,7 +73,7 @@ def _find_sessions(tx: Tx, scope: Scope, query: SessionQuery) -> list[SessionInf
     return Sessions(tx).find(scope, query)
 
 
-def _records(runtime: Runtime, scope: Scope) -> Iterator[Record]:
+def _iter_records(runtime: Runtime, scope: Scope) -> Iterator[Record]:
     now = runtime.clock()
     for offset in count(step=_PAGE):
         query = RecordQuery(include_past=True, limit=_PAGE, offset=offset)
@@ -87,7 +87,7 @@ def _find_records(tx: Tx, scope: Scope, query: RecordQuery, now: datetime) -> li
     return Records(tx).find(scope, query, now)
 
 
-def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) -> bool:
+def _check_session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) -> bool:
     if repair:
         try:
             Sessions(tx).lock(session.scope)  # nobody may append between the two readings below
@@ -101,7 +101,7 @@ def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) ->
             first = expected.get(draft.hash)
             since = first.first_sequence if first else entry.message.sequence
             expected[draft.hash] = Cut(draft.hash, since, entry.message.sequence, draft.text)
-    if {cut.hash: cut for cut in Chunks(tx).cut_of_session(session.scope)} == expected:
+    if {cut.hash: cut for cut in Chunks(tx).load_session_chunks(session.scope)} == expected:
         return True
     if repair:
         Chunks(tx).drop_session(session.scope)
@@ -110,13 +110,15 @@ def _session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bool) ->
     return False
 
 
-def _record(tx: Tx, *, runtime: Runtime, record: Record, repair: bool) -> bool:
-    cut = remember.Cutter(runtime.config.chunks)
+def _check_record(tx: Tx, *, runtime: Runtime, record: Record, repair: bool) -> bool:
+    cut = remember.RecordChunker(runtime.config.chunks)
     find = Records(tx).lock if repair else Records(tx).get
     current = find(record.home.scope, record.id)
     if current is None:
         return True
-    if _plain(Chunks(tx).cut_of_record(record.home.space, record.id)) == _plain_drafts(cut.drafts(current)):
+    if _cut_texts(Chunks(tx).load_record_chunks(record.home.space, record.id)) == _draft_texts(
+        cut.build_drafts(current)
+    ):
         return True
     if repair:
         Chunks(tx).drop_record(record.home.space, record.id)
@@ -124,9 +126,9 @@ def _record(tx: Tx, *, runtime: Runtime, record: Record, repair: bool) -> bool:
     return False
 
 
-def _plain(cuts: Sequence[Cut]) -> list[tuple[bytes, str]]:
+def _cut_texts(cuts: Sequence[Cut]) -> list[tuple[bytes, str]]:
     return [(cut.hash, cut.text) for cut in cuts]
 
 
-def _plain_drafts(drafts: Sequence[ChunkDraft]) -> list[tuple[bytes, str]]:
+def _draft_texts(drafts: Sequence[ChunkDraft]) -> list[tuple[bytes, str]]:
     return [(draft.hash, draft.text) for draft in drafts]

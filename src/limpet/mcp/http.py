@@ -21,10 +21,10 @@ from mcp.server.streamable_http import EventStore
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
-from limpet.mcp.server import Call, Shelf, server
-from limpet.tools import Whose
+from limpet.mcp.server import McpHandlers, RequestContext, create_server
+from limpet.tools import ToolContext
 
-WHOSE = "whose"  # in the state of a request's scope
+TOOL_CONTEXT = "whose"  # in the state of a request's scope
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _MAX_SESSIONS = 1000
 _SESSIONS_OF_ONE = 20
@@ -35,20 +35,20 @@ _GRACE_S = 5.0
 Message = MutableMapping[str, Any]
 
 
-def whose_of(call: Call) -> Whose:
+def get_tool_context(call: RequestContext) -> ToolContext:
     """Of the HTTP request this call came with, also within a session."""
     assert call.request is not None
-    found = call.request.scope["state"][WHOSE]
-    assert isinstance(found, Whose)
+    found = call.request.scope["state"][TOOL_CONTEXT]
+    assert isinstance(found, ToolContext)
     return found
 
 
-def over_http(*, allow_purge: bool = False, hosts: Iterable[str] | None = LOOPBACK) -> McpOverHttp:
+def create_http_app(*, allow_purge: bool = False, hosts: Iterable[str] | None = LOOPBACK) -> McpHttpApp:
     """``hosts`` are the names the server answers to; None where whoever mounts it has checked Host and Origin."""
-    return McpOverHttp(server(Shelf(whose_of, allow_purge=allow_purge)), hosts=hosts)
+    return McpHttpApp(create_server(McpHandlers(get_tool_context, allow_purge=allow_purge)), hosts=hosts)
 
 
-class McpOverHttp:
+class McpHttpApp:
     """To be mounted with ``Route("/mcp", endpoint=…)``, within ``running()``; a Mount would redirect to ``/mcp/``.
 
     A server that shuts down calls ``close()`` before it waits for its connections: streams may be open for hours.
@@ -66,7 +66,7 @@ class McpOverHttp:
             made,
             event_store=events,
             retry_interval=retry_ms,
-            security_settings=_security(hosts),
+            security_settings=_security_settings(hosts),
             session_idle_timeout=_IDLE_S,
             max_sessions=_MAX_SESSIONS,
         )
@@ -74,14 +74,14 @@ class McpOverHttp:
         self._begun: dict[str, deque[bytes]] = {}  # sessions by caller, the oldest first
         self._is_closing = False
 
-    def running(self) -> AbstractAsyncContextManager[None]:
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
         """For the lifespan of the app around it; once."""
         return self._sessions.run()
 
     async def __call__(self, scope: Message, receive: Any, send: Any) -> None:
-        whose = scope.get("state", {}).get(WHOSE)
+        whose = scope.get("state", {}).get(TOOL_CONTEXT)
         reply = _Reply(send)
-        if not isinstance(whose, Whose):
+        if not isinstance(whose, ToolContext):
             return await reply.refuse(401, "say who you are")
         if self._is_closing:
             return await reply.refuse(503, "the server is shutting down")
@@ -100,10 +100,10 @@ class McpOverHttp:
             if request.method == "POST":
                 await self._end_session(known)
         elif reply.session is not None and not any(name == _SESSION for name, _ in headers):
-            await self._make_room(known, whose.identity, reply.session)
+            await self._evict_sessions(known, whose.identity, reply.session)
         return None
 
-    async def _make_room(self, scope: Message, caller: str, session: bytes) -> None:
+    async def _evict_sessions(self, scope: Message, caller: str, session: bytes) -> None:
         """A caller's oldest session goes for its newest: nobody takes the places of all others."""
         mine = self._begun.pop(caller, deque())
         self._begun[caller] = mine  # the last to be forgotten
@@ -116,13 +116,13 @@ class McpOverHttp:
     async def _end_session(self, scope: Message) -> None:
         """As its client would: what still waits in it, such as for the user's answer, then gives up at once."""
 
-        async def empty() -> Message:
+        async def receive_empty() -> Message:
             return {"type": "http.request", "body": b"", "more_body": False}
 
-        async def unheard(_message: Message) -> None:
+        async def discard(_message: Message) -> None:
             pass
 
-        await self._sessions.handle_request({**scope, "method": "DELETE"}, empty, unheard)
+        await self._sessions.handle_request({**scope, "method": "DELETE"}, receive_empty, discard)
 
     def close(self, grace_s: float = _GRACE_S) -> None:
         """End all streams: those that only wait for news now, answers in the making after some seconds' grace.
@@ -153,13 +153,13 @@ class _Request:
     async def receive(self) -> Message:
         message: Message = {"type": "http.disconnect"}
 
-        async def heard() -> None:
+        async def receive_message() -> None:
             nonlocal message
             message = await self._receive()
             group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
-            group.start_soon(heard)
+            group.start_soon(receive_message)
             await self._ended.wait()
             group.cancel_scope.cancel()
         return message
@@ -194,7 +194,7 @@ class _Reply:
             await self.send({"type": "http.response.body", "body": b""})
 
 
-def _security(hosts: Iterable[str] | None) -> TransportSecuritySettings:
+def _security_settings(hosts: Iterable[str] | None) -> TransportSecuritySettings:
     """A page that a browser was led to by a changed name of ours has that name in Host, or its own in Origin."""
     if hosts is None:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)

@@ -18,14 +18,25 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from limpet.errors import InvalidInput, LimpetError
-from limpet.tools import Whose
+from limpet.tools import ToolContext
 from limpet.tools.arguments import as_json, read, schema_of
-from limpet.tools.purge import DOC, NAME, TITLE, Count, Purge, Purged, checked, in_words, purge, would_go
+from limpet.tools.purge import (
+    DOC,
+    NAME,
+    TITLE,
+    PurgeArguments,
+    PurgeCount,
+    PurgeResult,
+    count_purge,
+    format_counts,
+    purge,
+    validate_arguments,
+)
 
-Call = ServerRequestContext[Any]
-Answer = types.CallToolResult | types.InputRequiredResult
+RequestContext = ServerRequestContext[Any]
+PurgeResponse = types.CallToolResult | types.InputRequiredResult
 
-GOOD_FOR_S = 300
+CODE_TTL_S = 300
 _CONFIRM = "confirm"
 _FORM: dict[str, Any] = {
     "type": "object",
@@ -36,15 +47,15 @@ TOOL = types.Tool(
     name=NAME,
     title=TITLE,
     description=DOC,
-    input_schema=dict(schema_of(Purge)),
-    output_schema=dict(schema_of(Purged, given=False)),
+    input_schema=dict(schema_of(PurgeArguments)),
+    output_schema=dict(schema_of(PurgeResult, given=False)),
     annotations=types.ToolAnnotations(
         title=TITLE, read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
     ),
 )
 
 
-class Codes:
+class ConfirmationCodes:
     """Each is for one caller and one purge, for five minutes, and once. Signed, so that asking keeps nothing."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,16 +63,16 @@ class Codes:
         self._clock = clock
         self._used: dict[str, int] = {}  # when each would have ended anyway
 
-    def give(self, whose: Whose, asked: Purge) -> str:
-        return self._signed(int(self._clock()) + GOOD_FOR_S, secrets.token_hex(6), whose, asked)
+    def issue(self, whose: ToolContext, asked: PurgeArguments) -> str:
+        return self._sign(int(self._clock()) + CODE_TTL_S, secrets.token_hex(6), whose, asked)
 
-    def take(self, code: str, whose: Whose, asked: Purge) -> bool:
+    def redeem(self, code: str, whose: ToolContext, asked: PurgeArguments) -> bool:
         """Whether it is good for this, now. It is used up by that."""
         ends, _, rest = code.partition("-")
         nonce, now = rest.partition("-")[0], self._clock()
         if not (ends.isascii() and ends.isdigit() and len(ends) < 20 and now < int(ends)):
             return False
-        if not hmac.compare_digest(code.encode(), self._signed(int(ends), nonce, whose, asked).encode()):
+        if not hmac.compare_digest(code.encode(), self._sign(int(ends), nonce, whose, asked).encode()):
             return False
         self._used = {used: over for used, over in self._used.items() if now < over}
         if nonce in self._used:
@@ -69,35 +80,39 @@ class Codes:
         self._used[nonce] = int(ends)
         return True
 
-    def _signed(self, ends: int, nonce: str, whose: Whose, asked: Purge) -> str:
+    def _sign(self, ends: int, nonce: str, whose: ToolContext, asked: PurgeArguments) -> str:
         what = json.dumps([ends, nonce, whose.identity, asked.what, asked.session, asked.days])
         digest = hmac.digest(self._secret, what.encode(), "sha256")[:18]
         return f"{ends}-{nonce}-{urlsafe_b64encode(digest).decode()}"
 
 
-class Purging:
-    def __init__(self, codes: Codes | None = None) -> None:
-        self._codes = codes or Codes()
+class PurgeTool:
+    def __init__(self, codes: ConfirmationCodes | None = None) -> None:
+        self._codes = codes or ConfirmationCodes()
 
-    async def call(self, call: Call, params: types.CallToolRequestParams, whose: Whose) -> Answer:
+    async def call(
+        self, call: RequestContext, params: types.CallToolRequestParams, whose: ToolContext
+    ) -> PurgeResponse:
         try:
-            given = checked(read(Purge, params.arguments or {}))
+            given = validate_arguments(read(PurgeArguments, params.arguments or {}))
             asked = replace(given, confirm=None)
             if given.confirm is not None:
                 return await self._purge(whose, asked, given.confirm)
             if params.input_responses and _CONFIRM in params.input_responses:
                 code = params.request_state or ""
-                return await self._answered(params.input_responses[_CONFIRM], whose, asked, code)
-            counts = await anyio.to_thread.run_sync(would_go, whose, asked)
-            return await self._ask(call, whose, asked, counts)
+                return await self._handle_answer(params.input_responses[_CONFIRM], whose, asked, code)
+            counts = await anyio.to_thread.run_sync(count_purge, whose, asked)
+            return await self._ask_user(call, whose, asked, counts)
         except LimpetError as error:
-            return _failed(f"{error.code}: {error}")
+            return _error_result(f"{error.code}: {error}")
 
-    async def _ask(self, call: Call, whose: Whose, asked: Purge, counts: tuple[Count, ...]) -> Answer:
-        code = self._codes.give(whose, asked)
-        question = f"Purge {asked} for good? This would go: {in_words(counts)}."
-        if not _can_be_asked(call):
-            return _told(Purged("unconfirmed", _to_show(question), counts, code, None))
+    async def _ask_user(
+        self, call: RequestContext, whose: ToolContext, asked: PurgeArguments, counts: tuple[PurgeCount, ...]
+    ) -> PurgeResponse:
+        code = self._codes.issue(whose, asked)
+        question = f"Purge {asked} for good? This would go: {format_counts(counts)}."
+        if not _can_elicit(call):
+            return _to_result(PurgeResult("unconfirmed", _confirmation_text(question), counts, code, None))
         if call.protocol_version in MODERN_PROTOCOL_VERSIONS:
             form = types.ElicitRequestFormParams(message=question, requested_schema=_FORM)
             return types.InputRequiredResult(
@@ -106,25 +121,25 @@ class Purging:
         try:
             said = await call.session.elicit_form(question, _FORM, related_request_id=call.request_id)
         except MCPError as error:
-            return _failed(f"the user could not be asked, so nothing was purged: {error}")
-        return await self._answered(said, whose, asked, code)
+            return _error_result(f"the user could not be asked, so nothing was purged: {error}")
+        return await self._handle_answer(said, whose, asked, code)
 
-    async def _answered(self, said: object, whose: Whose, asked: Purge, code: str) -> Answer:
+    async def _handle_answer(self, said: object, whose: ToolContext, asked: PurgeArguments, code: str) -> PurgeResponse:
         agreed = isinstance(said, types.ElicitResult) and said.action == "accept" and (said.content or {})
         if not agreed or agreed.get(_CONFIRM) is not True:
-            return _told(Purged("declined", "The user did not agree; nothing was purged.", (), None, None))
+            return _to_result(PurgeResult("declined", "The user did not agree; nothing was purged.", (), None, None))
         return await self._purge(whose, asked, code)
 
-    async def _purge(self, whose: Whose, asked: Purge, code: str) -> Answer:
-        if not self._codes.take(code, whose, asked):
+    async def _purge(self, whose: ToolContext, asked: PurgeArguments, code: str) -> PurgeResponse:
+        if not self._codes.redeem(code, whose, asked):
             raise InvalidInput(
                 "this code is not good for this purge: it is of other arguments, used, or older than five minutes. "
                 "Nothing was purged; call again without confirm"
             )
-        return _told(await anyio.to_thread.run_sync(purge, whose, asked))
+        return _to_result(await anyio.to_thread.run_sync(purge, whose, asked))
 
 
-def _can_be_asked(call: Call) -> bool:
+def _can_elicit(call: RequestContext) -> bool:
     able = call.session.client_capabilities
     asks = None if able is None else able.elicitation
     if asks is None or (asks.form is None and asks.url is not None):
@@ -132,18 +147,18 @@ def _can_be_asked(call: Call) -> bool:
     return call.protocol_version in MODERN_PROTOCOL_VERSIONS or call.session.can_send_request
 
 
-def _to_show(question: str) -> str:
+def _confirmation_text(question: str) -> str:
     return (
         f"Nothing was purged yet. Ask the user: {question} Only if they say yes, call again with the same arguments "
         "and confirm; it is good for five minutes."
     )
 
 
-def _told(outcome: Purged) -> types.CallToolResult:
+def _to_result(outcome: PurgeResult) -> types.CallToolResult:
     data = as_json(outcome)
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=data)
 
 
-def _failed(text: str) -> types.CallToolResult:
+def _error_result(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)

@@ -7,8 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from limpet.errors import InvalidInput
-from limpet.model.ids import checked_id
-from limpet.model.text import checked_name, shown
+from limpet.model.ids import check_id
+from limpet.model.text import check_name, short_repr
 
 
 class Right(StrEnum):
@@ -50,9 +50,9 @@ class Grant:
         if right not in set(Right) or reach not in set(Reach) or (bool(named) and reach not in set(_NAMED)):
             raise InvalidInput(
                 f"a grant is read or write, then session, user, agent, global or store, then perhaps whose, such as"
-                f" read:global or write:user:bob; not {shown(text)}"
+                f" read:global or write:user:bob; not {short_repr(text)}"
             )
-        check = checked_id if reach == Reach.SESSION else checked_name
+        check = check_id if reach == Reach.SESSION else check_name
         return cls(Right(right), Reach(reach), check(name, f"whose {reach} the grant is for") if named else None)
 
 
@@ -68,14 +68,14 @@ class Principal:
     grants: tuple[Grant, ...] = ()
 
     @property
-    def may_all(self) -> bool:
+    def is_operator(self) -> bool:
         """Nothing has to be checked: the program that opened the store."""
         reaches = {grant.right for grant in self.grants if grant.reach is Reach.STORE}
         return len(reaches) == len(Right)
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class AccessRequest:
     """What a call needs: a right on one place. ``user`` of a session is whose it is, as far as that is known."""
 
     right: Right
@@ -86,7 +86,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class GrantInfo:
     """A grant as it is kept: to which user, since when, by whom."""
 
     user: str

@@ -35,7 +35,7 @@ class KeyInfo:
     def is_live(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
-    def lived_at(self, moment: datetime) -> bool:
+    def was_live_at(self, moment: datetime) -> bool:
         return self.created_at <= moment and (self.revoked_at is None or moment <= self.revoked_at)
 
     @property
@@ -51,7 +51,7 @@ class NewKey:
     info: KeyInfo
 
 
-def made_by(maker: KeyInfo, keys: Iterable[KeyInfo]) -> list[KeyInfo]:
+def find_descendant_keys(maker: KeyInfo, keys: Iterable[KeyInfo]) -> list[KeyInfo]:
     """Those of the keys that it made, that those made, and so on. While it lives, its name is no other key's."""
     by: dict[str, list[KeyInfo]] = {}
     for key in keys:
@@ -59,7 +59,7 @@ def made_by(maker: KeyInfo, keys: Iterable[KeyInfo]) -> list[KeyInfo]:
     found, makers = {maker.id: maker}, [maker]
     while makers:
         one = makers.pop()
-        made = [key for key in by.get(audit_name(one.name), ()) if one.lived_at(key.created_at)]
+        made = [key for key in by.get(audit_name(one.name), ()) if one.was_live_at(key.created_at)]
         makers += [key for key in made if key.id not in found]
         found |= {key.id: key for key in made}
     del found[maker.id]
@@ -71,12 +71,12 @@ def audit_name(key_name: str) -> str:
     return f"key:{key_name}"
 
 
-def spelled(randomness: bytes) -> str:
+def encode_secret(randomness: bytes) -> str:
     """A secret as people copy it: ``hf_`` and 43 letters."""
     return f"hf_{base64.urlsafe_b64encode(randomness).rstrip(b'=').decode()}"
 
 
-def hash_of(secret: object) -> str | None:
+def hash_secret(secret: object) -> str | None:
     """What is kept of a secret; None for what cannot be one."""
     if not isinstance(secret, str) or _SECRET.fullmatch(secret) is None:
         return None

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 
-class Outcome(StrEnum):
+class AuditOutcome(StrEnum):
     DONE = "done"
     REFUSED = "refused"  # a grant was missing
     FAILED = "failed"  # it raised: not found, wrong, or the store refused
@@ -24,7 +24,7 @@ class AuditEntry:
     tenant: str
     verb: str
     access: str  # read, write, or read+write
-    outcome: Outcome
+    outcome: AuditOutcome
     user: str | None = None
     agent: str | None = None
     session: str | None = None
@@ -40,7 +40,7 @@ class AuditQuery:
     user: str | None = None
     principal: str | None = None
     verb: str | None = None
-    outcome: Outcome | None = None
+    outcome: AuditOutcome | None = None
     since: datetime | None = None
     until: datetime | None = None
     limit: int = 50

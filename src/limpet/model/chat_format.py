@@ -14,19 +14,19 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from limpet.model.message import FilePart, ImagePart, Message, Part, Role, TextPart, ToolCall, part_text
-from limpet.model.turns import steps_of
+from limpet.model.turns import group_steps
 
 Json = dict[str, Any]
 
 NO_RESULT = "(no result was stored)"
-BEGINNING = "(the conversation goes on)"
+OPENING_TEXT = "(the conversation goes on)"
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DATA_URI = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.*)", re.DOTALL)
 _WEB = ("http://", "https://")
 
 
-class Answer(NamedTuple):
+class ToolExchange(NamedTuple):
     """A tool call and what came back, or None."""
 
     call_id: str
@@ -50,33 +50,33 @@ def as_anthropic(memory: str, messages: Sequence[Message]) -> Json:
     system: list[str] = []
     turns: list[Json] = []
     if memory:
-        _say(turns, "user", [{"type": "text", "text": memory}])
+        _append_turn(turns, "user", [{"type": "text", "text": memory}])
     for message, answers in _exchanges(messages):
         if message.role is Role.SYSTEM:
             system.append(message.text)
             continue
         role = "assistant" if message.role is Role.ASSISTANT else "user"
         if role == "assistant" and not turns:
-            _say(turns, "user", [{"type": "text", "text": BEGINNING}])
-        _say(turns, role, [*_anthropic_content(message), *(_tool_use(answer) for answer in answers)])
-        _say(turns, "user", [_tool_result(answer) for answer in answers])
+            _append_turn(turns, "user", [{"type": "text", "text": OPENING_TEXT}])
+        _append_turn(turns, role, [*_anthropic_content(message), *(_tool_use(answer) for answer in answers)])
+        _append_turn(turns, "user", [_tool_result(answer) for answer in answers])
     about = "\n\n".join(filter(None, system))
     return ({"system": about} if about else {}) | {"messages": turns}
 
 
-def _exchanges(messages: Sequence[Message]) -> Iterator[tuple[Message, list[Answer]]]:
+def _exchanges(messages: Sequence[Message]) -> Iterator[tuple[Message, list[ToolExchange]]]:
     """Each message with its calls answered. A result whose call is gone is left out."""
-    for step in steps_of(messages):
+    for step in group_steps(messages):
         said, results = messages[step[0]], [messages[at] for at in step[1:]]
-        yield said, list(_answers(said, results))
+        yield said, list(_pair_results(said, results))
 
 
-def _answers(said: Message, results: Sequence[Message]) -> Iterator[Answer]:
+def _pair_results(said: Message, results: Sequence[Message]) -> Iterator[ToolExchange]:
     unnamed = [result for result in results if result.tool_call_id is None]
     for number, call in enumerate(said.tool_calls):
         named = [result for result in results if result.tool_call_id == call.id]
         result = named[-1] if named else unnamed.pop(0) if unnamed else None
-        yield Answer(_identifier(call.id or f"call_{said.sequence}_{number}"), call, result)
+        yield ToolExchange(_identifier(call.id or f"call_{said.sequence}_{number}"), call, result)
 
 
 def _identifier(text: str) -> str:
@@ -87,14 +87,14 @@ def _tool_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
 
 
-def _result_text(answer: Answer) -> str:
+def _result_text(answer: ToolExchange) -> str:
     return NO_RESULT if answer.result is None else answer.result.text
 
 
 # OpenAI
 
 
-def _openai_message(message: Message, answers: Sequence[Answer]) -> Json:
+def _openai_message(message: Message, answers: Sequence[ToolExchange]) -> Json:
     entry: Json = {"role": message.role.value, "content": _openai_content(message)}
     if message.name and message.role is Role.USER:
         entry["name"] = _tool_name(message.name)
@@ -114,7 +114,7 @@ def _openai_message(message: Message, answers: Sequence[Answer]) -> Json:
     return entry
 
 
-def _openai_result(answer: Answer) -> Json:
+def _openai_result(answer: ToolExchange) -> Json:
     return {"role": "tool", "tool_call_id": answer.call_id, "content": _result_text(answer)}
 
 
@@ -136,7 +136,7 @@ def _openai_part(part: Part) -> Json:
 # Anthropic
 
 
-def _say(turns: list[Json], role: str, blocks: Sequence[Json]) -> None:
+def _append_turn(turns: list[Json], role: str, blocks: Sequence[Json]) -> None:
     """Speakers take turns: what the same one says next belongs to the same message."""
     if not blocks:
         return
@@ -175,12 +175,12 @@ def _anthropic_source(uri: str, media_type: str | None) -> Json | None:
     return {"type": "url", "url": uri} if uri.startswith(_WEB) else None
 
 
-def _tool_use(answer: Answer) -> Json:
+def _tool_use(answer: ToolExchange) -> Json:
     call = answer.call
     return {"type": "tool_use", "id": answer.call_id, "name": _tool_name(call.name), "input": dict(call.arguments)}
 
 
-def _tool_result(answer: Answer) -> Json:
+def _tool_result(answer: ToolExchange) -> Json:
     failed = answer.result is None or answer.result.is_error
     block = {"type": "tool_result", "tool_use_id": answer.call_id, "content": _result_text(answer)}
     return block | ({"is_error": True} if failed else {})

@@ -12,7 +12,7 @@ from limpet.model.message import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class Omission:
     """Something that was left out, and why."""
 
     what: str
@@ -33,7 +33,7 @@ class Context:
     tokens: int
     sections: Mapping[str, str]
     hits: tuple[Hit, ...]
-    dropped: tuple[Dropped, ...]
+    dropped: tuple[Omission, ...]
     records: tuple[str, ...] = ()
 
     def as_openai(self) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from limpet.model.text import checked_name, checked_text
+from limpet.model.text import check_name, check_text
 
 MAX_URI_BYTES = 2048  # with the space's number it must fit one entry of a PostgreSQL index
 MAX_TITLE_BYTES = 4096
@@ -59,7 +59,7 @@ class DocumentDraft:
     metadata: Mapping[str, str] | None = None
     own_title: str | None = None
 
-    def relabels(self, known: Document) -> bool:
+    def changes_labels(self, known: Document) -> bool:
         """Whether it names the document otherwise than before."""
         return self.title not in (None, known.title) or self.metadata not in (None, known.metadata)
 
@@ -78,16 +78,16 @@ _SUFFIXES = {
 _KIND_OF = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
 
 
-def kind_of(name: str) -> DocumentKind:
+def detect_kind(name: str) -> DocumentKind:
     """The kind of what has this name or uri; plain text when its end says nothing."""
     last = name.replace("\\", "/").rpartition("/")[2]
     stem, dot, suffix = last.rpartition(".")
     return _KIND_OF.get(suffix.lower(), DocumentKind.TEXT) if stem and dot else DocumentKind.TEXT
 
 
-def checked_uri(value: object) -> str:
-    return checked_name(value, "the document's uri", max_bytes=MAX_URI_BYTES)
+def check_uri(value: object) -> str:
+    return check_name(value, "the document's uri", max_bytes=MAX_URI_BYTES)
 
 
-def checked_title(value: object) -> str:
-    return checked_text(value, "title", max_bytes=MAX_TITLE_BYTES)
+def check_title(value: object) -> str:
+    return check_text(value, "title", max_bytes=MAX_TITLE_BYTES)

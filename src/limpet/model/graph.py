@@ -36,7 +36,7 @@ class RelationKind(StrEnum):
     FACT = "fact"
 
 
-def normal(name: str) -> str:
+def normalize_name(name: str) -> str:
     """What two spellings of one name have in common. Empty for what is no name."""
     text, before = name, ""
     while text != before:  # a title may stand before a title; each round makes it shorter
@@ -53,7 +53,7 @@ def first_word(id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EntityDraft:
     """A name that stands in a text. A way to somebody, such as ``user/sister``, is one too."""
 
     id: str  # the normal form of the name
@@ -62,7 +62,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class RelationDraft:
     """That somebody or something stands in a relation, as one sentence states it. Either ``object`` or ``value``."""
 
     subject: str
@@ -85,12 +85,12 @@ class GraphSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GraphDraft:
     """Everything one source says for the graph."""
 
     source: GraphSource
-    entities: tuple[Found, ...] = ()
-    relations: tuple[Stated, ...] = ()
+    entities: tuple[EntityDraft, ...] = ()
+    relations: tuple[RelationDraft, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class NodeMention:
     """A mention as the store keeps it."""
 
     node: int
@@ -163,7 +163,7 @@ class Relation:
     sentence: str
     sources: tuple[GraphSource, ...]
 
-    def true_at(self, moment: datetime) -> bool:
+    def is_valid_at(self, moment: datetime) -> bool:
         begun = self.valid_from is None or self.valid_from <= moment
         return self.holds and begun and (self.valid_to is None or self.valid_to > moment)
 
@@ -190,10 +190,10 @@ class Graph:
         """As plain values, for ``json.dumps``."""
         from limpet.knowledge.graph import export
 
-        return export.as_json(self)
+        return export.to_json(self)
 
     def to_graphml(self) -> str:
         """As GraphML, which graph tools such as Gephi, yEd and networkx read."""
         from limpet.knowledge.graph import export
 
-        return export.as_graphml(self)
+        return export.to_graphml(self)

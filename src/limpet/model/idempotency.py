@@ -10,17 +10,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from limpet.model.text import checked_name
+from limpet.model.text import check_name
 
-KEPT = timedelta(hours=48)  # how long a key is remembered
+KEY_LIFETIME = timedelta(hours=48)  # how long a key is remembered
 
 
-class Thing(StrEnum):
+class ResourceKind(StrEnum):
     RECORD = "record"
     SCHEDULE = "schedule"
 
 
-class Made(NamedTuple):
+class IdempotencyEntry(NamedTuple):
     """What a key stands for."""
 
     id: str
@@ -29,22 +29,22 @@ class Made(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class IdempotencyKey:
     """A request as the store knows it: two hashes."""
 
-    thing: Thing
+    thing: ResourceKind
     key_hash: str
     digest: str
 
     @classmethod
-    def of(cls, thing: Thing, key: object, request: Mapping[str, Any]) -> Asked:
+    def from_request(cls, thing: ResourceKind, key: object, request: Mapping[str, Any]) -> IdempotencyKey:
         """``request`` is what was asked for, checked, and without what differs when it is asked again."""
-        name = checked_name(key, "idempotency_key")
-        told = json.dumps([name, request], sort_keys=True, ensure_ascii=False, default=_plain)
+        name = check_name(key, "idempotency_key")
+        told = json.dumps([name, request], sort_keys=True, ensure_ascii=False, default=_encode_value)
         return cls(thing, _hash(name), _hash(told))
 
 
-def _plain(value: object) -> str:
+def _encode_value(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 

@@ -23,7 +23,7 @@ def uuid7(now: datetime, randomness: bytes) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def checked_id(value: object, what: str) -> str:
+def check_id(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise InvalidKey(f"{what} must be text, not {type(value).__name__}")
     lowered = value.lower()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from limpet.model.scope import Level, Space
+from limpet.model.scope import Level, Partition
 
 EXTRACT = "extract"  # learn from a session's turns; the detail is the session
 COMPACT = "compact"  # condense a session's history where it is due; the detail is the session
@@ -31,7 +31,7 @@ class Job:
 
     id: int
     kind: str
-    space: Space
+    space: Partition
     detail: str
     asked: int
     attempts: int

@@ -10,10 +10,10 @@ from enum import StrEnum
 from typing import Any, Literal, Union
 
 from limpet.errors import InvalidInput
-from limpet.model.text import MAX_CONTENT_BYTES, checked_choice, checked_text, optional_name, shown
-from limpet.model.times import checked_time
-from limpet.model.tokens import estimate
-from limpet.model.values import at_most, checked_flag, checked_json, checked_metadata
+from limpet.model.text import MAX_CONTENT_BYTES, check_choice, check_optional_name, check_text, short_repr
+from limpet.model.times import check_time
+from limpet.model.tokens import estimate_tokens
+from limpet.model.values import check_flag, check_json, check_metadata, take_at_most
 
 MAX_PARTS = 1_000
 
@@ -92,25 +92,25 @@ class Message:
         idempotency_key: str | None = None,
     ) -> Message:
         """Check and normalise everything a caller may give. Raises InvalidInput; stores nothing."""
-        calls = _checked_calls(tool_calls)
-        body = checked_content(content)
-        searchable = _searchable(body, calls)
+        calls = _check_calls(tool_calls)
+        body = check_content(content)
+        searchable = _searchable_text(body, calls)
         return cls(
-            role=checked_choice(Role, role, "role"),
+            role=check_choice(Role, role, "role"),
             content=body,
-            name=optional_name(name, "name"),
+            name=check_optional_name(name, "name"),
             tool_calls=calls,
-            tool_call_id=optional_name(tool_call_id, "tool_call_id"),
-            is_error=checked_flag(is_error, "is_error"),
-            metadata=checked_metadata(metadata) if metadata else {},
-            created_at=None if created_at is None else checked_time(created_at, "created_at"),
-            sequence=0 if sequence is None else _checked_sequence(sequence),
-            idempotency_key=optional_name(idempotency_key, "idempotency_key"),
-            tokens=estimate(searchable),
+            tool_call_id=check_optional_name(tool_call_id, "tool_call_id"),
+            is_error=check_flag(is_error, "is_error"),
+            metadata=check_metadata(metadata) if metadata else {},
+            created_at=None if created_at is None else check_time(created_at, "created_at"),
+            sequence=0 if sequence is None else _check_sequence(sequence),
+            idempotency_key=check_optional_name(idempotency_key, "idempotency_key"),
+            tokens=estimate_tokens(searchable),
         )
 
     @classmethod
-    def checked(cls, message: object) -> Message:
+    def validate(cls, message: object) -> Message:
         """A message somebody made without ``new``, checked as if it had been."""
         if not isinstance(message, Message):
             raise InvalidInput(f"extend takes messages made with Message.new, not {type(message).__name__}")
@@ -127,7 +127,7 @@ class Message:
             idempotency_key=message.idempotency_key,
         )
 
-    def stored_as(self, sequence: int, created_at: datetime) -> Message:
+    def with_sequence(self, sequence: int, created_at: datetime) -> Message:
         """The message with its number and time; spelled out, since every append makes one."""
         return Message(
             self.role,
@@ -143,13 +143,13 @@ class Message:
             self.tokens,
         )
 
-    def says(self, given: Message) -> bool:
+    def has_same_content(self, given: Message) -> bool:
         """Whether this tells the same, whatever is noted beside it."""
-        return _told(self) == _told(given)
+        return _content_fields(self) == _content_fields(given)
 
-    def is_again(self, given: Message) -> bool:
+    def is_duplicate_of(self, given: Message) -> bool:
         """Whether this is what was kept of it; where a caller gives no time, it has the store's."""
-        same = self.says(given) and self.metadata == given.metadata
+        same = self.has_same_content(given) and self.metadata == given.metadata
         return same and given.created_at in (None, self.created_at)
 
     @property
@@ -160,10 +160,10 @@ class Message:
     @property
     def searchable(self) -> str:
         """What search sees: the text, then each tool call's name and arguments."""
-        return _searchable(self.content, self.tool_calls)
+        return _searchable_text(self.content, self.tool_calls)
 
 
-def _told(message: Message) -> tuple[object, ...]:
+def _content_fields(message: Message) -> tuple[object, ...]:
     return (message.role, message.content, message.name, message.tool_calls, message.tool_call_id, message.is_error)
 
 
@@ -171,7 +171,7 @@ def _text(content: str | tuple[Part, ...]) -> str:
     return content if isinstance(content, str) else "\n".join(filter(None, map(part_text, content)))
 
 
-def _searchable(content: str | tuple[Part, ...], calls: tuple[ToolCall, ...]) -> str:
+def _searchable_text(content: str | tuple[Part, ...], calls: tuple[ToolCall, ...]) -> str:
     if not calls:
         return _text(content)
     described = (f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}" for call in calls)
@@ -183,33 +183,33 @@ def part_text(part: Part) -> str:
         case TextPart(text=text):
             return text
         case ImagePart(uri=uri, alt=alt):
-            return f"![{alt}]({_shown(uri)})"
+            return f"![{alt}]({_shorten_uri(uri)})"
         case FilePart(uri=uri, name=name):
-            return f"[{name}]({_shown(uri)})"
+            return f"[{name}]({_shorten_uri(uri)})"
 
 
-def _shown(uri: str) -> str:
+def _shorten_uri(uri: str) -> str:
     """A data URI is kept in the part but is no text anybody would read."""
     return uri.split(",", 1)[0] if uri.startswith("data:") else uri
 
 
-def checked_content(content: object) -> str | tuple[Part, ...]:
+def check_content(content: object) -> str | tuple[Part, ...]:
     if isinstance(content, str):
-        return checked_text(content, "content")
+        return check_text(content, "content")
     if not isinstance(content, Iterable) or isinstance(content, (bytes, Mapping)):
         raise InvalidInput(f"content must be text or a list of parts, not {type(content).__name__}")
-    return tuple(_checked_part(part) for part in at_most(MAX_PARTS, content, "content has too many parts"))
+    return tuple(_check_part(part) for part in take_at_most(MAX_PARTS, content, "content has too many parts"))
 
 
-def _checked_part(part: object) -> Part:
+def _check_part(part: object) -> Part:
     if isinstance(part, Mapping):
         part = part_from_json(part)
     if isinstance(part, TextPart):
-        checked_text(part.text, "a text part")
+        check_text(part.text, "a text part")
     elif isinstance(part, (ImagePart, FilePart)):
-        checked_text(part.uri, f"the uri of {part.kind} part", max_bytes=MAX_CONTENT_BYTES)
+        check_text(part.uri, f"the uri of {part.kind} part", max_bytes=MAX_CONTENT_BYTES)
         for extra in (part.media_type or "", part.alt if isinstance(part, ImagePart) else part.name):
-            checked_text(extra, f"a field of {part.kind} part", max_bytes=4096)
+            check_text(extra, f"a field of {part.kind} part", max_bytes=4096)
         if not part.uri:
             raise InvalidInput(f"the uri of a part of kind {part.kind} is empty")
     else:
@@ -236,24 +236,24 @@ def part_from_json(value: Mapping[str, Any]) -> Part:
         case "file":
             return FilePart(value.get("uri", ""), value.get("media_type"), value.get("name") or "")
         case other:
-            raise InvalidInput(f"a part's type is text, image or file, not {shown(other)}")
+            raise InvalidInput(f"a part's type is text, image or file, not {short_repr(other)}")
 
 
-def _checked_sequence(sequence: object) -> int:
+def _check_sequence(sequence: object) -> int:
     if isinstance(sequence, bool) or not isinstance(sequence, int):
         raise InvalidInput(f"sequence must be a whole number, not {type(sequence).__name__}")
     if not 1 <= sequence < 2**62:
-        raise InvalidInput(f"sequence must be between 1 and 2**62, not {shown(sequence)}")
+        raise InvalidInput(f"sequence must be between 1 and 2**62, not {short_repr(sequence)}")
     return sequence
 
 
-def _checked_calls(calls: object) -> tuple[ToolCall, ...]:
+def _check_calls(calls: object) -> tuple[ToolCall, ...]:
     if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes, Mapping)):
         raise InvalidInput(f"tool_calls must be a list of tool calls, not {type(calls).__name__}")
-    return tuple(_checked_call(call) for call in at_most(MAX_PARTS, calls, "there are too many tool calls"))
+    return tuple(_check_call(call) for call in take_at_most(MAX_PARTS, calls, "there are too many tool calls"))
 
 
-def _checked_call(call: object) -> ToolCall:
+def _check_call(call: object) -> ToolCall:
     if isinstance(call, Mapping):
         unknown = set(call) - {"id", "name", "arguments"}
         if unknown:
@@ -261,12 +261,12 @@ def _checked_call(call: object) -> ToolCall:
         call = ToolCall(call.get("id", ""), call.get("name", ""), call.get("arguments") or {})
     if not isinstance(call, ToolCall):
         raise InvalidInput(f"a tool call must be ToolCall or a mapping, not {type(call).__name__}")
-    checked_text(call.id, "a tool call's id", max_bytes=1024)
-    checked_text(call.name, "a tool call's name", max_bytes=1024)
+    check_text(call.id, "a tool call's id", max_bytes=1024)
+    check_text(call.name, "a tool call's name", max_bytes=1024)
     if not call.name:
         raise InvalidInput("a tool call needs a name")
     if not isinstance(call.arguments, Mapping):
         raise InvalidInput(f"a tool call's arguments must be a mapping, not {type(call.arguments).__name__}")
     # A copy, and as it will be read back: what the caller does to its own afterwards is not what was said.
-    arguments = checked_json(dict(call.arguments), "a tool call's arguments", max_bytes=MAX_CONTENT_BYTES)
+    arguments = check_json(dict(call.arguments), "a tool call's arguments", max_bytes=MAX_CONTENT_BYTES)
     return ToolCall(call.id, call.name, json.loads(arguments))

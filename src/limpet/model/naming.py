@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from limpet.errors import InvalidKey
-from limpet.model.text import checked_name, optional_name
+from limpet.model.text import check_name, check_optional_name
 
 MAX_RECORD_KEY = 64
 MAX_SESSION_KEY = 1024  # with tenant, user and agent it must fit one entry of a PostgreSQL index
@@ -27,8 +27,8 @@ class SessionKey:
 
     @classmethod
     def of(cls, channel: str, chat: str, thread: str | None = None) -> SessionKey:
-        key = cls(checked_name(channel, "channel"), checked_name(chat, "chat"), optional_name(thread, "thread"))
-        checked_name(str(key), "the session key", max_bytes=MAX_SESSION_KEY)
+        key = cls(check_name(channel, "channel"), check_name(chat, "chat"), check_optional_name(thread, "thread"))
+        check_name(str(key), "the session key", max_bytes=MAX_SESSION_KEY)
         return key
 
     @classmethod
@@ -51,7 +51,9 @@ def _unescape(part: str) -> str:
     return part.replace("%3A", ":").replace("%25", "%")
 
 
-def user_id(channel: str, *, name: str | None = None, api_key: str | None = None, session: str | None = None) -> str:
+def derive_user_id(
+    channel: str, *, name: str | None = None, api_key: str | None = None, session: str | None = None
+) -> str:
     """The user id of a channel's visitor: by phone on WhatsApp, by the key's first characters where there is a key."""
     if channel == "whatsapp" and name is not None:
         return f"whatsapp:{name.removesuffix('@s.whatsapp.net')}@s.whatsapp.net"
@@ -63,12 +65,12 @@ def user_id(channel: str, *, name: str | None = None, api_key: str | None = None
     return f"{_escape(channel)}:{visitor}"
 
 
-def user_for(key: SessionKey) -> str:
+def default_user_id(key: SessionKey) -> str:
     """The user a chat belongs to, when the caller names none."""
-    return user_id(key.channel, name=key.chat)
+    return derive_user_id(key.channel, name=key.chat)
 
 
-def checked_record_key(value: object) -> str:
+def check_record_key(value: object) -> str:
     if not isinstance(value, str):
         raise InvalidKey(f"a memory's key must be text, not {type(value).__name__}")
     if len(value) > MAX_RECORD_KEY:

@@ -9,13 +9,13 @@ from datetime import datetime
 from enum import StrEnum
 
 
-class What(StrEnum):
+class PurgeTarget(StrEnum):
     SESSION = "session"
     USER = "user"
     OLDER = "older"  # everything of a user that is older than a moment
 
 
-class Bytes(StrEnum):
+class ErasureState(StrEnum):
     """What became of the bytes on the disk."""
 
     GONE = "gone"
@@ -33,7 +33,7 @@ class Receipt:
     """
 
     id: str
-    what: What
+    what: PurgeTarget
     digest: str
     asked_at: datetime
     tenant: str = ""
@@ -43,16 +43,16 @@ class Receipt:
     counts: Mapping[str, int] = field(default_factory=dict)
     verified: bool = False
     left: tuple[str, ...] = ()
-    bytes: Bytes = Bytes.WAITING
+    bytes: ErasureState = ErasureState.WAITING
 
-    def names(self, name: str) -> bool:
+    def is_about(self, name: str) -> bool:
         """Whether the receipt is about this user, or this session."""
-        return self.digest == digest_of(self.tenant, name)
+        return self.digest == purge_digest(self.tenant, name)
 
     @property
     def total(self) -> int:
         return sum(self.counts.values())
 
 
-def digest_of(tenant: str, name: str) -> str:
+def purge_digest(tenant: str, name: str) -> str:
     return hashlib.sha256(f"{len(tenant)}:{tenant}:{name}".encode()).hexdigest()

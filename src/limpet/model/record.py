@@ -11,9 +11,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from limpet.errors import InvalidInput
-from limpet.model.paging import PageEnd
-from limpet.model.scope import Home
-from limpet.model.text import checked_choice, shown
+from limpet.model.paging import PageCursor
+from limpet.model.scope import Owner
+from limpet.model.text import check_choice, short_repr
 
 
 class Layer(StrEnum):
@@ -58,7 +58,7 @@ class RecordSource:
 @dataclass(frozen=True, slots=True)
 class Record:
     id: str
-    home: Home
+    home: Owner
     layer: Layer
     type: RecordType
     content: str
@@ -90,7 +90,7 @@ class Record:
     archived_at: datetime | None = None  # since then it is faded: kept, and no longer recalled
     inputs: tuple[str, ...] = ()  # the records it was made from
 
-    def true_at(self, moment: datetime) -> bool:
+    def is_valid_at(self, moment: datetime) -> bool:
         begun = self.valid_from is None or self.valid_from <= moment
         return begun and not any(end is not None and end <= moment for end in (self.valid_to, self.expires_at))
 
@@ -136,9 +136,9 @@ class RecordQuery:
     archived: bool = False  # those that have faded, and no others
     limit: int | None = 50
     offset: int = 0
-    before: PageEnd | None = None
+    before: PageCursor | None = None
 
-    def accepts(self, record: Record) -> bool:
+    def matches(self, record: Record) -> bool:
         """The filter and the times, on a record already read. Whether it was true is another question."""
         wanted, created = self.filter, record.created_at
         return (
@@ -150,11 +150,11 @@ class RecordQuery:
             and (self.until is None or (created is not None and created < self.until))
         )
 
-    def admits(self, record: Record, moment: datetime) -> bool:
+    def matches_validity(self, record: Record, moment: datetime) -> bool:
         """Whether it is to be listed for what it was at the moment: true then, or faded, whichever is asked for."""
         if self.archived:
             return record.archived_at is not None
-        return self.include_past or (record.true_at(moment) and record.archived_at is None)
+        return self.include_past or (record.is_valid_at(moment) and record.archived_at is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,16 +182,16 @@ def fingerprint(type: RecordType, content: str) -> str:
     return hashlib.blake2b(f"{type}\n{normal}".encode(), digest_size=16).hexdigest()
 
 
-def checked_layer(value: object) -> Layer:
-    return checked_choice(Layer, value, "layer")
+def check_layer(value: object) -> Layer:
+    return check_choice(Layer, value, "layer")
 
 
-def checked_type(value: object) -> RecordType:
-    return checked_choice(RecordType, value, "type")
+def check_type(value: object) -> RecordType:
+    return check_choice(RecordType, value, "type")
 
 
-def checked_share(value: object, what: str) -> float:
+def check_fraction(value: object, what: str) -> float:
     """A number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-        raise InvalidInput(f"{what} must be a number from 0 to 1, not {shown(value)}")
+        raise InvalidInput(f"{what} must be a number from 0 to 1, not {short_repr(value)}")
     return float(value)

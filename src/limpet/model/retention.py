@@ -7,20 +7,20 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from limpet.errors import InvalidInput
-from limpet.model.text import checked_name
+from limpet.model.text import check_name
 
 _KINDS = ("messages", "records", "documents")
 
 
 @dataclass(frozen=True, slots=True)
-class Days:
+class RetentionDays:
     """How many days; 0 is for ever."""
 
     messages: int = 0
     records: int = 0
     documents: int = 0
 
-    def before(self, kind: str, now: datetime) -> datetime | None:
+    def cutoff(self, kind: str, now: datetime) -> datetime | None:
         """What is older than this goes; None where all is kept."""
         days: int = getattr(self, kind)
         try:
@@ -28,12 +28,12 @@ class Days:
         except OverflowError:
             return None
 
-    def of_tenant(self, text: str, tenant: str) -> Days:
+    def for_tenant(self, text: str, tenant: str) -> RetentionDays:
         """With what a tenant has of its own."""
-        return replace(self, **parsed(text).get(tenant, {}))
+        return replace(self, **parse_tenant_days(text).get(tenant, {}))
 
 
-def parsed(text: str) -> dict[str, dict[str, int]]:
+def parse_tenant_days(text: str) -> dict[str, dict[str, int]]:
     """``acme=30, acme.records=365, beta=0``: by tenant, the days of each kind; of messages where none is named."""
     found: dict[str, dict[str, int]] = {}
     if text == "none":
@@ -45,12 +45,12 @@ def parsed(text: str) -> dict[str, dict[str, int]]:
             tenant, kind = name, "messages"
         if not sign or not (days.isascii() and days.isdecimal()) or int(days[:9]) > 100_000:
             raise InvalidInput(f"{entry!r} is not TENANT=DAYS or TENANT.records=DAYS, with a whole number up to 100000")
-        found.setdefault(checked_name(tenant, "tenant"), {})[kind] = int(days)
+        found.setdefault(check_name(tenant, "tenant"), {})[kind] = int(days)
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class Retained:
+class RetentionResult:
     """What retention removed, or would remove, of one agent's sessions; of a tenant's records and documents where
     ``agent`` is None."""
 

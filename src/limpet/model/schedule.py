@@ -8,11 +8,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from limpet.model.paging import PageEnd
+from limpet.model.paging import PageCursor
 from limpet.model.scope import Scope
-from limpet.model.times import zone_named
+from limpet.model.times import load_timezone
 
-MARK = "[NOTIFY]"  # what a run begins its answer with to be heard, where only that is
+NOTIFY_MARK = "[NOTIFY]"  # what a run begins its answer with to be heard, where only that is
 
 
 class ScheduleState(StrEnum):
@@ -23,11 +23,11 @@ class ScheduleState(StrEnum):
     DISABLED = "disabled"  # failed too often in a row
 
 
-LIVE = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.DISABLED)
-ENDED = (ScheduleState.COMPLETED, ScheduleState.FAILED)
+LIVE_STATES = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.DISABLED)
+END_STATES = (ScheduleState.COMPLETED, ScheduleState.FAILED)
 
 
-class Notify(StrEnum):
+class NotifyPolicy(StrEnum):
     ALWAYS = "always"
     CONDITIONAL = "conditional"  # only what begins with the mark
     NEVER = "never"
@@ -58,7 +58,7 @@ class Schedule:
     updated_at: datetime
     anchor_at: datetime  # what intervals are counted from
     state: ScheduleState = ScheduleState.ACTIVE
-    notify: Notify = Notify.ALWAYS
+    notify: NotifyPolicy = NotifyPolicy.ALWAYS
     channel: str | None = None
     chat: str | None = None
     thread: str | None = None
@@ -84,12 +84,12 @@ class Schedule:
     def scope(self) -> Scope:
         return Scope(self.tenant, user=self.user)
 
-    def local(self, moment: datetime) -> datetime:
+    def to_local(self, moment: datetime) -> datetime:
         """A moment as clocks in the schedule's own zone show it."""
-        return moment.astimezone(zone_named(self.timezone))
+        return moment.astimezone(load_timezone(self.timezone))
 
 
-class Held(NamedTuple):
+class ScheduleLease(NamedTuple):
     """A schedule in the hands of the runner that took it. ``token`` tells this holder from every other, ever."""
 
     schedule: Schedule
@@ -128,7 +128,7 @@ class OutputPage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunResult:
     """What a run hands back. ``notify`` decides whether anybody hears of it; None leaves that to the schedule."""
 
     text: str = ""
@@ -157,4 +157,4 @@ class ScheduleQuery:
     due_before: datetime | None = None
     limit: int = 50
     offset: int = 0
-    before: PageEnd | None = None
+    before: PageCursor | None = None

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from limpet.errors import InvalidInput
-from limpet.model.ids import checked_id
-from limpet.model.text import checked_name
+from limpet.model.ids import check_id
+from limpet.model.text import check_name
 
 DEFAULT_TENANT = "default"
 DEFAULT_AGENT = "assistant"
@@ -23,7 +23,7 @@ class Level(StrEnum):
     GLOBAL = "global"
 
 
-class Space(NamedTuple):
+class Partition(NamedTuple):
     """One body of searchable text with its own word statistics: a user's, an agent's, or a tenant's own."""
 
     tenant: str
@@ -32,7 +32,7 @@ class Space(NamedTuple):
 
 
 # Whose the jobs of a whole store are: no tenant has such a name, so that none lists or drops them.
-STORE = Space(" ", Level.GLOBAL, "")
+STORE_PARTITION = Partition(" ", Level.GLOBAL, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Scope:
     @classmethod
     def of(cls, tenant: str, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
         return cls(
-            checked_name(tenant, "tenant"),
-            None if user is None else checked_name(user, "user"),
-            None if agent is None else checked_name(agent, "agent"),
-            None if session is None else checked_id(session, "session id"),
+            check_name(tenant, "tenant"),
+            None if user is None else check_name(user, "user"),
+            None if agent is None else check_name(agent, "agent"),
+            None if session is None else check_id(session, "session id"),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class Owner:
     """Where a record lives: exactly one level, with the names that level needs."""
 
     scope: Scope
@@ -68,25 +68,25 @@ class Home:
         return names.get(self.level) or ""
 
     @property
-    def space(self) -> Space:
+    def space(self) -> Partition:
         """A session's records are searched with its user's."""
         if self.scope.user is not None:
-            return Space(self.scope.tenant, Level.USER, self.scope.user)
+            return Partition(self.scope.tenant, Level.USER, self.scope.user)
         if self.level is Level.AGENT:
-            return Space(self.scope.tenant, Level.AGENT, self.owner)
-        return Space(self.scope.tenant, Level.GLOBAL, "")
+            return Partition(self.scope.tenant, Level.AGENT, self.owner)
+        return Partition(self.scope.tenant, Level.GLOBAL, "")
 
 
-def home_of(scope: Scope, *, everyone: bool = False) -> Home:
+def resolve_owner(scope: Scope, *, everyone: bool = False) -> Owner:
     """The narrowest level the scope names. Memory for everybody must be asked for, never fallen into."""
     if everyone:
         if scope.user or scope.agent or scope.session:
             raise InvalidInput("scope='global' is memory for the whole tenant: leave out user, agent and session")
-        return Home(scope, Level.GLOBAL)
+        return Owner(scope, Level.GLOBAL)
     if scope.session is not None:
-        return Home(scope, Level.SESSION)
+        return Owner(scope, Level.SESSION)
     if scope.user is not None:
-        return Home(Scope(scope.tenant, user=scope.user), Level.USER)
+        return Owner(Scope(scope.tenant, user=scope.user), Level.USER)
     if scope.agent is not None:
-        return Home(Scope(scope.tenant, agent=scope.agent), Level.AGENT)
+        return Owner(Scope(scope.tenant, agent=scope.agent), Level.AGENT)
     raise InvalidInput("say whose memory this is: user=, agent= or session=, or scope='global' for the whole tenant")

@@ -24,21 +24,21 @@ class Sentence(NamedTuple):
     bullet: bool = False
 
 
-def sentences(text: str) -> Iterator[Sentence]:
+def split_sentences(text: str) -> Iterator[Sentence]:
     """In their order, each as it stands in the text without the space around it. Linear in the length."""
     start = 0
     for mark in _END.finditer(text):
         end = mark.end()
-        if mark.group() == "." and _goes_on(text, start, end):
+        if mark.group() == "." and _is_mid_sentence(text, start, end):
             continue
-        if found := _trimmed(text, start, end):
+        if found := _make_sentence(text, start, end):
             yield found
         start = end
-    if found := _trimmed(text, start, len(text)):
+    if found := _make_sentence(text, start, len(text)):
         yield found
 
 
-def _goes_on(text: str, start: int, end: int) -> bool:
+def _is_mid_sentence(text: str, start: int, end: int) -> bool:
     """After an abbreviation, an initial (but not the word I), or the number of a list."""
     before = text[max(start, end - 10) : end]
     if _NUMBERED.match(text[start:end] if end - start < 8 else ""):
@@ -47,7 +47,7 @@ def _goes_on(text: str, start: int, end: int) -> bool:
     return found is not None and found.group().strip(" (\n\t").casefold() not in {"i.", "no."}
 
 
-def _trimmed(text: str, start: int, end: int) -> Sentence | None:
+def _make_sentence(text: str, start: int, end: int) -> Sentence | None:
     bullet = _BULLET.match(text, start, min(end, start + 200))
     whole = text[bullet.end() if bullet else start : end]
     kept = whole.strip()

@@ -9,11 +9,11 @@ from enum import StrEnum
 from typing import Any
 
 from limpet.model.naming import SessionKey
-from limpet.model.paging import PageEnd
+from limpet.model.paging import PageCursor
 from limpet.model.scope import Scope
 
 
-class State(StrEnum):
+class SessionStatus(StrEnum):
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
     TERMINATED = "TERMINATED"
@@ -26,7 +26,7 @@ class SessionInfo:
     user: str
     agent: str
     key: SessionKey
-    state: State
+    state: SessionStatus
     metadata: Mapping[str, Any]
     created_at: datetime
     last_active_at: datetime
@@ -51,7 +51,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class CompactionResult:
     """What became of condensing a session: how many ``messages`` the summary covers now that it did not before.
 
     ``tokens_before`` and ``tokens_after`` count the summary and the messages it does not cover. ``by`` is ``llm`` or
@@ -67,7 +67,7 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class LearnResult:
     """What became of what a session taught: the ids of records, by what happened to them."""
 
     added: tuple[str, ...] = ()
@@ -75,8 +75,8 @@ class Learned:
     superseded: tuple[str, ...] = ()  # a new one took their place
     ended: tuple[str, ...] = ()  # and nothing took their place
 
-    def __add__(self, other: Learned) -> Learned:
-        return Learned(
+    def __add__(self, other: LearnResult) -> LearnResult:
+        return LearnResult(
             self.added + other.added,
             self.merged + other.merged,
             self.superseded + other.superseded,
@@ -137,7 +137,7 @@ class SessionQuery:
 
     agent: str | None = None
     channel: str | None = None
-    state: State | None = None
+    state: SessionStatus | None = None
     limit: int = 50
     offset: int = 0
-    before: PageEnd | None = None
+    before: PageCursor | None = None

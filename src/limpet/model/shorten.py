@@ -23,7 +23,7 @@ _DECIDING = frozenset(
 _MARKS = ".,;:!?\"'()[]"
 
 
-class Line(NamedTuple):
+class DigestLine(NamedTuple):
     text: str
     number: int = 1
     of: str = "messages"
@@ -32,43 +32,47 @@ class Line(NamedTuple):
         return f"- {self.text}" if self.number == 1 else f"- ({self.number} {self.of}) {self.text}"
 
 
-def within(lines: Sequence[Line], most_tokens: int, count: TokenCounter) -> str:
+def fit_lines(lines: Sequence[DigestLine], most_tokens: int, count: TokenCounter) -> str:
     """All of them within the tokens."""
     characters = 4 * most_tokens
-    lines = _shared(lines, _most_lines(characters))
-    while count(text := "\n".join(map(str, _fitted(lines, characters)))) > most_tokens and characters > _SHORTEST:
+    lines = _merge_oldest(lines, _max_lines(characters))
+    while (
+        count(text := "\n".join(map(str, _fit_to_length(lines, characters)))) > most_tokens and characters > _SHORTEST
+    ):
         characters = characters * 7 // 8  # names, numbers and most scripts spend more tokens on a character
     return text
 
 
-def _most_lines(characters: int) -> int:
+def _max_lines(characters: int) -> int:
     return max(1, characters // _SHORTEST)
 
 
-def _fitted(lines: Sequence[Line], characters: int) -> list[Line]:
-    lines = _shared(lines, _most_lines(characters))
+def _fit_to_length(lines: Sequence[DigestLine], characters: int) -> list[DigestLine]:
+    lines = _merge_oldest(lines, _max_lines(characters))
     room = characters - sum(len(str(line)) - len(line.text) + 1 for line in lines)
-    most = _even(sorted(len(line.text) for line in lines), room)
-    return [line._replace(text=shortened(line.text, most)) for line in lines]
+    most = _max_line_length(sorted(len(line.text) for line in lines), room)
+    return [line._replace(text=shorten_text(line.text, most)) for line in lines]
 
 
-def _shared(lines: Sequence[Line], most: int) -> list[Line]:
+def _merge_oldest(lines: Sequence[DigestLine], most: int) -> list[DigestLine]:
     """At most so many lines: neighbours share one, the oldest first."""
     found = list(lines)
     while len(found) > most:
         pairs = min(len(found) - most, len(found) // 2)
-        joined = [_joined(*found[at : at + 2]) for at in range(0, 2 * pairs, 2)]
+        joined = [_join_lines(*found[at : at + 2]) for at in range(0, 2 * pairs, 2)]
         found = joined + found[2 * pairs :]
     return found
 
 
-def _joined(one: Line, other: Line) -> Line:
+def _join_lines(one: DigestLine, other: DigestLine) -> DigestLine:
     """Who spoke matters less now than what about."""
-    texts = (shortened(_SPEAKER.sub("", line.text, count=1).removesuffix(_END), 2 * _SHORTEST) for line in (one, other))
-    return Line(" · ".join(texts), one.number + other.number, one.of)
+    texts = (
+        shorten_text(_SPEAKER.sub("", line.text, count=1).removesuffix(_END), 2 * _SHORTEST) for line in (one, other)
+    )
+    return DigestLine(" · ".join(texts), one.number + other.number, one.of)
 
 
-def _even(lengths: Sequence[int], room: int) -> int:
+def _max_line_length(lengths: Sequence[int], room: int) -> int:
     """How long a line may be, when the short ones leave to the long ones what they do not need."""
     for at, length in enumerate(lengths):
         share = room // (len(lengths) - at)
@@ -78,7 +82,7 @@ def _even(lengths: Sequence[int], room: int) -> int:
     return max(lengths, default=0)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten_text(text: str, most: int) -> str:
     """The words that matter, each once and in their order, and a mark that there were others."""
     if len(text) <= most:
         return text
@@ -93,7 +97,7 @@ def shortened(text: str, most: int) -> str:
             kept.add(at)
             seen.add(word)
             room -= len(word) + 1
-    return _printed(words, kept) + _END if kept else f"{text[: max(0, most - 1)]}…"
+    return _join_words(words, kept) + _END if kept else f"{text[: max(0, most - 1)]}…"
 
 
 def _weights(words: Sequence[str]) -> list[int]:
@@ -111,7 +115,7 @@ def _weights(words: Sequence[str]) -> list[int]:
     return found
 
 
-def _printed(words: Sequence[re.Match[str]], kept: set[int]) -> str:
+def _join_words(words: Sequence[re.Match[str]], kept: set[int]) -> str:
     shown = ""
     for at in sorted(kept):
         beside = at - 1 in kept and words[at - 1].end() == words[at].start()

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from limpet.errors import LimpetError, PermissionDenied
-from limpet.model.audit import Outcome
+from limpet.model.audit import AuditOutcome
 
 
-class Kind(StrEnum):
+class ActivityKind(StrEnum):
     VERB = "verb"  # a call through a public method
     JOB = "job"  # a run of background work
     SCHEDULE = "schedule"  # a schedule's turn
@@ -18,13 +18,13 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Activity:
     """Something that begins. ``name`` is the verb, the kind of job or the model.
 
     Who did it, and to whose memory, is None unless the setting ``observe.names`` wants it told.
     """
 
-    kind: Kind
+    kind: ActivityKind
     name: str
     tenant: str | None = None  # None for a model, which belongs to all of them
     provider: str | None = None  # of a model
@@ -36,13 +36,13 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed(Work):
+class ActivityResult(Activity):
     """Something that is over. ``code`` is the error's, or the name of its class where the error is not ours.
 
     ``count`` is how many things a list brought, were written or removed, or how many texts were embedded.
     """
 
-    outcome: Outcome
+    outcome: AuditOutcome
     seconds: float
     code: str | None = None
     count: int | None = None
@@ -50,12 +50,12 @@ class Observed(Work):
     output_tokens: int | None = None
 
 
-def outcome_of(error: BaseException | None) -> Outcome:
+def classify_error(error: BaseException | None) -> AuditOutcome:
     if error is None:
-        return Outcome.DONE
-    return Outcome.REFUSED if isinstance(error, PermissionDenied) else Outcome.FAILED
+        return AuditOutcome.DONE
+    return AuditOutcome.REFUSED if isinstance(error, PermissionDenied) else AuditOutcome.FAILED
 
 
-def code_of(error: BaseException) -> str:
+def error_code(error: BaseException) -> str:
     """Never its words: they may quote what somebody said."""
     return error.code if isinstance(error, LimpetError) else type(error).__qualname__

@@ -24,7 +24,7 @@ _SHOWN = 120
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def checked_text(value: object, what: str, *, max_bytes: int = MAX_CONTENT_BYTES) -> str:
+def check_text(value: object, what: str, *, max_bytes: int = MAX_CONTENT_BYTES) -> str:
     if not isinstance(value, str):
         raise InvalidInput(f"{what} must be text, not {type(value).__name__}")
     if "\x00" in value:
@@ -46,7 +46,7 @@ def checked_text(value: object, what: str, *, max_bytes: int = MAX_CONTENT_BYTES
     return value
 
 
-def checked_name(value: object, what: str, *, max_bytes: int = MAX_NAME_BYTES) -> str:
+def check_name(value: object, what: str, *, max_bytes: int = MAX_NAME_BYTES) -> str:
     """A name is short printable text with no space at its ends."""
     if not isinstance(value, str):
         raise InvalidKey(f"{what} must be text, not {type(value).__name__}")
@@ -65,21 +65,21 @@ def checked_name(value: object, what: str, *, max_bytes: int = MAX_NAME_BYTES) -
     return value
 
 
-def optional_name(value: object, what: str) -> str | None:
-    return None if value is None else checked_name(value, what)
+def check_optional_name(value: object, what: str) -> str | None:
+    return None if value is None else check_name(value, what)
 
 
-def checked_choice(kind: type[E], value: object, what: str) -> E:
+def check_choice(kind: type[E], value: object, what: str) -> E:
     """The member of a closed list of words."""
     try:
         if isinstance(value, str):
             return kind(value)
     except ValueError:
         pass
-    raise InvalidInput(f"{what} must be one of {', '.join(kind)}; not {shown(value)}")
+    raise InvalidInput(f"{what} must be one of {', '.join(kind)}; not {short_repr(value)}")
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """A value in an error message: short, and safe for what cannot be printed, such as a number of 5,000 digits."""
     try:
         text = repr(value)
@@ -88,11 +88,11 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def checked_path(value: object, what: str) -> str:
+def check_path(value: object, what: str) -> str:
     """The name of a file or folder: text or a path, and not empty."""
     if isinstance(value, PathLike):
         value = value.__fspath__()
-    text = checked_text(value, what, max_bytes=MAX_PATH_BYTES)
+    text = check_text(value, what, max_bytes=MAX_PATH_BYTES)
     if not text.strip():
         raise InvalidInput(f"{what} is empty")
     return text
@@ -102,17 +102,17 @@ _JOINER = "\u200d"
 _LONGEST_CLUSTER = 64  # characters that are looked back over for a place to cut
 
 
-def cut_text(text: str, most: int) -> str:
+def truncate_text(text: str, most: int) -> str:
     """The beginning of a text, at most so long, that ends where what a reader sees as one character ends."""
     if len(text) <= most:
         return text
     for at in range(most, max(0, most - _LONGEST_CLUSTER), -1):
-        if not _goes_on(text, at):
+        if not _extends_cluster(text, at):
             return text[:at]
     return text[:most]
 
 
-def _goes_on(text: str, at: int) -> bool:
+def _extends_cluster(text: str, at: int) -> bool:
     """Whether the sign at a place belongs to the one before it."""
     before, sign = text[at - 1], text[at]
     if _JOINER in (before, sign) or (before, sign) == ("\r", "\n"):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from limpet.errors import InvalidInput
-from limpet.model.text import shown
+from limpet.model.text import short_repr
 
 Clock = Callable[[], datetime]
 
@@ -18,7 +18,7 @@ def system_clock() -> datetime:
     return datetime.now(UTC)
 
 
-def checked_time(value: object, what: str) -> datetime:
+def check_time(value: object, what: str) -> datetime:
     """The same instant in UTC. A naive time is refused: nobody can tell which instant it means."""
     if not isinstance(value, datetime):
         raise InvalidInput(f"{what} must be a datetime, not {type(value).__name__}")
@@ -30,7 +30,7 @@ def checked_time(value: object, what: str) -> datetime:
         raise InvalidInput(f"{what} is outside the years 1 to 9999 in UTC") from None
 
 
-def checked_ttl(value: object) -> timedelta:
+def check_ttl(value: object) -> timedelta:
     """A time to live: a positive timedelta, or a number of seconds."""
     span = value if isinstance(value, timedelta) else None
     if span is None and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -39,23 +39,23 @@ def checked_ttl(value: object) -> timedelta:
         except (OverflowError, ValueError):
             span = None
     if span is None or not timedelta(0) < span <= timedelta(days=365_000):
-        raise InvalidInput(f"ttl must be a positive timedelta or number of seconds, not {shown(value)}")
+        raise InvalidInput(f"ttl must be a positive timedelta or number of seconds, not {short_repr(value)}")
     return span
 
 
-def checked_clock(clock: object) -> Clock:
+def check_clock(clock: object) -> Clock:
     """A clock whose time is always an instant. One that is wrong is found out when it is given."""
     if not callable(clock):
-        raise InvalidInput(f"clock must be a function that gives the time, not {shown(clock)}")
+        raise InvalidInput(f"clock must be a function that gives the time, not {short_repr(clock)}")
 
     def now() -> datetime:
-        return checked_time(clock(), "the clock's time")
+        return check_time(clock(), "the clock's time")
 
     now()
     return now
 
 
-def iso(moment: datetime | None) -> str | None:
+def to_iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
@@ -71,7 +71,7 @@ def from_micros(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 
 
-def zone_named(name: str) -> tzinfo:
+def load_timezone(name: str) -> tzinfo:
     """The time zone of an IANA name. UTC needs no zone database."""
     if name == "UTC":
         return UTC
@@ -82,18 +82,18 @@ def zone_named(name: str) -> tzinfo:
     except (LookupError, ValueError, OSError):
         if not available_timezones():
             raise InvalidInput(
-                f"{shown(name)} cannot be looked up: there is no time zone database here; pip install tzdata"
+                f"{short_repr(name)} cannot be looked up: there is no time zone database here; pip install tzdata"
             ) from None
-        raise InvalidInput(f"{shown(name)} is no IANA time zone such as Europe/Lisbon or UTC") from None
+        raise InvalidInput(f"{short_repr(name)} is no IANA time zone such as Europe/Lisbon or UTC") from None
 
 
-def checked_day(value: object, what: str) -> date:
+def check_day(value: object, what: str) -> date:
     """A calendar day: a date or its ISO text. A datetime is refused: its day depends on who asks."""
     if isinstance(value, str):
         try:
             value = date.fromisoformat(value)
         except ValueError:
-            raise InvalidInput(f"{what} must be a day such as 2026-03-10, not {shown(value)}") from None
+            raise InvalidInput(f"{what} must be a day such as 2026-03-10, not {short_repr(value)}") from None
     if not isinstance(value, date) or isinstance(value, datetime):
-        raise InvalidInput(f"{what} must be a date or text such as 2026-03-10, not {shown(value)}")
+        raise InvalidInput(f"{what} must be a date or text such as 2026-03-10, not {short_repr(value)}")
     return value

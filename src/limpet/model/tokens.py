@@ -55,7 +55,7 @@ _SHARES = {
 }
 
 
-def estimate(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     if not text:
         return 0
     if text.isascii():
@@ -64,12 +64,12 @@ def estimate(text: str) -> int:
     return round(len(pieces.findall(text)) + sum(map(share.__getitem__, others.findall(text)))) or 1
 
 
-def at_least(text: str) -> int:
+def min_tokens(text: str) -> int:
     """What the estimate is never below, at a fraction of its price: a word with a sign of ASCII costs one or more."""
     return len(text.encode("ascii", "ignore").translate(None, _UNCOUNTED).split())
 
 
-class _Share(dict[str, float]):
+class _ShareTable(dict[str, float]):
     """The share of each character that was met."""
 
     def __missing__(self, char: str) -> float:
@@ -80,8 +80,8 @@ class _Share(dict[str, float]):
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], _Share]:
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], _ShareTable]:
     """What is counted as words and marks, and what by character. Made when the first text that is not ASCII comes."""
     letter, marks = r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]", r"\u2010-\u2027"
     pieces = rf"{letter}{{1,10}}|['\u2019_]{letter}{{1,10}}|[0-9]{{1,3}}|[!-/:-@\[-^`{{-~{marks}]{{1,3}}|_+|\n+"
-    return re.compile(pieces), re.compile(rf"[^\x00-\x7f\s{marks}]"), _Share()
+    return re.compile(pieces), re.compile(rf"[^\x00-\x7f\s{marks}]"), _ShareTable()

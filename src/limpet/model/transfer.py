@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from limpet.model.document import Document
-from limpet.model.graph import Told
+from limpet.model.graph import GraphDraft
 from limpet.model.record import Record
 from limpet.model.schedule import Run
-from limpet.model.scope import Space
+from limpet.model.scope import Partition
 from limpet.model.session import ModelUsage, SessionInfo, Summary
 
-SHOWN_SKIPS = 200  # what was left out is counted to the end, and named up to here
+MAX_LISTED_SKIPS = 200  # what was left out is counted to the end, and named up to here
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class RecordState:
 
 @dataclass(frozen=True, slots=True)
 class DocumentState:
-    space: Space
+    space: Partition
     document: Document
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DocumentPiece:
     """A chunk of a document's text, and where it stands in it."""
 
     text: str
@@ -63,8 +63,8 @@ class Piece:
 class GraphState:
     """What one message or record says for the graph."""
 
-    space: Space
-    told: Told
+    space: Partition
+    told: GraphDraft
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class RunState:
 
 
 @dataclass(frozen=True, slots=True)
-class ExportedFolder:
+class ExportResult:
     """What an export wrote: lines by kind, and copied files."""
 
     path: str
@@ -85,7 +85,7 @@ class ExportedFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class ImportSkip:
     """Something that was not taken in: where it stands, and why."""
 
     place: str
@@ -93,7 +93,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """What an import took in. ``already`` says that all of it was here; ``continued`` how many lines an earlier call,
     which was interrupted, had taken in; of ``left_out`` things the first are named in ``skipped``."""
 
@@ -106,12 +106,12 @@ class Imported:
     already: bool = False
     continued: int = 0
     left_out: int = 0
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[ImportSkip, ...] = ()
     dry_run: bool = False
     schedules: int = 0
 
 
-def renewed_id(old: str, owner: str) -> str:
+def derive_id(old: str, owner: str) -> str:
     """Another id for another owner's copy: always the same one, and in the same order by time."""
     digest = hashlib.blake2b(f"{owner}\n{old}".encode(), digest_size=10).hexdigest()
     variant = "89ab"[int(digest[3], 16) % 4]

@@ -11,30 +11,32 @@ Step = list[int]
 Cost = Callable[[Message], int]
 
 
-def estimated(message: Message) -> int:
+def message_tokens(message: Message) -> int:
     return message.tokens
 
 
-def fit(
-    history: Sequence[Message], max_tokens: int, max_messages: int | None = None, cost: Cost = estimated
+def fit_history(
+    history: Sequence[Message], max_tokens: int, max_messages: int | None = None, cost: Cost = message_tokens
 ) -> list[Message]:
     """Whole turns from the end while they fit; when not even the last one does, its user message and newest steps."""
-    turns = turns_of(history)
-    room = Room(history, max_tokens, max_messages, cost)
+    turns = group_turns(history)
+    room = HistoryBudget(history, max_tokens, max_messages, cost)
     kept: list[Step] = []
     for turn in reversed(turns):
         if not room.take(turn):
             break
         kept += turn
     if turns and not kept:
-        kept = _end_of_turn(history, turns[-1], room)
+        kept = _fit_last_turn(history, turns[-1], room)
     return [history[at] for at in sorted(at for step in kept for at in step)]
 
 
-class Room:
+class HistoryBudget:
     """What is left of a budget."""
 
-    def __init__(self, history: Sequence[Message], tokens: int, messages: int | None, cost: Cost = estimated) -> None:
+    def __init__(
+        self, history: Sequence[Message], tokens: int, messages: int | None, cost: Cost = message_tokens
+    ) -> None:
         self._history = history
         self._cost = cost
         self._tokens = tokens
@@ -50,7 +52,7 @@ class Room:
         return True
 
 
-def _end_of_turn(history: Sequence[Message], turn: Sequence[Step], room: Room) -> list[Step]:
+def _fit_last_turn(history: Sequence[Message], turn: Sequence[Step], room: HistoryBudget) -> list[Step]:
     kept: list[Step] = []
     if history[turn[0][0]].role is Role.USER:
         opening, *turn = turn
@@ -63,12 +65,12 @@ def _end_of_turn(history: Sequence[Message], turn: Sequence[Step], room: Room) -
     return kept
 
 
-def cuts_of(history: Sequence[Message]) -> list[int]:
+def find_cuts(history: Sequence[Message]) -> list[int]:
     """How many of the oldest messages can be told apart from the rest: whole steps, and none that may still go on.
 
     A call of the newest turn whose result is not there yet may get it with the next message.
     """
-    steps = steps_of(history)
+    steps = group_steps(history)
     inside = {at for step in steps for at in range(step[0] + 1, step[-1] + 1)}
     newest = max((at for at, message in enumerate(history) if message.role is Role.USER), default=0)
     waiting = (step[0] for step in steps if step[-1] >= newest and len(history[step[0]].tool_calls) > len(step) - 1)
@@ -76,16 +78,16 @@ def cuts_of(history: Sequence[Message]) -> list[int]:
     return [at for at in range(1, end + 1) if at not in inside]
 
 
-def begins_turn(history: Sequence[Message], at: int) -> bool:
+def is_turn_start(history: Sequence[Message], at: int) -> bool:
     return at >= len(history) or history[at].role is Role.USER
 
 
-def turns_of(history: Sequence[Message]) -> list[list[Step]]:
+def group_turns(history: Sequence[Message]) -> list[list[Step]]:
     """A turn begins at each user message; what stands before the first is one too."""
-    return _turns(history, steps_of(history))
+    return _group_by_turn(history, group_steps(history))
 
 
-def _turns(history: Sequence[Message], steps: Iterable[Step]) -> list[list[Step]]:
+def _group_by_turn(history: Sequence[Message], steps: Iterable[Step]) -> list[list[Step]]:
     turns: list[list[Step]] = []
     for step in steps:
         if history[step[0]].role is Role.USER or not turns:
@@ -94,7 +96,7 @@ def _turns(history: Sequence[Message], steps: Iterable[Step]) -> list[list[Step]
     return turns
 
 
-def steps_of(history: Sequence[Message]) -> list[Step]:
+def group_steps(history: Sequence[Message]) -> list[Step]:
     """A result belongs to its call, also when the user spoke in between. One whose call is gone is left out."""
     steps: list[Step] = []
     calling: dict[str | None, Step] = {}

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from limpet.errors import InvalidInput
-from limpet.model.text import checked_text, shown
+from limpet.model.text import check_text, short_repr
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ _BRACKET = re.compile(r"[\[{\]}]")
 MAX_PAGE = 10_000
 
 
-def checked_json(value: object, what: str, *, max_bytes: int = MAX_MAP_BYTES) -> str:
+def check_json(value: object, what: str, *, max_bytes: int = MAX_MAP_BYTES) -> str:
     """The value as compact JSON text, or an error that says which part cannot be JSON."""
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -34,7 +34,7 @@ def checked_json(value: object, what: str, *, max_bytes: int = MAX_MAP_BYTES) ->
         raise InvalidInput(f"{what} is not JSON: {error}") from None
     if "\\u0000" in text and _NUL.search(text):
         raise InvalidInput(f"{what} contains a NUL character")
-    checked_text(text, what, max_bytes=max_bytes)
+    check_text(text, what, max_bytes=max_bytes)
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise InvalidInput(f"{what} is nested more than {MAX_DEPTH} levels deep")
     return text
@@ -49,7 +49,7 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def checked_metadata(value: Mapping[str, Any] | None, what: str = "metadata") -> dict[str, Any]:
+def check_metadata(value: Mapping[str, Any] | None, what: str = "metadata") -> dict[str, Any]:
     """A flat or nested JSON object with text keys."""
     if value is None:
         return {}
@@ -60,29 +60,29 @@ def checked_metadata(value: Mapping[str, Any] | None, what: str = "metadata") ->
     for key in value:
         if not isinstance(key, str):
             raise InvalidInput(f"a key of {what} must be text, not {type(key).__name__}")
-    copy: dict[str, Any] = json.loads(checked_json(dict(value), what))
+    copy: dict[str, Any] = json.loads(check_json(dict(value), what))
     return copy
 
 
-def checked_strings(value: Mapping[str, str] | None, what: str = "metadata") -> dict[str, str]:
+def check_strings(value: Mapping[str, str] | None, what: str = "metadata") -> dict[str, str]:
     """Metadata of a record: text to text, so that it can be searched by equality on every backend."""
-    copy = checked_metadata(value, what)
+    copy = check_metadata(value, what)
     for key, item in copy.items():
-        checked_label(key, f"a key of {what}")
+        check_label(key, f"a key of {what}")
         if not isinstance(item, str):
-            raise InvalidInput(f"{what}[{shown(key)}] must be text, not {type(item).__name__}")
+            raise InvalidInput(f"{what}[{short_repr(key)}] must be text, not {type(item).__name__}")
     return copy
 
 
-def checked_label(value: object, what: str) -> str:
+def check_label(value: object, what: str) -> str:
     """A tag, or a metadata key: any text short enough for an index entry on every backend."""
-    text = checked_text(value, what, max_bytes=MAX_LABEL_BYTES)
+    text = check_text(value, what, max_bytes=MAX_LABEL_BYTES)
     if not text:
         raise InvalidInput(f"{what} is empty")
     return text
 
 
-def at_most(limit: int, values: Iterable[T], complaint: str) -> list[T]:
+def take_at_most(limit: int, values: Iterable[T], complaint: str) -> list[T]:
     """The values, read no further than the limit: an iterable may have no end."""
     found = list(islice(values, limit + 1))
     if len(found) > limit:
@@ -90,28 +90,28 @@ def at_most(limit: int, values: Iterable[T], complaint: str) -> list[T]:
     return found
 
 
-def checked_flag(value: object, what: str) -> bool:
+def check_flag(value: object, what: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidInput(f"{what} must be true or false, not {type(value).__name__}")
     return value
 
 
-def checked_number(value: object, what: str) -> int:
+def check_number(value: object, what: str) -> int:
     """A whole number from 0 up that every backend can hold."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
-        raise InvalidInput(f"{what} must be a whole number from 0 up, not {shown(value)}")
+        raise InvalidInput(f"{what} must be a whole number from 0 up, not {short_repr(value)}")
     return value
 
 
-def checked_progress(value: object) -> Any:
+def check_progress(value: object) -> Any:
     if value is not None and not callable(value):
         raise InvalidInput(f"progress must be a function, not {type(value).__name__}")
     return value
 
 
-def checked_page(value: object) -> int:
+def check_page(value: object) -> int:
     """How many entries of a list are wanted."""
-    number = checked_number(value, "limit")
+    number = check_number(value, "limit")
     if number > MAX_PAGE:
         raise InvalidInput(f"limit is at most {MAX_PAGE}, not {number}; read further pages with offset")
     return number

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from limpet.errors import StorageError, StoreBusy
-from limpet.notes.layout import own_place
-from limpet.store.atomic_files import locked, make_folder, read_bytes, write_atomic
+from limpet.notes.layout import check_no_symlink
+from limpet.store.atomic_files import lock_file, make_folder, read_bytes, write_atomic
 
 log = logging.getLogger("limpet.notes")
 
@@ -21,13 +21,13 @@ _TRIES = 20
 _MOST_COPIES = 1000
 
 
-class FileChanged(Exception):
+class EditConflict(Exception):
     """Somebody saved the file meanwhile."""
 
 
-def read(root: Path, path: Path, most: int) -> bytes:
+def read_file(root: Path, path: Path, most: int) -> bytes:
     """The file's bytes, none where there is no file. StorageError for more than ``most`` of them."""
-    own_place(root, path)
+    check_no_symlink(root, path)
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -39,7 +39,7 @@ def read(root: Path, path: Path, most: int) -> bytes:
     return read_bytes(path) or b""
 
 
-def text_of(path: Path, data: bytes) -> str:
+def decode_text(path: Path, data: bytes) -> str:
     """What a person sees. Bytes that are no text are shown as U+FFFD, and reported."""
     try:
         text = data.decode("utf-8-sig")
@@ -58,12 +58,12 @@ def is_text(data: bytes) -> bool:
 
 
 @contextmanager
-def held(root: Path, path: Path) -> Iterator[None]:
+def lock_notes_file(root: Path, path: Path) -> Iterator[None]:
     """Hold the file alone among programs; its folder is there then."""
     for place in (path, path.with_name(f"{path.name}.lock")):
-        own_place(root, place)
+        check_no_symlink(root, place)
     make_folder(path.parent)
-    with locked(path):
+    with lock_file(path):
         yield
 
 
@@ -75,14 +75,14 @@ def rewrite(path: Path, change: Callable[[bytes], bytes]) -> bytes:
         if after == before:
             return after
         try:
-            write_atomic(path, after, unless_changed(path, before))
-        except FileChanged:
+            write_atomic(path, after, make_unchanged_check(path, before))
+        except EditConflict:
             continue
         return after
     raise StoreBusy(f"{path} is saved again and again by another program; try again later")
 
 
-def keep_copy(path: Path, data: bytes) -> Path:
+def save_conflict_copy(path: Path, data: bytes) -> Path:
     """Put the bytes beside the file as ``<name>.conflict``, or ``.conflict.2`` and so on: no copy is overwritten."""
     for number in range(1, _MOST_COPIES):
         copy = path.with_name(f"{path.name}.conflict" + (f".{number}" if number > 1 else ""))
@@ -96,11 +96,11 @@ def keep_copy(path: Path, data: bytes) -> Path:
     raise StorageError(f"there are {_MOST_COPIES:,} conflict copies beside {path}; look through them and remove some")
 
 
-def unless_changed(path: Path, before: bytes) -> Callable[[], None]:
+def make_unchanged_check(path: Path, before: bytes) -> Callable[[], None]:
     """The last look of a write: FileChanged where the file is no longer what was read."""
 
-    def look() -> None:
+    def check() -> None:
         if (read_bytes(path) or b"") != before:
-            raise FileChanged
+            raise EditConflict
 
-    return look
+    return check

@@ -18,7 +18,7 @@ from typing import Any
 
 from limpet.errors import StorageError
 from limpet.notes import edited
-from limpet.notes.layout import own_place
+from limpet.notes.layout import check_no_symlink
 from limpet.store import strict_json
 from limpet.store.atomic_files import make_folder, write_atomic
 
@@ -27,12 +27,12 @@ log = logging.getLogger("limpet.notes")
 EPISODIC = "episodic"
 SYNC = ".sync.json"
 MAX_FILE_BYTES = 268_435_456
-_STANDING = ("semantic.jsonl", "procedural.jsonl")
+_FIXED_FILES = ("semantic.jsonl", "procedural.jsonl")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ItemLine:
     """A line as it stands; ``value`` is its object, or ``problem`` says why there is none."""
 
     file: str
@@ -43,7 +43,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
+class SyncState:
     """Which store the files agree with, and each record's digest when they last did."""
 
     store: str = ""
@@ -57,18 +57,18 @@ class ItemFiles:
 
     def read(self) -> dict[str, bytes]:
         """Every file of items there is, by its name below the folder."""
-        found = {name: edited.read(self.root, self.folder / name, MAX_FILE_BYTES) for name in self._names()}
+        found = {name: edited.read_file(self.root, self.folder / name, MAX_FILE_BYTES) for name in self._list_names()}
         return {name: data for name, data in found.items() if data}
 
-    def _names(self) -> list[str]:
-        own_place(self.root, self.folder / EPISODIC)
+    def _list_names(self) -> list[str]:
+        check_no_symlink(self.root, self.folder / EPISODIC)
         try:
             days = [path.name for path in (self.folder / EPISODIC).iterdir() if _DAY.fullmatch(path.name)]
         except FileNotFoundError:
             days = []
         except OSError as error:
             raise StorageError(f"cannot list {self.folder / EPISODIC}: {error.strerror}") from error
-        return [*_STANDING, *(f"{EPISODIC}/{day}" for day in sorted(days))]
+        return [*_FIXED_FILES, *(f"{EPISODIC}/{day}" for day in sorted(days))]
 
     def write(self, contents: Mapping[str, bytes], before: Mapping[str, bytes]) -> None:
         """Replace what differs from ``before``. A file that was saved since it was read stops this: FileChanged."""
@@ -76,68 +76,68 @@ class ItemFiles:
             data = contents.get(name, b"")
             if data == before.get(name, b""):
                 continue
-            path = own_place(self.root, self.folder / name)
+            path = check_no_symlink(self.root, self.folder / name)
             make_folder(path.parent)
-            write_atomic(path, data, edited.unless_changed(path, before.get(name, b"")))
+            write_atomic(path, data, edited.make_unchanged_check(path, before.get(name, b"")))
             if not data:
                 with suppress(OSError):  # an empty file says the same
                     path.unlink()
 
-    def add_conflicts(self, lines: Sequence[Line]) -> None:
+    def add_conflicts(self, lines: Sequence[ItemLine]) -> None:
         """Keep lines that lost beside the file they stood in, each once."""
         for line in lines:
-            path = own_place(self.root, self.folder / f"{line.file}.conflict")
-            there = edited.read(self.root, path, MAX_FILE_BYTES)
+            path = check_no_symlink(self.root, self.folder / f"{line.file}.conflict")
+            there = edited.read_file(self.root, path, MAX_FILE_BYTES)
             if line.raw not in there.split(b"\n"):
                 write_atomic(path, there + line.raw + b"\n")
 
-    def drop(self, ids: Collection[str]) -> None:
+    def delete_records(self, ids: Collection[str]) -> None:
         """Remove the lines of these records, those that were kept as conflicts too."""
-        for name in chain.from_iterable((name, f"{name}.conflict") for name in self._names()):
-            path = own_place(self.root, self.folder / name)
+        for name in chain.from_iterable((name, f"{name}.conflict") for name in self._list_names()):
+            path = check_no_symlink(self.root, self.folder / name)
 
-            def without(data: bytes, name: str = name) -> bytes:
-                gone = {line.raw for line in lines_of({name: data}) if line.value and line.value.get("id") in ids}
+            def remove_lines(data: bytes, name: str = name) -> bytes:
+                gone = {line.raw for line in parse_lines({name: data}) if line.value and line.value.get("id") in ids}
                 kept = [raw for raw in data.split(b"\n") if raw.removesuffix(b"\r") not in gone]
                 return b"\n".join(kept) if gone else data
 
-            edited.rewrite(path, without)
+            edited.rewrite(path, remove_lines)
 
-    def read_sync(self) -> Sync:
+    def read_sync(self) -> SyncState:
         path = self.folder / SYNC
-        data = edited.read(self.root, path, MAX_FILE_BYTES)
+        data = edited.read_file(self.root, path, MAX_FILE_BYTES)
         if not data:
-            return Sync()
+            return SyncState()
         try:
             value = strict_json.loads(data)
-            return Sync(str(value["store"]), {str(id): str(digest) for id, digest in value["digests"].items()})
+            return SyncState(str(value["store"]), {str(id): str(digest) for id, digest in value["digests"].items()})
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             log.warning("%s is damaged (%s): lines that differ from their records will count as conflicts", path, error)
-            return Sync()
+            return SyncState()
 
-    def write_sync(self, sync: Sync) -> None:
-        path = own_place(self.root, self.folder / SYNC)
+    def write_sync(self, sync: SyncState) -> None:
+        path = check_no_symlink(self.root, self.folder / SYNC)
         write_atomic(path, strict_json.dumps({"store": sync.store, "digests": dict(sorted(sync.digests.items()))}))
 
 
-def lines_of(files: Mapping[str, bytes]) -> list[Line]:
+def parse_lines(files: Mapping[str, bytes]) -> list[ItemLine]:
     return [
-        _line(name, number, raw.removesuffix(b"\r"))
+        _parse_line(name, number, raw.removesuffix(b"\r"))
         for name, data in files.items()
         for number, raw in enumerate(data.split(b"\n"), start=1)
         if raw.strip()
     ]
 
 
-def _line(name: str, number: int, raw: bytes) -> Line:
+def _parse_line(name: str, number: int, raw: bytes) -> ItemLine:
     try:
         value = strict_json.loads(raw)
     except ValueError as error:
-        return Line(name, number, raw, problem=f"it is not JSON: {error}")
+        return ItemLine(name, number, raw, problem=f"it is not JSON: {error}")
     if not isinstance(value, dict):
-        return Line(name, number, raw, problem="it is no JSON object")
-    return Line(name, number, raw, value)
+        return ItemLine(name, number, raw, problem="it is no JSON object")
+    return ItemLine(name, number, raw, value)
 
 
-def one_line(value: Mapping[str, Any]) -> bytes:
+def dump_line(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()

@@ -20,10 +20,10 @@ from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.record import Layer, Record, RecordQuery
-from limpet.model.scope import Level, Scope, Space
+from limpet.model.scope import Level, Partition, Scope
 from limpet.notes import edited
-from limpet.notes.item_lines import EPISODIC, SYNC, ItemFiles, Line, Sync, lines_of, one_line
-from limpet.notes.user_notes import Notes
+from limpet.notes.item_lines import EPISODIC, SYNC, ItemFiles, ItemLine, SyncState, dump_line, parse_lines
+from limpet.notes.user_notes import NoteFiles
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 
@@ -43,7 +43,7 @@ class ItemProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ItemExportResult:
     """How many records stand in the files, edits that wait for an import, and lines that lost against their record."""
 
     records: int
@@ -53,7 +53,7 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemsImported:
+class ItemImportResult:
     """What became of the lines, and what of the records that had none."""
 
     added: int = 0
@@ -63,7 +63,7 @@ class ItemsImported:
     problems: tuple[ItemProblem, ...] = ()
 
 
-class Fate(Enum):
+class LineStatus(Enum):
     SAME = auto()
     NEW = auto()  # a line for a record that never was
     EDITED = auto()  # by a person
@@ -72,22 +72,22 @@ class Fate(Enum):
     CONFLICT = auto()
 
 
-def fate(line: str, record: str | None, agreed: str | None) -> Fate:
+def decide_line_status(line: str, record: str | None, agreed: str | None) -> LineStatus:
     """Of a line, by the digests of what it says, what its record says, and what both said before."""
     if record is None:
-        return {None: Fate.NEW, line: Fate.FORGOTTEN}.get(agreed, Fate.CONFLICT)
+        return {None: LineStatus.NEW, line: LineStatus.FORGOTTEN}.get(agreed, LineStatus.CONFLICT)
     if line == record:
-        return Fate.SAME
-    return {line: Fate.OUTDATED, record: Fate.EDITED}.get(agreed or "", Fate.CONFLICT)
+        return LineStatus.SAME
+    return {line: LineStatus.OUTDATED, record: LineStatus.EDITED}.get(agreed or "", LineStatus.CONFLICT)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LineMatch:
     """A line that describes a record."""
 
-    line: Line
+    line: ItemLine
     record: Record
-    fate: Fate
+    fate: LineStatus
 
 
 @dataclass(slots=True)
@@ -97,119 +97,121 @@ class _Counts:
     problems: list[ItemProblem] = field(default_factory=list)
 
 
-def drop_lines(runtime: Runtime, tenant: str, user: str, ids: Collection[str]) -> None:
+def delete_lines(runtime: Runtime, tenant: str, user: str, ids: Collection[str]) -> None:
     """After records were removed: no file of theirs may tell what was forgotten."""
     if runtime.folder is None or not ids:
         return
-    notes = Notes.of(runtime, Space(tenant, Level.USER, user))
+    notes = NoteFiles.of(runtime, Partition(tenant, Level.USER, user))
     files = ItemFiles(notes.root, notes.folder / "items")
     if files.folder.is_dir():
-        with edited.held(files.root, files.folder / SYNC):
-            files.drop(ids)
+        with edited.lock_notes_file(files.root, files.folder / SYNC):
+            files.delete_records(ids)
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class ItemSync:
     runtime: Runtime
-    notes: Notes
+    notes: NoteFiles
     scope: Scope  # a user's
     files: ItemFiles
-    cut: memory.Cutter
+    cut: memory.RecordChunker
 
     @classmethod
-    def of(cls, runtime: Runtime, scope: Scope, cut: memory.Cutter) -> Items:
+    def of(cls, runtime: Runtime, scope: Scope, cut: memory.RecordChunker) -> ItemSync:
         assert scope.user is not None
-        notes = Notes.of(runtime, Space(scope.tenant, Level.USER, scope.user))
+        notes = NoteFiles.of(runtime, Partition(scope.tenant, Level.USER, scope.user))
         return cls(runtime, notes, scope, ItemFiles(notes.root, notes.folder / "items"), cut)
 
-    def export(self) -> Exported:
-        with edited.held(self.files.root, self.files.folder / SYNC):
+    def export(self) -> ItemExportResult:
+        with edited.lock_notes_file(self.files.root, self.files.folder / SYNC):
             return self._export()
 
-    def import_(self, *, delete_missing: bool) -> ItemsImported:
+    def import_(self, *, delete_missing: bool) -> ItemImportResult:
         """All lines that can be taken in, in one transaction; then the files as the records are."""
         now = self.runtime.clock()
-        with edited.held(self.files.root, self.files.folder / SYNC):
-            sync, lines = self.files.read_sync(), lines_of(self.files.read())
+        with edited.lock_notes_file(self.files.root, self.files.folder / SYNC):
+            sync, lines = self.files.read_sync(), parse_lines(self.files.read())
             imported = self.runtime.store.write(
-                lambda tx: self._take_in(tx, lines, sync, now, delete_missing=delete_missing)
+                lambda tx: self._import_lines(tx, lines, sync, now, delete_missing=delete_missing)
             )
             exported = self._export()
         if imported.added + imported.changed and self.runtime.embedding and self.runtime.config.embedding.background:
             self.runtime.wake_worker()
         problems = {(problem.file, problem.line): problem for problem in (*exported.problems, *imported.problems)}
-        return ItemsImported(
+        return ItemImportResult(
             imported.added, imported.changed, imported.removed, exported.conflicts, tuple(problems.values())
         )
 
     # Out
 
-    def _export(self) -> Exported:
+    def _export(self) -> ItemExportResult:
         for _ in range(_TRIES):
             try:
                 return self._export_once()
-            except edited.FileChanged:
+            except edited.EditConflict:
                 log.debug("%s was saved by somebody else; reading it again", self.files.folder)
         raise StoreBusy(f"{self.files.folder} is changed again and again by another program; try again later")
 
-    def _export_once(self) -> Exported:
+    def _export_once(self) -> ItemExportResult:
         now, before = self.runtime.clock(), self.files.read()
-        sync = self._own(self.files.read_sync(), now)
+        sync = self._resolve_sync(self.files.read_sync(), now)
         records = {
             record.id: record
             for record in self.runtime.store.read(lambda tx: Records(tx).find(self.scope, _ALL, now))
             if record.layer is not Layer.WORKING
         }
-        told, problems = self._told(lines_of(before), records, sync, now)
-        lost = [one.line for one in told if one.fate is Fate.CONFLICT]
+        told, problems = self._match_lines(parse_lines(before), records, sync, now)
+        lost = [one.line for one in told if one.fate is LineStatus.CONFLICT]
         self.files.add_conflicts(lost)
         if lost:
             log.warning("%d changed lines lost against their records; they are in .conflict files", len(lost))
-        waiting = {one.record.id: one.line for one in told if one.fate in (Fate.NEW, Fate.EDITED)}
-        kept = [line for line in lines_of(before) if (line.file, line.number) in problems]
-        self.files.write(self._contents(records, waiting, kept), before)
+        waiting = {one.record.id: one.line for one in told if one.fate in (LineStatus.NEW, LineStatus.EDITED)}
+        kept = [line for line in parse_lines(before) if (line.file, line.number) in problems]
+        self.files.write(self._render_files(records, waiting, kept), before)
         agreed = {
-            id: sync.digests.get(id, "") if id in waiting else record_json.digest(record)
+            id: sync.digests.get(id, "") if id in waiting else record_json.compute_digest(record)
             for id, record in records.items()
         }
-        self.files.write_sync(Sync(sync.store, {id: digest for id, digest in agreed.items() if digest}))
-        return Exported(len(records), len(waiting), len(lost), tuple(problems.values()))
+        self.files.write_sync(SyncState(sync.store, {id: digest for id, digest in agreed.items() if digest}))
+        return ItemExportResult(len(records), len(waiting), len(lost), tuple(problems.values()))
 
-    def _contents(
-        self, records: Mapping[str, Record], waiting: Mapping[str, Line], kept: Iterable[Line]
+    def _render_files(
+        self, records: Mapping[str, Record], waiting: Mapping[str, ItemLine], kept: Iterable[ItemLine]
     ) -> dict[str, bytes]:
         """Oldest record first, so that a new one changes only the end; then lines that are nobody's record."""
         lines: dict[str, list[bytes]] = {}
         for record in sorted(records.values(), key=lambda record: (record.created_at, record.id)):
             line = waiting.get(record.id)
-            raw = one_line(record_json.as_json(record)) if line is None else line.raw
-            lines.setdefault(self._file(record), []).append(raw)
+            raw = dump_line(record_json.to_json(record)) if line is None else line.raw
+            lines.setdefault(self._file_name(record), []).append(raw)
         unknown = (line for id, line in waiting.items() if id not in records)
         for line in sorted(chain(unknown, kept), key=lambda line: (line.file, line.number)):
             lines.setdefault(line.file, []).append(line.raw)
         return {name: b"\n".join(found) + b"\n" for name, found in lines.items()}
 
-    def _file(self, record: Record) -> str:
+    def _file_name(self, record: Record) -> str:
         if record.layer is not Layer.EPISODIC:
             return f"{record.layer}.jsonl"
         assert record.created_at is not None
-        return f"{EPISODIC}/{self.notes.local(record.created_at).date()}.jsonl"
+        return f"{EPISODIC}/{self.notes.to_local(record.created_at).date()}.jsonl"
 
-    def _own(self, sync: Sync, now: datetime) -> Sync:
+    def _resolve_sync(self, sync: SyncState, now: datetime) -> SyncState:
         """What was agreed on with this store. Files that come from another one agree with nothing here yet."""
         mark = sync.store
-        if mark and self.runtime.store.read(lambda tx: Imports(tx).seen(self.scope, mark)):
+        if mark and self.runtime.store.read(lambda tx: Imports(tx).has_digest(self.scope, mark)):
             return sync
         fresh = self.runtime.new_id()
-        self.runtime.store.write(lambda tx: Imports(tx).note(self.scope, fresh, "items", 0, 0, now))
-        return Sync(fresh)
+        self.runtime.store.write(lambda tx: Imports(tx).record_import(self.scope, fresh, "items", 0, 0, now))
+        return SyncState(fresh)
 
     # In
 
-    def _take_in(self, tx: Tx, lines: list[Line], sync: Sync, now: datetime, *, delete_missing: bool) -> ItemsImported:
-        known = sync if sync.store and Imports(tx).seen(self.scope, sync.store) else Sync()
+    def _import_lines(
+        self, tx: Tx, lines: list[ItemLine], sync: SyncState, now: datetime, *, delete_missing: bool
+    ) -> ItemImportResult:
+        known = sync if sync.store and Imports(tx).has_digest(self.scope, sync.store) else SyncState()
         records = {record.id: record for record in Records(tx).find(self.scope, _ALL, now)}
-        told, problems = self._told(lines, records, known, now)
+        told, problems = self._match_lines(lines, records, known, now)
         counts = _Counts(problems=list(problems.values()))
         for one in told:
             try:
@@ -222,19 +224,19 @@ class Items:
             gone = [
                 id
                 for id, agreed in known.digests.items()
-                if id not in there and id in records and record_json.digest(records[id]) == agreed
+                if id not in there and id in records and record_json.compute_digest(records[id]) == agreed
             ]
-            removed = memory.forget(tx, memory.with_copies(tx, self.scope, gone), self.cut, now).total
-        return ItemsImported(counts.added, counts.changed, removed, 0, tuple(counts.problems))
+            removed = memory.delete_records(tx, memory.find_with_copies(tx, self.scope, gone), self.cut, now).total
+        return ItemImportResult(counts.added, counts.changed, removed, 0, tuple(counts.problems))
 
-    def _apply(self, tx: Tx, one: Told, records: Mapping[str, Record], counts: _Counts, now: datetime) -> None:
+    def _apply(self, tx: Tx, one: LineMatch, records: Mapping[str, Record], counts: _Counts, now: datetime) -> None:
         record = one.record
-        if one.fate not in (Fate.NEW, Fate.EDITED):
+        if one.fate not in (LineStatus.NEW, LineStatus.EDITED):
             return
         self._check_place(tx, record, records)
-        if one.fate is Fate.EDITED:
+        if one.fate is LineStatus.EDITED:
             old = records[record.id]
-            memory.rewrite(tx, old, record_json.edited(old, record), self.cut, now)
+            memory.rewrite(tx, old, record_json.apply_edit(old, record), self.cut, now)
             counts.changed += 1
             return
         try:
@@ -253,33 +255,33 @@ class Items:
             if Sessions(tx).get(scope) is None:
                 raise InvalidInput(f"its session {session} is not here")
         if record.key is not None:
-            holder = Records(tx).by_key(record.home, record.key)
+            holder = Records(tx).find_by_key(record.home, record.key)
             if holder is not None and holder.id != record.id:
                 raise InvalidInput(f"the key {record.key!r} belongs to record {holder.id}")
 
-    def _told(
-        self, lines: Iterable[Line], records: Mapping[str, Record], sync: Sync, now: datetime
-    ) -> tuple[list[Told], dict[tuple[str, int], ItemProblem]]:
+    def _match_lines(
+        self, lines: Iterable[ItemLine], records: Mapping[str, Record], sync: SyncState, now: datetime
+    ) -> tuple[list[LineMatch], dict[tuple[str, int], ItemProblem]]:
         """What each line says of which record, and the lines that say nothing."""
-        digests = {id: record_json.digest(record) for id, record in records.items()}
-        by_gist = {record_json.gist(record): record for record in records.values()}
-        told: dict[str, Told] = {}
+        digests = {id: record_json.compute_digest(record) for id, record in records.items()}
+        by_gist = {record_json.compute_timeless_digest(record): record for record in records.values()}
+        told: dict[str, LineMatch] = {}
         problems: dict[tuple[str, int], ItemProblem] = {}
         for line in lines:
             try:
-                record = self._record(line, by_gist, now)
+                record = self._parse_record(line, by_gist, now)
                 if record.id in told:
                     raise InvalidInput(f"the id {record.id} is there twice")
             except LimpetError as error:
                 problems[line.file, line.number] = ItemProblem(line.file, line.number, str(error))
                 continue
-            said = record_json.digest(record)
-            by_gist.setdefault(record_json.gist(record), record)
-            outcome = fate(said, digests.get(record.id), sync.digests.get(record.id))
-            told[record.id] = Told(line, record, outcome)
+            said = record_json.compute_digest(record)
+            by_gist.setdefault(record_json.compute_timeless_digest(record), record)
+            outcome = decide_line_status(said, digests.get(record.id), sync.digests.get(record.id))
+            told[record.id] = LineMatch(line, record, outcome)
         return list(told.values()), problems
 
-    def _record(self, line: Line, by_gist: Mapping[str, Record], now: datetime) -> Record:
+    def _parse_record(self, line: ItemLine, by_gist: Mapping[str, Record], now: datetime) -> Record:
         if line.value is None:
             raise InvalidInput(line.problem)
         assert self.scope.user is not None
@@ -287,4 +289,4 @@ class Items:
         if line.value.get("id") is not None:
             return record
         # Written by hand and taken in already, where something stopped us before its id was in the file.
-        return by_gist.get(record_json.gist(record), record)
+        return by_gist.get(record_json.compute_timeless_digest(record), record)

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from limpet.errors import StorageError
-from limpet.model.scope import DEFAULT_TENANT, Level, Space
+from limpet.model.scope import DEFAULT_TENANT, Level, Partition
 
 _FOLDERS = {Level.USER: "users", Level.AGENT: "agents"}
 _LONGEST, _KEPT = 120, 80
@@ -24,7 +24,7 @@ _WINDOWS_DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?=\.|$)")
 
 
 def folder_name(name: str) -> str:
-    safe = _UNSAFE.sub(_escaped, name)
+    safe = _UNSAFE.sub(_escape, name)
     if _WINDOWS_DEVICE.match(safe):
         safe = f"%{ord(safe[0]):02x}{safe[1:]}"
     if len(safe) <= _LONGEST:
@@ -32,7 +32,7 @@ def folder_name(name: str) -> str:
     return f"{safe[:_KEPT]}~{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
 
-def owner_folder(root: Path, space: Space) -> Path:
+def owner_folder(root: Path, space: Partition) -> Path:
     memory = root / "memory"
     if space.tenant != DEFAULT_TENANT:
         memory = memory / "tenants" / folder_name(space.tenant)
@@ -41,7 +41,7 @@ def owner_folder(root: Path, space: Space) -> Path:
     return memory / _FOLDERS[space.level] / folder_name(space.owner)
 
 
-def own_place(root: Path, path: Path) -> Path:
+def check_no_symlink(root: Path, path: Path) -> Path:
     """The path, unless a link below the store's folder leads elsewhere: to other people's files, or out of it."""
     if is_behind_link(root, path):
         raise StorageError(f"{path} is behind a link; files below {root} are read and written in their own place only")
@@ -49,10 +49,10 @@ def own_place(root: Path, path: Path) -> Path:
 
 
 def is_behind_link(root: Path, path: Path) -> bool:
-    return _leads_elsewhere(str(root), str(path))
+    return _has_symlink(str(root), str(path))
 
 
-def _leads_elsewhere(root: str, path: str) -> bool:
+def _has_symlink(root: str, path: str) -> bool:
     if sys.platform == "win32":  # junctions are links too, and only the resolved path tells
         wanted = os.path.join(os.path.realpath(root), os.path.relpath(path, root))
         return os.path.normcase(os.path.realpath(path)) != os.path.normcase(wanted)
@@ -64,5 +64,5 @@ def _leads_elsewhere(root: str, path: str) -> bool:
     return False
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02x}" for byte in found.group().encode())

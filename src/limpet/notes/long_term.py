@@ -9,16 +9,16 @@ from pathlib import Path
 
 from limpet.errors import InvalidInput, WrongState
 from limpet.model.scope import Scope
-from limpet.model.text import checked_text
+from limpet.model.text import check_text
 from limpet.notes import edited
-from limpet.security.operation import OPEN, Gate, verb
+from limpet.security.operation import ALLOW_ALL, Authorizer, operation
 
-NAME = "MEMORY.md"
-ANY = "*"
+MEMORY_FILE = "MEMORY.md"
+ANY_VERSION = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """What the file holds now, and where the text went that could not be brought together with it."""
 
     text: str
@@ -28,11 +28,13 @@ class Written:
 class LongTerm:
     """A user's MEMORY.md. A handle knows what it last read: a write is an edit of that. Safe between threads."""
 
-    def __init__(self, root: Path, folder: Path, max_bytes: int, gate: Gate = OPEN, scope: Scope | None = None) -> None:
+    def __init__(
+        self, root: Path, folder: Path, max_bytes: int, gate: Authorizer = ALLOW_ALL, scope: Scope | None = None
+    ) -> None:
         self._root = root
         self._gate = gate
         self._scope = scope  # whose it is, for the gate
-        self._file = folder / NAME
+        self._file = folder / MEMORY_FILE
         self._most = max_bytes
         self._seen = b""
         self._turn = threading.Lock()
@@ -44,15 +46,15 @@ class LongTerm:
     def path(self) -> Path:
         return self._file
 
-    @verb("long_term.read")
+    @operation("long_term.read")
     def read(self) -> str:
         """The text as it is now, "" where there is none."""
         with self._turn:
-            self._seen = edited.read(self._root, self._file, self._most)
-            return edited.text_of(self._file, self._seen)
+            self._seen = edited.read_file(self._root, self._file, self._most)
+            return edited.decode_text(self._file, self._seen)
 
-    @verb("long_term.write")
-    def write(self, text: str, *, version: str | None = None) -> Written:
+    @operation("long_term.write")
+    def write(self, text: str, *, version: str | None = None) -> WriteResult:
         """Replace what was last read through this handle.
 
         Where the file has become another since, both sides are kept: what one side only added is joined to the other;
@@ -60,41 +62,43 @@ class LongTerm:
         one call to the next, ``version`` is what they read: ``version_of`` it, or ``"*"`` for whatever is there. If the
         file is another by now, that is WrongState and nothing was written.
         """
-        new = checked_text(text, NAME, max_bytes=self._most).encode()
+        new = check_text(text, MEMORY_FILE, max_bytes=self._most).encode()
         if version is not None:
-            checked_text(version, "version")
-        with self._turn, edited.held(self._root, self._file):
+            check_text(version, "version")
+        with self._turn, edited.lock_notes_file(self._root, self._file):
             if version is not None:
-                self._seen = self._of(version)
+                self._seen = self._read_version(version)
             return self._replace(new)
 
-    @verb("long_term.append")
-    def append(self, text: str) -> Written:
+    @operation("long_term.append")
+    def append(self, text: str) -> WriteResult:
         """Add a paragraph or a line at the end, whatever the file holds."""
-        added = checked_text(text, NAME, max_bytes=self._most).encode()
+        added = check_text(text, MEMORY_FILE, max_bytes=self._most).encode()
 
         def change(there: bytes) -> bytes:
-            after = _closed(there) + _closed(added)
+            after = _end_line(there) + _end_line(added)
             if len(after) > self._most:
-                raise InvalidInput(f"{NAME} would be {len(after):,} bytes long; the limit is {self._most:,}")
+                raise InvalidInput(f"{MEMORY_FILE} would be {len(after):,} bytes long; the limit is {self._most:,}")
             return after
 
-        with self._turn, edited.held(self._root, self._file):
-            return Written(edited.text_of(self._file, edited.rewrite(self._file, change)))
+        with self._turn, edited.lock_notes_file(self._root, self._file):
+            return WriteResult(edited.decode_text(self._file, edited.rewrite(self._file, change)))
 
-    def _of(self, version: str) -> bytes:
-        there = edited.read(self._root, self._file, self._most)
-        if version not in (ANY, version_of(edited.text_of(self._file, there))):
-            raise WrongState(f"{NAME} has changed since that version was read; read it again, nothing was written")
+    def _read_version(self, version: str) -> bytes:
+        there = edited.read_file(self._root, self._file, self._most)
+        if version not in (ANY_VERSION, compute_version(edited.decode_text(self._file, there))):
+            raise WrongState(
+                f"{MEMORY_FILE} has changed since that version was read; read it again, nothing was written"
+            )
         return there
 
-    def _replace(self, new: bytes) -> Written:
+    def _replace(self, new: bytes) -> WriteResult:
         conflict: Path | None = None
 
         def change(there: bytes) -> bytes:
             nonlocal conflict
             after, lost = there, None
-            joined = merged(self._seen, there, new)
+            joined = merge_edits(self._seen, there, new)
             if joined is None or len(joined) > self._most:
                 lost = new
             else:
@@ -102,7 +106,7 @@ class LongTerm:
                 if not edited.is_text(there) and there not in joined:
                     lost = there  # what was read of it was not all of it
             # The copy comes first: at no moment is either text nowhere.
-            conflict = None if lost is None else edited.keep_copy(self._file, lost)
+            conflict = None if lost is None else edited.save_conflict_copy(self._file, lost)
             return after
 
         after = edited.rewrite(self._file, change)
@@ -111,28 +115,28 @@ class LongTerm:
             self._seen = new
         else:
             edited.log.warning("%s was changed by somebody else; the other text is in %s", self._file, conflict)
-        return Written(edited.text_of(self._file, after), conflict)
+        return WriteResult(edited.decode_text(self._file, after), conflict)
 
 
-def version_of(text: str) -> str:
+def compute_version(text: str) -> str:
     """Short, and another one for another text."""
     return sha256(text.encode()).hexdigest()[:12]
 
 
-def merged(base: bytes, there: bytes, new: bytes) -> bytes | None:
+def merge_edits(base: bytes, there: bytes, new: bytes) -> bytes | None:
     """The text that holds both edits of the base, or None where they are more than additions at the end."""
     if there in (base, new):
         return new
     if not base:
         return None
-    if (added := _added(base, new)) is not None:
-        return _closed(there) + added
-    if (added := _added(base, there)) is not None:
-        return _closed(new) + added
+    if (added := _find_appended(base, new)) is not None:
+        return _end_line(there) + added
+    if (added := _find_appended(base, there)) is not None:
+        return _end_line(new) + added
     return None
 
 
-def _added(base: bytes, text: bytes) -> bytes | None:
+def _find_appended(base: bytes, text: bytes) -> bytes | None:
     """The whole lines a text has more than its base; None where it differs otherwise."""
     rest = text.removeprefix(base)
     if not text.startswith(base) or not (base.endswith(b"\n") or rest.startswith((b"\n", b"\r\n"))):
@@ -140,6 +144,6 @@ def _added(base: bytes, text: bytes) -> bytes | None:
     return rest.lstrip(b"\r\n")
 
 
-def _closed(data: bytes) -> bytes:
+def _end_line(data: bytes) -> bytes:
     """The text with its last line ended, so that the next begins a line of its own."""
     return data if not data or data.endswith(b"\n") else data + b"\n"

@@ -10,9 +10,16 @@ from typing import Any, ClassVar
 
 from limpet.errors import ConfigError
 from limpet.model.message import Message, ToolCall
-from limpet.providers.endpoint import checked_key
-from limpet.providers.http import Answer, HttpFailure, error_message
-from limpet.providers.http_llm import HttpLlm, Refused, Stream, count, instructed, sendable
+from limpet.providers.endpoint import check_key
+from limpet.providers.http import HttpFailure, JsonAnswer, error_message
+from limpet.providers.http_llm import (
+    HttpLlm,
+    RefusedFields,
+    StreamAssembler,
+    add_schema_text,
+    replace_surrogates,
+    token_count,
+)
 from limpet.providers.llm import Completion, Finish, LlmRequest, Prices, TokenUsage
 from limpet.providers.structured import parse_object
 
@@ -54,7 +61,7 @@ class AnthropicLlm(HttpLlm):
             base_url,
             "/v1/messages",
             model,
-            {"anthropic-version": _VERSION} | ({"x-api-key": checked_key(api_key)} if api_key else {}),
+            {"anthropic-version": _VERSION} | ({"x-api-key": check_key(api_key)} if api_key else {}),
             secret=api_key,
             prices=prices,
             retries=retries,
@@ -62,13 +69,13 @@ class AnthropicLlm(HttpLlm):
             chance=chance,
         )
 
-    def _fields(self, request: LlmRequest, refused: Refused) -> dict[str, object]:
+    def _build_body(self, request: LlmRequest, refused: RefusedFields) -> dict[str, object]:
         messages = request.messages
         fields: dict[str, object] = {"max_tokens": request.max_tokens}
         tools = [(tool.name, tool.description, tool.parameters) for tool in request.tools]
         if request.schema is not None:
             if "tool_choice" in refused:
-                messages = instructed(request, request.schema)
+                messages = add_schema_text(request, request.schema)
             else:
                 tools = [(_ANSWER, "Give the answer in this form.", request.schema)]
                 fields["tool_choice"] = {"type": "tool", "name": _ANSWER}
@@ -77,7 +84,7 @@ class AnthropicLlm(HttpLlm):
                 {"name": name, "description": description, "input_schema": dict(schema)}
                 for name, description, schema in tools
             ]
-        if system := "\n\n".join(sendable(message.text) for message in messages if message.role == "system"):
+        if system := "\n\n".join(replace_surrogates(message.text) for message in messages if message.role == "system"):
             fields["system"] = system
         if request.temperature is not None and "temperature" not in refused:
             fields["temperature"] = request.temperature
@@ -85,10 +92,10 @@ class AnthropicLlm(HttpLlm):
             fields["stop_sequences"] = list(request.stop)
         return {"model": self._model, "messages": _messages(messages), **fields}
 
-    def _read(self, answer: Answer, request: LlmRequest) -> Completion:
-        stream = _AnthropicStream()
-        stream.take(answer)
-        whole = stream.whole()
+    def _parse_answer(self, answer: JsonAnswer, request: LlmRequest) -> Completion:
+        stream = _AnthropicAssembler()
+        stream.feed(answer)
+        whole = stream.completion()
         if whole is None:
             raise ValueError("it is no message with content")
         given = [call.arguments for call in whole.tool_calls if call.name == _ANSWER]
@@ -97,8 +104,8 @@ class AnthropicLlm(HttpLlm):
         finish = Finish.STOP if whole.finish is Finish.TOOLS else whole.finish
         return replace(whole, text=json.dumps(given[0]), tool_calls=(), finish=finish, data=given[0])
 
-    def _stream(self) -> Stream:
-        return _AnthropicStream()
+    def _new_assembler(self) -> StreamAssembler:
+        return _AnthropicAssembler()
 
 
 @dataclass
@@ -118,7 +125,7 @@ class _Block:
         text = _text(block, "text") if kind == "text" else ""
         return cls(kind, _text(block, "id"), _text(block, "name"), given if isinstance(given, dict) else {}, [text])
 
-    def call(self, place: int) -> ToolCall:
+    def to_tool_call(self, place: int) -> ToolCall:
         if not self.name:
             raise ValueError("a tool call has no name")
         arguments = "".join(self.pieces)
@@ -126,35 +133,35 @@ class _Block:
         return ToolCall(self.id or f"call_{place}", self.name, given)
 
 
-class _AnthropicStream:
+class _AnthropicAssembler:
     """A whole answer is a stream of one event."""
 
     def __init__(self) -> None:
-        self.ended = False
+        self.is_done = False
         self._blocks: dict[int, _Block] = {}
         self._finish = ""
         self._usage: dict[str, Any] = {}
 
-    def take(self, event: Answer) -> str:
+    def feed(self, event: JsonAnswer) -> str:
         match event:
             case {"type": "message", "content": list(blocks)}:
                 self._blocks = {
                     place: _Block.of(block) for place, block in enumerate(blocks) if isinstance(block, dict)
                 }
-                self._take_end(event, event)
-                self.ended = True
+                self._feed_end(event, event)
+                self.is_done = True
                 return "".join(block.pieces[0] for block in self._blocks.values())
             case {"type": "message_start", "message": dict(message)}:
-                self._take_end({}, message)
+                self._feed_end({}, message)
             case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
                 self._blocks[index] = _Block.of(block)
                 return self._blocks[index].pieces[0]
             case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
                 return self._grow(index, delta)
             case {"type": "message_delta", "delta": dict(delta)}:
-                self._take_end(delta, event)
+                self._feed_end(delta, event)
             case {"type": "message_stop"}:
-                self.ended = True
+                self.is_done = True
             case {"type": "error"} | {"error": _}:
                 raise HttpFailure("gave up", passing=False, said=error_message(event))
             case {"type": str(kind)} if kind not in {"message", "content_block_start", "content_block_delta"}:
@@ -163,13 +170,13 @@ class _AnthropicStream:
                 raise ValueError("it is no message, and no event of one")
         return ""
 
-    def whole(self) -> Completion | None:
-        if not self.ended:
+    def completion(self) -> Completion | None:
+        if not self.is_done:
             return None
         blocks = [block for _, block in sorted(self._blocks.items())]
-        calls = tuple(block.call(place) for place, block in enumerate(blocks) if block.kind == "tool_use")
+        calls = tuple(block.to_tool_call(place) for place, block in enumerate(blocks) if block.kind == "tool_use")
         text = "".join("".join(block.pieces) for block in blocks if block.kind == "text")
-        return Completion(text, calls, _FINISHES.get(self._finish, Finish.OTHER), self._total())
+        return Completion(text, calls, _FINISHES.get(self._finish, Finish.OTHER), self._total_usage())
 
     def _grow(self, index: int, delta: Mapping[str, Any]) -> str:
         block = self._blocks.get(index)
@@ -183,18 +190,20 @@ class _AnthropicStream:
                 block.pieces.append(_text(delta, "partial_json"))
         return ""
 
-    def _take_end(self, delta: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+    def _feed_end(self, delta: Mapping[str, Any], event: Mapping[str, Any]) -> None:
         """The numbers of a stream come in two parts, and later ones hold."""
         self._finish = _text(delta, "stop_reason") or self._finish
         usage = event.get("usage")
         if isinstance(usage, dict):
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 
-    def _total(self) -> TokenUsage:
+    def _total_usage(self) -> TokenUsage:
         """Anthropic counts what it read from its cache, and what it put there, beside what went in."""
         names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        into = sum(count(self._usage, name) for name in names)
-        return TokenUsage(into, count(self._usage, "output_tokens"), count(self._usage, "cache_read_input_tokens"))
+        into = sum(token_count(self._usage, name) for name in names)
+        return TokenUsage(
+            into, token_count(self._usage, "output_tokens"), token_count(self._usage, "cache_read_input_tokens")
+        )
 
 
 def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -214,7 +223,7 @@ def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
     """A block of white space is refused there, and so is white space at the end of what the assistant said."""
-    text = sendable(message.text)
+    text = replace_surrogates(message.text)
     if message.role == "system":
         return []
     if message.role == "tool":

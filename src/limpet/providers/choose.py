@@ -8,41 +8,49 @@ from limpet.errors import ConfigError
 from limpet.providers.embedder import Embedder
 from limpet.providers.llm import Llm, Prices
 
-SPECS = ("auto", "none", "hashed", "minilm", "openai:MODEL@URL", "sentence-transformers:NAME", "fastembed:NAME")
+EMBEDDER_SPECS = (
+    "auto",
+    "none",
+    "hashed",
+    "minilm",
+    "openai:MODEL@URL",
+    "sentence-transformers:NAME",
+    "fastembed:NAME",
+)
 LLM_SPECS = ("none", "openai:MODEL@URL", "anthropic:MODEL", "anthropic:MODEL@URL")
 _AT = re.compile(r"(?P<model>.+)@(?P<url>https?://.+)", re.IGNORECASE)  # a model's name may hold an @ too
 
 
-def embedder_named(spec: str, *, api_key: str | None = None) -> Embedder | None:
+def create_embedder(spec: str, *, api_key: str | None = None) -> Embedder | None:
     """What ``spec`` names, one of SPECS; None for "none". The key is for the provider that is asked over HTTP."""
     kind, _, rest = spec.strip().partition(":")
     if kind == "auto" and not rest:
-        return _installed()
+        return _create_default_embedder()
     if kind == "openai":
-        return _openai(rest, api_key)
+        return _create_openai_embedder(rest, api_key)
     if kind in {"sentence-transformers", "fastembed"} and rest:
-        return _local(kind, rest)
+        return _create_local_embedder(kind, rest)
     if kind == "none" and not rest:
         return None
     if kind == "hashed" and not rest:
-        from limpet.providers.hashed import HashedEmbedder
+        from limpet.providers.hashed import HashEmbedder
 
-        return HashedEmbedder()
+        return HashEmbedder()
     if kind == "minilm" and not rest:
         from limpet.providers.minilm import MiniLmEmbedder
 
         return MiniLmEmbedder()
-    raise ConfigError(f"{kind!r} is no embedder; there are {', '.join(SPECS)}")
+    raise ConfigError(f"{kind!r} is no embedder; there are {', '.join(EMBEDDER_SPECS)}")
 
 
-def _installed() -> Embedder | None:
+def _create_default_embedder() -> Embedder | None:
     """The model that comes as a package, where it was installed; without it words answer alone."""
     from limpet.providers.minilm import MiniLmEmbedder
 
     return MiniLmEmbedder() if MiniLmEmbedder.is_installed() else None
 
 
-def llm_key(spec: str) -> str:
+def llm_key_variable(spec: str) -> str:
     """The variable in which the provider's own programs look for a key."""
     return "ANTHROPIC_API_KEY" if spec.strip().startswith("anthropic:") else "OPENAI_API_KEY"
 
@@ -54,7 +62,7 @@ def llm_model(spec: str) -> str:
     return rest if found is None else found["model"]
 
 
-def llm_named(spec: str, *, api_key: str | None = None, prices: Prices | None = None) -> Llm | None:
+def create_llm(spec: str, *, api_key: str | None = None, prices: Prices | None = None) -> Llm | None:
     """What ``spec`` names, one of LLM_SPECS; None for "none". Prices are for a million tokens: (in, out, cached)."""
     kind, _, rest = spec.strip().partition(":")
     found = _AT.fullmatch(rest)
@@ -68,13 +76,13 @@ def llm_named(spec: str, *, api_key: str | None = None, prices: Prices | None = 
             )
         return OpenAiLlm(found["url"], found["model"], api_key, prices=prices)
     if kind == "anthropic":
-        return _anthropic(rest, found, api_key, prices)
+        return _create_anthropic_llm(rest, found, api_key, prices)
     if kind == "none" and not rest:
         return None
     raise ConfigError(f"{kind!r} is no language model; there are {', '.join(LLM_SPECS)}")
 
 
-def _anthropic(rest: str, found: re.Match[str] | None, api_key: str | None, prices: Prices | None) -> Llm:
+def _create_anthropic_llm(rest: str, found: re.Match[str] | None, api_key: str | None, prices: Prices | None) -> Llm:
     from limpet.providers.anthropic_llm import AnthropicLlm
 
     if found is not None:
@@ -84,7 +92,7 @@ def _anthropic(rest: str, found: re.Match[str] | None, api_key: str | None, pric
     return AnthropicLlm(rest, api_key, prices=prices)
 
 
-def _openai(rest: str, api_key: str | None) -> Embedder:
+def _create_openai_embedder(rest: str, api_key: str | None) -> Embedder:
     from limpet.providers.openai_embeddings import OpenAiEmbedder
 
     found = _AT.fullmatch(rest)
@@ -95,7 +103,7 @@ def _openai(rest: str, api_key: str | None) -> Embedder:
     return OpenAiEmbedder(found["url"], found["model"], api_key)
 
 
-def _local(kind: str, model: str) -> Embedder:
+def _create_local_embedder(kind: str, model: str) -> Embedder:
     if kind == "fastembed":
         from limpet.providers.fastembed import FastEmbedEmbedder
 

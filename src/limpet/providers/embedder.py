@@ -23,13 +23,13 @@ class Embedder(Protocol):
         """A vector for each text, in order; of any text, the empty one too. Raises ProviderError."""
 
 
-def scaled(vector: Sequence[float]) -> list[float]:
+def normalize_vector(vector: Sequence[float]) -> list[float]:
     """To length one, as every embedder here gives them; a vector of zeros stays what it is."""
     length = hypot(*vector) or 1.0
     return [value / length for value in vector]
 
 
-def checked_embedder(value: object) -> None:
+def check_embedder(value: object) -> None:
     """Refuse what is none before a store is opened with it."""
     if value is not None and not all(hasattr(value, name) for name in ("name", "dimension", "embed")):
         raise InvalidInput(f"an embedder has a name, a dimension and embed(texts); {type(value).__name__} has not")

@@ -11,10 +11,10 @@ from time import monotonic
 from limpet.config import EmbeddingSettings
 from limpet.errors import ProviderError
 from limpet.model.chunk import Vector
-from limpet.model.telemetry import Kind, Work
-from limpet.model.text import checked_name
+from limpet.model.telemetry import Activity, ActivityKind
+from limpet.model.text import check_name
 from limpet.providers.embedder import Embedder
-from limpet.providers.watched import named
+from limpet.providers.watched import split_model_name
 from limpet.security.telemetry import Observers
 
 log = logging.getLogger("limpet.providers")
@@ -27,11 +27,11 @@ _QUESTIONS = 256  # whose vectors are remembered: a context asks what a recall j
 _REST_S = 30.0  # after a failure, so that not every question waits for one that hangs
 
 
-class Embedding:
+class BatchEmbedder:
     """An embedder with the settings it is used by. Safe to share between threads if the embedder is."""
 
     def __init__(self, embedder: Embedder, config: EmbeddingSettings, observers: Observers | None = None) -> None:
-        self.model = checked_name(embedder.name, "the embedder's name")
+        self.model = check_name(embedder.name, "the embedder's name")
         self._embedder = embedder
         self._config = config
         self._observers = observers or Observers()
@@ -42,7 +42,7 @@ class Embedding:
         self._asked: OrderedDict[str, Vector] = OrderedDict()
 
     @property
-    def at_once(self) -> bool:
+    def is_inline(self) -> bool:
         """Whether a caller may wait for it. One that says nothing about itself is believed quick until it was not."""
         if self._config.when != "auto":
             return self._config.when == "now"
@@ -50,7 +50,7 @@ class Embedding:
             return False
         return self._seconds_a_text is None or self._seconds_a_text * 1000 <= self._config.quick_ms
 
-    def vectors(self, texts: Sequence[str], progress: Progress | None = None) -> list[Vector]:
+    def embed_texts(self, texts: Sequence[str], progress: Progress | None = None) -> list[Vector]:
         """Raises ProviderError, whatever the embedder raised."""
         found: list[Vector] = []
         for batch in _batches(texts, self._config.batch):
@@ -67,22 +67,22 @@ class Embedding:
 
     def _embed(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
         if not self._observers.on:
-            return self._made(texts)
-        provider, model = named(self.model)
-        with self._observers.during(Work(kind=Kind.EMBEDDINGS, name=model, provider=provider)) as seen:
+            return self._embed_batch(texts)
+        provider, model = split_model_name(self.model)
+        with self._observers.measure(Activity(kind=ActivityKind.EMBEDDINGS, name=model, provider=provider)) as seen:
             seen.count = len(texts)
-            return self._made(texts)
+            return self._embed_batch(texts)
 
-    def _made(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
+    def _embed_batch(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
         try:
             # In this order: some embedders learn their dimension from the first answer.
-            return _checked_vectors(self._embedder.embed(texts), len(texts), self._embedder.dimension)
+            return _check_vectors(self._embedder.embed(texts), len(texts), self._embedder.dimension)
         except ProviderError:
             raise
         except Exception as error:  # why: an embedder is anybody's code, and its failure is never the caller's
             raise ProviderError(f"the embedder {self.model} failed: {error}") from error
 
-    def question(self, text: str) -> Vector | None:
+    def embed_question(self, text: str) -> Vector | None:
         """None when the embedder fails: words answer then."""
         with self._lock:
             if text in self._asked:
@@ -107,7 +107,7 @@ def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (texts[start : start + size] for start in range(0, len(texts), size))
 
 
-def _checked_vectors(given: Iterable[Iterable[float]], count: int, dimension: int) -> list[tuple[float, ...]]:
+def _check_vectors(given: Iterable[Iterable[float]], count: int, dimension: int) -> list[tuple[float, ...]]:
     """A vector a text, all of one length, of numbers to reckon with: else some backend would refuse the message."""
     vectors = [tuple(map(float, vector)) for vector in given]
     if len(vectors) != count:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from zlib import crc32
 
 from limpet.errors import ConfigError, ProviderError
-from limpet.providers.http import MAX_BYTES, Answer, HttpFailure, post_events, post_json
+from limpet.providers.http import MAX_BYTES, HttpFailure, JsonAnswer, post_events, post_json
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds
 
@@ -47,7 +47,7 @@ class Endpoint:
         limit: int = MAX_BYTES,
     ) -> None:
         self._what = what
-        self._url = _checked_url(what, base_url, path)
+        self._url = _build_url(what, base_url, path)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "limpet"}
         self._headers |= headers
         self._secret = secret
@@ -58,12 +58,12 @@ class Endpoint:
         self._limit = limit
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """What messages may show: an address can hold a password, or a key in its query."""
         parts = urlsplit(self._url)
         return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
 
-    def ask(self, fields: Mapping[str, object], timeout: float, until: float = inf) -> Answer:
+    def post(self, fields: Mapping[str, object], timeout: float, until: float = inf) -> JsonAnswer:
         """Each attempt has ``timeout`` seconds, and all of them end by ``until``. Raises HttpFailure."""
         body = json.dumps(fields).encode()
         for attempt in range(self._retries + 1):
@@ -72,7 +72,7 @@ class Endpoint:
                 return post_json(self._url, body, self._headers, max(left, 0.001), self._limit)
             except HttpFailure as failure:
                 self._wait_or_raise(failure, attempt, body, until)
-        raise ProviderError(f"{self.place} was never asked: retries is {self._retries}")
+        raise ProviderError(f"{self.origin} was never asked: retries is {self._retries}")
 
     def stream(self, fields: Mapping[str, object], timeout: float, until: float = inf) -> Generator[str]:
         """As ``ask``, giving the data of each event. Once something was given, a failure is final."""
@@ -92,44 +92,44 @@ class Endpoint:
                 self._wait_or_raise(failure, attempt, body, until)
             else:
                 return
-        raise ProviderError(f"{self.place} was never asked: retries is {self._retries}")
+        raise ProviderError(f"{self.origin} was never asked: retries is {self._retries}")
 
-    def error(self, failure: HttpFailure) -> ProviderError:
+    def to_error(self, failure: HttpFailure) -> ProviderError:
         """Never with the key: a server may repeat it in what it says."""
         said = "" if failure.status in {401, 403} else failure.said  # some repeat a part of the key
         advice = self._advice.get(failure.status or 0, "try again later" if failure.passing else "")
         tried = f" (tried {failure.attempts} times)" if failure.attempts > 1 else ""
-        parts = [f"the {self._what} at {self.place} {failure.what}{tried}", self.masked(said)[:200], advice]
-        return ProviderError(self.masked(": ".join(part for part in parts if part)))
+        parts = [f"the {self._what} at {self.origin} {failure.what}{tried}", self.mask_secret(said)[:200], advice]
+        return ProviderError(self.mask_secret(": ".join(part for part in parts if part)))
 
-    def masked(self, text: str) -> str:
+    def mask_secret(self, text: str) -> str:
         return text.replace(self._secret, "…") if self._secret else text
 
     def _wait_or_raise(self, failure: HttpFailure, attempt: int, body: bytes, until: float) -> None:
         failure.attempts = attempt + 1
         if not failure.passing or attempt == self._retries:
             raise failure from None
-        wait = self._wait(attempt, failure.retry_after, body, longest=_LONGEST_WAIT if until == inf else inf)
+        wait = self._backoff(attempt, failure.retry_after, body, longest=_LONGEST_WAIT if until == inf else inf)
         if time.monotonic() + wait >= until:  # no time is left for another attempt: whoever waits is told at once
             if failure.retry_after:
                 failure.what += f" and asks to wait {failure.retry_after:g} seconds"
             raise failure from None
         self._sleep(wait)
 
-    def _wait(self, attempt: int, told: float | None, body: bytes, longest: float) -> float:
+    def _backoff(self, attempt: int, told: float | None, body: bytes, longest: float) -> float:
         chance = self._chance() if self._chance else crc32(body, attempt) / 2**32
         planned = _FIRST_WAIT * (1 << attempt) * (0.5 + chance)
         return min(longest, max(planned, told or 0.0))
 
 
-def checked_key(api_key: str) -> str:
+def check_key(api_key: str) -> str:
     """A header's value. Never shown, not even when it is refused."""
     if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
         raise ConfigError("the API key holds a space or a character no header can carry; was it copied whole?")
     return api_key
 
 
-def _checked_url(what: str, base_url: str, path: str) -> str:
+def _build_url(what: str, base_url: str, path: str) -> str:
     if any(character.isspace() or not character.isprintable() for character in base_url):
         raise ConfigError(f"the {what}'s address holds a space or a control character; was it copied whole?")
     try:
@@ -141,10 +141,10 @@ def _checked_url(what: str, base_url: str, path: str) -> str:
         raise ConfigError(f"the {what}'s address must begin with http:// or https:// and name a host")
     if parts.username is not None:
         raise ConfigError(f"the {what}'s address must hold no user or password; give an API key instead")
-    return parts._replace(path=_joined(parts.path.rstrip("/"), path), fragment="").geturl()
+    return parts._replace(path=_join_path(parts.path.rstrip("/"), path), fragment="").geturl()
 
 
-def _joined(given: str, path: str) -> str:
+def _join_path(given: str, path: str) -> str:
     """/v1 and /v1/messages is /v1/messages: addresses are copied with more or less of their end."""
     ends = [path[:place] for place, character in enumerate(f"{path}/") if character == "/" and place]
     there = max((end for end in ends if given.endswith(end)), key=len, default="")

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
 from limpet.errors import InvalidInput, ProviderError
-from limpet.model.tokens import estimate
-from limpet.providers.insist import insist
+from limpet.model.tokens import estimate_tokens
+from limpet.providers.insist import request_object
 from limpet.providers.llm import Completion, LlmRequest, TokenUsage
 
-Answer = Union[str, Mapping[str, Any], Completion, Exception]
-Script = Union[Answer, Sequence[Answer], Callable[[LlmRequest], Answer]]
+FakeAnswer = Union[str, Mapping[str, Any], Completion, Exception]
+Script = Union[FakeAnswer, Sequence[FakeAnswer], Callable[[LlmRequest], FakeAnswer]]
 
 
 class FakeLlm:
@@ -33,29 +33,29 @@ class FakeLlm:
         self._script = answers
 
     def complete(self, request: LlmRequest) -> Completion:
-        return insist(request, self._answered, self.name)
+        return request_object(request, self._answer, self.name)
 
     def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
         if request.schema is not None:
             raise InvalidInput("an answer with a schema is not streamed; use complete")
-        whole = self._answered(request)
+        whole = self._answer(request)
         return iter([*re.findall(r"\s*\S+\s*$|\s*\S+", whole.text), whole])
 
-    def _answered(self, request: LlmRequest) -> Completion:
+    def _answer(self, request: LlmRequest) -> Completion:
         self.calls.append(request)
         if self.failures:
             self.failures -= self.failures > 0
             raise self.error
-        answer = self._next(request)
+        answer = self._next_answer(request)
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, Completion):
             return answer
         text = answer if isinstance(answer, str) else json.dumps(answer)
-        into = sum(estimate(message.searchable) for message in request.messages)
-        return Completion(text, usage=TokenUsage(into, estimate(text), estimated=True))
+        into = sum(estimate_tokens(message.searchable) for message in request.messages)
+        return Completion(text, usage=TokenUsage(into, estimate_tokens(text), estimated=True))
 
-    def _next(self, request: LlmRequest) -> Answer:
+    def _next_answer(self, request: LlmRequest) -> FakeAnswer:
         if callable(self._script):
             return self._script(request)
         if isinstance(self._script, (str, Mapping, Completion, Exception)):

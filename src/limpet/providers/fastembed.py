@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from limpet.errors import ProviderError, Unsupported
-from limpet.providers.embedder import scaled
+from limpet.providers.embedder import normalize_vector
 
 
 class FastEmbedEmbedder:
@@ -36,7 +36,7 @@ class FastEmbedEmbedder:
                 vectors = list(self._encoder().embed(list(texts)))
         except Exception as error:  # why: hub and runtime raise what they like
             raise ProviderError(f"FastEmbed failed with the model {self._model!r}: {error}") from error
-        return [scaled(list(map(float, vector))) for vector in vectors]
+        return [normalize_vector(list(map(float, vector))) for vector in vectors]
 
     def _encoder(self) -> Any:
         if self._loaded is None:

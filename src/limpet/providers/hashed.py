@@ -29,7 +29,7 @@ _WORD = re.compile(f"[{_IDEOGRAPHS}]|[^\\W_{_IDEOGRAPHS}]+|[\u2600-\u27bf\U0001f
 _NOT_A_SPACE = re.compile(r"\S")
 
 
-class HashedEmbedder:
+class HashEmbedder:
     """Needs no model and no network, and gives the same vector on every machine. Safe to share between threads."""
 
     name = f"hashed-{_DIMENSION}-1"  # the last number changes with anything that changes a vector
@@ -75,14 +75,14 @@ def _features(words: list[str]) -> tuple[NDArray[uint64], NDArray[float64]]:
             grams += letters[start : start + count]
         hashes.append(grams)
         weights.append(np.full(count, weight))
-    return _mixed(np.concatenate(hashes)), np.concatenate(weights)
+    return _mix_bits(np.concatenate(hashes)), np.concatenate(weights)
 
 
 def _bytes(text: str, encoding: str) -> bytes:
     return text.encode(encoding, "surrogatepass")  # half a character is a character too
 
 
-def _mixed(numbers: NDArray[uint64]) -> NDArray[uint64]:
+def _mix_bits(numbers: NDArray[uint64]) -> NDArray[uint64]:
     """The finaliser of SplitMix64: every bit of the number moves every bit of the result."""
     import numpy as np
 

@@ -11,12 +11,12 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from limpet.providers.sse import events
+from limpet.providers.sse import parse_events
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
-Answer = Any  # whatever the JSON holds
+JsonAnswer = Any  # whatever the JSON holds
 
 MAX_BYTES = 64 << 20
 _PIECE = 1 << 16
@@ -46,11 +46,11 @@ class HttpFailure(Exception):
         self.attempts = 1
 
 
-def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout: float, limit: int = MAX_BYTES) -> Answer:
+def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout: float, limit: int = MAX_BYTES) -> JsonAnswer:
     """The answer's JSON, whole within ``timeout`` seconds and ``limit`` bytes. Raises HttpFailure."""
-    with _answering(url, body, headers, timeout) as response:
-        content = b"".join(_pieces(response, limit))
-    return as_json(content)
+    with _open_response(url, body, headers, timeout) as response:
+        content = b"".join(_read_pieces(response, limit))
+    return parse_json(content)
 
 
 def post_events(
@@ -60,14 +60,14 @@ def post_events(
 
     Raises HttpFailure, and not only at the first: a stream may break off. Closing it hangs up.
     """
-    with _answering(url, body, headers, timeout) as response:
+    with _open_response(url, body, headers, timeout) as response:
         if response.headers.get_content_type() == "text/event-stream":
-            yield from events(_pieces(response, limit))
+            yield from parse_events(_read_pieces(response, limit))
         else:
-            yield b"".join(_pieces(response, limit)).decode("utf-8", "replace")
+            yield b"".join(_read_pieces(response, limit)).decode("utf-8", "replace")
 
 
-def as_json(content: bytes | str) -> Answer:
+def parse_json(content: bytes | str) -> JsonAnswer:
     """Raises HttpFailure."""
     try:
         return json.loads(content)
@@ -76,22 +76,22 @@ def as_json(content: bytes | str) -> Answer:
 
 
 @contextmanager
-def _answering(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Iterator[HTTPResponse]:
+def _open_response(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Iterator[HTTPResponse]:
     """An answer to read. Whatever fails, the reading included, is an HttpFailure."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request
 
-    from limpet.providers.opening import opener
+    from limpet.providers.opening import make_opener
 
     request = Request(url, body, dict(headers), method="POST")  # noqa: S310 -- the caller checked the scheme
     late = HttpFailure(f"did not answer within {float(f'{timeout:.3g}'):g} seconds", passing=True, late=True)
     try:
-        with opener(time.monotonic() + timeout).open(request, timeout=timeout) as response:
+        with make_opener(time.monotonic() + timeout).open(request, timeout=timeout) as response:
             yield response
     except HTTPError as error:
         with error:
-            raise _refused(error.code, error.headers, _said(error)) from None
+            raise _status_failure(error.code, error.headers, _read_error(error)) from None
     except TimeoutError:
         raise late from None
     except URLError as error:
@@ -103,7 +103,7 @@ def _answering(url: str, body: bytes, headers: Mapping[str, str], timeout: float
         raise HttpFailure(f"broke off ({error or type(error).__name__})", passing=True) from None
 
 
-def _pieces(response: HTTPResponse, limit: int) -> Iterator[bytes]:
+def _read_pieces(response: HTTPResponse, limit: int) -> Iterator[bytes]:
     size, promised = 0, response.length  # none when the end says itself where it is
     while size != promised and (piece := response.read1(_PIECE)):
         size += len(piece)
@@ -114,7 +114,7 @@ def _pieces(response: HTTPResponse, limit: int) -> Iterator[bytes]:
         raise ConnectionError(f"{promised - size} bytes are missing")
 
 
-def _refused(status: int, headers: Message, said: str) -> HttpFailure:
+def _status_failure(status: int, headers: Message, said: str) -> HttpFailure:
     if 300 <= status < 400:
         parts = urlsplit(headers.get("Location", ""))
         where = f" to {parts.scheme}://{parts.hostname}" if parts.hostname else ""
@@ -124,7 +124,7 @@ def _refused(status: int, headers: Message, said: str) -> HttpFailure:
     return HttpFailure(f"answered {status}", passing=status in _PASSING, status=status, said=said, retry_after=wait)
 
 
-def _said(response: Any) -> str:
+def _read_error(response: Any) -> str:
     """The message of an error answer, in one line: found where most put it, else the answer's beginning."""
     from http.client import HTTPException
 
@@ -137,7 +137,7 @@ def _said(response: Any) -> str:
     return " ".join(text.split())
 
 
-def error_message(answer: Answer) -> str:
+def error_message(answer: JsonAnswer) -> str:
     """``{"error": {"message": …}}``, which OpenAI and Anthropic say, or a plain text in its place; else nothing."""
     error = answer.get("error") if isinstance(answer, dict) else None
     message = error.get("message") if isinstance(error, dict) else error

@@ -11,12 +11,12 @@ from typing import ClassVar, Protocol
 
 from limpet.errors import ConfigError, InvalidInput, ProviderError
 from limpet.model.message import Message
-from limpet.model.tokens import estimate
+from limpet.model.tokens import estimate_tokens
 from limpet.providers.endpoint import ADVICE, Endpoint
-from limpet.providers.http import Answer, HttpFailure, as_json
-from limpet.providers.insist import insist
-from limpet.providers.llm import Completion, Finish, LlmRequest, Prices, TokenUsage, checked_prices, cost_of
-from limpet.providers.schema import Schema, in_words
+from limpet.providers.http import HttpFailure, JsonAnswer, parse_json
+from limpet.providers.insist import request_object
+from limpet.providers.llm import Completion, Finish, LlmRequest, Prices, TokenUsage, check_prices, compute_cost
+from limpet.providers.schema import Schema, describe_schema
 from limpet.providers.structured import clean_text
 
 log = logging.getLogger("limpet.providers")
@@ -27,18 +27,18 @@ _ADVICE = {
     400: "check the model's name and whether the messages fit its window",
     413: "the messages are too long for it",
 }
-Refused = frozenset[str]  # fields of a request that the server does not take
+RefusedFields = frozenset[str]  # fields of a request that the server does not take
 
 
-class Stream(Protocol):
+class StreamAssembler(Protocol):
     """Puts the events of a streamed answer together. What it cannot read it answers with ValueError."""
 
     @property
-    def ended(self) -> bool: ...
-    def take(self, event: Answer) -> str:
+    def is_done(self) -> bool: ...
+    def feed(self, event: JsonAnswer) -> str:
         """The text it brings; what comes besides is remembered."""
 
-    def whole(self) -> Completion | None:
+    def completion(self) -> Completion | None:
         """None while the answer has not been finished."""
 
 
@@ -66,7 +66,7 @@ class HttpLlm:
         if not model.strip():
             raise ConfigError("a language model needs a model's name")
         self._model = model
-        self._prices = checked_prices(prices)
+        self._prices = check_prices(prices)
         self._endpoint = Endpoint(
             "language model",
             base_url,
@@ -79,10 +79,10 @@ class HttpLlm:
             advice=_ADVICE,
             limit=_MAX_BYTES,
         )
-        self._refused: Refused = frozenset()
+        self._refused: RefusedFields = frozenset()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._endpoint.place!r}, {self._model!r})"
+        return f"{type(self).__name__}({self._endpoint.origin!r}, {self._model!r})"
 
     @property
     def name(self) -> str:
@@ -94,119 +94,119 @@ class HttpLlm:
 
     def complete(self, request: LlmRequest) -> Completion:
         until = time.monotonic() + request.timeout
-        return insist(request, lambda asked: self._completed(asked, until), self.name)
+        return request_object(request, lambda asked: self._complete_until(asked, until), self.name)
 
     def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
         if request.schema is not None:
             raise InvalidInput("an answer with a schema is not streamed; use complete")
-        return self._streamed(request, time.monotonic() + request.timeout)
+        return self._stream_until(request, time.monotonic() + request.timeout)
 
-    def _fields(self, request: LlmRequest, refused: Refused) -> dict[str, object]:
+    def _build_body(self, request: LlmRequest, refused: RefusedFields) -> dict[str, object]:
         """The request's body."""
         raise NotImplementedError
 
-    def _read(self, answer: Answer, request: LlmRequest) -> Completion:
+    def _parse_answer(self, answer: JsonAnswer, request: LlmRequest) -> Completion:
         """What was answered, its usage without the cost. Raises ValueError."""
         raise NotImplementedError
 
-    def _stream(self) -> Stream:
+    def _new_assembler(self) -> StreamAssembler:
         raise NotImplementedError
 
-    def _completed(self, request: LlmRequest, until: float) -> Completion:
+    def _complete_until(self, request: LlmRequest, until: float) -> Completion:
         while True:
-            fields = self._fields(request, self._refused)
+            fields = self._build_body(request, self._refused)
             try:
-                answer = self._endpoint.ask(fields, request.timeout, until)
-                return self._checked(self._read(answer, request), request)
+                answer = self._endpoint.post(fields, request.timeout, until)
+                return self._check_completion(self._parse_answer(answer, request), request)
             except HttpFailure as failure:
-                self._concede_or_raise(failure, fields, request.timeout)
+                self._drop_field_or_raise(failure, fields, request.timeout)
             except ValueError as error:
-                raise self._unreadable(error) from None
+                raise self._unreadable_error(error) from None
 
-    def _streamed(self, request: LlmRequest, until: float) -> Generator[str | Completion]:
+    def _stream_until(self, request: LlmRequest, until: float) -> Generator[str | Completion]:
         while True:
-            fields = {**self._fields(request, self._refused), **self.streaming, "stream": True}
+            fields = {**self._build_body(request, self._refused), **self.streaming, "stream": True}
             fields = {name: value for name, value in fields.items() if name not in self._refused}
             try:
-                stream = self._stream()
+                stream = self._new_assembler()
                 with closing(self._endpoint.stream(fields, request.timeout, until)) as events:
-                    yield from _pieces(stream, events)
-                yield self._checked(_whole(stream), request)
+                    yield from _iter_text(stream, events)
+                yield self._check_completion(_require_completion(stream), request)
                 return
             except HttpFailure as failure:
-                self._concede_or_raise(failure, fields, request.timeout)
+                self._drop_field_or_raise(failure, fields, request.timeout)
             except ValueError as error:
-                raise self._unreadable(error) from None
+                raise self._unreadable_error(error) from None
 
-    def _concede_or_raise(self, failure: HttpFailure, fields: Mapping[str, object], timeout: float) -> None:
+    def _drop_field_or_raise(self, failure: HttpFailure, fields: Mapping[str, object], timeout: float) -> None:
         """Servers differ in what they take of the same API, and say so in words only."""
         said = failure.said.lower()
         for field, words in self.concessions.items():
             if failure.status in {400, 422} and field in fields and any(word in said for word in words):
-                log.warning("%s at %s takes no %s; it is left out from now on", self.name, self._endpoint.place, field)
+                log.warning("%s at %s takes no %s; it is left out from now on", self.name, self._endpoint.origin, field)
                 self._refused |= {field}
                 return
         if failure.late:
             failure.what = f"did not answer within {timeout:g} seconds"
-        raise self._endpoint.error(failure) from None
+        raise self._endpoint.to_error(failure) from None
 
-    def _checked(self, read: Completion, request: LlmRequest) -> Completion:
+    def _check_completion(self, read: Completion, request: LlmRequest) -> Completion:
         text = clean_text(read.text)
         if not (text.strip() or read.tool_calls or read.data or read.finish is Finish.REFUSED or request.schema):
             advice = "raise max_tokens" if read.finish is Finish.LENGTH else "ask another way, or another model"
             raise ProviderError(f"{self.name} answered without a word: {advice}")
-        usage = read.usage if read.usage.input_tokens or read.usage.output_tokens else _estimated(request, read)
-        usage = replace(usage, cost=cost_of(usage, self._prices.get(self._model)))
+        usage = read.usage if read.usage.input_tokens or read.usage.output_tokens else _estimate_usage(request, read)
+        usage = replace(usage, cost=compute_cost(usage, self._prices.get(self._model)))
         return replace(read, text=text, usage=usage)
 
-    def _unreadable(self, error: ValueError) -> ProviderError:
+    def _unreadable_error(self, error: ValueError) -> ProviderError:
         return ProviderError(
-            self._endpoint.masked(
-                f"the language model at {self._endpoint.place} answered what is no completion: {error}. "
+            self._endpoint.mask_secret(
+                f"the language model at {self._endpoint.origin} answered what is no completion: {error}. "
                 f"Check that the address is that of an API of the kind {self.kind!r}"
             )
         )
 
 
-def instructed(request: LlmRequest, schema: Schema) -> tuple[Message, ...]:
+def add_schema_text(request: LlmRequest, schema: Schema) -> tuple[Message, ...]:
     """The messages, saying in words what a server cannot be told by a field.
 
     At the very end: small models do not follow what a system message says about form.
     """
     *before, last = request.messages
     if last.role == "user":
-        return (*before, Message.new("user", f"{last.text}\n\n{in_words(schema)}"))
-    return (*request.messages, Message.new("user", in_words(schema)))
+        return (*before, Message.new("user", f"{last.text}\n\n{describe_schema(schema)}"))
+    return (*request.messages, Message.new("user", describe_schema(schema)))
 
 
-def sendable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Servers refuse half characters, and with them the whole request."""
     return text.encode("utf-8", "replace").decode()
 
 
-def count(usage: object, name: str) -> int:
+def token_count(usage: object, name: str) -> int:
     """A number of tokens; 0 where the server says nothing of use."""
     value = usage.get(name) if isinstance(usage, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12 else 0
 
 
-def _pieces(stream: Stream, events: Iterable[str]) -> Iterator[str]:
+def _iter_text(stream: StreamAssembler, events: Iterable[str]) -> Iterator[str]:
     for data in events:
         if data.strip() == "[DONE]":
             return
-        if data.strip() and (piece := clean_text(stream.take(as_json(data)))):
+        if data.strip() and (piece := clean_text(stream.feed(parse_json(data)))):
             yield piece
-        if stream.ended:  # and not when the connection is: some servers leave it open
+        if stream.is_done:  # and not when the connection is: some servers leave it open
             return
 
 
-def _whole(stream: Stream) -> Completion:
-    whole = stream.whole()
+def _require_completion(stream: StreamAssembler) -> Completion:
+    whole = stream.completion()
     if whole is None:
         raise HttpFailure("broke off in the middle of its answer", passing=True)
     return whole
 
 
-def _estimated(request: LlmRequest, read: Completion) -> TokenUsage:
-    into = sum(estimate(message.searchable) for message in request.messages)
-    return TokenUsage(into, estimate(read.text), estimated=True)
+def _estimate_usage(request: LlmRequest, read: Completion) -> TokenUsage:
+    into = sum(estimate_tokens(message.searchable) for message in request.messages)
+    return TokenUsage(into, estimate_tokens(read.text), estimated=True)

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from limpet.errors import ConfigError, InvalidInput
 from limpet.model.message import Message, ToolCall
-from limpet.model.text import checked_name, shown
-from limpet.providers.schema import Schema, checked_schema
+from limpet.model.text import check_name, short_repr
+from limpet.providers.schema import Schema, check_schema
 
 # Of a million tokens: what goes in, what comes out, and what goes in and was cached. There are none built in: prices
 # change, and an old one is worse than none.
@@ -28,7 +28,7 @@ class Finish(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class ToolSpec:
     """What the model may call; ``parameters`` is a JSON Schema of any kind."""
 
     name: str
@@ -46,7 +46,7 @@ class LlmRequest:
     max_tokens: int = 1024
     temperature: float | None = None
     timeout: float = 60.0
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
     schema: Schema | None = None
     stop: tuple[str, ...] = ()
 
@@ -56,13 +56,13 @@ class LlmRequest:
         if not self.messages or {Message} != set(map(type, self.messages)):
             raise InvalidInput("a request needs messages, each made with Message.new")
         if type(self.max_tokens) is not int or self.max_tokens < 1:
-            raise InvalidInput(f"max_tokens must be a whole number from 1 up, not {shown(self.max_tokens)}")
+            raise InvalidInput(f"max_tokens must be a whole number from 1 up, not {short_repr(self.max_tokens)}")
         if self.temperature is not None and not _is_number(self.temperature, 0, 2):
-            raise InvalidInput(f"temperature must be a number from 0 to 2, not {shown(self.temperature)}")
+            raise InvalidInput(f"temperature must be a number from 0 to 2, not {short_repr(self.temperature)}")
         if not _is_number(self.timeout, 0, 1e6) or not self.timeout:
-            raise InvalidInput(f"timeout must be a number of seconds above 0, not {shown(self.timeout)}")
+            raise InvalidInput(f"timeout must be a number of seconds above 0, not {short_repr(self.timeout)}")
         if self.schema is not None:
-            checked_schema(self.schema)
+            check_schema(self.schema)
             if self.tools:
                 raise InvalidInput("a request has tools or a schema, not both: some servers allow one of them only")
 
@@ -110,13 +110,13 @@ class Llm(Protocol):
         """Pieces of text as they come, and last the whole. Closing it stops the model. A schema is refused."""
 
 
-def asking(text: str, *, system: str = "") -> tuple[Message, ...]:
+def build_prompt(text: str, *, system: str = "") -> tuple[Message, ...]:
     """The messages of one question."""
     question = Message.new("user", text)
     return (Message.new("system", system), question) if system else (question,)
 
 
-def checked_llm(value: object) -> None:
+def check_llm(value: object) -> None:
     """Refuse what is none before a store is opened with it."""
     if value is not None and not all(hasattr(value, name) for name in ("name", "model", "complete", "stream")):
         raise InvalidInput(
@@ -124,15 +124,17 @@ def checked_llm(value: object) -> None:
         )
 
 
-def checked_prices(prices: Prices | None) -> dict[str, Price]:
+def check_prices(prices: Prices | None) -> dict[str, Price]:
     for model, price in (prices or {}).items():
-        checked_name(model, "a model in prices")
+        check_name(model, "a model in prices")
         if not _is_price(price):
-            raise ConfigError(f"the price of {model!r} is (in, out, cached) for a million tokens, not {shown(price)}")
+            raise ConfigError(
+                f"the price of {model!r} is (in, out, cached) for a million tokens, not {short_repr(price)}"
+            )
     return dict(prices or {})
 
 
-def price_from(text: str) -> Price | None:
+def parse_price(text: str) -> Price | None:
     """What a setting says: "3/15/0.3" for what goes in, comes out and was cached; "3/15" where none is, or costs the
     same. None for "none"."""
     if text.strip() == "none":
@@ -143,7 +145,7 @@ def price_from(text: str) -> Price | None:
         parts = []
     price = tuple(parts if len(parts) != 2 else (*parts, parts[0]))
     if not _is_price(price):
-        raise ConfigError(f"llm.price is none, IN/OUT or IN/OUT/CACHED for a million tokens, not {shown(text)}")
+        raise ConfigError(f"llm.price is none, IN/OUT or IN/OUT/CACHED for a million tokens, not {short_repr(text)}")
     return price  # type: ignore[return-value]  # three numbers, as was just looked at
 
 
@@ -151,7 +153,7 @@ def _is_price(price: object) -> bool:
     return isinstance(price, (tuple, list)) and len(price) == 3 and all(_is_number(part, 0, 1e6) for part in price)
 
 
-def cost_of(usage: TokenUsage, price: Price | None) -> float | None:
+def compute_cost(usage: TokenUsage, price: Price | None) -> float | None:
     if price is None:
         return None
     for_input, for_output, for_cached = price

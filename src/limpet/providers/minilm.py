@@ -41,7 +41,7 @@ class MiniLmEmbedder:
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = max(1, (os.cpu_count() or 1) // 2) if threads is None else max(1, threads)
-        self._model = _installed_model()
+        self._model = _find_model()
 
     @staticmethod
     def is_installed() -> bool:
@@ -58,10 +58,10 @@ class MiniLmEmbedder:
 
     def _session(self) -> Any:
         with _loading:
-            return _loaded(self._model, self._threads, os.getpid())
+            return _load_session(self._model, self._threads, os.getpid())
 
 
-def _installed_model() -> Path:
+def _find_model() -> Path:
     package = find_spec(_MODEL_PACKAGE)
     for name, found in ((_MODEL_PACKAGE, package), ("onnxruntime", find_spec("onnxruntime"))):
         if found is None:
@@ -71,9 +71,9 @@ def _installed_model() -> Path:
 
 
 @cache
-def _loaded(model: Path, threads: int, _process: int) -> Any:
+def _load_session(model: Path, threads: int, _process: int) -> Any:
     """A session for this process: its threads do not follow into a fork."""
-    checked = _checked(model)
+    checked = _read_model(model)
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -87,7 +87,7 @@ def _loaded(model: Path, threads: int, _process: int) -> Any:
         raise ProviderError(f"ONNX Runtime cannot load the MiniLM model: {error}") from error
 
 
-def _checked(model: Path) -> bytes:
+def _read_model(model: Path) -> bytes:
     """The file's bytes: what was checked is what is loaded, whatever happens to the file meanwhile."""
     try:
         content = model.read_bytes()

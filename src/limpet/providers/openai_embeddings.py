@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 
 from limpet.errors import ProviderError
-from limpet.providers.embedder import scaled
-from limpet.providers.endpoint import ADVICE, Endpoint, checked_key
-from limpet.providers.http import Answer, HttpFailure
+from limpet.providers.embedder import normalize_vector
+from limpet.providers.endpoint import ADVICE, Endpoint, check_key
+from limpet.providers.http import HttpFailure, JsonAnswer
 
 _BATCH = 128
 _MAX_CHARS = 8_000  # why: a text beyond the model's window would fail its whole batch
@@ -47,7 +47,7 @@ class OpenAiEmbedder:
             "embedding server",
             base_url,
             "/embeddings",
-            {"Authorization": f"Bearer {checked_key(api_key)}"} if api_key else {},
+            {"Authorization": f"Bearer {check_key(api_key)}"} if api_key else {},
             secret=api_key,
             retries=retries,
             sleep=sleep,
@@ -60,7 +60,7 @@ class OpenAiEmbedder:
         self._timeout = timeout
 
     def __repr__(self) -> str:
-        return f"OpenAiEmbedder({self._endpoint.place!r}, {self._model!r})"
+        return f"OpenAiEmbedder({self._endpoint.origin!r}, {self._model!r})"
 
     @property
     def name(self) -> str:
@@ -77,38 +77,38 @@ class OpenAiEmbedder:
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         vectors: list[list[float]] = []
         for start in range(0, len(texts), _BATCH):
-            batch = [_sendable(text) for text in texts[start : start + _BATCH]]
-            vectors += self._checked(self._asked_for(batch), len(batch))
+            batch = [_sanitize(text) for text in texts[start : start + _BATCH]]
+            vectors += self._parse_answer(self._request_vectors(batch), len(batch))
         return vectors
 
-    def _asked_for(self, batch: list[str]) -> Answer:
+    def _request_vectors(self, batch: list[str]) -> JsonAnswer:
         fields: dict[str, object] = {"model": self._model, "input": batch, "encoding_format": "float"}
         if self._asked is not None:
             fields["dimensions"] = self._asked
         try:
-            return self._endpoint.ask(fields, self._timeout)
+            return self._endpoint.post(fields, self._timeout)
         except HttpFailure as failure:
-            raise self._endpoint.error(failure) from None
+            raise self._endpoint.to_error(failure) from None
 
-    def _checked(self, answer: Answer, count: int) -> list[list[float]]:
+    def _parse_answer(self, answer: JsonAnswer, count: int) -> list[list[float]]:
         try:
-            vectors = _vectors(answer, count, self._dimension)
+            vectors = _parse_vectors(answer, count, self._dimension)
         except (ValueError, OverflowError) as error:
             raise ProviderError(
-                f"the embedding server at {self._endpoint.place} answered what is no list of vectors for the model "
+                f"the embedding server at {self._endpoint.origin} answered what is no list of vectors for the model "
                 f"{self._model!r}: {error}. Check that the address is that of an OpenAI-compatible API"
             ) from None
         self._dimension = len(vectors[0])
         return vectors
 
 
-def _sendable(text: str) -> str:
+def _sanitize(text: str) -> str:
     """Servers refuse the empty text and half characters, and with it the whole batch."""
     whole = text[:_MAX_CHARS].encode("utf-8", "replace").decode()
     return whole if whole.strip() else "."
 
 
-def _vectors(answer: Answer, count: int, dimension: int | None) -> list[list[float]]:
+def _parse_vectors(answer: JsonAnswer, count: int, dimension: int | None) -> list[list[float]]:
     """In the order asked. Raises ValueError."""
     items = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
@@ -120,16 +120,16 @@ def _vectors(answer: Answer, count: int, dimension: int | None) -> list[list[flo
         raise ValueError('its "index" numbers are not those of the texts')
     found: list[list[float]] = [[] for _ in items]
     for place, item in zip(places, items, strict=True):
-        found[int(place)] = _vector(item.get("embedding"))
+        found[int(place)] = _parse_vector(item.get("embedding"))
     lengths = {len(vector) for vector in found} | ({dimension} if dimension is not None else set())
     if len(lengths) != 1:
         raise ValueError(f"vectors of different dimensions, {', '.join(map(str, sorted(lengths)))}, for one model")
     return found
 
 
-def _vector(given: object) -> list[float]:
+def _parse_vector(given: object) -> list[float]:
     if not isinstance(given, list) or not given:
         raise ValueError("a vector is no list of numbers")
     if not all(type(value) in {int, float} and isfinite(value) for value in given):
         raise ValueError("a vector holds what is no finite number")
-    return scaled([float(value) for value in given])
+    return normalize_vector([float(value) for value in given])

@@ -9,10 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from limpet.model.message import Message, ToolCall
-from limpet.providers.endpoint import checked_key
-from limpet.providers.http import Answer, HttpFailure, error_message
-from limpet.providers.http_llm import HttpLlm, Refused, Stream, count, instructed, sendable
-from limpet.providers.llm import Completion, Finish, LlmRequest, Prices, TokenUsage, Tool
+from limpet.providers.endpoint import check_key
+from limpet.providers.http import HttpFailure, JsonAnswer, error_message
+from limpet.providers.http_llm import (
+    HttpLlm,
+    RefusedFields,
+    StreamAssembler,
+    add_schema_text,
+    replace_surrogates,
+    token_count,
+)
+from limpet.providers.llm import Completion, Finish, LlmRequest, Prices, TokenUsage, ToolSpec
 from limpet.providers.schema import Schema, is_closed
 from limpet.providers.structured import parse_object
 
@@ -54,7 +61,7 @@ class OpenAiLlm(HttpLlm):
             base_url,
             "/chat/completions",
             model,
-            {"Authorization": f"Bearer {checked_key(api_key)}"} if api_key else {},
+            {"Authorization": f"Bearer {check_key(api_key)}"} if api_key else {},
             secret=api_key,
             prices=prices,
             retries=retries,
@@ -62,12 +69,12 @@ class OpenAiLlm(HttpLlm):
             chance=chance,
         )
 
-    def _fields(self, request: LlmRequest, refused: Refused) -> dict[str, object]:
+    def _build_body(self, request: LlmRequest, refused: RefusedFields) -> dict[str, object]:
         messages = request.messages
         fields: dict[str, object] = {}
         if request.schema is not None:
             if "response_format" in refused:
-                messages = instructed(request, request.schema)
+                messages = add_schema_text(request, request.schema)
             else:
                 fields["response_format"] = _response_format(request.schema)
         fields["max_completion_tokens" if "max_tokens" in refused else "max_tokens"] = request.max_tokens
@@ -79,31 +86,31 @@ class OpenAiLlm(HttpLlm):
             fields["tools"] = [_tool(tool) for tool in request.tools]
         return {"model": self._model, "messages": [_message(message) for message in messages], **fields}
 
-    def _read(self, answer: Answer, request: LlmRequest) -> Completion:
-        stream = _OpenAiStream()
-        stream.take(answer)
-        whole = stream.whole()
+    def _parse_answer(self, answer: JsonAnswer, request: LlmRequest) -> Completion:
+        stream = _OpenAiAssembler()
+        stream.feed(answer)
+        whole = stream.completion()
         if whole is None:
             raise ValueError('there is no "choices" with a finished message in it')
         return whole
 
-    def _stream(self) -> Stream:
-        return _OpenAiStream()
+    def _new_assembler(self) -> StreamAssembler:
+        return _OpenAiAssembler()
 
 
-class _OpenAiStream:
+class _OpenAiAssembler:
     """A whole answer is a stream of one event: it has a message where an event has what is added to it."""
 
-    ended = False  # the stream itself says so: [DONE]
+    is_done = False  # the stream itself says so: [DONE]
 
     def __init__(self) -> None:
         self._text: list[str] = []
         self._refusal: list[str] = []
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _PartialToolCall] = {}
         self._finish: Finish | None = None
         self._usage = TokenUsage()
 
-    def take(self, event: Answer) -> str:
+    def feed(self, event: JsonAnswer) -> str:
         if not isinstance(event, dict):
             raise ValueError("it is no object")
         if event.get("error"):
@@ -119,26 +126,26 @@ class _OpenAiStream:
             raise ValueError("its message is no object")
         if "message" in choice or choice.get("finish_reason"):  # some leave out why a whole answer ended
             self._finish = _FINISHES.get(str(choice.get("finish_reason") or "stop"), Finish.OTHER)
-        self._take_calls(added.get("tool_calls"))
+        self._feed_calls(added.get("tool_calls"))
         self._refusal.append(_text(added.get("refusal")))
         self._text.append(_text(added.get("content")))
         return self._text[-1]
 
-    def whole(self) -> Completion | None:
+    def completion(self) -> Completion | None:
         if self._finish is None:
             return None
-        calls = tuple(call.whole(place) for place, call in sorted(self._calls.items()))
+        calls = tuple(call.to_tool_call(place) for place, call in sorted(self._calls.items()))
         text, refusal = "".join(self._text), "".join(self._refusal)
         finish = Finish.REFUSED if refusal and not text else Finish.TOOLS if calls else self._finish
         return Completion(text or refusal, calls, finish, self._usage)
 
-    def _take_calls(self, calls: object) -> None:
+    def _feed_calls(self, calls: object) -> None:
         for place, call in enumerate(calls if isinstance(calls, list) else []):
             function = call.get("function") if isinstance(call, dict) else None
             if not isinstance(function, dict):
                 raise ValueError("a tool call has no function")
             index = call.get("index", place)
-            found = self._calls.setdefault(index if isinstance(index, int) else place, _Call())
+            found = self._calls.setdefault(index if isinstance(index, int) else place, _PartialToolCall())
             found.id = found.id or _text(call.get("id"))
             found.name += _text(function.get("name"))
             arguments = function.get("arguments")
@@ -146,12 +153,12 @@ class _OpenAiStream:
 
 
 @dataclass
-class _Call:
+class _PartialToolCall:
     id: str = ""
     name: str = ""
     json: list[str] = field(default_factory=list)
 
-    def whole(self, place: int) -> ToolCall:
+    def to_tool_call(self, place: int) -> ToolCall:
         if not self.name:
             raise ValueError("a tool call has no name")
         arguments = "".join(self.json)
@@ -161,7 +168,7 @@ class _Call:
 
 
 def _message(message: Message) -> dict[str, object]:
-    text = sendable(message.text)
+    text = replace_surrogates(message.text)
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id or "", "content": text}
     if message.tool_calls:
@@ -174,7 +181,7 @@ def _message(message: Message) -> dict[str, object]:
     return {"role": str(message.role), "content": text}
 
 
-def _tool(tool: Tool) -> dict[str, object]:
+def _tool(tool: ToolSpec) -> dict[str, object]:
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     return {"type": "function", "function": function}
 
@@ -187,9 +194,9 @@ def _response_format(schema: Schema) -> dict[str, object]:
 
 def _usage(usage: Mapping[str, Any]) -> TokenUsage:
     return TokenUsage(
-        count(usage, "prompt_tokens"),
-        count(usage, "completion_tokens"),
-        count(usage.get("prompt_tokens_details"), "cached_tokens"),
+        token_count(usage, "prompt_tokens"),
+        token_count(usage, "completion_tokens"),
+        token_count(usage.get("prompt_tokens_details"), "cached_tokens"),
     )
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
 
-def opener(until: float) -> OpenerDirector:
+def make_opener(until: float) -> OpenerDirector:
     """``until`` is a moment of the monotonic clock, after which reading raises TimeoutError."""
-    return build_opener(_NoRedirect, _Http(until), _Https(until))
+    return build_opener(_NoRedirect, _DeadlineHttpHandler(until), _DeadlineHttpsHandler(until))
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -25,36 +25,36 @@ class _NoRedirect(HTTPRedirectHandler):
         return None
 
 
-class _Http(HTTPHandler):
+class _DeadlineHttpHandler(HTTPHandler):
     def __init__(self, until: float) -> None:
         super().__init__()
         self._until = until
 
     def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(lambda *args, **options: _punctual(HTTPConnection(*args, **options), self._until), req)
+        return self.do_open(lambda *args, **options: _set_deadline(HTTPConnection(*args, **options), self._until), req)
 
 
-class _Https(HTTPSHandler):
+class _DeadlineHttpsHandler(HTTPSHandler):
     def __init__(self, until: float) -> None:
         super().__init__()
         self._until = until
 
     def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(lambda *args, **options: _punctual(HTTPSConnection(*args, **options), self._until), req)
+        return self.do_open(lambda *args, **options: _set_deadline(HTTPSConnection(*args, **options), self._until), req)
 
 
-def _punctual(connection: HTTPConnection, until: float) -> HTTPConnection:
+def _set_deadline(connection: HTTPConnection, until: float) -> HTTPConnection:
     class Response(HTTPResponse):
         def __init__(self, sock: socket, *args: Any, **options: Any) -> None:
             super().__init__(sock, *args, **options)
             self.fp.close()
-            self.fp = BufferedReader(_Punctual(sock, until))
+            self.fp = BufferedReader(_DeadlineReader(sock, until))
 
     connection.response_class = Response
     return connection
 
 
-class _Punctual(RawIOBase):
+class _DeadlineReader(RawIOBase):
     """A socket's own timeout is for each piece: one byte in time, again and again, would hold a caller for ever."""
 
     def __init__(self, sock: socket, until: float) -> None:

@@ -18,7 +18,7 @@ from limpet.providers.llm import Completion, Finish, Llm, LlmRequest, TokenUsage
 _KEY_SHOWN = 12
 
 
-class RecordedLlm:
+class ReplayLlm:
     """Plays back ``path``, a JSONL file. What is not in it is asked of ``llm`` and recorded; without it, an error.
 
     A request is known by its model and all that shapes the answer: messages, tools, schema, temperature, max_tokens and
@@ -29,28 +29,30 @@ class RecordedLlm:
         self._path = Path(path)
         self._llm = llm
         self._turn = Lock()
-        lines = _lines(self._path)
+        lines = _read_lines(self._path)
         self.model = llm.model if llm else model or _only_model(lines, self._path)
         self.name = f"recorded:{self.model}"
         self._known: dict[str, Completion] = {line["key"]: line["completion"] for line in lines}
 
     def complete(self, request: LlmRequest) -> Completion:
-        key = key_of(self.model, request)
-        return self._known.get(key) or self._recorded(key, request, self._asked(key, request).complete(request))
+        key = request_key(self.model, request)
+        return self._known.get(key) or self._record_completion(
+            key, request, self._require_llm(key, request).complete(request)
+        )
 
     def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
         if request.schema is not None:
             raise InvalidInput("an answer with a schema is not streamed; use complete")
-        key = key_of(self.model, request)
+        key = request_key(self.model, request)
         if known := self._known.get(key):
             return iter([known.text, known] if known.text else [known])
-        return self._streamed(key, request, self._asked(key, request))
+        return self._record_stream(key, request, self._require_llm(key, request))
 
-    def _streamed(self, key: str, request: LlmRequest, llm: Llm) -> Iterator[str | Completion]:
+    def _record_stream(self, key: str, request: LlmRequest, llm: Llm) -> Iterator[str | Completion]:
         for piece in llm.stream(request):
-            yield self._recorded(key, request, piece) if isinstance(piece, Completion) else piece
+            yield self._record_completion(key, request, piece) if isinstance(piece, Completion) else piece
 
-    def _asked(self, key: str, request: LlmRequest) -> Llm:
+    def _require_llm(self, key: str, request: LlmRequest) -> Llm:
         if self._llm is None:
             question = request.messages[-1].text
             raise ProviderError(
@@ -59,8 +61,8 @@ class RecordedLlm:
             )
         return self._llm
 
-    def _recorded(self, key: str, request: LlmRequest, completion: Completion) -> Completion:
-        line = {"key": key, "request": _request(self.model, request), "completion": asdict(completion)}
+    def _record_completion(self, key: str, request: LlmRequest, completion: Completion) -> Completion:
+        line = {"key": key, "request": _request_fields(self.model, request), "completion": asdict(completion)}
         with self._turn:
             self._known[key] = completion
             with self._path.open("a", encoding="utf-8") as file:
@@ -68,11 +70,11 @@ class RecordedLlm:
         return completion
 
 
-def key_of(model: str, request: LlmRequest) -> str:
-    return sha256(json.dumps(_request(model, request), sort_keys=True).encode()).hexdigest()
+def request_key(model: str, request: LlmRequest) -> str:
+    return sha256(json.dumps(_request_fields(model, request), sort_keys=True).encode()).hexdigest()
 
 
-def _request(model: str, request: LlmRequest) -> dict[str, Any]:
+def _request_fields(model: str, request: LlmRequest) -> dict[str, Any]:
     return {
         "model": model,
         "messages": [_message(message) for message in request.messages],
@@ -94,7 +96,7 @@ def _message(message: Message) -> dict[str, Any]:
     return shown
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _read_lines(path: Path) -> list[dict[str, Any]]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -102,19 +104,19 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError) as error:
         raise ProviderError(f"the recording {path} cannot be read: {error}") from None
     lines = [line for line in text.split("\n") if line.strip()]
-    return [_line(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
+    return [_parse_line(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
 
 
-def _line(text: str, where: str) -> dict[str, Any]:
+def _parse_line(text: str, where: str) -> dict[str, Any]:
     try:
         line = json.loads(text)
         model = line["request"]["model"]
-        return {"key": str(line["key"]), "model": str(model), "completion": _completion(line["completion"])}
+        return {"key": str(line["key"]), "model": str(model), "completion": _parse_completion(line["completion"])}
     except (ValueError, LookupError, TypeError) as error:
         raise ProviderError(f"{where} is no recording ({error!r}); remove it and record it again") from None
 
 
-def _completion(fields: Mapping[str, Any]) -> Completion:
+def _parse_completion(fields: Mapping[str, Any]) -> Completion:
     calls = tuple(ToolCall(**call) for call in fields["tool_calls"])
     usage = TokenUsage(**fields["usage"])
     return Completion(fields["text"], calls, Finish(fields["finish"]), usage, fields["data"])

@@ -21,15 +21,15 @@ class Reranker(Protocol):
         """How well each text answers the question, in order; higher is better."""
 
 
-def checked_reranker(value: object) -> None:
+def check_reranker(value: object) -> None:
     if value is not None and not all(hasattr(value, name) for name in ("name", "scores")):
         raise InvalidInput(f"a reranker has a name and scores(question, texts); {type(value).__name__} has not")
 
 
-def reranked(reranker: Reranker, question: str, hits: list[Hit]) -> list[Hit]:
+def rerank_hits(reranker: Reranker, question: str, hits: list[Hit]) -> list[Hit]:
     """The hits in the reranker's order, or as they were when it fails: a second look is never the only one."""
     try:
-        scores = _checked(reranker.scores(question, [hit.text for hit in hits]), len(hits))
+        scores = _check_scores(reranker.scores(question, [hit.text for hit in hits]), len(hits))
     except Exception as error:  # why: a reranker is anybody's code, and recall goes on without it
         log.warning("the reranker failed, hits stay in their order: %s", error)
         return hits
@@ -40,7 +40,7 @@ def reranked(reranker: Reranker, question: str, hits: list[Hit]) -> list[Hit]:
     ]
 
 
-def _checked(given: Sequence[float], count: int) -> list[float]:
+def _check_scores(given: Sequence[float], count: int) -> list[float]:
     scores = [float(score) for score in given]
     if len(scores) != count or not all(map(isfinite, scores)):
         raise ValueError(f"{len(scores)} scores for {count} texts, or some that are no numbers")

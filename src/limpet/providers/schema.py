@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.model.text import shown
+from limpet.model.text import short_repr
 
 Schema = Mapping[str, Any]
 
@@ -36,7 +36,7 @@ _FORMS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def checked_schema(schema: object, where: str = "the schema") -> None:
+def check_schema(schema: object, where: str = "the schema") -> None:
     """Refuse what would be asked for and never checked."""
     if not isinstance(schema, Mapping):
         raise InvalidInput(f"{where} must be a mapping, not {type(schema).__name__}")
@@ -46,44 +46,48 @@ def checked_schema(schema: object, where: str = "the schema") -> None:
         raise InvalidInput('the schema must be of type "object": no server can be asked for anything else')
     for keyword, value in schema.items():
         if not _FORMS[keyword](value):
-            raise InvalidInput(f"{where} cannot have {keyword} {shown(value)}")
+            raise InvalidInput(f"{where} cannot have {keyword} {short_repr(value)}")
     for name, inner in schema.get("properties", {}).items():
-        checked_schema(inner, f"{where}.{name}")
+        check_schema(inner, f"{where}.{name}")
     if "items" in schema:
-        checked_schema(schema["items"], f"{where}[]")
+        check_schema(schema["items"], f"{where}[]")
 
 
-def fault(value: object, schema: Schema, where: str = "the answer") -> str | None:
+def find_fault(value: object, schema: Schema, where: str = "the answer") -> str | None:
     """Why the value is not of that form, in words a model can act on; None when it is."""
     kinds = _kinds(schema)
     if kinds and not any(_TYPES[kind](value) for kind in kinds):
-        return f"{where} must be {_a(' or '.join(kinds))}, not {_kind_of(value)}"
+        return f"{where} must be {_with_article(' or '.join(kinds))}, not {_type_name(value)}"
     if "enum" in schema and value not in schema["enum"]:
-        return f"{where} must be one of {', '.join(map(repr, schema['enum']))}, not {shown(value)}"
+        return f"{where} must be one of {', '.join(map(repr, schema['enum']))}, not {short_repr(value)}"
     if isinstance(value, dict):
-        return _fault_of_object(value, schema, where)
+        return _find_object_fault(value, schema, where)
     if isinstance(value, list):
-        faults = (fault(item, schema.get("items", {}), f"{where}[{place}]") for place, item in enumerate(value))
-        return _outside(len(value), schema, "Items", f"{where} has", "items") or next(filter(None, faults), None)
+        faults = (find_fault(item, schema.get("items", {}), f"{where}[{place}]") for place, item in enumerate(value))
+        return _check_range(len(value), schema, "Items", f"{where} has", "items") or next(filter(None, faults), None)
     if isinstance(value, str):
-        return _outside(len(value), schema, "Length", f"{where} has", "characters")
+        return _check_range(len(value), schema, "Length", f"{where} has", "characters")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return _outside(value, schema, "imum", f"{where} is", "")
+        return _check_range(value, schema, "imum", f"{where} is", "")
     return None
 
 
-def trimmed(value: Any, schema: Schema) -> Any:
+def drop_unknown_members(value: Any, schema: Schema) -> Any:
     """Without members nobody asked for, where the schema forbids them: what was asked for is not worth less by them."""
     if isinstance(value, list) and "items" in schema:
-        return [trimmed(item, schema["items"]) for item in value]
+        return [drop_unknown_members(item, schema["items"]) for item in value]
     if not isinstance(value, dict):
         return value
     known: Mapping[str, Schema] = schema.get("properties", {})
     forbids = schema.get("additionalProperties") is False
-    return {name: trimmed(item, known.get(name, {})) for name, item in value.items() if name in known or not forbids}
+    return {
+        name: drop_unknown_members(item, known.get(name, {}))
+        for name, item in value.items()
+        if name in known or not forbids
+    }
 
 
-def in_words(schema: Schema) -> str:
+def describe_schema(schema: Schema) -> str:
     """For a model: an example besides, since small ones repeat a bare schema instead of filling it."""
     return (
         "Answer with one JSON object and nothing else: no explanation, no code fence. It must be valid against the "
@@ -91,7 +95,7 @@ def in_words(schema: Schema) -> str:
     )
 
 
-def echo(value: object, schema: Schema) -> str | None:
+def find_echo(value: object, schema: Schema) -> str | None:
     """What to say to a model that gave the example back."""
     blank = value == _example(schema) and _BLANK in json.dumps(value, ensure_ascii=False)
     return "the answer is the form with nothing filled in" if blank else None
@@ -120,20 +124,20 @@ def is_closed(schema: Schema) -> bool:
     return all(map(is_closed, inner))
 
 
-def _fault_of_object(value: dict[str, object], schema: Schema, where: str) -> str | None:
+def _find_object_fault(value: dict[str, object], schema: Schema, where: str) -> str | None:
     known: Mapping[str, Schema] = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
             return f"{where} must have {name!r}, which is missing"
     for name, item in value.items():
         if name not in known and schema.get("additionalProperties") is False:
-            return f"{where} must not have {shown(name)}; it may have {', '.join(map(repr, known))}"
-        if found := fault(item, known.get(name, {}), f"{where}.{name}"[:200]):
+            return f"{where} must not have {short_repr(name)}; it may have {', '.join(map(repr, known))}"
+        if found := find_fault(item, known.get(name, {}), f"{where}.{name}"[:200]):
             return found
     return None
 
 
-def _outside(number: float, schema: Schema, suffix: str, subject: str, unit: str) -> str | None:
+def _check_range(number: float, schema: Schema, suffix: str, subject: str, unit: str) -> str | None:
     least, most = schema.get(f"min{suffix}"), schema.get(f"max{suffix}")
     if least is not None and number < least:
         return f"{subject} {number:g} {unit}".strip() + f", but {least:g} is the least"
@@ -147,9 +151,9 @@ def _kinds(schema: Schema) -> Sequence[str]:
     return (kinds,) if isinstance(kinds, str) else tuple(kinds)
 
 
-def _kind_of(value: object) -> str:
-    return _a(next((kind for kind, is_it in _TYPES.items() if is_it(value)), type(value).__name__))
+def _type_name(value: object) -> str:
+    return _with_article(next((kind for kind, is_it in _TYPES.items() if is_it(value)), type(value).__name__))
 
 
-def _a(kind: str) -> str:
+def _with_article(kind: str) -> str:
     return kind if kind == "null" else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"

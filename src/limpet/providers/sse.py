@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
-def events(pieces: Iterable[bytes]) -> Iterator[str]:
+def parse_events(pieces: Iterable[bytes]) -> Iterator[str]:
     """The data of each event. What has no data (a comment that keeps the connection alive) is none."""
     data: list[str] = []
-    for line in _lines(pieces):
+    for line in _read_lines(pieces):
         if not line:
             if data:
                 yield "\n".join(data)
@@ -24,11 +24,11 @@ def events(pieces: Iterable[bytes]) -> Iterator[str]:
         yield "\n".join(data)
 
 
-def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
+def _read_lines(pieces: Iterable[bytes]) -> Iterator[str]:
     """Whole lines are decoded, never pieces: a piece may end inside a character, or between CR and LF."""
     held: list[bytes] = []
     first = True
-    for piece in _with_line_ends_whole(pieces):
+    for piece in _join_line_ends(pieces):
         *whole, rest = _LINE_END.split(piece)
         for line in whole:
             text = b"".join([*held, line]).decode("utf-8", "replace")
@@ -39,7 +39,7 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
         yield last.removeprefix("\ufeff") if first else last
 
 
-def _with_line_ends_whole(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _join_line_ends(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """A line is given as soon as its CR came; the LF that may follow is no second line."""
     after_return = False
     for piece in pieces:

@@ -14,8 +14,8 @@ from itertools import islice
 from math import isfinite
 from typing import Any, Final, NamedTuple, NoReturn
 
-from limpet.model.text import shown
-from limpet.providers.schema import Schema, echo, fault, trimmed
+from limpet.model.text import short_repr
+from limpet.providers.schema import Schema, drop_unknown_members, find_echo, find_fault
 
 MAX_DEPTH = 64
 _BRACES_TRIED = 20  # why: a long text of nothing but braces must not be read from each of them
@@ -38,57 +38,57 @@ class Unreadable(ValueError):
     """Why a text holds no object of the asked form, in words that can be shown to the model."""
 
 
-class Reading(NamedTuple):
+class ParseResult(NamedTuple):
     data: dict[str, Any]
     cut: bool  # the text ended before the object did
 
 
-def read_object(text: str, schema: Schema) -> Reading:
+def read_object(text: str, schema: Schema) -> ParseResult:
     """The one object of that form in the text; others beside it are talk about it. Raises Unreadable."""
-    fitting: list[Reading] = []
+    fitting: list[ParseResult] = []
     reasons: list[str] = []
-    for said, cut in _objects(text):
-        reading = Reading(trimmed(said, schema), cut)
-        if reason := fault(reading.data, schema) or echo(reading.data, schema):
+    for said, cut in _parse_objects(text):
+        reading = ParseResult(drop_unknown_members(said, schema), cut)
+        if reason := find_fault(reading.data, schema) or find_echo(reading.data, schema):
             reasons.append(f"{reason}; the answer was cut off" if cut else reason)
         elif reading not in fitting:
             fitting.append(reading)
     if not fitting:
         raise Unreadable(reasons[0])
-    return _only(fitting)
+    return _require_single(fitting)
 
 
-def parse_object(text: str) -> Reading:
+def parse_object(text: str) -> ParseResult:
     """The one JSON object in the text, of any form. Raises Unreadable."""
-    return _only(_objects(text))
+    return _require_single(_parse_objects(text))
 
 
-def _only(found: list[Reading]) -> Reading:
+def _require_single(found: list[ParseResult]) -> ParseResult:
     if len(found) > 1:
         raise Unreadable("the answer holds more than one JSON object")
     return found[0]
 
 
-def _objects(text: str) -> list[Reading]:
+def _parse_objects(text: str) -> list[ParseResult]:
     """Each once, and at least one. Raises Unreadable."""
-    said = _after_thinking(text)
+    said = _strip_thinking(text)
     for exact in (text, said):
-        value = _strictly(exact)
+        value = _parse_strict(exact)
         if value is not None:
-            return [Reading(_as_object(_cleaned(value)), cut=False)]
+            return [ParseResult(_require_object(_clean_value(value)), cut=False)]
     if said.lstrip().startswith("<think>"):
         raise Unreadable("the answer ends before the thinking does")
     if not said.strip():
         raise Unreadable("the answer is empty")
     _refuse_an_array(said)
-    return _among_chatter(said)
+    return _find_objects(said)
 
 
-def _after_thinking(text: str) -> str:
+def _strip_thinking(text: str) -> str:
     """Some models think aloud first, and some servers drop the tag it begins with. It may also stand in a string."""
     before, mark, after = text.partition("</think>")
     if mark and "{" in before and not text.lstrip().startswith("<think>"):
-        reader = _Reader(text, before.index("{"))
+        reader = _LenientParser(text, before.index("{"))
         with suppress(Unreadable):
             reader.value()
             if reader.at > len(before):
@@ -105,22 +105,22 @@ def clean_text(text: str) -> str:
     return text.replace("\x00", "")
 
 
-def _cleaned(value: Any, depth: int = 0) -> Any:
+def _clean_value(value: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise Unreadable(f"the answer is nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):
-        return [_cleaned(item, depth + 1) for item in value]
+        return [_clean_value(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {clean_text(name): _cleaned(item, depth + 1) for name, item in value.items()}
+        return {clean_text(name): _clean_value(item, depth + 1) for name, item in value.items()}
     return value
 
 
-def _strictly(text: str) -> Any:
+def _parse_strict(text: str) -> Any:
     """None when it is no JSON. Line ends in strings are common enough, and mean one thing."""
     try:
-        return json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite)
+        return json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_parse_finite)
     except (ValueError, RecursionError):
         return None
 
@@ -129,16 +129,16 @@ def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _finite(digits: str) -> float:
+def _parse_finite(digits: str) -> float:
     number = float(digits)
     if not isfinite(number):
-        raise ValueError(f"{shown(digits)} is too large")
+        raise ValueError(f"{short_repr(digits)} is too large")
     return number
 
 
-def _as_object(value: object) -> dict[str, Any]:
+def _require_object(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        kind = "a list" if isinstance(value, list) else shown(value)
+        kind = "a list" if isinstance(value, list) else short_repr(value)
         raise Unreadable(f"the answer must be one JSON object, not {kind}")
     return value
 
@@ -147,23 +147,23 @@ def _refuse_an_array(text: str) -> None:
     """An object found inside it would be one of many. A mark such as [1] is no array of objects."""
     if found := _ARRAY.match(text):
         try:
-            value = _Reader(text, found.end()).value()
+            value = _LenientParser(text, found.end()).value()
         except Unreadable:
             return
         if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-            _as_object(value)
+            _require_object(value)
 
 
-def _among_chatter(text: str) -> list[Reading]:
-    found: list[Reading] = []
+def _find_objects(text: str) -> list[ParseResult]:
+    found: list[ParseResult] = []
     reason = Unreadable("there is no JSON object in the answer")
     end = 0
     for brace in islice(re.finditer(r"\{", text), _BRACES_TRIED):
         if brace.start() < end:
             continue
-        reader = _Reader(text, brace.start())
+        reader = _LenientParser(text, brace.start())
         try:
-            reading = Reading(_cleaned(reader.value()), reader.cut)
+            reading = ParseResult(_clean_value(reader.value()), reader.cut)
         except Unreadable as error:
             if reader.is_json and not found:
                 raise  # what stands inside a broken object is not the answer
@@ -177,7 +177,7 @@ def _among_chatter(text: str) -> list[Reading]:
     return [reading for reading in found if reading.data] or found[:1]  # {} is a word among others
 
 
-class _Reader:
+class _LenientParser:
     """JSON with the faults models make. ``cut``: the text ended too early; ``is_json``: it was more than a brace."""
 
     def __init__(self, text: str, at: int) -> None:
@@ -198,7 +198,7 @@ class _Reader:
             raise Unreadable(f"the answer is nested more than {MAX_DEPTH} levels deep")
         match self._next():
             case "":
-                return self._end()
+                return self._mark_cut()
             case "{":
                 return self._object(depth)
             case "[":
@@ -212,42 +212,42 @@ class _Reader:
         members: dict[str, Any] = {}
         self.at += 1
         while (character := self._next()) != "}":
-            name: Any = self._name() if character else self._end()
-            if name is _CUT or not self._takes(":"):
+            name: Any = self._name() if character else self._mark_cut()
+            if name is _CUT or not self._consume(":"):
                 break
             self.is_json |= character == '"'
             value = self._value(depth + 1)
             if value is not _CUT:
                 members[name] = value
-            if self.cut or not self._takes(",", unless="}"):
+            if self.cut or not self._consume(",", unless="}"):
                 break
             self.is_json = True
-        return self._closed(members)
+        return self._close(members)
 
     def _array(self, depth: int) -> Any:
         items: list[Any] = []
         self.at += 1
         while (character := self._next()) != "]":
-            item = self._value(depth + 1) if character else self._end()
+            item = self._value(depth + 1) if character else self._mark_cut()
             if self.cut:  # an item that is not whole is left out
                 break
             items.append(item)
-            if not self._takes(",", unless="]"):
+            if not self._consume(",", unless="]"):
                 break
-        return self._closed(items)
+        return self._close(items)
 
-    def _closed(self, container: Any) -> Any:
+    def _close(self, container: Any) -> Any:
         """An empty list that was cut off was not meant to be empty."""
         if self.cut:
             return container or _CUT
         self.at += 1
         return container
 
-    def _takes(self, mark: str, *, unless: str = "") -> bool:
+    def _consume(self, mark: str, *, unless: str = "") -> bool:
         """Whether to go on behind the mark; False at what closes, and at the end of the text."""
         character = self._next()
         if not character:
-            self._end()
+            self._mark_cut()
             return False
         if character == mark:
             self.at += 1
@@ -268,9 +268,9 @@ class _Reader:
     def _string(self) -> Any:
         found = _STRINGS[self._text[self.at]].match(self._text, self.at)
         if found is None:
-            return self._end()
+            return self._mark_cut()
         self.at = found.end()
-        return _ESCAPE.sub(_unescaped, found[1])
+        return _ESCAPE.sub(_unescape, found[1])
 
     def _word_or_number(self) -> Any:
         found = _TOKEN.match(self._text, self.at)
@@ -280,14 +280,14 @@ class _Reader:
         if token in _WORDS:
             return _WORDS[token]
         if self.at == len(self._text):
-            return self._end()  # 12 may have been on its way to 123
+            return self._mark_cut()  # 12 may have been on its way to 123
         if not _NUMBER.fullmatch(token):
             self.at = found.start()
             self._fail("a value")
         try:
-            return int(token) if token.lstrip("-").isdigit() else _finite(token)
+            return int(token) if token.lstrip("-").isdigit() else _parse_finite(token)
         except ValueError:  # more digits than Python turns into a number
-            raise Unreadable(f"{shown(token)} is too large a number") from None
+            raise Unreadable(f"{short_repr(token)} is too large a number") from None
 
     def _next(self) -> str:
         """The next character that says something; none at the end."""
@@ -295,7 +295,7 @@ class _Reader:
         self.at = space.end() if space else self.at
         return self._text[self.at : self.at + 1]
 
-    def _end(self) -> object:
+    def _mark_cut(self) -> object:
         self.at = len(self._text)
         self.cut = True
         return _CUT
@@ -305,6 +305,6 @@ class _Reader:
         raise Unreadable(f"the JSON has a fault at {here!r}, after {before!r}: {expected} was expected there")
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     """An escape JSON does not know was a backslash: a path, a formula."""
     return chr(int(escape[1], 16)) if escape[1] else _ESCAPED.get(escape[2], escape[0])

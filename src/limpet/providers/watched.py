@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from limpet.model.telemetry import Kind, Work
+from limpet.model.telemetry import Activity, ActivityKind
 from limpet.providers.llm import Completion, Llm, LlmRequest, TokenUsage
-from limpet.security.telemetry import Observers, Seen
+from limpet.security.telemetry import Measurement, Observers
 
 
-def named(name: str) -> tuple[str | None, str]:
+def split_model_name(name: str) -> tuple[str | None, str]:
     """The provider and the model of a name such as openai:gpt."""
     provider, colon, model = name.partition(":")
     return (provider, model) if colon and provider and model else (None, name)
 
 
-class WatchedLlm:
+class TelemetryLlm:
     """The same model: it answers, fails and is called as without."""
 
     def __init__(self, llm: Llm, observers: Observers) -> None:
@@ -36,20 +36,20 @@ class WatchedLlm:
     def complete(self, request: LlmRequest) -> Completion:
         if not self._observers.on:
             return self._llm.complete(request)
-        with self._observers.during(self._work()) as seen:
+        with self._observers.measure(self._describe_activity()) as seen:
             answer = self._llm.complete(request)
-            _note(seen, answer)
+            _measure_usage(seen, answer)
             return answer
 
     def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
         """Memory asks for whole answers only; whoever streams watches for themselves."""
         return self._llm.stream(request)
 
-    def _work(self) -> Work:
-        return Work(kind=Kind.CHAT, name=self._llm.model, provider=named(self._llm.name)[0])
+    def _describe_activity(self) -> Activity:
+        return Activity(kind=ActivityKind.CHAT, name=self._llm.model, provider=split_model_name(self._llm.name)[0])
 
 
-def _note(seen: Seen, answer: Completion) -> None:
+def _measure_usage(seen: Measurement, answer: Completion) -> None:
     """Anybody's model may answer with anything: what is no usage is none, and neither is one that was guessed."""
     usage = getattr(answer, "usage", None)
     if isinstance(usage, TokenUsage) and not usage.estimated:

@@ -36,14 +36,14 @@ def _words(text: str) -> Iterator[str]:
             yield part.group()
         return
     for found in _WORD.finditer(text):
-        yield from _taken_apart(found.group())
+        yield from _split_word(found.group())
 
 
-def _taken_apart(word: str) -> Iterator[str]:
+def _split_word(word: str) -> Iterator[str]:
     start = 0
-    folded = _folded(word)
+    folded = _fold_word(word)
     for end, char in enumerate(folded):
-        if _stands_alone(char):
+        if _is_separator(char):
             if start < end:
                 yield folded[start:end]
             yield char
@@ -52,13 +52,13 @@ def _taken_apart(word: str) -> Iterator[str]:
         yield folded[start:]
 
 
-def _folded(word: str) -> str:
+def _fold_word(word: str) -> str:
     kept = "".join(char for char in word if unicodedata.category(char) not in _DROPPED and char != "\ufffd")
     bare = "".join(char for char in unicodedata.normalize("NFD", kept) if unicodedata.category(char) != "Mn")
     return "".join(map(str.lower, bare))  # letter by letter: a Greek sigma at a word's end is a sigma like the others
 
 
-def _stands_alone(char: str) -> bool:
+def _is_separator(char: str) -> bool:
     if char < "\x80":
         return not char.isalnum()
     return unicodedata.category(char)[0] == "P" or any(low <= ord(char) <= high for low, high in _IDEOGRAPHS)

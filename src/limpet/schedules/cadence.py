@@ -13,16 +13,16 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Protocol
 
 from limpet.errors import InvalidInput
-from limpet.model.text import checked_text, shown
-from limpet.model.times import checked_time, zone_named
+from limpet.model.text import check_text, short_repr
+from limpet.model.times import check_time, load_timezone
 
 if TYPE_CHECKING:
     from cronsim import CronSim
 
-MOST_MISSED = 1000  # firings that are counted at most
+MAX_MISSED = 1000  # firings that are counted at most
 MAX_BYTES = 200
 _LONGEST = timedelta(days=3660)
-_HOW = (
+_CADENCE_HELP = (
     'write a cadence as "cron: 0 9 * * 1-5" (minute, hour, day of the month, month, day of the week),'
     ' "once: 2026-12-01T09:00" or "every: 15m"'
 )
@@ -37,7 +37,7 @@ _UNITS = {
     **dict.fromkeys(("d", "day", "days"), "d"),
     **dict.fromkeys(("w", "week", "weeks"), "w"),
 }
-_NAMED = {
+_ALIASES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
     "@midnight": "0 0 * * *",
@@ -53,26 +53,26 @@ class Cadence(Protocol):
 
     @property
     def text(self) -> str: ...
-    def after(self, moment: datetime) -> datetime | None:
+    def next_after(self, moment: datetime) -> datetime | None:
         """The first firing later than this moment, in UTC; None when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
+class OneTime:
     text: str
     at: datetime
 
-    def after(self, moment: datetime) -> datetime | None:
+    def next_after(self, moment: datetime) -> datetime | None:
         return self.at if self.at > moment else None
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class Interval:
     text: str
     span: timedelta
     anchor: datetime
 
-    def after(self, moment: datetime) -> datetime | None:
+    def next_after(self, moment: datetime) -> datetime | None:
         passed = max(0, (moment - self.anchor) // self.span)
         try:
             return self.anchor + (passed + 1) * self.span
@@ -87,24 +87,24 @@ class Cron:
     zone: tzinfo
     hourly: bool  # every hour of the day: the time that passes counts, not what clocks show
 
-    def after(self, moment: datetime) -> datetime | None:
+    def next_after(self, moment: datetime) -> datetime | None:
         try:
-            return self._by_time(moment) if self.hourly else self._by_clock(moment)
+            return self._next_by_elapsed_time(moment) if self.hourly else self._next_by_clock(moment)
         except (OverflowError, ValueError):  # past the year 9999
             return None
 
     # The library is given times without a zone: gaps and doubled hours are ours to settle.
 
-    def _by_clock(self, moment: datetime) -> datetime | None:
-        for found in _cronsim(self.expression, _shown(moment, self.zone)):
-            at = instant(found, self.zone)
+    def _next_by_clock(self, moment: datetime) -> datetime | None:
+        for found in _cronsim(self.expression, _to_local(moment, self.zone)):
+            at = resolve_local_time(found, self.zone)
             if at > moment:
                 return at
         return None
 
-    def _by_time(self, moment: datetime) -> datetime | None:
+    def _next_by_elapsed_time(self, moment: datetime) -> datetime | None:
         """As if the clock were never changed; where it was, once more from there."""
-        begin, local = moment, _shown(moment, self.zone)
+        begin, local = moment, _to_local(moment, self.zone)
         while True:
             offset = _offset(begin, self.zone)
             found = next(_cronsim(self.expression, local), None)
@@ -112,13 +112,13 @@ class Cron:
                 return None
             at = (found - offset).replace(tzinfo=UTC)
             if _offset(at, self.zone) == offset:
-                first = instant(found, self.zone)
+                first = resolve_local_time(found, self.zone)
                 return first if moment < first < at else at
-            begin = _change_between(begin, at, self.zone)
-            local = _shown(begin, self.zone) - timedelta(seconds=1)
+            begin = _find_offset_change(begin, at, self.zone)
+            local = _to_local(begin, self.zone) - timedelta(seconds=1)
 
 
-def _shown(moment: datetime, zone: tzinfo) -> datetime:
+def _to_local(moment: datetime, zone: tzinfo) -> datetime:
     """What a clock in the zone shows."""
     return moment.astimezone(zone).replace(tzinfo=None)
 
@@ -127,7 +127,7 @@ def _offset(moment: datetime, zone: tzinfo) -> timedelta:
     return moment.astimezone(zone).utcoffset() or timedelta(0)
 
 
-def _change_between(early: datetime, late: datetime, zone: tzinfo) -> datetime:
+def _find_offset_change(early: datetime, late: datetime, zone: tzinfo) -> datetime:
     """The first moment of another offset than the early one has. The late one has another."""
     before = _offset(early, zone)
     while late - early > timedelta(seconds=1):
@@ -139,22 +139,24 @@ def _change_between(early: datetime, late: datetime, zone: tzinfo) -> datetime:
     return late.replace(microsecond=0)
 
 
-def parsed(text: object, timezone: str, anchor: datetime) -> Cadence:
+def parse_cadence(text: object, timezone: str, anchor: datetime) -> Cadence:
     """A cadence as people write it, in a zone. Raises InvalidInput that says how to write one."""
-    given = checked_text(text, "cadence", max_bytes=MAX_BYTES).strip()
+    given = check_text(text, "cadence", max_bytes=MAX_BYTES).strip()
     found = _KIND.fullmatch(given)
     if found is None:
-        raise InvalidInput(f"{shown(given)} is no cadence: {_HOW}")
-    zone, kind, value = zone_named(timezone), found[1].lower(), found[2].strip()
+        raise InvalidInput(f"{short_repr(given)} is no cadence: {_CADENCE_HELP}")
+    zone, kind, value = load_timezone(timezone), found[1].lower(), found[2].strip()
     if kind == "cron":
-        return _cron(value, zone)
-    return _once(value, zone) if kind == "once" else _every(value, anchor)
+        return _parse_cron(value, zone)
+    return _parse_once(value, zone) if kind == "once" else _parse_every(value, anchor)
 
 
-def _cron(value: str, zone: tzinfo) -> Cron:
-    fields = _NAMED.get(value.lower(), value).split()
+def _parse_cron(value: str, zone: tzinfo) -> Cron:
+    fields = _ALIASES.get(value.lower(), value).split()
     if len(fields) != 5 or not all(map(_FIELD.fullmatch, fields)):
-        raise InvalidInput(f"cron has five fields of numbers, names, * , - and /, not {shown(value)}; {_HOW}")
+        raise InvalidInput(
+            f"cron has five fields of numbers, names, * , - and /, not {short_repr(value)}; {_CADENCE_HELP}"
+        )
     expression = " ".join(fields).upper()
     # Any moment will do to see whether it can be read.
     hourly = _cronsim(expression, datetime(2000, 1, 1)).hours == set(range(24))  # noqa: DTZ001
@@ -170,32 +172,38 @@ def _cronsim(expression: str, moment: datetime) -> CronSim:
         return CronSim(expression, moment)
     except (CronSimError, AssertionError, ValueError, TypeError) as error:
         reason = str(error) or "it cannot be read"
-        raise InvalidInput(f"the cron line {shown(expression)} is wrong: {reason.lower()}; {_HOW}") from None
+        raise InvalidInput(
+            f"the cron line {short_repr(expression)} is wrong: {reason.lower()}; {_CADENCE_HELP}"
+        ) from None
 
 
-def _once(value: str, zone: tzinfo) -> Once:
+def _parse_once(value: str, zone: tzinfo) -> OneTime:
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
-        raise InvalidInput(f'{shown(value)} is no time: write "once: 2026-12-01T09:00", or with an offset') from None
-    at = instant(moment, zone) if moment.tzinfo is None else checked_time(moment, "the time")
-    return Once(f"once: {moment.isoformat()}", at)
+        raise InvalidInput(
+            f'{short_repr(value)} is no time: write "once: 2026-12-01T09:00", or with an offset'
+        ) from None
+    at = resolve_local_time(moment, zone) if moment.tzinfo is None else check_time(moment, "the time")
+    return OneTime(f"once: {moment.isoformat()}", at)
 
 
-def _every(value: str, anchor: datetime) -> Every:
+def _parse_every(value: str, anchor: datetime) -> Interval:
     total, at = 0, 0
     while at < len(value):
         part = _PART.match(value, at)
         unit = None if part is None else _UNITS.get(part[2].lower())
         if part is None or unit is None:
-            raise InvalidInput(f'{shown(value)} is no interval: write "every: 15m", "every: 1h30m" or "every: 2 days"')
+            raise InvalidInput(
+                f'{short_repr(value)} is no interval: write "every: 15m", "every: 1h30m" or "every: 2 days"'
+            )
         total, at = total + int(part[1]) * _SECONDS[unit], part.end()
     if not 0 < total <= _LONGEST.total_seconds():
-        raise InvalidInput(f"an interval is between a second and {_LONGEST.days:,} days long, not {shown(value)}")
-    return Every(f"every: {_spelled(total)}", timedelta(seconds=total), anchor)
+        raise InvalidInput(f"an interval is between a second and {_LONGEST.days:,} days long, not {short_repr(value)}")
+    return Interval(f"every: {_format_duration(total)}", timedelta(seconds=total), anchor)
 
 
-def _spelled(seconds: int) -> str:
+def _format_duration(seconds: int) -> str:
     spelled = ""
     for unit in ("w", "d", "h", "m", "s"):
         count, seconds = divmod(seconds, _SECONDS[unit])
@@ -203,7 +211,7 @@ def _spelled(seconds: int) -> str:
     return spelled
 
 
-def instant(local: datetime, zone: tzinfo) -> datetime:
+def resolve_local_time(local: datetime, zone: tzinfo) -> datetime:
     """The moment that a clock in the zone shows this: the first one, or where the clock skips it, when it has."""
     try:
         late = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
@@ -212,16 +220,16 @@ def instant(local: datetime, zone: tzinfo) -> datetime:
         raise InvalidInput(f"{local} is outside the years 1 to 9999 in UTC") from None
     if early >= late:
         return late  # a time that there is, or that there is twice
-    return _change_between(early, late, zone)
+    return _find_offset_change(early, late, zone)
 
 
 def smallest_gap(cadence: Cadence, after: datetime, firings: int) -> timedelta | None:
     """Between two of the next firings, so many of them; None when there are not two."""
-    if isinstance(cadence, Every):
+    if isinstance(cadence, Interval):
         return cadence.span
-    smallest, last = None, cadence.after(after)
+    smallest, last = None, cadence.next_after(after)
     for _ in range(firings - 1):
-        following = None if last is None else cadence.after(last)
+        following = None if last is None else cadence.next_after(last)
         if last is None or following is None:
             break
         smallest = following - last if smallest is None else min(smallest, following - last)
@@ -231,10 +239,10 @@ def smallest_gap(cadence: Cadence, after: datetime, firings: int) -> timedelta |
 
 def count_between(cadence: Cadence, after: datetime, until: datetime) -> int:
     """Firings later than one moment and not later than another."""
-    if isinstance(cadence, Every):
+    if isinstance(cadence, Interval):
         first, last = ((moment - cadence.anchor) // cadence.span for moment in (after, until))
-        return min(MOST_MISSED, max(0, max(0, last) - max(0, first)))
-    count, at = 0, cadence.after(after)
-    while at is not None and at <= until and count < MOST_MISSED:
-        count, at = count + 1, cadence.after(at)
+        return min(MAX_MISSED, max(0, max(0, last) - max(0, first)))
+    count, at = 0, cadence.next_after(after)
+    while at is not None and at <= until and count < MAX_MISSED:
+        count, at = count + 1, cadence.next_after(at)
     return count

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, WrongState
-from limpet.model.schedule import LIVE, MARK, Notify, RunStatus, Schedule, ScheduleState
-from limpet.model.text import cut_text
-from limpet.schedules.cadence import Cadence, Once, count_between, parsed, smallest_gap
+from limpet.model.schedule import LIVE_STATES, NOTIFY_MARK, NotifyPolicy, RunStatus, Schedule, ScheduleState
+from limpet.model.text import truncate_text
+from limpet.schedules.cadence import Cadence, OneTime, count_between, parse_cadence, smallest_gap
 
 
-class Settled(NamedTuple):
+class ScheduleUpdate(NamedTuple):
     """The schedule after a run, and how many further firings that run stands for."""
 
     schedule: Schedule
@@ -22,18 +22,18 @@ class Settled(NamedTuple):
     missed: int = 0
 
 
-class Said(NamedTuple):
+class RunOutput(NamedTuple):
     """What a run said, without the mark, and whether it bore one."""
 
     text: str
     marked: bool
 
 
-def cadence_of(schedule: Schedule) -> Cadence:
-    return parsed(schedule.cadence, schedule.timezone, schedule.anchor_at)
+def parse_schedule_cadence(schedule: Schedule) -> Cadence:
+    return parse_cadence(schedule.cadence, schedule.timezone, schedule.anchor_at)
 
 
-def refuse_haste(cadence: Cadence, now: datetime, rules: ScheduleSettings) -> None:
+def check_min_gap(cadence: Cadence, now: datetime, rules: ScheduleSettings) -> None:
     """No two of the next firings may be too close to each other."""
     gap = smallest_gap(cadence, now, rules.gap_firings)
     least = timedelta(seconds=rules.smallest_gap_s)
@@ -44,11 +44,11 @@ def refuse_haste(cadence: Cadence, now: datetime, rules: ScheduleSettings) -> No
         )
 
 
-def begun(schedule: Schedule, now: datetime) -> Schedule:
+def activate(schedule: Schedule, now: datetime) -> Schedule:
     """Active, with its next firing worked out and every failure forgotten. Raises InvalidInput when none is left."""
-    cadence = cadence_of(schedule)
-    due = _first(schedule, cadence, now)
-    reason = _over(schedule, due)
+    cadence = parse_schedule_cadence(schedule)
+    due = _first_firing(schedule, cadence, now)
+    reason = _end_reason(schedule, due)
     if reason:
         raise WrongState(f"{schedule.cadence!r} has nothing left to fire: {reason}")
     return replace(
@@ -63,8 +63,8 @@ def begun(schedule: Schedule, now: datetime) -> Schedule:
     )
 
 
-def _first(schedule: Schedule, cadence: Cadence, now: datetime) -> datetime | None:
-    if isinstance(cadence, Once) and schedule.anchor_at < cadence.at:
+def _first_firing(schedule: Schedule, cadence: Cadence, now: datetime) -> datetime | None:
+    if isinstance(cadence, OneTime) and schedule.anchor_at < cadence.at:
         done = schedule.last_due_at is not None and schedule.last_due_at >= cadence.at
         return None if done else cadence.at  # its time may have passed while it was paused: better late than never
     return next_firing(schedule, cadence, now)
@@ -72,50 +72,52 @@ def _first(schedule: Schedule, cadence: Cadence, now: datetime) -> datetime | No
 
 def next_firing(schedule: Schedule, cadence: Cadence, after: datetime) -> datetime | None:
     """The first one later than this that has not come about yet, whatever the clock said when others did."""
-    found, last = cadence.after(after), schedule.last_due_at
+    found, last = cadence.next_after(after), schedule.last_due_at
     if found is None or last is None or found > last:
         return found
     begin, end = schedule.skipped_from, schedule.skipped_to
     if begin is not None and end is not None:
-        found = cadence.after(max(after, begin))
+        found = cadence.next_after(max(after, begin))
         if found is not None and found < end:
             return found
-    return cadence.after(max(after, last))
+    return cadence.next_after(max(after, last))
 
 
-def _over(schedule: Schedule, due: datetime | None) -> str:
+def _end_reason(schedule: Schedule, due: datetime | None) -> str:
     if schedule.max_runs is not None and schedule.run_count >= schedule.max_runs:
         return f"it has had its {schedule.max_runs} runs; raise max_runs"
     if due is None:
         return "its time has passed; give it another cadence"
     if schedule.ends_at is not None and due > schedule.ends_at:
-        return f"it ends at {schedule.local(schedule.ends_at).isoformat()}; give it a later ends_at"
+        return f"it ends at {schedule.to_local(schedule.ends_at).isoformat()}; give it a later ends_at"
     return ""
 
 
-def after_run(was: Schedule, status: RunStatus, started: datetime, ended: datetime, rules: ScheduleSettings) -> Settled:
+def apply_run(
+    was: Schedule, status: RunStatus, started: datetime, ended: datetime, rules: ScheduleSettings
+) -> ScheduleUpdate:
     """The schedule once its firing has run: over, to be tried again, or at its end."""
     assert was.due_at is not None
     ok, failures = status is RunStatus.OK, 0 if status is RunStatus.OK else was.failures + 1
-    cadence, over = cadence_of(was), _with_firing_over(was)
-    reached = _reached(was, ended)
+    cadence, over = parse_schedule_cadence(was), _mark_firing_done(was)
+    reached = _coverage_end(was, ended)
     following = next_firing(over, cadence, reached)
     too_often = failures >= rules.disable_after
-    again = ended + wait_after(was.attempts, rules)
+    again = ended + retry_delay(was.attempts, rules)
     ran: dict[str, Any] = {"failures": failures, "last_run_at": started, "last_status": status}
     ran |= {"updated_at": ended, "settled_at": ended}
     if not ok and not too_often and was.attempts < rules.attempts and (following is None or again < following):
-        return Settled(replace(was, next_run_at=again, **ran), started, ended)
+        return ScheduleUpdate(replace(was, next_run_at=again, **ran), started, ended)
     missed = count_between(cadence, was.due_at, reached)
     over = replace(over, attempts=0, run_count=was.run_count + 1, **ran)
-    over = _with_gap(was, over, following if missed else None)
-    on = _going_on(over, following, ok=ok, too_often=too_often)
-    if on.state is ScheduleState.FAILED and isinstance(cadence, Once):
+    over = _record_gap(was, over, following if missed else None)
+    on = _schedule_next(over, following, ok=ok, too_often=too_often)
+    if on.state is ScheduleState.FAILED and isinstance(cadence, OneTime):
         on = replace(on, last_due_at=was.last_due_at)  # it may be begun anew, so its time is not taken for done
-    return Settled(on, started, ended, missed)
+    return ScheduleUpdate(on, started, ended, missed)
 
 
-def _with_firing_over(was: Schedule) -> Schedule:
+def _mark_firing_done(was: Schedule) -> Schedule:
     assert was.due_at is not None
     return replace(was, last_due_at=was.due_at if was.last_due_at is None else max(was.last_due_at, was.due_at))
 
@@ -125,14 +127,14 @@ def _is_late(was: Schedule) -> bool:
     return was.last_due_at is not None and was.due_at is not None and was.due_at < was.last_due_at
 
 
-def _reached(was: Schedule, ended: datetime) -> datetime:
+def _coverage_end(was: Schedule, ended: datetime) -> datetime:
     """Up to where this run stands for the firings after its own. One that is late does so to the end of its gap."""
     assert was.due_at is not None
     late = _is_late(was) and was.skipped_to is not None
     return max(was.due_at, min(ended, was.skipped_to - timedelta(microseconds=1)) if late and was.skipped_to else ended)
 
 
-def _with_gap(was: Schedule, over: Schedule, following: datetime | None) -> Schedule:
+def _record_gap(was: Schedule, over: Schedule, following: datetime | None) -> Schedule:
     """What was passed over now. Nothing in the gap has come about, so it begins anew with each firing in it.
 
     Only the last one is remembered: what was passed over before it was counted as missed, and is past.
@@ -144,8 +146,8 @@ def _with_gap(was: Schedule, over: Schedule, following: datetime | None) -> Sche
     return replace(over, skipped_from=due) if inside else over
 
 
-def _going_on(over: Schedule, following: datetime | None, *, ok: bool, too_often: bool) -> Schedule:
-    if _over(over, following):
+def _schedule_next(over: Schedule, following: datetime | None, *, ok: bool, too_often: bool) -> Schedule:
+    if _end_reason(over, following):
         state = ScheduleState.COMPLETED if ok else ScheduleState.FAILED
         return replace(over, state=state, due_at=None, next_run_at=None)
     if too_often:
@@ -153,21 +155,21 @@ def _going_on(over: Schedule, following: datetime | None, *, ok: bool, too_often
     return replace(over, due_at=following, next_run_at=following)
 
 
-def wait_after(attempts: int, rules: ScheduleSettings) -> timedelta:
+def retry_delay(attempts: int, rules: ScheduleSettings) -> timedelta:
     """Twice as long each time."""
     return timedelta(seconds=min(rules.first_wait_s * 2 ** min(max(0, attempts - 1), 32), rules.longest_wait_s))
 
 
-_TIMING = ("state", "cadence", "timezone", "due_at", "max_runs", "ends_at")
-_TOLD = ("goal", "notify", "agent", "metadata", "channel", "chat", "thread")
+_TIMING_FIELDS = ("state", "cadence", "timezone", "due_at", "max_runs", "ends_at")
+_EDITABLE_FIELDS = ("goal", "notify", "agent", "metadata", "channel", "chat", "thread")
 
 
-def joined(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:
+def merge_concurrent_edit(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:
     """What a run made of the schedule it was given, with what somebody else has made of it meanwhile."""
-    changed = {name for name in _TIMING if getattr(was, name) != getattr(now, name)}
+    changed = {name for name in _TIMING_FIELDS if getattr(was, name) != getattr(now, name)}
     rested = now.state is ScheduleState.PAUSED and changed <= {"state", "due_at"}
-    if not changed or (rested and settled.state not in LIVE):  # one that has ended has, paused or not
-        told: dict[str, Any] = {name: getattr(now, name) for name in _TOLD}
+    if not changed or (rested and settled.state not in LIVE_STATES):  # one that has ended has, paused or not
+        told: dict[str, Any] = {name: getattr(now, name) for name in _EDITABLE_FIELDS}
         return replace(settled, **told)
     # Paused, edited, resumed or mended while it ran: what was set stands, what the run counted is added.
     merged = replace(
@@ -179,10 +181,10 @@ def joined(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:
         attempts=0,
         settled_at=settled.settled_at,
     )
-    return _without(merged, was.due_at) if settled.due_at != was.due_at else merged
+    return _skip_done_firing(merged, was.due_at) if settled.due_at != was.due_at else merged
 
 
-def _without(merged: Schedule, done: datetime | None) -> Schedule:
+def _skip_done_firing(merged: Schedule, done: datetime | None) -> Schedule:
     """A firing that is over does not come again because somebody else had worked it out, too."""
     assert done is not None
     begin, end = merged.skipped_from, merged.skipped_to
@@ -190,45 +192,45 @@ def _without(merged: Schedule, done: datetime | None) -> Schedule:
         merged = replace(merged, skipped_from=done)
     if merged.due_at != done or merged.settled_at is None:
         return merged
-    due = next_firing(merged, cadence_of(merged), max(done, merged.settled_at))
-    return _going_on(merged, due, ok=merged.last_status is RunStatus.OK, too_often=False)
+    due = next_firing(merged, parse_schedule_cadence(merged), max(done, merged.settled_at))
+    return _schedule_next(merged, due, ok=merged.last_status is RunStatus.OK, too_often=False)
 
 
-def mended(schedule: Schedule, now: datetime) -> Schedule:
+def reschedule_misdated(schedule: Schedule, now: datetime) -> Schedule:
     """Its next firing was worked out by a clock far ahead of this one: it is worked out anew. What fired, has fired."""
     right = replace(schedule, settled_at=now)
-    cadence = cadence_of(right)
+    cadence = parse_schedule_cadence(right)
     # This clock may be the one that is wrong: it brings nothing about that was before the schedule.
-    due = right.due_at if isinstance(cadence, Once) else next_firing(right, cadence, max(now, right.anchor_at))
+    due = right.due_at if isinstance(cadence, OneTime) else next_firing(right, cadence, max(now, right.anchor_at))
     if due is None or (right.due_at is not None and due >= right.due_at):
         return replace(right, next_run_at=right.due_at)
     return replace(right, due_at=due, next_run_at=due, attempts=0)
 
 
-def said_by(text: str) -> Said:
+def parse_output(text: str) -> RunOutput:
     """The mark is for us; people do not see it, whatever the policy."""
     begins = text.lstrip()
-    if begins[: len(MARK)].upper() != MARK:
-        return Said(text, marked=False)
-    return Said(begins[len(MARK) :].lstrip(), marked=True)
+    if begins[: len(NOTIFY_MARK)].upper() != NOTIFY_MARK:
+        return RunOutput(text, marked=False)
+    return RunOutput(begins[len(NOTIFY_MARK) :].lstrip(), marked=True)
 
 
 def is_to_notify(
-    schedule: Schedule, status: RunStatus, said: Said, wished: bool | None, rules: ScheduleSettings
+    schedule: Schedule, status: RunStatus, said: RunOutput, wished: bool | None, rules: ScheduleSettings
 ) -> bool:
     """Whether a run is told. A failure is, when it has come often enough, or was the last straw."""
-    if schedule.notify is Notify.NEVER:
+    if schedule.notify is NotifyPolicy.NEVER:
         return False
     if status is RunStatus.FAILED:
         ended = schedule.state in (ScheduleState.FAILED, ScheduleState.DISABLED)
         return ended or schedule.failures == rules.notify_after
     if wished is not None:
         return wished
-    return said.marked or (schedule.notify is Notify.ALWAYS and bool(said.text.strip()))
+    return said.marked or (schedule.notify is NotifyPolicy.ALWAYS and bool(said.text.strip()))
 
 
 def failure_text(schedule: Schedule, error: str | None) -> str:
-    goal = cut_text(" ".join(schedule.goal.split()), 80)
+    goal = truncate_text(" ".join(schedule.goal.split()), 80)
     told = {
         ScheduleState.FAILED: "It is not tried again; resume it to try once more.",
         ScheduleState.DISABLED: "It is switched off until it is resumed.",

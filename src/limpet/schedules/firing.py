@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from limpet.errors import PermissionDenied
-from limpet.model.schedule import Notification, Outcome, Schedule
+from limpet.model.schedule import Notification, RunResult, Schedule
 
 # Goes along into tasks, and into the threads behind AsyncLimpet. A memory that a firing hands out needs no such help.
-_inside: ContextVar[bool] = ContextVar("limpet_firing", default=False)
+_in_firing: ContextVar[bool] = ContextVar("limpet_firing", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,31 +40,31 @@ class Firing:
         return f"{self.schedule.id}@{self.due_at.isoformat()}"
 
 
-class NobodyThere(Exception):
+class ConsumerGone(Exception):
     """Whoever a firing or a notification was meant for has gone, and it is left to the next who comes."""
 
 
-Callback = Callable[[Firing], Outcome | str | None]
+Callback = Callable[[Firing], RunResult | str | None]
 Notifier = Callable[[Notification], object]
 
 
 @contextmanager
-def inside() -> Iterator[None]:
-    before = _inside.set(True)
+def firing_context() -> Iterator[None]:
+    before = _in_firing.set(True)
     try:
         yield
     finally:
-        _inside.reset(before)
+        _in_firing.reset(before)
 
 
-def is_inside() -> bool:
+def is_in_firing() -> bool:
     """Whether this is called by what a runner called, which waits for it."""
-    return _inside.get()
+    return _in_firing.get()
 
 
-def refuse_inside(what: str, *, scheduled: bool) -> None:
+def refuse_in_firing(what: str, *, scheduled: bool) -> None:
     """A turn that was scheduled may not schedule: it would never end."""
-    if scheduled or _inside.get():
+    if scheduled or _in_firing.get():
         raise PermissionDenied(
             f"a scheduled turn may not {what} schedules, only list, pause and delete them; wait for a user to ask"
         )

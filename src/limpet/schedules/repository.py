@@ -14,30 +14,39 @@ from itertools import count, islice
 from typing import Any
 
 from limpet.errors import LeaseLost
-from limpet.knowledge.filters import after_end
-from limpet.model.schedule import LIVE, Held, Notify, Run, RunStatus, Schedule, ScheduleQuery, ScheduleState
-from limpet.model.scope import Level, Scope, Space
+from limpet.knowledge.filters import build_keyset_clause
+from limpet.model.schedule import (
+    LIVE_STATES,
+    NotifyPolicy,
+    Run,
+    RunStatus,
+    Schedule,
+    ScheduleLease,
+    ScheduleQuery,
+    ScheduleState,
+)
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.store.base import Notice
 from limpet.store.db import Db, Params, Row
 from limpet.store.encrypted_columns import SCHEDULE_RUNS, SCHEDULES
-from limpet.store.encryption import Shape
-from limpet.store.encryption_state import TxSeals
+from limpet.store.encryption import RowLayout
+from limpet.store.encryption_state import TxEncryption
 from limpet.store.rows import micros, moment, to_json
 from limpet.store.tx import Tx
 
 _NANO = 1_000_000_000
 # What clocks may differ by. What was settled further ahead was settled by a clock that was wrong.
-_CLOCKS_DIFFER = timedelta(hours=1)
+_MAX_CLOCK_SKEW = timedelta(hours=1)
 _LEASE, _TOKEN = 25, 29  # the columns of schedules.select that only leases are made of
 _DUE = "s.state = 'active' AND s.next_run_at <= :now AND s.leased_until <= :now"
-_FIRST = "ORDER BY s.next_run_at, s.id"
+_DUE_ORDER = "ORDER BY s.next_run_at, s.id"
 _PAGE = 200
-_SCHEDULE = Shape(SCHEDULES, f"id - - - goal {'- ' * 21} metadata")
-_RUN = Shape(SCHEDULE_RUNS, "id - - - - - - - summary characters turns - error")
-_OUTPUT = Shape(SCHEDULE_RUNS, "id output")
-_NOTICE = Shape(SCHEDULE_RUNS, "id - - - output")
+_SCHEDULE = RowLayout(SCHEDULES, f"id - - - goal {'- ' * 21} metadata")
+_RUN = RowLayout(SCHEDULE_RUNS, "id - - - - - - - summary characters turns - error")
+_OUTPUT = RowLayout(SCHEDULE_RUNS, "id output")
+_NOTICE = RowLayout(SCHEDULE_RUNS, "id - - - output")
 
 
 class Schedules:
@@ -52,29 +61,29 @@ class Schedules:
         """A user's that have not ended. Nobody else adds one until the transaction ends."""
         assert scope.user is not None
         # Two that make one at the same time would else both count the same.
-        self._chunks.hold(Space(scope.tenant, Level.USER, scope.user))
-        names = ", ".join(f"'{state}'" for state in LIVE)
-        where, params = _in_scope(scope)
+        self._chunks.lock(Partition(scope.tenant, Level.USER, scope.user))
+        names = ", ".join(f"'{state}'" for state in LIVE_STATES)
+        where, params = _build_scope_filter(scope)
         return self._count(f"{where} AND s.state IN ({names})", params)
 
     def insert(self, scope: Scope, schedule: Schedule) -> None:
         self._db.run("schedules.insert", self._params(schedule))
 
     def get(self, scope: Scope, schedule_id: str) -> Schedule | None:
-        return self._one(scope, schedule_id, "")
+        return self._get_one(scope, schedule_id, "")
 
     def lock(self, scope: Scope, schedule_id: str) -> Schedule | None:
-        return self._one(scope, schedule_id, self._db.for_update)
+        return self._get_one(scope, schedule_id, self._db.for_update)
 
-    def _one(self, scope: Scope, schedule_id: str, order: str) -> Schedule | None:
-        where, params = _in_scope(scope)
+    def _get_one(self, scope: Scope, schedule_id: str, order: str) -> Schedule | None:
+        where, params = _build_scope_filter(scope)
         row = self._db.one(
             "schedules.select", {**params, "id": schedule_id}, where=f"{where} AND s.id = :id", order=order
         )
-        return None if row is None else _opened(self._seals, row)
+        return None if row is None else _decrypt_schedule(self._seals, row)
 
     def _params(self, schedule: Schedule) -> Params:
-        return self._seals.of(schedule.tenant).params(SCHEDULES, schedule.id, _params(schedule))
+        return self._seals.cipher_for(schedule.tenant).encrypt_params(SCHEDULES, schedule.id, _params(schedule))
 
     def replace(self, scope: Scope, schedule: Schedule) -> None:
         """All but its lease."""
@@ -82,43 +91,43 @@ class Schedules:
 
     def find(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
         """The newest first."""
-        if self._has_to_look(scope, query):
-            return list(islice(self._matching(scope, query), query.offset, query.offset + query.limit))
-        return self._listed(scope, query)
+        if self._has_to_decrypt(scope, query):
+            return list(islice(self._iter_matches(scope, query), query.offset, query.offset + query.limit))
+        return self._select_page(scope, query)
 
-    def _has_to_look(self, scope: Scope, query: ScheduleQuery) -> bool:
+    def _has_to_decrypt(self, scope: Scope, query: ScheduleQuery) -> bool:
         """The database cannot look into the goals of a sealed tenant."""
-        return query.text is not None and self._seals.of(scope.tenant).is_sealed
+        return query.text is not None and self._seals.cipher_for(scope.tenant).is_encrypted
 
-    def _matching(self, scope: Scope, query: ScheduleQuery) -> Iterator[Schedule]:
+    def _iter_matches(self, scope: Scope, query: ScheduleQuery) -> Iterator[Schedule]:
         """Each goal opened and compared here, a page at a time."""
         wanted = (query.text or "").casefold()
         for offset in count(step=_PAGE):
-            page = self._listed(scope, replace(query, text=None, limit=_PAGE, offset=offset))
+            page = self._select_page(scope, replace(query, text=None, limit=_PAGE, offset=offset))
             yield from (schedule for schedule in page if wanted in schedule.goal.casefold())
             if len(page) < _PAGE:
                 return
 
-    def _listed(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
-        where, params = _chosen(scope, query)
-        more, place = after_end(query.before, "s.created_at", "s.id")
+    def _select_page(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
+        where, params = _build_query_filter(scope, query)
+        more, place = build_keyset_clause(query.before, "s.created_at", "s.id")
         where += more
         params |= {"limit": query.limit, "offset": query.offset, **place}
         order = "ORDER BY s.created_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
         rows = self._db.all("schedules.select", params, where=where, order=order)
-        return [_opened(self._seals, row) for row in rows]
+        return [_decrypt_schedule(self._seals, row) for row in rows]
 
-    def due(self, scope: Scope, now: datetime, limit: int) -> list[Schedule]:
+    def find_due(self, scope: Scope, now: datetime, limit: int) -> list[Schedule]:
         """Those that wait for a runner, the longest first."""
-        where, params = _in_scope(scope)
+        where, params = _build_scope_filter(scope)
         params |= {"now": to_micros(now), "limit": limit}
-        rows = self._db.all("schedules.select", params, where=f"{where} AND {_DUE}", order=f"{_FIRST} LIMIT :limit")
-        return [_opened(self._seals, row) for row in rows]
+        rows = self._db.all("schedules.select", params, where=f"{where} AND {_DUE}", order=f"{_DUE_ORDER} LIMIT :limit")
+        return [_decrypt_schedule(self._seals, row) for row in rows]
 
     def count(self, scope: Scope, query: ScheduleQuery) -> int:
-        if self._has_to_look(scope, query):
-            return sum(1 for _ in self._matching(scope, query))
-        return self._count(*_chosen(scope, query))
+        if self._has_to_decrypt(scope, query):
+            return sum(1 for _ in self._iter_matches(scope, query))
+        return self._count(*_build_query_filter(scope, query))
 
     def _count(self, where: str, params: Mapping[str, Any]) -> int:
         found = self._db.one("schedules.count", params, where=where)
@@ -132,7 +141,7 @@ class Schedules:
         runs = self._db.run("schedules.delete_runs", whose)
         return {"schedules": self._db.run("schedules.delete", whose), "runs": runs}
 
-    def hold(self, scope: Scope, held: Held) -> Schedule:
+    def lock_leased(self, scope: Scope, held: ScheduleLease) -> Schedule:
         """As it is now, kept until the transaction ends. Raises LeaseLost when somebody else has it, or it is gone."""
         row = self._db.one(
             "schedules.select",
@@ -142,21 +151,21 @@ class Schedules:
         )
         if row is None or row[_TOKEN] != held.token or not row[_LEASE]:
             raise LeaseLost(f"the firing of {held.schedule.id} is somebody else's by now, or the schedule is gone")
-        return _opened(self._seals, row)
+        return _decrypt_schedule(self._seals, row)
 
     def finish(
-        self, scope: Scope, held: Held, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
+        self, scope: Scope, held: ScheduleLease, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
     ) -> None:
         """The run, the schedule as it goes on, and the end of the lease, after ``hold`` in the same transaction.
 
         ``keep``: how many runs of it, and how many of the user's schedules that have ended.
         """
         self.replace(scope, schedule)
-        self._db.run("schedules.release", _leased(held))
+        self._db.run("schedules.release", _lease_params(held))
         self.add_run(scope, run, output)
         runs, ended = keep
         self._db.run("schedules.trim_runs", {"schedule_id": schedule.id, "keep": runs})
-        if schedule.state not in LIVE:
+        if schedule.state not in LIVE_STATES:
             self._trim_ended(schedule.scope, ended)
 
     def _trim_ended(self, scope: Scope, keep: int) -> None:
@@ -164,131 +173,133 @@ class Schedules:
         for (id_,) in self._db.all("schedules.ended", params):
             self.delete(scope, id_)
 
-    def free(self, scope: Scope, schedule_id: str, now: datetime) -> None:
+    def clear_misdated_lease(self, scope: Scope, schedule_id: str, now: datetime) -> None:
         """End a lease that a clock far ahead of this one has given."""
-        self._db.run("schedules.free", {"id": schedule_id, "ahead": to_micros(now + _CLOCKS_DIFFER)})
+        self._db.run("schedules.free", {"id": schedule_id, "ahead": to_micros(now + _MAX_CLOCK_SKEW)})
 
     def add_run(self, scope: Scope, run: Run, output: str) -> None:
         notice = {"notice": 2 if run.notified else int(run.to_notify), "notice_until": 0}
         params = {**_run_params(run), "output": output, "characters": len(output), **notice}
-        self._db.run("schedules.insert_run", self._seals.of(scope.tenant).params(SCHEDULE_RUNS, run.id, params))
+        self._db.run(
+            "schedules.insert_run", self._seals.cipher_for(scope.tenant).encrypt_params(SCHEDULE_RUNS, run.id, params)
+        )
 
-    def told(self, scope: Scope, run_id: str) -> None:
+    def mark_notified(self, scope: Scope, run_id: str) -> None:
         self._db.run("schedules.told", {"id": run_id})
 
-    def runs(self, scope: Scope, schedule_id: str, limit: int, offset: int) -> list[Run]:
+    def find_runs(self, scope: Scope, schedule_id: str, limit: int, offset: int) -> list[Run]:
         """The latest first."""
-        where, params = _in_scope(scope)
+        where, params = _build_scope_filter(scope)
         params |= {"id": schedule_id, "limit": limit, "offset": offset}
         order = "ORDER BY r.ended_at DESC, r.id DESC LIMIT :limit OFFSET :offset"
         rows = self._db.all("schedules.runs", params, where=f"{where} AND r.schedule_id = :id", order=order)
-        return [self._run(scope, row) for row in rows]
+        return [self._decrypt_run(scope, row) for row in rows]
 
-    def _run(self, scope: Scope, row: Row) -> Run:
-        return _run(self._seals.of(scope.tenant).opened(_RUN, row[0], row))
+    def _decrypt_run(self, scope: Scope, row: Row) -> Run:
+        return _parse_run(self._seals.cipher_for(scope.tenant).decrypt_row(_RUN, row[0], row))
 
-    def run(self, scope: Scope, run_id: str) -> Run | None:
-        where, params = _in_scope(scope)
+    def get_run(self, scope: Scope, run_id: str) -> Run | None:
+        where, params = _build_scope_filter(scope)
         row = self._db.one("schedules.runs", {**params, "id": run_id}, where=f"{where} AND r.id = :id")
-        return None if row is None else self._run(scope, row)
+        return None if row is None else self._decrypt_run(scope, row)
 
-    def output(self, scope: Scope, run_id: str, offset: int, limit: int) -> tuple[str, int] | None:
+    def read_output(self, scope: Scope, run_id: str, offset: int, limit: int) -> tuple[str, int] | None:
         """A part of what a run said, and how many characters it all is."""
-        where, params = _in_scope(scope)
+        where, params = _build_scope_filter(scope)
         where, params["id"] = f"{where} AND r.id = :id", run_id
-        box = self._seals.of(scope.tenant)
-        if box.is_sealed:  # no part of it can be read without the whole
+        box = self._seals.cipher_for(scope.tenant)
+        if box.is_encrypted:  # no part of it can be read without the whole
             row = self._db.one("schedules.whole_output", params, where=where)
-            whole = "" if row is None else box.opened(_OUTPUT, row[0], row)[1]
+            whole = "" if row is None else box.decrypt_row(_OUTPUT, row[0], row)[1]
             return None if row is None else (whole[offset : offset + limit], len(whole))
         row = self._db.one("schedules.output", {**params, "first": offset + 1, "count": limit}, where=where)
         return None if row is None else (row[0], int(row[1]))
 
     def page(self, scope: Scope, after: str, limit: int) -> list[Schedule]:
         """In the order of the ids."""
-        where, params = _in_scope(scope)
+        where, params = _build_scope_filter(scope)
         params |= {"after": after, "limit": limit}
         order = "ORDER BY s.id LIMIT :limit"
         rows = self._db.all("schedules.select", params, where=f"{where} AND s.id > :after", order=order)
-        return [_opened(self._seals, row) for row in rows]
+        return [_decrypt_schedule(self._seals, row) for row in rows]
 
     def run_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
         """Of the runs of all schedules, in their order."""
-        where, params = _in_scope(scope)
+        where, params = _build_scope_filter(scope)
         rows = self._db.all("moving.run_ids", {**params, "after": after, "limit": limit}, where=where)
         return [id_ for (id_,) in rows]
 
 
-def _usable(
-    db: Db, seals: TxSeals, find: Callable[[str, dict[str, Any]], list[Row]], tenant: Callable[[Row], str]
+def _find_usable(
+    db: Db, seals: TxEncryption, find: Callable[[str, dict[str, Any]], list[Row]], tenant: Callable[[Row], str]
 ) -> list[Row]:
     """Rows of those tenants that this program may use. What is due in others waits for whoever has their key, and
     holds up nobody."""
     rows = find("TRUE", {})
-    if all(seals.may_use(tenant(row)) for row in rows):
+    if all(seals.can_use(tenant(row)) for row in rows):
         return rows
-    closed = [name for (name,) in db.all("schedules.tenants", {}) if not seals.may_use(name)]
-    return find("NOT s.tenant IN :closed[]", {"closed": db.texts(closed)})
+    closed = [name for (name,) in db.all("schedules.tenants", {}) if not seals.can_use(name)]
+    return find("NOT s.tenant IN :closed[]", {"closed": db.to_text_array(closed)})
 
 
-def take(db: Db, seals: TxSeals, now: datetime, until: datetime) -> Held | None:
+def claim_schedule(db: Db, seals: TxEncryption, now: datetime, until: datetime) -> ScheduleLease | None:
     """The schedule that has been due longest."""
 
-    def due(where: str, params: dict[str, Any]) -> list[Row]:
-        order = f"{_FIRST} LIMIT 1 {db.skip_locked}"
+    def find_due(where: str, params: dict[str, Any]) -> list[Row]:
+        order = f"{_DUE_ORDER} LIMIT 1 {db.skip_locked}"
         return db.all("schedules.select", {**params, "now": to_micros(now)}, where=f"{_DUE} AND {where}", order=order)
 
-    row = next(iter(_usable(db, seals, due, lambda row: str(row[1]))), None)
+    row = next(iter(_find_usable(db, seals, find_due, lambda row: str(row[1]))), None)
     if row is None:
         return None
     db.run("schedules.lease", {"id": row[0], "until": to_micros(until)})
-    found = _opened(seals, row)
-    return Held(replace(found, attempts=found.attempts + 1, running_until=until), row[_TOKEN] + 1, until)
+    found = _decrypt_schedule(seals, row)
+    return ScheduleLease(replace(found, attempts=found.attempts + 1, running_until=until), row[_TOKEN] + 1, until)
 
 
-def renew(db: Db, held: Held, until: datetime) -> bool:
-    return bool(db.run("schedules.renew", {**_leased(held), "until": to_micros(until)}))
+def renew_lease(db: Db, held: ScheduleLease, until: datetime) -> bool:
+    return bool(db.run("schedules.renew", {**_lease_params(held), "until": to_micros(until)}))
 
 
-def put_back(db: Db, held: Held, until: datetime) -> bool:
-    return bool(db.run("schedules.put_back", {**_leased(held), "until": to_micros(until)}))
+def release_schedule(db: Db, held: ScheduleLease, until: datetime) -> bool:
+    return bool(db.run("schedules.put_back", {**_lease_params(held), "until": to_micros(until)}))
 
 
-def next_due(db: Db, seals: TxSeals) -> datetime | None:
-    rows = _usable(
+def find_next_due(db: Db, seals: TxEncryption) -> datetime | None:
+    rows = _find_usable(
         db, seals, lambda where, params: db.all("schedules.next", params, where=where), lambda row: str(row[1])
     )
     found = [at for at, _ in rows]
     return from_micros(min(found)) if found else None
 
 
-def astray(db: Db, seals: TxSeals, now: datetime) -> list[Schedule]:
+def find_misdated(db: Db, seals: TxEncryption, now: datetime) -> list[Schedule]:
     """Those whose next firing or lease was set by a clock far ahead of this one."""
-    params = {"ahead": to_micros(now + _CLOCKS_DIFFER)}
+    params = {"ahead": to_micros(now + _MAX_CLOCK_SKEW)}
     where = "(s.state = 'active' AND s.settled_at > :ahead) OR s.leased_until > :ahead"
     rows = db.all("schedules.select", params, where=where)
-    return [_opened(seals, row) for row in rows if seals.may_use(row[1])]
+    return [_decrypt_schedule(seals, row) for row in rows if seals.can_use(row[1])]
 
 
-def take_notice(
-    db: Db, seals: TxSeals, schedules: Schedules, now: datetime, oldest: datetime, until: datetime
+def claim_notification(
+    db: Db, seals: TxEncryption, schedules: Schedules, now: datetime, oldest: datetime, until: datetime
 ) -> Notice | None:
-    def waiting(where: str, params: dict[str, Any]) -> list[Row]:
+    def find_pending(where: str, params: dict[str, Any]) -> list[Row]:
         times = {"now": to_micros(now), "oldest": to_micros(oldest)}
         return db.all("schedules.notice", {**params, **times}, where=where, order=db.skip_locked)
 
-    row = next(iter(_usable(db, seals, waiting, lambda row: str(row[2]))), None)
+    row = next(iter(_find_usable(db, seals, find_pending, lambda row: str(row[2]))), None)
     if row is None:
         return None
     db.run("schedules.hold_notice", {"id": row[0], "until": to_micros(until)})
     scope = Scope(row[2], user=row[3])
-    schedule, run = schedules.get(scope, row[1]), schedules.run(scope, row[0])
+    schedule, run = schedules.get(scope, row[1]), schedules.get_run(scope, row[0])
     assert schedule is not None
     assert run is not None
-    return Notice(schedule, run, seals.of(scope.tenant).opened(_NOTICE, row[0], row)[4])
+    return Notice(schedule, run, seals.cipher_for(scope.tenant).decrypt_row(_NOTICE, row[0], row)[4])
 
 
-def _in_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
+def _build_scope_filter(scope: Scope) -> tuple[str, dict[str, Any]]:
     """Schedules belong to users, and runs to their schedules."""
     given = {"tenant": scope.tenant, "user": scope.user, "agent": scope.agent}
     columns = {"tenant": "s.tenant", "user": "s.user_id", "agent": "s.agent"}
@@ -296,26 +307,26 @@ def _in_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
     return " AND ".join(f"{columns[name]} = :{name}" for name in params), params
 
 
-def _chosen(scope: Scope, query: ScheduleQuery) -> tuple[str, dict[str, Any]]:
-    where, params = _in_scope(scope)
+def _build_query_filter(scope: Scope, query: ScheduleQuery) -> tuple[str, dict[str, Any]]:
+    where, params = _build_scope_filter(scope)
     if query.agent is not None:
         where, params["of_agent"] = f"{where} AND s.agent = :of_agent", query.agent
     if query.state is not None:
         where, params["state"] = f"{where} AND s.state = :state", query.state.value
     if query.text is not None:
         where += " AND s.goal_folded LIKE :text ESCAPE '!'"
-        params["text"] = f"%{_escaped(query.text.casefold())}%"
+        params["text"] = f"%{_escape_like(query.text.casefold())}%"
     if query.due_before is not None:
         where += " AND s.state = 'active' AND s.next_run_at < :due_before"
         params["due_before"] = to_micros(query.due_before)
     return where, params
 
 
-def _escaped(text: str) -> str:
+def _escape_like(text: str) -> str:
     return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
-def _leased(held: Held) -> dict[str, Any]:
+def _lease_params(held: ScheduleLease) -> dict[str, Any]:
     return {"id": held.schedule.id, "token": held.token}
 
 
@@ -355,11 +366,11 @@ def _params(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def _opened(seals: TxSeals, row: Row) -> Schedule:
-    return _schedule(seals.of(row[1]).opened(_SCHEDULE, row[0], row))
+def _decrypt_schedule(seals: TxEncryption, row: Row) -> Schedule:
+    return _parse_schedule(seals.cipher_for(row[1]).decrypt_row(_SCHEDULE, row[0], row))
 
 
-def _schedule(row: Row) -> Schedule:
+def _parse_schedule(row: Row) -> Schedule:
     return Schedule(
         id=row[0],
         tenant=row[1],
@@ -369,7 +380,7 @@ def _schedule(row: Row) -> Schedule:
         cadence=row[5],
         timezone=row[6],
         state=ScheduleState(row[7]),
-        notify=Notify(row[8]),
+        notify=NotifyPolicy(row[8]),
         channel=row[9],
         chat=row[10],
         thread=row[11],
@@ -412,7 +423,7 @@ def _run_params(run: Run) -> dict[str, Any]:
     }
 
 
-def _run(row: Row) -> Run:
+def _parse_run(row: Row) -> Run:
     return Run(
         id=row[0],
         schedule_id=row[1],

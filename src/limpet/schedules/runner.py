@@ -19,26 +19,26 @@ from typing import Any, NamedTuple
 
 from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, LeaseLost, LimpetError, StorageError, StoreUnavailable
-from limpet.model.schedule import Held, Notification, Outcome, Run, RunStatus, Schedule
-from limpet.model.telemetry import Kind, Work
-from limpet.model.text import MAX_CONTENT_BYTES, cut_text, shown
+from limpet.model.schedule import Notification, Run, RunResult, RunStatus, Schedule, ScheduleLease
+from limpet.model.telemetry import Activity, ActivityKind
+from limpet.model.text import MAX_CONTENT_BYTES, short_repr, truncate_text
 from limpet.model.times import Clock
 from limpet.schedules import decide
 from limpet.schedules.cadence import count_between
-from limpet.schedules.firing import Callback, Firing, NobodyThere, Notifier, inside
+from limpet.schedules.firing import Callback, ConsumerGone, Firing, Notifier, firing_context
 from limpet.schedules.repository import Schedules
-from limpet.security.telemetry import Observers, Seen
+from limpet.security.telemetry import Measurement, Observers
 from limpet.store.base import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.schedules")
 
-_LOOK_AGAIN_S = 5.0  # another process may have made a schedule
-_MEND_S = 300.0  # how often times that a wrong clock wrote are looked for
-_BACK = timedelta(minutes=1)  # a clock that goes back further was set right, or wrong
+_POLL_S = 5.0  # another process may have made a schedule
+_REPAIR_EVERY_S = 300.0  # how often times that a wrong clock wrote are looked for
+_MAX_CLOCK_STEP_BACK = timedelta(minutes=1)  # a clock that goes back further was set right, or wrong
 
 
-class Hands(NamedTuple):
+class RunHandlers(NamedTuple):
     """Who does what is due: the callback, whoever is told, and the memory a schedule's turn is given."""
 
     callback: Callback
@@ -46,9 +46,9 @@ class Hands(NamedTuple):
     memory: Callable[[Schedule], Any]
 
 
-class _Ended(NamedTuple):
+class _RunResult(NamedTuple):
     status: RunStatus
-    outcome: Outcome
+    outcome: RunResult
     error: str | None = None
 
 
@@ -73,19 +73,19 @@ class Runner:
         self._mend_at = 0.0
         self._latest: datetime | None = None
 
-    def run(self, hands: Hands, *, until_idle: bool) -> int:
+    def run(self, hands: RunHandlers, *, until_idle: bool) -> int:
         """Run what is due now: one firing, or all. Answers how many were begun."""
         if self._stop.is_set():
             raise StoreUnavailable("this store is closed; open it again")
         begun = 0
-        while self._one(hands):
+        while self._run_next(hands):
             begun += 1
             if not until_idle:
                 break
-        self._tell(hands)
+        self._deliver_notifications(hands)
         return begun
 
-    def start(self, hands: Hands) -> None:
+    def start(self, hands: RunHandlers) -> None:
         """Run what comes due in a thread, until the store is closed."""
         with self._starting:
             if self._stop.is_set():
@@ -103,59 +103,59 @@ class Runner:
             if thread is not threading.current_thread():
                 thread.join()
 
-    def _loop(self, hands: Hands) -> None:
+    def _loop(self, hands: RunHandlers) -> None:
         while not self._stop.is_set():
             try:
                 self.run(hands, until_idle=True)
-                wait = self._until_next()
+                wait = self._seconds_until_next()
             except StoreUnavailable:
                 if self._stop.is_set():
                     return
-                wait = _LOOK_AGAIN_S
+                wait = _POLL_S
             except StorageError as error:
                 log.warning("the runner cannot reach the store: %s", error)
-                wait = _LOOK_AGAIN_S
+                wait = _POLL_S
             except Exception as error:  # why: a clock that fails, say, must not end all schedules without a word
                 log.warning("the runner failed and looks again: %s", error, exc_info=error)
-                wait = _LOOK_AGAIN_S
+                wait = _POLL_S
             self._stop.wait(wait)
 
-    def _until_next(self) -> float:
-        due = self._store.next_schedule()
-        return _LOOK_AGAIN_S if due is None else min(_LOOK_AGAIN_S, max(0.05, (due - self._clock()).total_seconds()))
+    def _seconds_until_next(self) -> float:
+        due = self._store.next_schedule_time()
+        return _POLL_S if due is None else min(_POLL_S, max(0.05, (due - self._clock()).total_seconds()))
 
-    def _one(self, hands: Hands) -> bool:
+    def _run_next(self, hands: RunHandlers) -> bool:
         if self._stop.is_set():
             return False
-        self._mend()
-        held = self._store.take_schedule(self._clock(), self._lease)
+        self._repair_misdated()
+        held = self._store.claim_schedule(self._clock(), self._lease)
         if held is None:
             return False
         try:
-            decide.cadence_of(held.schedule)
+            decide.parse_schedule_cadence(held.schedule)
         except LimpetError as error:  # no zone database here, say: another machine may have one
             log.warning("the schedule %s cannot be run here: %s", held.schedule.id, error)
-            self._store.put_back_schedule(held, self._clock() + self._lease)
+            self._store.release_schedule(held, self._clock() + self._lease)
             return True
         try:
-            self._do(held, hands)
-        except NobodyThere as error:
+            self._run_firing(held, hands)
+        except ConsumerGone as error:
             log.warning("the schedule %s is left to the next runner: %s", held.schedule.id, error)
-            self._store.put_back_schedule(held, self._clock())
+            self._store.release_schedule(held, self._clock())
             return False
         return True
 
-    def _do(self, held: Held, hands: Hands) -> None:
+    def _run_firing(self, held: ScheduleLease, hands: RunHandlers) -> None:
         started, began = self._clock(), monotonic()
         if held.schedule.attempts > self._rules.attempts:  # each run ended without a word
             tries = held.schedule.attempts - 1
-            ended = _Ended(RunStatus.FAILED, Outcome(turns=0), f"its runner ended before it did, {tries} times")
+            ended = _RunResult(RunStatus.FAILED, RunResult(turns=0), f"its runner ended before it did, {tries} times")
         else:
-            work = Work(kind=Kind.SCHEDULE, name="schedule", tenant=held.schedule.scope.tenant)
-            with self._observers.during(work) as seen:
-                ended = self._called(held, hands, started, seen)
+            work = Activity(kind=ActivityKind.SCHEDULE, name="schedule", tenant=held.schedule.scope.tenant)
+            with self._observers.measure(work) as seen:
+                ended = self._call_handler(held, hands, started, seen)
         now = max(self._clock(), started)
-        settled = decide.after_run(held.schedule, ended.status, started, now, self._rules)
+        settled = decide.apply_run(held.schedule, ended.status, started, now, self._rules)
         try:
             self._store.write(lambda tx: self._finish(tx, held, ended, settled))
         except LeaseLost as error:
@@ -165,9 +165,11 @@ class Runner:
         told = {"schedule": held.schedule.id, "status": str(ended.status), "seconds": round(seconds, 6)}
         extra = {"event": "schedule", "fields": told}
         log.info("the schedule %s ran for %.3f s: %s", held.schedule.id, seconds, ended.status, extra=extra)
-        self._tell(hands)
+        self._deliver_notifications(hands)
 
-    def _called(self, held: Held, hands: Hands, started: datetime, seen: Seen) -> _Ended:
+    def _call_handler(
+        self, held: ScheduleLease, hands: RunHandlers, started: datetime, seen: Measurement
+    ) -> _RunResult:
         """The callback, outside of any transaction."""
         schedule = held.schedule
         assert schedule.due_at is not None
@@ -177,23 +179,23 @@ class Runner:
                 schedule,
                 schedule.due_at,
                 schedule.attempts,
-                count_between(decide.cadence_of(schedule), schedule.due_at, started),
+                count_between(decide.parse_schedule_cadence(schedule), schedule.due_at, started),
                 hands.memory(schedule),
                 lambda: self._stop.is_set() or lost.is_set(),
             )
-            with self._kept(held, lost), inside():
+            with self._keep_lease(held, lost), firing_context():
                 outcome = checked_outcome(hands.callback(firing))
-        except NobodyThere:
+        except ConsumerGone:
             raise
         except Exception as error:  # why: a callback's failure is the run's outcome, and never the runner's end
             seen.error = error
             ours = isinstance(error, LimpetError)
             log.warning("the schedule %s failed: %s", schedule.id, error, exc_info=None if ours else error)
-            return _Ended(RunStatus.FAILED, Outcome(turns=0), _told(error))
-        return _Ended(RunStatus.OK, outcome)
+            return _RunResult(RunStatus.FAILED, RunResult(turns=0), _describe_error(error))
+        return _RunResult(RunStatus.OK, outcome)
 
     @contextmanager
-    def _kept(self, held: Held, lost: threading.Event) -> Iterator[None]:
+    def _keep_lease(self, held: ScheduleLease, lost: threading.Event) -> Iterator[None]:
         """The lease is renewed while the callback runs, for as long as a run may take."""
         done, until = threading.Event(), monotonic() + self._rules.longest_run_s
 
@@ -214,12 +216,12 @@ class Runner:
             done.set()
             thread.join()
 
-    def _finish(self, tx: Tx, held: Held, ended: _Ended, settled: decide.Settled) -> None:
+    def _finish(self, tx: Tx, held: ScheduleLease, ended: _RunResult, settled: decide.ScheduleUpdate) -> None:
         """The run, its history, and the schedule as it goes on."""
         was, rules = held.schedule, self._rules
         assert was.due_at is not None
-        after = decide.joined(was, Schedules(tx).hold(was.scope, held), settled.schedule)
-        said = decide.said_by(ended.outcome.text)
+        after = decide.merge_concurrent_edit(was, Schedules(tx).lock_leased(was.scope, held), settled.schedule)
+        said = decide.parse_output(ended.outcome.text)
         run = Run(
             id=self._new_id(),
             schedule_id=was.id,
@@ -229,7 +231,7 @@ class Runner:
             status=ended.status,
             attempt=was.attempts,
             missed=settled.missed,
-            summary=cut_text(said.text, rules.summary_characters),
+            summary=truncate_text(said.text, rules.summary_characters),
             turns=ended.outcome.turns,
             cost=ended.outcome.cost,
             error=ended.error,
@@ -237,14 +239,14 @@ class Runner:
         )
         Schedules(tx).finish(was.scope, held, after, run, said.text, (rules.history, rules.keep_ended))
 
-    def _tell(self, hands: Hands) -> None:
+    def _deliver_notifications(self, hands: RunHandlers) -> None:
         """Deliver what is to be told. Kept until it was, so that one who dies here leaves it to the next."""
         if hands.notify is None:
             return
         age = timedelta(hours=self._rules.notice_hours)
         while not self._stop.is_set():
             now = self._clock()
-            notice = self._store.take_notice(now, now - age, now + self._lease)
+            notice = self._store.claim_notification(now, now - age, now + self._lease)
             if notice is None:
                 return
             schedule, run = notice.schedule, notice.run
@@ -252,64 +254,66 @@ class Runner:
             text = decide.failure_text(schedule, run.error) if failed else notice.output
             told = Notification(schedule, run, text, schedule.channel, schedule.chat, schedule.thread)
             try:
-                with inside():
+                with firing_context():
                     hands.notify(told)
-            except NobodyThere:
+            except ConsumerGone:
                 return
             except Exception as error:  # why: what cannot be told now is told later; the schedules go on
                 log.warning("a notification of %s was not delivered: %s", schedule.id, error, exc_info=error)
                 continue
-            self._store.write(lambda tx, run=run, scope=schedule.scope: Schedules(tx).told(scope, run.id))  # type: ignore[misc]
+            self._store.write(lambda tx, run=run, scope=schedule.scope: Schedules(tx).mark_notified(scope, run.id))  # type: ignore[misc]
 
-    def _mend(self) -> None:
+    def _repair_misdated(self) -> None:
         now = self._clock()
-        back = self._latest is not None and now < self._latest - _BACK
+        back = self._latest is not None and now < self._latest - _MAX_CLOCK_STEP_BACK
         self._latest = now
         if monotonic() < self._mend_at and not back:
             return
-        self._mend_at = monotonic() + _MEND_S
-        for schedule in self._store.astray_schedules(now):
+        self._mend_at = monotonic() + _REPAIR_EVERY_S
+        for schedule in self._store.find_misdated_schedules(now):
             log.warning("the schedule %s was put off by a clock that was ahead of this one", schedule.id)
-            self._store.write(lambda tx, one=schedule: self._mend_one(tx, one, now))  # type: ignore[misc]
+            self._store.write(lambda tx, one=schedule: self._repair_schedule(tx, one, now))  # type: ignore[misc]
 
     @staticmethod
-    def _mend_one(tx: Tx, schedule: Schedule, now: datetime) -> None:
+    def _repair_schedule(tx: Tx, schedule: Schedule, now: datetime) -> None:
         current = Schedules(tx).lock(schedule.scope, schedule.id)
         if current is None:
             return
-        Schedules(tx).free(schedule.scope, schedule.id, now)
+        Schedules(tx).clear_misdated_lease(schedule.scope, schedule.id, now)
         if current.settled_at == schedule.settled_at and current.due_at is not None:
             try:
-                Schedules(tx).replace(schedule.scope, decide.mended(current, now))
+                Schedules(tx).replace(schedule.scope, decide.reschedule_misdated(current, now))
             except InvalidInput as error:  # its zone is not known here
                 log.warning("the schedule %s cannot be mended here: %s", schedule.id, error)
 
 
-def checked_outcome(value: object) -> Outcome:
+def checked_outcome(value: object) -> RunResult:
     """What a callback gave back. Its text is stored as it can be."""
     if value is None or isinstance(value, str):
-        value = Outcome(value or "")
-    if not isinstance(value, Outcome):
-        raise InvalidInput(f"a schedule's callback gives back text, an Outcome or None, not {shown(value)}")
+        value = RunResult(value or "")
+    if not isinstance(value, RunResult):
+        raise InvalidInput(f"a schedule's callback gives back text, an Outcome or None, not {short_repr(value)}")
     given: tuple[object, ...] = (value.text, value.turns, value.cost)
     if not isinstance(given[0], str) or not all(map(_is_number, given[1:])):
-        raise InvalidInput(f"an Outcome has a text, a number of turns and a cost, not {shown(value)}")
-    return replace(value, text=_storable(value.text), turns=int(value.turns), cost=float(value.cost))
+        raise InvalidInput(f"an Outcome has a text, a number of turns and a cost, not {short_repr(value)}")
+    return replace(value, text=_sanitize_text(value.text), turns=int(value.turns), cost=float(value.cost))
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
 
 
-def _storable(text: str) -> str:
+def _sanitize_text(text: str) -> str:
     """Without the two things no database keeps, and no longer than any text may be."""
     clean = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
     if len(clean.encode()) > MAX_CONTENT_BYTES:
-        clean = cut_text(clean, MAX_CONTENT_BYTES // 4)
+        clean = truncate_text(clean, MAX_CONTENT_BYTES // 4)
     return clean
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """What is kept with the run. Words that are not ours may quote what somebody wants forgotten one day."""
     name = type(error).__name__
-    return cut_text(str(error) or name, 500) if isinstance(error, LimpetError) else f"{name}; the log has its words"
+    return (
+        truncate_text(str(error) or name, 500) if isinstance(error, LimpetError) else f"{name}; the log has its words"
+    )

@@ -19,7 +19,7 @@ from itertools import pairwise
 from limpet.model.chunk import Terms
 
 # Stored with every database: an index cut by another analysis is rebuilt, never mixed.
-ANALYSIS = "snowball-english-3/pairs/dated"
+ANALYZER_VERSION = "snowball-english-3/pairs/dated"
 
 _STOP_WORDS = frozenset(
     """a an and are as at be been but by did do does for from had has have he her him his how i if in into is it
@@ -34,7 +34,7 @@ _CJK = (
 _EMOJI = "\u2600-\u27bf\U0001f300-\U0001faff"
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 # For what is ASCII: letters small, everything that is in no word a space.
-_SPACED = "".join(char.lower() if char.isalnum() else " " for char in map(chr, range(128)))
+_ASCII_TRANSLATION = "".join(char.lower() if char.isalnum() else " " for char in map(chr, range(128)))
 _MAX_WORD = 64
 _MAX_NAMES = 200
 _MONTHS = (
@@ -44,84 +44,84 @@ _MONTHS = (
 
 
 def analyse(text: str) -> Terms:
-    terms = _terms(text)
+    terms = _extract_terms(text)
     return Terms(Counter(terms), len(terms))
 
 
-def indexed_text(text: str, name: str | None, at: datetime) -> str:
+def format_index_text(text: str, name: str | None, at: datetime) -> str:
     """What is indexed of a message's chunk: a question may name the speaker or the date."""
     spoken = f"{name}: {text}" if name else text
     return f"[{at.day} {_MONTHS[at.month - 1]} {at.year}] {spoken}"
 
 
-def embedded_text(text: str, names: tuple[str, ...]) -> str:
+def strip_names(text: str, names: tuple[str, ...]) -> str:
     """What is embedded of a chunk or a question: everybody's names are everywhere, and make everything alike."""
     if not names:
         return text
-    bare = " ".join(_naming(names[:_MAX_NAMES]).sub(" ", text).split())
+    bare = " ".join(_name_pattern(names[:_MAX_NAMES]).sub(" ", text).split())
     return bare or text
 
 
 @lru_cache(maxsize=256)
-def _naming(names: tuple[str, ...]) -> re.Pattern[str]:
+def _name_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     longest_first = sorted(names, key=len, reverse=True)  # "Anna Maria" before "Anna"
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})(?:['\u2019]s)?\b", re.IGNORECASE)
 
 
-def query_terms(text: str) -> list[int]:
+def extract_terms(text: str) -> list[int]:
     """The distinct terms of a question, in the order they first appear."""
-    return list(dict.fromkeys(_terms(text)))
+    return list(dict.fromkeys(_extract_terms(text)))
 
 
-def shared_terms(question: frozenset[int], text: str) -> int:
+def count_shared_terms(question: frozenset[int], text: str) -> int:
     """How many of a question's terms the text holds."""
-    return len(question.intersection(map(_term, _words(text))))
+    return len(question.intersection(map(_hash_word, _tokenize(text))))
 
 
-def _terms(text: str) -> list[int]:
-    return [term for word in _words(text) if (term := _term(word)) is not None]
+def _extract_terms(text: str) -> list[int]:
+    return [term for word in _tokenize(text) if (term := _hash_word(word)) is not None]
 
 
-def _words(text: str) -> Iterable[str]:
+def _tokenize(text: str) -> Iterable[str]:
     if not text.isascii():
-        return _words_of_any_script(text)
+        return _tokenize_unicode(text)
     # An apostrophe belongs to the word it stands in. Most texts have none, and are quicker to take apart.
-    return _ASCII_WORD.findall(text.lower()) if "'" in text else text.translate(_SPACED).split()
+    return _ASCII_WORD.findall(text.lower()) if "'" in text else text.translate(_ASCII_TRANSLATION).split()
 
 
-def _words_of_any_script(text: str) -> Iterator[str]:
+def _tokenize_unicode(text: str) -> Iterator[str]:
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
-    for run, word in _patterns().findall(folded):
+    for run, word in _word_pattern().findall(folded):
         if run:
-            yield from _pairs(run)
+            yield from _bigrams(run)
         else:
             yield word
 
 
 @cache
-def _patterns() -> re.Pattern[str]:
+def _word_pattern() -> re.Pattern[str]:
     """A run of ideographs, or another word. Compiled when the first text that is not ASCII comes."""
     letter = f"[^\\W_{_CJK}]"
     return re.compile(f"([{_CJK}]+)|({letter}+(?:'{letter}+)*|[{_EMOJI}])")
 
 
-def _pairs(run: str) -> Iterator[str]:
+def _bigrams(run: str) -> Iterator[str]:
     """Each character alone and with its follower: a one-character question finds it, a longer one ranks by pairs."""
     yield from run
     yield from map("".join, pairwise(run))
 
 
 @lru_cache(maxsize=1 << 16)
-def _term(word: str) -> int | None:
+def _hash_word(word: str) -> int | None:
     if word in _STOP_WORDS:
         return None
     # Nobody searches for the hundredth character of a base64 run; its beginning identifies it.
-    stem = _stemmer()(word[:_MAX_WORD]) if word.isascii() else word[:_MAX_WORD]
+    stem = _load_stemmer()(word[:_MAX_WORD]) if word.isascii() else word[:_MAX_WORD]
     return int.from_bytes(blake2b(stem.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 @cache
-def _stemmer() -> Callable[[str], str]:
+def _load_stemmer() -> Callable[[str], str]:
     from Stemmer import Stemmer  # late: most commands cut no words
 
     stemmer = Stemmer("english")

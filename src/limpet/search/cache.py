@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 if TYPE_CHECKING:
     from limpet.knowledge.graph.communities import Communities
     from limpet.search.catalogue import Catalogue
-    from limpet.search.vector_cache import SpaceVectors
+    from limpet.search.vector_cache import PartitionVectors
 
 _MEGABYTE = 1 << 20
 
 
-class Sized(Protocol):
+class CacheValue(Protocol):
     @property
     def nbytes(self) -> int: ...
 
 
-V = TypeVar("V", bound=Sized)
+V = TypeVar("V", bound=CacheValue)
 
 
 class Cache(Generic[V]):
@@ -56,7 +56,7 @@ class Cache(Generic[V]):
                 self._count(gone, 0)
                 del self._sizes[gone]
 
-    def claim(self, key: Hashable, fresh: V) -> V:
+    def setdefault(self, key: Hashable, fresh: V) -> V:
         """What is kept under the key, or else the fresh one, which is kept from now on: the same for every caller."""
         if not self._max_bytes:
             return fresh
@@ -65,7 +65,7 @@ class Cache(Generic[V]):
             self._count(key, kept.nbytes)
             return kept
 
-    def known(self) -> list[Hashable]:
+    def list_keys(self) -> list[Hashable]:
         with self._lock:
             return list(self._kept)
 
@@ -91,26 +91,26 @@ class Caches:
     def __init__(self, megabytes: int = 256) -> None:
         # A catalogue takes about a tenth of what its vectors take.
         self.catalogues: Cache[Catalogue] = Cache(megabytes * _MEGABYTE // 4)
-        self.vectors: Cache[SpaceVectors] = Cache(megabytes * _MEGABYTE)
+        self.vectors: Cache[PartitionVectors] = Cache(megabytes * _MEGABYTE)
         self.communities: Cache[Communities] = Cache(megabytes * _MEGABYTE // 8)
         self.purges: str | None = None  # the store's count of purges when these were last compared with it
 
-    def spaces(self) -> list[int]:
+    def list_partitions(self) -> list[int]:
         """The numbers of the spaces that anything is remembered of."""
-        return sorted({_space(key) for cache in self._all() for key in cache.known()})
+        return sorted({_partition_id(key) for cache in self._all_caches() for key in cache.list_keys()})
 
-    def drop_space(self, number: int) -> None:
+    def drop_partition(self, number: int) -> None:
         """Whatever is remembered of a space that was purged."""
-        for cache in self._all():
-            for key in cache.known():
-                if _space(key) == number:
+        for cache in self._all_caches():
+            for key in cache.list_keys():
+                if _partition_id(key) == number:
                     cache.drop(key)
 
-    def _all(self) -> tuple[Cache[Any], ...]:
+    def _all_caches(self) -> tuple[Cache[Any], ...]:
         return self.catalogues, self.vectors, self.communities
 
 
-def _space(key: Hashable) -> int:
+def _partition_id(key: Hashable) -> int:
     found = key[0] if isinstance(key, tuple) else key
     assert isinstance(found, int)
     return found

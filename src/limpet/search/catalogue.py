@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.model.chunk import SourceKind
-from limpet.search.flags import Trait
+from limpet.search.flags import TextFlag
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,13 +21,13 @@ else:
     Array = Any  # annotations can be read without numpy
 
 # The speaker of a record: whoever is asked about, since it was kept for its own sake.
-KEPT = -2
+RECORD_SPEAKER = -2
 # Before the first message of a session, and after its last: whoever looks there finds a zero at the end of an array.
-NONE = -1
+NO_MESSAGE = -1
 _KINDS = {kind.value: number for number, kind in enumerate(SourceKind)}
 
 
-class ChunkFacts(NamedTuple):
+class CatalogueRow(NamedTuple):
     """A row of the catalogue as the store reads it."""
 
     ordinal: int
@@ -90,45 +90,45 @@ class Catalogue:
     def last_ordinal(self) -> int:
         return int(self.ordinals[-1]) if self.chunks else -1
 
-    def of_kinds(self, kinds: Iterable[SourceKind]) -> Array:
+    def mark_kinds(self, kinds: Iterable[SourceKind]) -> Array:
         """Marks the chunks of these kinds."""
         import numpy as np
 
         marked: Array = np.isin(self.kind, [_KINDS[kind.value] for kind in kinds])[self.message]
         return marked
 
-    def before(self, ordinal: int) -> Catalogue:
+    def truncate(self, ordinal: int) -> Catalogue:
         """Only the chunks below this ordinal. Messages stay, at worst as some that nothing points to."""
         import numpy as np
 
         count = int(np.searchsorted(self.ordinals, ordinal))
-        return replace(self, **{name: getattr(self, name)[:count] for name in _OF_A_CHUNK})
+        return replace(self, **{name: getattr(self, name)[:count] for name in _CHUNK_ARRAYS})
 
-    def kept(self, ordinals: Array, removals: int) -> Catalogue:
+    def filter_ordinals(self, ordinals: Array, removals: int) -> Catalogue:
         """Only the chunks with these ordinals, and nothing of messages, sessions and speakers that have none left."""
         import numpy as np
 
         stays = np.isin(self.ordinals, ordinals, assume_unique=True)
-        arrays = {name: getattr(self, name)[stays] for name in _OF_A_CHUNK}
+        arrays = {name: getattr(self, name)[stays] for name in _CHUNK_ARRAYS}
         used = np.zeros(self.messages + 1, dtype=bool)  # the last one is beside nothing
         used[arrays["message"]] = True
-        number = np.where(used, np.cumsum(used) - 1, NONE)
+        number = np.where(used, np.cumsum(used) - 1, NO_MESSAGE)
         arrays["message"] = number[arrays["message"]].astype("i4")
-        arrays |= {name: getattr(self, name)[used[:-1]] for name in _TYPES if name not in _OF_A_CHUNK}
+        arrays |= {name: getattr(self, name)[used[:-1]] for name in _TYPES if name not in _CHUNK_ARRAYS}
         for beside in ("previous", "following"):
             arrays[beside] = number[arrays[beside]].astype("i4")
-        arrays["speaker"], names = _renumbered(arrays["speaker"], self.names)
+        arrays["speaker"], names = _renumber_speakers(arrays["speaker"], self.names)
         left, session = np.unique(arrays["session"], return_inverse=True)
         arrays["session"], place = session.astype("i4"), {at: place for place, at in enumerate(left.tolist())}
         sessions = {id_: place[at] for id_, at in self.sessions.items() if at in place}
         return replace(self, removals=removals, **arrays, names=names, sessions=sessions, session_count=len(left))
 
-    def grown(self, facts: Sequence[ChunkFacts]) -> Catalogue:
+    def append_rows(self, facts: Sequence[CatalogueRow]) -> Catalogue:
         """With these chunks, whose ordinals are above all that are here."""
-        return _Growth(self).grow(facts) if facts else self
+        return _CatalogueBuilder(self).add_rows(facts) if facts else self
 
 
-_OF_A_CHUNK = ("ordinals", "message", "words", "time_word", "standing_wish")
+_CHUNK_ARRAYS = ("ordinals", "message", "words", "time_word", "standing_wish")
 _TYPES = {
     "ordinals": "i8",
     "message": "i4",
@@ -148,7 +148,7 @@ _TYPES = {
 }
 
 
-def _renumbered(speaker: Array, names: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
+def _renumber_speakers(speaker: Array, names: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
     """The speakers' numbers, and the names of those that are left, in the order they first spoke."""
     import numpy as np
 
@@ -156,18 +156,18 @@ def _renumbered(speaker: Array, names: tuple[str, ...]) -> tuple[Array, tuple[st
     order = found[np.argsort(first)]
     number = np.full(len(names) + 2, -1, dtype="i4")  # the last two are nobody and KEPT
     number[order] = np.arange(len(order))
-    number[KEPT] = KEPT
+    number[RECORD_SPEAKER] = RECORD_SPEAKER
     return number[speaker], tuple(names[at] for at in order.tolist())
 
 
-def empty(removals: int) -> Catalogue:
+def make_empty_catalogue(removals: int) -> Catalogue:
     import numpy as np  # late: most commands never search
 
     arrays = {name: np.zeros(0, dtype=kind) for name, kind in _TYPES.items()}
     return Catalogue(removals, **arrays, names=(), sessions={}, session_count=0)
 
 
-class _Growth:
+class _CatalogueBuilder:
     """New rows beside the old arrays, which others may be reading."""
 
     def __init__(self, base: Catalogue) -> None:
@@ -180,13 +180,13 @@ class _Growth:
         self._numbers: dict[tuple[int, int], int] = {}
         self._links: list[tuple[int, int]] = []  # messages that follow each other
 
-    def grow(self, facts: Sequence[ChunkFacts]) -> Catalogue:
-        self._recall_messages(facts)
+    def add_rows(self, facts: Sequence[CatalogueRow]) -> Catalogue:
+        self._load_neighbours(facts)
         for fact in facts:
             self._add(fact)
-        return self._joined()
+        return self._build()
 
-    def _recall_messages(self, facts: Sequence[ChunkFacts]) -> None:
+    def _load_neighbours(self, facts: Sequence[CatalogueRow]) -> None:
         """The messages already here that a new one may belong to or stand beside."""
         import numpy as np
 
@@ -200,8 +200,8 @@ class _Growth:
             for at, known in zip(near.tolist(), self._base.sequence[near].tolist(), strict=True):
                 self._numbers[session, known] = at
 
-    def _add(self, fact: ChunkFacts) -> None:
-        session, sequence = self._session(fact.session), fact.sequence or 0
+    def _add(self, fact: CatalogueRow) -> None:
+        session, sequence = self._session_number(fact.session), fact.sequence or 0
         message = self._numbers.get((session, sequence))
         if message is None:
             message = self._numbers[session, sequence] = self._messages
@@ -211,10 +211,10 @@ class _Growth:
         rows["ordinals"].append(fact.ordinal)
         rows["message"].append(message)
         rows["words"].append(fact.words)
-        rows["time_word"].append(fact.traits & Trait.TIME_WORD != 0)
-        rows["standing_wish"].append(fact.traits & Trait.STANDING_WISH != 0)
+        rows["time_word"].append(fact.traits & TextFlag.TIME_WORD != 0)
+        rows["standing_wish"].append(fact.traits & TextFlag.STANDING_WISH != 0)
 
-    def _session(self, session_id: str | None) -> int:
+    def _session_number(self, session_id: str | None) -> int:
         number = None if session_id is None else self._sessions.get(session_id)
         if number is None:
             number = self._session_count
@@ -223,27 +223,27 @@ class _Growth:
                 self._sessions[session_id] = number
         return number
 
-    def _add_message(self, fact: ChunkFacts, session: int, sequence: int, message: int) -> None:
+    def _add_message(self, fact: CatalogueRow, session: int, sequence: int, message: int) -> None:
         rows, said = self._rows, fact.session is not None
         rows["session"].append(session)
         rows["sequence"].append(sequence)
         rows["kind"].append(_KINDS[fact.kind])
         rows["is_user"].append(fact.role == "user" or not said)
-        rows["speaker"].append(self._speaker(fact.name) if said else KEPT)
+        rows["speaker"].append(self._speaker_number(fact.name) if said else RECORD_SPEAKER)
         rows["time"].append(fact.created_at / 1e6)
-        rows["ends_asking"].append(fact.traits & Trait.ENDS_ASKING != 0)
-        rows["only_asks"].append(fact.traits & Trait.ONLY_ASKS != 0)
-        rows["previous"].append(NONE)
-        rows["following"].append(NONE)
+        rows["ends_asking"].append(fact.traits & TextFlag.ENDS_ASKING != 0)
+        rows["only_asks"].append(fact.traits & TextFlag.ONLY_ASKS != 0)
+        rows["previous"].append(NO_MESSAGE)
+        rows["following"].append(NO_MESSAGE)
         if said:
             before, after = (self._numbers.get((session, sequence + step)) for step in (-1, 1))
             self._links += [(before, message)] if before is not None else []
             self._links += [(message, after)] if after is not None else []
 
-    def _speaker(self, name: str | None) -> int:
+    def _speaker_number(self, name: str | None) -> int:
         return self._names.setdefault(name, len(self._names)) if name else -1
 
-    def _joined(self) -> Catalogue:
+    def _build(self) -> Catalogue:
         import numpy as np
 
         base = self._base

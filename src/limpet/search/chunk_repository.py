@@ -8,34 +8,34 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from limpet.errors import StorageError
-from limpet.knowledge.filters import record_filters
+from limpet.knowledge.filters import build_record_clauses
 from limpet.model.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, SourceKind, Vector
 from limpet.model.job import EMBED
-from limpet.model.scope import Level, Scope, Space
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import from_micros, to_micros
 from limpet.search import word_index
-from limpet.search.catalogue import Catalogue, ChunkFacts, empty
+from limpet.search.catalogue import Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.vector_repository import SqlVectors
-from limpet.search.word_index import SpaceRow
+from limpet.search.word_index import PartitionRow
 from limpet.store import jobs
 from limpet.store.base import Cut, Stored, Unembedded, WordScores
 from limpet.store.db import Row
 from limpet.store.encrypted_columns import CHUNKS, DOCUMENTS, RECORDS
-from limpet.store.encryption import Box, Shape
+from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
     from limpet.search.catalogue import Array
-    from limpet.search.vector_cache import Nearness
+    from limpet.search.vector_cache import VectorScores
 
 
 _MESSAGE = SourceKind.MESSAGE.value
-_CUT = Shape(CHUNKS, "hash first_sequence last_sequence text id")
-_FACTS = Shape(CHUNKS, "id session_id first_sequence role name created_at word_count traits kind")
-_FETCHED = Shape(CHUNKS, "id text kind - record_id document_id first_sequence last_sequence role name")
-_DROPPED = Shape(CHUNKS, "id word_count terms hash first_sequence last_sequence")
-_OF_RECORD = Shape(RECORDS, f"{'- ' * 11} metadata - - - - - - key")
-_OF_DOCUMENT = Shape(DOCUMENTS, f"{'- ' * 19} uri title metadata")
+_CUT = RowLayout(CHUNKS, "hash first_sequence last_sequence text id")
+_CATALOGUE_ROW = RowLayout(CHUNKS, "id session_id first_sequence role name created_at word_count traits kind")
+_FETCHED = RowLayout(CHUNKS, "id text kind - record_id document_id first_sequence last_sequence role name")
+_DROPPED = RowLayout(CHUNKS, "id word_count terms hash first_sequence last_sequence")
+_OF_RECORD = RowLayout(RECORDS, f"{'- ' * 11} metadata - - - - - - key")
+_OF_DOCUMENT = RowLayout(DOCUMENTS, f"{'- ' * 19} uri title metadata")
 
 
 class Chunks:
@@ -49,62 +49,62 @@ class Chunks:
         self._vectors = SqlVectors(tx.db, tx.caches)
         self._tx = tx
 
-    def ensure_space(self, space: Space) -> SpaceRow:
-        found = self._space(space, self._db.for_update)
+    def ensure_partition(self, space: Partition) -> PartitionRow:
+        found = self._find_partition(space, self._db.for_update)
         if found is None:
-            self._db.run("spaces.add", space_params(space))
-            found = self._space(space, self._db.for_update)
+            self._db.run("spaces.add", partition_params(space))
+            found = self._find_partition(space, self._db.for_update)
         if found is None:
             raise StorageError(f"the space of {space.level} {space.owner!r} could not be made")
         return found
 
-    def _space(self, space: Space, order: str = "") -> SpaceRow | None:
+    def _find_partition(self, space: Partition, order: str = "") -> PartitionRow | None:
         seen = self._tx.seen
         if seen is None:
-            found, purges = self._look_up(space, order)
+            found, purges = self._load_partition(space, order)
         elif space in seen:
             found, purges = seen[space]
         else:
-            found, purges = seen[space] = self._look_up(space, order)
+            found, purges = seen[space] = self._load_partition(space, order)
         if found is not None and purges != self._caches.purges:
-            self._forget_purged(purges)
+            self._evict_purged(purges)
         return found
 
-    def _look_up(self, space: Space, order: str) -> tuple[SpaceRow | None, str | None]:
+    def _load_partition(self, space: Partition, order: str) -> tuple[PartitionRow | None, str | None]:
         """And the store's count of purges."""
-        row = self._db.one("spaces.get", space_params(space), order=order)
+        row = self._db.one("spaces.get", partition_params(space), order=order)
         if row is None:
             return None, None
         *counters, newest, model, purges = row
-        found = SpaceRow(*counters)
+        found = PartitionRow(*counters)
         found.model = model
         if newest is not None:  # past those that are gone, too: an ordinal is never given out twice
-            found.next_ordinal = max(found.next_ordinal, word_index.ordinal_of(newest) + 1)
+            found.next_ordinal = max(found.next_ordinal, word_index.to_ordinal(newest) + 1)
         return found, purges
 
-    def _forget_purged(self, purges: str | None) -> None:
+    def _evict_purged(self, purges: str | None) -> None:
         """Somebody was purged, maybe by another process: nothing of theirs stays remembered here."""
-        known = self._caches.spaces()
-        for (number,) in self._db.all("purge.hidden", {"ids": self._db.numbers(known)}) if known else ():
-            self._caches.drop_space(number)
+        known = self._caches.list_partitions()
+        for (number,) in self._db.all("purge.hidden", {"ids": self._db.to_int_array(known)}) if known else ():
+            self._caches.drop_partition(number)
         self._caches.purges = purges
 
-    def forget(self, number: int) -> None:
-        self._caches.drop_space(number)
+    def evict_partition(self, number: int) -> None:
+        self._caches.drop_partition(number)
 
-    def hold(self, space: Space) -> None:
+    def lock(self, space: Partition) -> None:
         """Nobody else writes records or chunks into the space until the transaction ends."""
-        self.ensure_space(space)
+        self.ensure_partition(space)
 
-    def space_id(self, space: Space) -> int | None:
-        row = self._space(space)
+    def find_partition_id(self, space: Partition) -> int | None:
+        row = self._find_partition(space)
         return None if row is None else row.id
 
-    def add(self, space: Space, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
+    def add(self, space: Partition, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
         """Asks for the vectors that are wanted and not there."""
         if not drafts:
             return 0
-        row = self.ensure_space(space)
+        row = self.ensure_partition(space)
         shared = {
             "space_id": row.id,
             "kind": source.kind.value,
@@ -118,17 +118,17 @@ class Chunks:
             "worded_at": to_micros(source.worded_at or source.created_at),
         }
         before, once = row.next_ordinal, source.kind is SourceKind.MESSAGE
-        box = self._seals.of(space.tenant)
+        box = self._seals.cipher_for(space.tenant)
         complete = [self._insert(row, box, shared, draft, once=once) for draft in drafts]
         if row.model is not None and not all(complete):
             # Also after another process has changed the model. Due since ever, whatever clock looks.
-            jobs.ask(self._db, space, EMBED, row.model, from_micros(0))
-        if row.next_ordinal - row.merged_ordinal >= word_index.TAIL:
+            jobs.enqueue(self._db, space, EMBED, row.model, from_micros(0))
+        if row.next_ordinal - row.merged_ordinal >= word_index.MAX_TAIL:
             word_index.merge_tail(self._db, row)
-            self._advance(row)
+            self._save_counters(row)
         return row.next_ordinal - before
 
-    def _insert(self, row: SpaceRow, box: Box, shared: dict[str, Any], draft: ChunkDraft, *, once: bool) -> bool:
+    def _insert(self, row: PartitionRow, box: Cipher, shared: dict[str, Any], draft: ChunkDraft, *, once: bool) -> bool:
         """Whether the chunk has a vector of the store's model now, or was there before."""
         id_ = row.chunk_id(row.next_ordinal)
         plain = {
@@ -137,10 +137,10 @@ class Chunks:
             "hash": draft.hash,
             "word_count": draft.terms.length,
             "traits": draft.traits,
-            "terms": word_index.pack_terms(box.terms(draft.terms)),
+            "terms": word_index.pack_terms(box.hash_terms(draft.terms)),
             "text": draft.text,
         }
-        params = box.params(CHUNKS, id_, plain)
+        params = box.encrypt_params(CHUNKS, id_, plain)
         if once:
             stored = self._db.one("chunks.insert_once", params)
             if stored is not None and stored[0] != id_:
@@ -154,65 +154,67 @@ class Chunks:
             return False
         return draft.vector.model == row.model
 
-    def cut_of_session(self, scope: Scope) -> list[Cut]:
+    def load_session_chunks(self, scope: Scope) -> list[Cut]:
         assert scope.user is not None
-        space = Space(scope.tenant, Level.USER, scope.user)
-        return self._cut(space, "chunks.cut_of_session", {"session": scope.session})
+        space = Partition(scope.tenant, Level.USER, scope.user)
+        return self._load_chunks(space, "chunks.cut_of_session", {"session": scope.session})
 
-    def cut_of_record(self, space: Space, record_id: str) -> list[Cut]:
-        return self._cut(space, "chunks.cut_of_record", {"record": record_id})
+    def load_record_chunks(self, space: Partition, record_id: str) -> list[Cut]:
+        return self._load_chunks(space, "chunks.cut_of_record", {"record": record_id})
 
-    def _cut(self, space: Space, query: str, params: dict[str, Any]) -> list[Cut]:
-        row = self._space(space)
+    def _load_chunks(self, space: Partition, query: str, params: dict[str, Any]) -> list[Cut]:
+        row = self._find_partition(space)
         if row is None:
             return []
-        box = self._seals.of(space.tenant)
-        found = [box.opened(_CUT, each[4], each) for each in self._db.all(query, {"space_id": row.id, **params})]
+        box = self._seals.cipher_for(space.tenant)
+        found = [box.decrypt_row(_CUT, each[4], each) for each in self._db.all(query, {"space_id": row.id, **params})]
         return [Cut(bytes(hash_), first, last, text) for hash_, first, last, text, _ in found]
 
     def drop_session(self, scope: Scope) -> int:
         """Remove the chunks of a session's messages."""
         assert scope.user is not None
-        return self._drop(Space(scope.tenant, Level.USER, scope.user), "chunks.of_session", {"session": scope.session})
+        return self._drop(
+            Partition(scope.tenant, Level.USER, scope.user), "chunks.of_session", {"session": scope.session}
+        )
 
-    def drop_record(self, space: Space, record_id: str) -> int:
+    def drop_record(self, space: Partition, record_id: str) -> int:
         return self._drop(space, "chunks.of_record", {"record": record_id})
 
-    def drop_document(self, space: Space, document_id: str) -> int:
+    def drop_document(self, space: Partition, document_id: str) -> int:
         return self._drop(space, "chunks.of_document", {"document": document_id})
 
-    def _drop(self, space: Space, query: str, params: dict[str, Any]) -> int:
-        row = self._space(space, self._db.for_update)
+    def _drop(self, space: Partition, query: str, params: dict[str, Any]) -> int:
+        row = self._find_partition(space, self._db.for_update)
         gone = [] if row is None else self._db.all(query, {"space_id": row.id, **params})
         return 0 if row is None else self._drop_rows(row, gone)
 
-    def _drop_rows(self, row: SpaceRow, gone: Sequence[Row]) -> int:
+    def _drop_rows(self, row: PartitionRow, gone: Sequence[Row]) -> int:
         """Chunks as (id, word count, packed terms), with their words and vectors."""
         if not gone:
             return 0
-        word_index.remove(self._db, row, gone)
+        word_index.remove_chunks(self._db, row, gone)
         row.removals += 1
         keys = [{"id": chunk_id} for chunk_id, _, _ in gone]
-        self._db.many("vectors.delete", keys)
-        self._db.many("chunks.delete", keys)
-        self._advance(row)
+        self._db.run_many("vectors.delete", keys)
+        self._db.run_many("chunks.delete", keys)
+        self._save_counters(row)
         return len(gone)
 
     def drop_messages(self, scope: Scope, sequences: Sequence[int]) -> tuple[int, dict[bytes, tuple[int, int]]]:
         """Chunks that these messages said first or last. With the hashes of those that others may have said too, and
         between which sequences: those that stay are the caller's to index again."""
         assert scope.user is not None
-        row = self._space(Space(scope.tenant, Level.USER, scope.user), self._db.for_update)
+        row = self._find_partition(Partition(scope.tenant, Level.USER, scope.user), self._db.for_update)
         if row is None:
             return 0, {}
         gone, found = set(sequences), self._db.all("purge.chunks", {"space_id": row.id, "session": scope.session})
         dropped = [each for each in found if each[4] in gone or each[5] in gone]
-        box = self._seals.of(scope.tenant)
-        wide = (box.opened(_DROPPED, each[0], each) for each in dropped if each[5] > each[4])
+        box = self._seals.cipher_for(scope.tenant)
+        wide = (box.decrypt_row(_DROPPED, each[0], each) for each in dropped if each[5] > each[4])
         ranges = {bytes(hash_): (one, two) for _, _, _, hash_, one, two in wide}
         return self._drop_rows(row, [each[:3] for each in dropped]), ranges
 
-    def _advance(self, row: SpaceRow) -> None:
+    def _save_counters(self, row: PartitionRow) -> None:
         self._db.run(
             "spaces.advance",
             {
@@ -225,109 +227,123 @@ class Chunks:
             },
         )
 
-    def catalogue(self, space: Space) -> Catalogue | None:
-        row = self._space(space)
-        return None if row is None else self._catalogue(space, row)
+    def load_catalogue(self, space: Partition) -> Catalogue | None:
+        row = self._find_partition(space)
+        return None if row is None else self._load_catalogue(space, row)
 
-    def _catalogue(self, space: Space, row: SpaceRow) -> Catalogue:
-        box = self._seals.of(space.tenant)  # also where all is remembered: nobody searches without the key
+    def _load_catalogue(self, space: Partition, row: PartitionRow) -> Catalogue:
+        box = self._seals.cipher_for(space.tenant)  # also where all is remembered: nobody searches without the key
         remembered = self._catalogues.get(row.id)
         # A view from before something was removed has to read for itself, and is not what to remember.
         outdated = remembered is not None and remembered.removals > row.removals
-        known = empty(row.removals) if remembered is None or outdated else remembered
+        known = make_empty_catalogue(row.removals) if remembered is None or outdated else remembered
         if known.removals < row.removals:
-            known = known.kept(self._ordinals(row), row.removals)
+            known = known.filter_ordinals(self._load_ordinals(row), row.removals)
         if known.last_ordinal + 1 < row.next_ordinal:
-            stored = self._db.all("chunks.catalogue", row.ids_from(known.last_ordinal + 1))
-            found = (box.opened(_FACTS, each[0], each) for each in stored)
-            known = known.grown([ChunkFacts(word_index.ordinal_of(chunk_id), *facts) for chunk_id, *facts in found])
+            stored = self._db.all("chunks.catalogue", row.id_range(known.last_ordinal + 1))
+            found = (box.decrypt_row(_CATALOGUE_ROW, each[0], each) for each in stored)
+            known = known.append_rows(
+                [CatalogueRow(word_index.to_ordinal(chunk_id), *facts) for chunk_id, *facts in found]
+            )
         if known is not remembered and not outdated:
             self._catalogues.put(row.id, known)
         # Somebody with a later view may have added what this one does not see.
-        return known if known.last_ordinal < row.next_ordinal else known.before(row.next_ordinal)
+        return known if known.last_ordinal < row.next_ordinal else known.truncate(row.next_ordinal)
 
-    def _ordinals(self, row: SpaceRow) -> Array:
+    def _load_ordinals(self, row: PartitionRow) -> Array:
         import numpy as np  # late: most commands never search
 
         return np.array(
-            [word_index.ordinal_of(id_) for (id_,) in self._db.all("chunks.ids", row.ids_from(0))], dtype="i8"
+            [word_index.to_ordinal(id_) for (id_,) in self._db.all("chunks.ids", row.id_range(0))], dtype="i8"
         )
 
-    def names(self, space: Space) -> tuple[str, ...]:
+    def names(self, space: Partition) -> tuple[str, ...]:
         """Everybody who spoke under a name."""
-        catalogue = self.catalogue(space)
+        catalogue = self.load_catalogue(space)
         return () if catalogue is None else catalogue.names
 
     def score_words(
-        self, space: Space, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
+        self, space: Partition, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
     ) -> WordScores | None:
         """Terms ``beside`` the point count for the scores, but not for how much of the question is covered."""
-        row = self._space(space)
+        row = self._find_partition(space)
         return (
             None
             if row is None
-            else word_index.score(self._db, row, weights, beside, k1, b, self._seals.of(space.tenant))
+            else word_index.score_bm25(self._db, row, weights, beside, k1, b, self._seals.cipher_for(space.tenant))
         )
 
-    def allowed(self, space: Space, query: ChunkQuery) -> list[int] | None:
+    def match_query(self, space: Partition, query: ChunkQuery) -> list[int] | None:
         """The ordinals the filters leave, or None when they leave all."""
-        row = self._space(space)
-        where, params = _chunk_filters(query, self._seals.of(space.tenant))
+        row = self._find_partition(space)
+        where, params = _build_filters(query, self._seals.cipher_for(space.tenant))
         if row is None or not where:
             return None
-        found = self._db.all("chunks.allowed", {**row.ids_from(0), **params}, where=where)
-        return [word_index.ordinal_of(chunk_id) for (chunk_id,) in found]
+        found = self._db.all("chunks.allowed", {**row.id_range(0), **params}, where=where)
+        return [word_index.to_ordinal(chunk_id) for (chunk_id,) in found]
 
-    def untrue(self, space: Space, now: datetime) -> list[int]:
+    def find_invalid(self, space: Partition, now: datetime) -> list[int]:
         """The ordinals of records that have ended or not begun."""
-        row = self._space(space)
+        row = self._find_partition(space)
         if row is None:
             return []
         found = self._db.all("chunks.untrue", {"space_id": row.id, "now": to_micros(now)})
-        return [word_index.ordinal_of(chunk_id) for (chunk_id,) in found]
+        return [word_index.to_ordinal(chunk_id) for (chunk_id,) in found]
 
-    def read(self, space: Space, ordinals: Sequence[int], as_of: datetime | None, now: datetime) -> dict[int, Stored]:
+    def read(
+        self, space: Partition, ordinals: Sequence[int], as_of: datetime | None, now: datetime
+    ) -> dict[int, Stored]:
         """The chunks with these ordinals, without records that are not true at the moment."""
-        row = self._space(space)
+        row = self._find_partition(space)
         if row is None:
             return {}
-        ids = self._db.numbers([row.chunk_id(ordinal) for ordinal in ordinals])
+        ids = self._db.to_int_array([row.chunk_id(ordinal) for ordinal in ordinals])
         moment = to_micros(now)
-        box = self._seals.of(space.tenant)
+        box = self._seals.cipher_for(space.tenant)
         return {
-            word_index.ordinal_of(chunk[0]): _stored(_opened(box, chunk))
+            word_index.to_ordinal(chunk[0]): _parse_chunk(_decrypt_chunk(box, chunk))
             for chunk in self._db.all("chunks.fetch", {"ids": ids})
             if as_of is not None or _is_current(chunk, moment)
         }
 
     # Vectors
 
-    def nearness(self, space: Space, question: Vector) -> Nearness | None:
+    def score_vectors(self, space: Partition, question: Vector) -> VectorScores | None:
         """Cosines with every chunk of the catalogue, quickly; None when none has a vector of the question's model."""
-        row = self._space(space)
+        row = self._find_partition(space)
         return (
             None
             if row is None
-            else self._vectors.nearness(self._seals.of(space.tenant), row, self._catalogue(space, row), question)
+            else self._vectors.score_vectors(
+                self._seals.cipher_for(space.tenant), row, self._load_catalogue(space, row), question
+            )
         )
 
-    def cosines(self, space: Space, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+    def compute_cosines(self, space: Partition, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
         """Cosines with some chunks, exactly."""
-        row = self._space(space)
-        return {} if row is None else self._vectors.exact(self._seals.of(space.tenant), row, question, ordinals)
+        row = self._find_partition(space)
+        return (
+            {}
+            if row is None
+            else self._vectors.compute_cosines(self._seals.cipher_for(space.tenant), row, question, ordinals)
+        )
 
-    def unembedded(self, space: Space, model: str, after: int, limit: int) -> list[Unembedded]:
+    def find_without_vector(self, space: Partition, model: str, after: int, limit: int) -> list[Unembedded]:
         """Chunks after an ordinal that have no vector of this model."""
-        row = self._space(space)
-        return [] if row is None else self._vectors.missing(self._seals.of(space.tenant), row, model, after, limit)
+        row = self._find_partition(space)
+        return (
+            []
+            if row is None
+            else self._vectors.find_without_vector(self._seals.cipher_for(space.tenant), row, model, after, limit)
+        )
 
-    def put_vectors(self, space: Space, vectors: Mapping[int, Vector]) -> bool:
+    def put_vectors(self, space: Partition, vectors: Mapping[int, Vector]) -> bool:
         """Vectors that come later than their chunks, by ordinal. False when the model has another dimension."""
-        row = self._space(space, self._db.for_update)
-        return row is None or self._vectors.put_late(self._seals.of(space.tenant), row, vectors)
+        row = self._find_partition(space, self._db.for_update)
+        return row is None or self._vectors.put_late(self._seals.cipher_for(space.tenant), row, vectors)
 
 
-def _chunk_filters(query: ChunkQuery, box: Box) -> tuple[str, dict[str, Any]]:
+def _build_filters(query: ChunkQuery, box: Cipher) -> tuple[str, dict[str, Any]]:
     clauses: list[str] = []
     params: dict[str, Any] = {}
     if query.kinds:
@@ -350,7 +366,7 @@ def _chunk_filters(query: ChunkQuery, box: Box) -> tuple[str, dict[str, Any]]:
         )
         params["as_of"] = to_micros(query.as_of)
     if query.records is not None:
-        record_clauses, record_params = record_filters(query.records, box)
+        record_clauses, record_params = build_record_clauses(query.records, box)
         clauses += ["c.kind = 'record'", *record_clauses]
         params |= record_params
     return " AND ".join(clauses), params
@@ -365,15 +381,15 @@ def _is_current(chunk: Row, now: int) -> bool:
     return begun and not ended and superseded_by is None
 
 
-def _opened(box: Box, chunk: Row) -> Row:
+def _decrypt_chunk(box: Cipher, chunk: Row) -> Row:
     """A row of ``chunks.fetch``: of a chunk, and of the record or document it is from."""
-    opened = box.opened(_FETCHED, chunk[0], chunk)
+    opened = box.decrypt_row(_FETCHED, chunk[0], chunk)
     if chunk[4] is not None:
-        return box.opened(_OF_RECORD, chunk[4], opened)
-    return opened if chunk[5] is None else box.opened(_OF_DOCUMENT, chunk[5], opened)
+        return box.decrypt_row(_OF_RECORD, chunk[4], opened)
+    return opened if chunk[5] is None else box.decrypt_row(_OF_DOCUMENT, chunk[5], opened)
 
 
-def _stored(chunk: Row) -> Stored:
+def _parse_chunk(chunk: Row) -> Stored:
     _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, about_record = chunk[:12]
     if kind == _MESSAGE:
         said = Source(SourceKind.MESSAGE, session_id, from_micros(created_at), session_id, first, last, role, name)
@@ -400,5 +416,5 @@ def _stored(chunk: Row) -> Stored:
     return Stored(text, source, about)
 
 
-def space_params(space: Space) -> dict[str, str]:
+def partition_params(space: Partition) -> dict[str, str]:
     return {"tenant": space.tenant, "level": space.level.value, "owner": space.owner}

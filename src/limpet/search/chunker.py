@@ -12,7 +12,7 @@ from limpet.model.chunk import ChunkDraft
 from limpet.model.document import DocumentKind
 from limpet.model.message import Message
 from limpet.search import flags
-from limpet.search.analysis import analyse, indexed_text
+from limpet.search.analysis import analyse, format_index_text
 
 
 class Layout(NamedTuple):
@@ -33,12 +33,12 @@ CODE = Layout((re.compile(r"\n[^\S\n]*\n(?=\S)"), re.compile(r"\n[^\S\n]*\n"), _
 _HEADING_OR_FENCE = re.compile(r"^ {0,3}(?:(`{3,}|~{3,})|#{1,6}(?=\s|$).*)", re.MULTILINE)
 
 
-def cut(text: str, max_chars: int, overlap: int) -> Iterator[str]:
+def split_text(text: str, max_chars: int, overlap: int) -> Iterator[str]:
     """Pieces of at most ``max_chars``, each beginning up to ``overlap`` characters before the last one's end."""
-    return (piece for _, piece in pieces(text, max_chars, overlap))
+    return (piece for _, piece in split_pieces(text, max_chars, overlap))
 
 
-def pieces(
+def split_pieces(
     text: str, max_chars: int, overlap: int, layout: Layout = PROSE, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[int, str]]:
     """The pieces between two places of a text, each with the place where it stands."""
@@ -46,17 +46,17 @@ def pieces(
     stop = start + len(whole)
     start = stop - len(whole.lstrip(layout.margin))
     while start < stop:
-        end = _end(text, start, stop, max_chars, layout)
+        end = _find_end(text, start, stop, max_chars, layout)
         kept = text[start:end].rstrip()
         piece = kept.lstrip(layout.margin)
         if piece:
             yield start + len(kept) - len(piece), piece
         if end >= stop:
             return
-        start = _start(text, max(end - overlap, start + 1), end, layout)
+        start = _find_start(text, max(end - overlap, start + 1), end, layout)
 
 
-def _end(text: str, start: int, stop: int, max_chars: int, layout: Layout) -> int:
+def _find_end(text: str, start: int, stop: int, max_chars: int, layout: Layout) -> int:
     limit = start + max_chars
     if limit >= stop:
         return stop
@@ -69,13 +69,13 @@ def _end(text: str, start: int, stop: int, max_chars: int, layout: Layout) -> in
     return limit
 
 
-def _start(text: str, wanted: int, end: int, layout: Layout) -> int:
+def _find_start(text: str, wanted: int, end: int, layout: Layout) -> int:
     """Where a word or line first begins at or after ``wanted``; ``wanted`` itself when none does before ``end``."""
     before = layout.begins.search(text, wanted - 1, end)
     return before.end() if before else wanted
 
 
-def sections(text: str) -> Iterator[tuple[int, int]]:
+def split_sections(text: str) -> Iterator[tuple[int, int]]:
     """From each Markdown heading to the next. One with nothing under it belongs to the next; code holds none."""
     starts, under_heading, fence = [0], 0, ""
     for mark in _HEADING_OR_FENCE.finditer(text):
@@ -91,44 +91,44 @@ def sections(text: str) -> Iterator[tuple[int, int]]:
     return zip(starts, [*starts[1:], len(text)], strict=True)
 
 
-def message_drafts(message: Message, created_at: datetime, max_chars: int, overlap: int) -> tuple[ChunkDraft, ...]:
+def chunk_message(message: Message, created_at: datetime, max_chars: int, overlap: int) -> tuple[ChunkDraft, ...]:
     """A message's chunks, ready to store. Who said it is part of a chunk's identity: two who say the same stay two."""
-    whole = flags.of_message(message.text)
+    whole = flags.flag_message(message.text)
     speaker = f"{message.role} {message.name or ''}"
     return tuple(
         ChunkDraft(
             piece,
             _hash(speaker, piece),
-            analyse(indexed_text(piece, message.name, created_at)),
-            int(whole | flags.of_chunk(piece)),
+            analyse(format_index_text(piece, message.name, created_at)),
+            int(whole | flags.flag_chunk(piece)),
         )
-        for _, piece in pieces(message.searchable, max_chars, overlap)
+        for _, piece in split_pieces(message.searchable, max_chars, overlap)
     )
 
 
-def text_drafts(text: str, max_chars: int, overlap: int) -> list[ChunkDraft]:
+def chunk_text(text: str, max_chars: int, overlap: int) -> list[ChunkDraft]:
     """The chunks of a record."""
-    return [_draft(piece) for piece in cut(text, max_chars, overlap)]
+    return [_make_draft(piece) for piece in split_text(text, max_chars, overlap)]
 
 
-def document_drafts(text: str, kind: DocumentKind, max_chars: int, overlap: int) -> list[ChunkDraft]:
+def chunk_document(text: str, kind: DocumentKind, max_chars: int, overlap: int) -> list[ChunkDraft]:
     """The chunks of a document, each with its place in the text; Markdown by its sections."""
     layout = CODE if kind is DocumentKind.CODE else PROSE
-    parts = sections(text) if kind is DocumentKind.MARKDOWN else [(0, len(text))]
+    parts = split_sections(text) if kind is DocumentKind.MARKDOWN else [(0, len(text))]
     return [
-        _draft(piece, offset)
+        _make_draft(piece, offset)
         for start, stop in parts
-        for offset, piece in pieces(text, max_chars, overlap, layout, start, stop)
+        for offset, piece in split_pieces(text, max_chars, overlap, layout, start, stop)
     ]
 
 
-def piece_draft(piece: str, offset: int) -> ChunkDraft:
+def make_document_draft(piece: str, offset: int) -> ChunkDraft:
     """A document's chunk that was cut before."""
-    return _draft(piece, offset)
+    return _make_draft(piece, offset)
 
 
-def _draft(piece: str, offset: int | None = None) -> ChunkDraft:
-    return ChunkDraft(piece, _hash("", piece), analyse(piece), int(flags.of_chunk(piece)), offset=offset)
+def _make_draft(piece: str, offset: int | None = None) -> ChunkDraft:
+    return ChunkDraft(piece, _hash("", piece), analyse(piece), int(flags.flag_chunk(piece)), offset=offset)
 
 
 def _hash(speaker: str, piece: str) -> bytes:

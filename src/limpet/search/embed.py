@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from limpet.errors import ProviderError
 from limpet.model.chunk import ChunkDraft, Vector
-from limpet.model.scope import Space
-from limpet.providers.embedding import Embedding, Progress
-from limpet.search.analysis import embedded_text
+from limpet.model.scope import Partition
+from limpet.providers.embedding import BatchEmbedder, Progress
+from limpet.search.analysis import strip_names
 from limpet.search.chunk_repository import Chunks
 from limpet.store.base import Store, Unembedded
 from limpet.store.tx import Tx
@@ -17,24 +17,24 @@ from limpet.store.tx import Tx
 log = logging.getLogger("limpet.search")
 
 _BATCH = 64
-PATIENCE = 3  # texts refused one after the other before it is the embedder that is taken to fail
+MAX_REFUSALS = 3  # texts refused one after the other before it is the embedder that is taken to fail
 
 
-def at_once(
+def embed_drafts(
     store: Store,
-    embedding: Embedding | None,
-    space: Space,
+    embedding: BatchEmbedder | None,
+    space: Partition,
     drafts: Sequence[ChunkDraft],
     names: Iterable[str] = (),
     progress: Progress | None = None,
 ) -> list[ChunkDraft]:
     """The drafts with their vectors, or as they were when that takes long or fails: words find them still."""
-    if embedding is None or not drafts or not embedding.at_once:
+    if embedding is None or not drafts or not embedding.is_inline:
         return list(drafts)
     known = dict.fromkeys((*store.read(lambda tx: Chunks(tx).names(space)), *names))
-    texts = [embedded_text(draft.text, tuple(known)) for draft in drafts]
+    texts = [strip_names(draft.text, tuple(known)) for draft in drafts]
     try:
-        vectors = embedding.vectors(texts, progress)
+        vectors = embedding.embed_texts(texts, progress)
     except ProviderError as error:
         log.warning("embedding failed, %d chunks are searchable by words until it works again: %s", len(texts), error)
         return list(drafts)
@@ -43,10 +43,10 @@ def at_once(
 
 def embed_missing(
     store: Store,
-    embedding: Embedding,
-    space: Space,
+    embedding: BatchEmbedder,
+    space: Partition,
     limit: int,
-    patience: int = PATIENCE,
+    patience: int = MAX_REFUSALS,
     *,
     stopping: Callable[[], bool] = lambda: False,
     between: Callable[[], None] = lambda: None,
@@ -62,10 +62,10 @@ def embed_missing(
     done, after = 0, -1
     while done < limit and not stopping():
         size = min(_BATCH, limit - done)
-        found = _missing(store, space, embedding.model, after, size)
-        vectors = _vectors(embedding, names, found, patience)
+        found = _find_without_vector(store, space, embedding.model, after, size)
+        vectors = _embed_chunks(embedding, names, found, patience)
         last = len(found) < size
-        _put(store, space, vectors, finish if last else lambda _: None)
+        _store_vectors(store, space, vectors, finish if last else lambda _: None)
         done += len(vectors)
         if last:
             break
@@ -74,11 +74,11 @@ def embed_missing(
     return done
 
 
-def _missing(store: Store, space: Space, model: str, after: int, limit: int) -> list[Unembedded]:
-    return store.read(lambda tx: Chunks(tx).unembedded(space, model, after, limit))
+def _find_without_vector(store: Store, space: Partition, model: str, after: int, limit: int) -> list[Unembedded]:
+    return store.read(lambda tx: Chunks(tx).find_without_vector(space, model, after, limit))
 
 
-def _put(store: Store, space: Space, vectors: Mapping[int, Vector], finish: Callable[[Tx], None]) -> None:
+def _store_vectors(store: Store, space: Partition, vectors: Mapping[int, Vector], finish: Callable[[Tx], None]) -> None:
     def put(tx: Tx) -> bool:
         stored = Chunks(tx).put_vectors(space, vectors)
         if stored:
@@ -89,13 +89,13 @@ def _put(store: Store, space: Space, vectors: Mapping[int, Vector], finish: Call
         raise ProviderError("the embedder gives another dimension than its stored vectors have")
 
 
-def _vectors(
-    embedding: Embedding, names: tuple[str, ...], chunks: Sequence[Unembedded], patience: int
+def _embed_chunks(
+    embedding: BatchEmbedder, names: tuple[str, ...], chunks: Sequence[Unembedded], patience: int
 ) -> dict[int, Vector]:
-    texts = [embedded_text(chunk.text, names) for chunk in chunks]
+    texts = [strip_names(chunk.text, names) for chunk in chunks]
     ordinals = [chunk.ordinal for chunk in chunks]
     try:
-        return dict(zip(ordinals, embedding.vectors(texts), strict=True))
+        return dict(zip(ordinals, embedding.embed_texts(texts), strict=True))
     except ProviderError:
         if len(texts) == 1:
             raise
@@ -104,7 +104,7 @@ def _vectors(
         if tried == patience and not found:
             break
         try:
-            found[ordinal] = embedding.vectors([text])[0]
+            found[ordinal] = embedding.embed_texts([text])[0]
         except ProviderError as error:
             log.warning("a chunk stays without a vector: %s", error)
     if not found:

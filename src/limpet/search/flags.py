@@ -6,7 +6,7 @@ import re
 from enum import IntFlag
 
 
-class Trait(IntFlag):
+class TextFlag(IntFlag):
     ENDS_ASKING = 1  # the message ends in a question mark
     ONLY_ASKS = 2  # every sentence of the message is a question
     TIME_WORD = 4  # the chunk says when
@@ -21,7 +21,7 @@ _TIME_WORDS = frozenset(
     april may june july august september october november december spring summer fall autumn winter""".split()
 ) | frozenset(map(str, range(1900, 2100)))
 # One of these stands in every standing wish: most texts need no closer look.
-_WISHING = frozenset("always never from whenever make prefer ask preference rather like".split())
+_WISH_WORDS = frozenset("always never from whenever make prefer ask preference rather like".split())
 _STANDING_WISH = re.compile(
     r"(?:^|[.!?]\s+)(?:please )?(?:always|never|from now on|whenever|make sure (?:to|you))\b"
     r"|\bi (?:really |would |'d |strongly |generally )?prefer\b|\bwhen i ask\b|\bmy preference\b"
@@ -30,26 +30,26 @@ _STANDING_WISH = re.compile(
 )
 
 
-def of_message(text: str) -> Trait:
-    traits = Trait(0)
+def flag_message(text: str) -> TextFlag:
+    traits = TextFlag(0)
     if "?" in text:
         if text.rstrip().endswith("?"):
-            traits |= Trait.ENDS_ASKING
-        if _only_asks(text):
-            traits |= Trait.ONLY_ASKS
+            traits |= TextFlag.ENDS_ASKING
+        if _has_only_questions(text):
+            traits |= TextFlag.ONLY_ASKS
     return traits
 
 
-def of_chunk(text: str) -> Trait:
+def flag_chunk(text: str) -> TextFlag:
     lowered = text.lower()
     words = set(_WORD.findall(lowered))
-    traits = Trait(0) if words.isdisjoint(_TIME_WORDS) else Trait.TIME_WORD
-    if not words.isdisjoint(_WISHING) and _STANDING_WISH.search(lowered):
-        return traits | Trait.STANDING_WISH
+    traits = TextFlag(0) if words.isdisjoint(_TIME_WORDS) else TextFlag.TIME_WORD
+    if not words.isdisjoint(_WISH_WORDS) and _STANDING_WISH.search(lowered):
+        return traits | TextFlag.STANDING_WISH
     return traits
 
 
-def _only_asks(text: str) -> bool:
+def _has_only_questions(text: str) -> bool:
     ends = _SENTENCE_END.findall(text)
     rest = _SENTENCE_END.split(text)[-1]
     return bool(ends) and all("?" in end for end in ends) and not any(map(str.isalnum, rest))

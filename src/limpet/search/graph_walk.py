@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from limpet.knowledge.graph.communities import Place
+from limpet.knowledge.graph.communities import MentionPlace
 from limpet.knowledge.graph.repository import GraphTables
-from limpet.knowledge.graph.resolve import joined
+from limpet.knowledge.graph.resolve import resolve_entities
 from limpet.model.graph import Link, Node, RelationKind
-from limpet.model.scope import Space
+from limpet.model.scope import Partition
 from limpet.search.question import Question
 from limpet.search.recipes import Recipe
 from limpet.store.tx import Tx
@@ -29,41 +29,41 @@ _FEW_LETTERS = 2
 _MAX_HOPS = 30  # nodes that are related to those the question names
 
 
-class Linked(NamedTuple):
+class GraphScores(NamedTuple):
     """For each chunk of the catalogue; None where the graph says nothing or is not asked."""
 
     entity: Array | None = None
     community: Array | None = None
 
 
-class Named(NamedTuple):
+class QuestionEntities(NamedTuple):
     """The nodes the question names, each with how much it counts, and the words it was read from."""
 
     weights: Mapping[int, float]
     words: Sequence[str]
 
 
-def walk(tx: Tx, space: Space, catalogue: Catalogue, question: Question, recipe: Recipe) -> Linked:
+def score_graph(tx: Tx, space: Partition, catalogue: Catalogue, question: Question, recipe: Recipe) -> GraphScores:
     if not recipe.entity and not recipe.community:
-        return Linked()
+        return GraphScores()
     speakers = frozenset(name.casefold() for name in catalogue.names) if catalogue.is_among_people else frozenset()
-    named = _named(tx, space, question.text, recipe, speakers)
+    named = _find_entities(tx, space, question.text, recipe, speakers)
     entity = community = None
     if recipe.entity and named.weights:
-        entity = _placed(catalogue, GraphTables(tx).places(space, list(named.weights)), named.weights)
+        entity = _score_entities(catalogue, GraphTables(tx).places(space, list(named.weights)), named.weights)
     if recipe.community:
-        community = _community(tx, space, catalogue, named, speakers)
-    return Linked(entity, community)
+        community = _score_communities(tx, space, catalogue, named, speakers)
+    return GraphScores(entity, community)
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     folded = unicodedata.normalize("NFKC", text).casefold()
     words = [word.strip(_EDGE) for word in _WORD.findall(folded)]
     return [word for word in words if word][:_MAX_WORDS]
 
 
-def _named(tx: Tx, space: Space, text: str, recipe: Recipe, speakers: frozenset[str]) -> Named:
-    words = words_of(text)
+def _find_entities(tx: Tx, space: Partition, text: str, recipe: Recipe, speakers: frozenset[str]) -> QuestionEntities:
+    words = split_words(text)
     bare = [re.sub(r"['’]s?$", "", word) for word in words]
     ways = {f"{'user' if owner in _MINE else owner}/{role}" for owner, role in pairwise(bare)}
     nodes = GraphTables(tx).nodes(space, sorted({word for word in bare if len(word) > _FEW_LETTERS} | ways))
@@ -71,14 +71,14 @@ def _named(tx: Tx, space: Space, text: str, recipe: Recipe, speakers: frozenset[
     there = [node for node in nodes if node.id in asked or f" {node.id} " in whole]
     start = [node for node in there if node.id not in speakers]
     if not start:
-        return Named({}, bare)
+        return QuestionEntities({}, bare)
     links = GraphTables(tx).links(space, [node.number for node in start])
-    return Named(_weights(start, nodes, links, recipe.hop), bare)
+    return QuestionEntities(_weigh_nodes(start, nodes, links, recipe.hop), bare)
 
 
-def _weights(start: Sequence[Node], nodes: Sequence[Node], links: Sequence[Link], hop: float) -> dict[int, float]:
+def _weigh_nodes(start: Sequence[Node], nodes: Sequence[Node], links: Sequence[Link], hop: float) -> dict[int, float]:
     """1 for what is named, under any of its names; ``hop`` for what is related to it."""
-    one = joined(nodes, links)
+    one = resolve_entities(nodes, links)
     heads = {one[node.number] for node in start}
     weights = {node.number: 1.0 for node in nodes if one[node.number] in heads}
     weights |= {node.number: 1.0 for node in start}
@@ -90,7 +90,9 @@ def _weights(start: Sequence[Node], nodes: Sequence[Node], links: Sequence[Link]
     return weights
 
 
-def _community(tx: Tx, space: Space, catalogue: Catalogue, named: Named, speakers: frozenset[str]) -> Array | None:
+def _score_communities(
+    tx: Tx, space: Partition, catalogue: Catalogue, named: QuestionEntities, speakers: frozenset[str]
+) -> Array | None:
     """The communities the question's names and words belong to, the best at 1."""
     known = GraphTables(tx).communities(space)
     if known is None:
@@ -108,26 +110,26 @@ def _community(tx: Tx, space: Space, catalogue: Catalogue, named: Named, speaker
     best = max(match.values())
     scores = None
     for label, value in match.items():
-        part = _marked(catalogue, known.places[label]) * (value / best)
+        part = _mark_chunks(catalogue, known.places[label]) * (value / best)
         scores = part if scores is None else scores.clip(min=part)
     return scores
 
 
-def _placed(catalogue: Catalogue, places: Iterable[Place], weights: Mapping[int, float]) -> Array:
+def _score_entities(catalogue: Catalogue, places: Iterable[MentionPlace], weights: Mapping[int, float]) -> Array:
     """For each chunk what the names in it weigh: less what is named everywhere. The most of all is 1."""
     import numpy as np
 
-    by_node: dict[int, list[Place]] = defaultdict(list)
+    by_node: dict[int, list[MentionPlace]] = defaultdict(list)
     for place in places:
         by_node[place.node].append(place)
     total, scores = max(2, catalogue.messages), np.zeros(catalogue.chunks)
     for node, where in by_node.items():
         rarity = np.log(total / min(total, len(where))) / np.log(total)
-        scores += weights[node] * rarity * _marked(catalogue, where)
+        scores += weights[node] * rarity * _mark_chunks(catalogue, where)
     return scores
 
 
-def _marked(catalogue: Catalogue, places: Sequence[Place]) -> Array:
+def _mark_chunks(catalogue: Catalogue, places: Sequence[MentionPlace]) -> Array:
     """1 for the chunks of these messages and records."""
     import numpy as np
 

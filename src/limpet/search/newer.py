@@ -13,12 +13,12 @@ from limpet.model.chunk import Hit, Signal, SourceKind
 from limpet.search.analysis import analyse
 
 _DEPTH = 3
-_ASKED = 0.5  # share of the question's words that the later one must hold
-_OF_OLDER = 0.7  # share of the question's words in the older one that the later one must hold too
+_MIN_QUESTION_SHARE = 0.5  # share of the question's words that the later one must hold
+_MIN_OLDER_SHARE = 0.7  # share of the question's words in the older one that the later one must hold too
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _UserStatement:
     hit: Hit
     terms: frozenset[int]
     asked: frozenset[int]
@@ -29,25 +29,25 @@ class _Told:
         return self.hit.source.created_at.timestamp(), self.hit.source.first_sequence or 0
 
 
-def newer_first(hits: Sequence[Hit], question: Collection[int], alike: float) -> list[Hit]:
+def move_newer_first(hits: Sequence[Hit], question: Collection[int], alike: float) -> list[Hit]:
     """The same hits. One that overtakes an older one of its kind says so, and scores stay in their order."""
-    told = [_told(hit, question) for hit in hits[:_DEPTH]]
+    told = [_analyse_hit(hit, question) for hit in hits[:_DEPTH]]
     order: list[int] = []
     for at, later in enumerate(told):
-        older = (place for place, other in enumerate(order) if _replaces(later, told[other], len(question), alike))
+        older = (place for place, other in enumerate(order) if _can_replace(later, told[other], len(question), alike))
         order.insert(next(older, len(order)), at)
     if order == sorted(order):
         return list(hits)
-    moved = [_placed(hits[at], hits[place].score, overtakes=place < at) for place, at in enumerate(order)]
+    moved = [_move_hit(hits[at], hits[place].score, overtakes=place < at) for place, at in enumerate(order)]
     return [*moved, *hits[_DEPTH:]]
 
 
-def _told(hit: Hit, question: Collection[int]) -> _Told:
+def _analyse_hit(hit: Hit, question: Collection[int]) -> _UserStatement:
     terms = frozenset(analyse(hit.text).counts)
-    return _Told(hit, terms, terms & frozenset(question))
+    return _UserStatement(hit, terms, terms & frozenset(question))
 
 
-def _replaces(later: _Told, older: _Told, asked: int, alike: float) -> bool:
+def _can_replace(later: _UserStatement, older: _UserStatement, asked: int, alike: float) -> bool:
     both_told = all(
         told.hit.source.kind is SourceKind.MESSAGE and told.hit.source.role == "user" and told.hit.source.name is None
         for told in (later, older)
@@ -55,12 +55,12 @@ def _replaces(later: _Told, older: _Told, asked: int, alike: float) -> bool:
     return (
         both_told
         and later.when > older.when
-        and len(later.asked) >= _ASKED * asked
-        and len(later.asked & older.asked) >= _OF_OLDER * len(older.asked)
+        and len(later.asked) >= _MIN_QUESTION_SHARE * asked
+        and len(later.asked & older.asked) >= _MIN_OLDER_SHARE * len(older.asked)
         and len(later.terms & older.terms) >= alike * max(1, min(len(later.terms), len(older.terms)))
     )
 
 
-def _placed(hit: Hit, score: float, *, overtakes: bool) -> Hit:
+def _move_hit(hit: Hit, score: float, *, overtakes: bool) -> Hit:
     signals = {**hit.signals, "newer": Signal(1, 1.0)} if overtakes else hit.signals
     return replace(hit, score=score, signals=signals)

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from limpet.search.analysis import query_terms
-from limpet.search.time_expressions import Span, spans
+from limpet.search.analysis import extract_terms
+from limpet.search.time_expressions import Span, parse_spans
 
 # They say that something is asked, not what about. If a question has no other words they count in full.
-_ASKING = """can could some any about not no all just more most very much many up out also get got please tell know let
+_FILLER_WORDS = """
+can could some any about not no all just more most very much many up out also get got please tell know let
 one like give want need us too here now over such only own same other both each few suggest suggestion suggestions
 recommend recommendation recommendations tip tips advice idea ideas help think thinking remind mention mentioned discuss
 discussed talk talked chat conversation conversations previous previously earlier said say wondering"""
 # They say when, which a date answers and not a text that repeats them.
-_TIMES = """ago last next past previous yesterday today tomorrow day days week weeks weekend month months year years
+_TIME_WORDS = """
+ago last next past previous yesterday today tomorrow day days week weeks weekend month months year years
 monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september
 october november december one two three four five six seven eight nine ten eleven twelve couple few"""
 _ASKS_WHEN = re.compile(
@@ -55,11 +57,11 @@ class Question:
     at: datetime | None
 
     @classmethod
-    def read(cls, text: str, at: datetime | None) -> Question:
+    def parse(cls, text: str, at: datetime | None) -> Question:
         about_assistant = bool(_ABOUT_ASSISTANT.search(text))
         return cls(
             text,
-            tuple(query_terms(text)),
+            tuple(extract_terms(text)),
             bool(_ASKS_WHEN.search(text)),
             bool(_ASKS_BACK.search(text)),
             about_assistant,
@@ -67,18 +69,18 @@ class Question:
             at,
         )
 
-    def weights(self, asking: float) -> dict[int, float]:
+    def weigh_terms(self, asking: float) -> dict[int, float]:
         """The terms with their weights; words that only ask weigh less beside others."""
-        only_asking = _asking_terms()
+        only_asking = _filler_terms()
         if asking == 1.0 or all(term in only_asking for term in self.terms):
             return dict.fromkeys(self.terms, 1.0)
         return {term: asking if term in only_asking else 1.0 for term in self.terms}
 
-    def beside_the_point(self, names: Sequence[str]) -> frozenset[int]:
+    def find_optional_terms(self, names: Sequence[str]) -> frozenset[int]:
         """Terms whose absence from a text does not mean that it is about something else: names and times."""
-        return frozenset(query_terms(" ".join(names))) | _time_terms()
+        return frozenset(extract_terms(" ".join(names))) | _time_terms()
 
-    def named(self, names: Sequence[str]) -> list[int]:
+    def find_names(self, names: Sequence[str]) -> list[int]:
         """The numbers of the names that stand in the question."""
         text = self.text.casefold()  # most names are not there at all, and that is quick to see
         return [
@@ -87,16 +89,16 @@ class Question:
             if name.casefold() in text and re.search(rf"\b{re.escape(name)}\b", self.text, re.IGNORECASE)
         ]
 
-    def spans(self, first: datetime, last: datetime) -> list[Span]:
+    def find_spans(self, first: datetime, last: datetime) -> list[Span]:
         """The times the question names, among those from which something is stored."""
-        return spans(self.text, self.at, range(first.year, last.year + 1))
+        return parse_spans(self.text, self.at, range(first.year, last.year + 1))
 
 
 @cache
 def _time_terms() -> frozenset[int]:
-    return frozenset(query_terms(_TIMES + " " + " ".join(map(str, range(1, 32)))))
+    return frozenset(extract_terms(_TIME_WORDS + " " + " ".join(map(str, range(1, 32)))))
 
 
 @cache
-def _asking_terms() -> frozenset[int]:
-    return frozenset(query_terms(_ASKING))
+def _filler_terms() -> frozenset[int]:
+    return frozenset(extract_terms(_FILLER_WORDS))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from limpet.search.catalogue import KEPT, NONE, Catalogue
+from limpet.search.catalogue import NO_MESSAGE, RECORD_SPEAKER, Catalogue
 from limpet.search.question import Question
 from limpet.search.recipes import Recipe
 from limpet.search.time_expressions import Span
 
 if TYPE_CHECKING:
     from limpet.search.catalogue import Array
-    from limpet.search.vector_cache import Nearness
+    from limpet.search.vector_cache import VectorScores
 
 # Below these sums of what is shared with the question, nothing stored is about it.
 FLOOR_DENSE, FLOOR_COVER, FLOOR_DENSE_NAMED = 0.50, 0.5, 0.10
@@ -27,7 +27,7 @@ FLOOR_WORDS, FLOOR_KNOWN, FLOOR_WORDS_NAMED = 0.35, 0.25, 0.10
 _CHANCE_OF_MANY = math.sqrt(2 * math.log(600))  # of as many texts as the floor was found with
 _DAY = 86_400.0
 _FEW = 8
-_CLOSER = 5  # so many times the candidates are looked at closely when a first look was rough
+_REFINE_FACTOR = 5  # so many times the candidates are looked at closely when a first look was rough
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class Signals:
     words: Array
     covered: Array
     known: float
-    nearness: Nearness | None = None
+    nearness: VectorScores | None = None
     exactly: Callable[[Array], Array] | None = None
     entity: Array | None = None
     community: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankResult:
     """Positions in the catalogue, best first, with the final score and each signal's own."""
 
     positions: Array
@@ -55,7 +55,7 @@ class Ranked:
     parts: dict[str, Array]
 
 
-NOTHING = Ranked(np.zeros(0, dtype=np.int64), np.zeros(0), {})
+NO_RESULTS = RankResult(np.zeros(0, dtype=np.int64), np.zeros(0), {})
 
 
 def rank(
@@ -65,44 +65,48 @@ def rank(
     recipe: Recipe,
     spans: Sequence[Span],
     allowed: Array | None,
-) -> Ranked:
+) -> RankResult:
     if recipe.fuse == "words":
-        return _by_one(catalogue, "words", np.where(signals.words > 0, signals.words, -np.inf), allowed)
+        return _rank_by_signal(catalogue, "words", np.where(signals.words > 0, signals.words, -np.inf), allowed)
     words = smooth(catalogue, signals.words, *recipe.words_beside)
-    chosen = _best(np.where(signals.words > 0, words, -np.inf), recipe.candidates, allowed)
-    cosines = looked_closely(catalogue, signals, recipe, allowed, chosen)
-    if recipe.floor and _nothing_stored(catalogue, question, signals, cosines):
-        return NOTHING
+    chosen = _mark_best(np.where(signals.words > 0, words, -np.inf), recipe.candidates, allowed)
+    cosines = refine_cosines(catalogue, signals, recipe, allowed, chosen)
+    if recipe.floor and _is_off_topic(catalogue, question, signals, cosines):
+        return NO_RESULTS
     if recipe.fuse == "vectors":
-        return _by_one(catalogue, "vectors", _unknown_last(cosines, catalogue), allowed, recipe.candidates)
-    dense = None if cosines is None else _dense(catalogue, signals, recipe, cosines)
+        return _rank_by_signal(catalogue, "vectors", _fill_unscored(cosines, catalogue), allowed, recipe.candidates)
+    dense = None if cosines is None else _smooth_cosines(catalogue, signals, recipe, cosines)
     if dense is not None and cosines is not None:
         near = (signals.words > 0) | (np.nan_to_num(cosines) >= NEAR_ENOUGH)
-        chosen = (chosen | _best(np.where(np.isnan(cosines), -np.inf, dense), recipe.candidates, allowed)) & near
+        chosen = (chosen | _mark_best(np.where(np.isnan(cosines), -np.inf, dense), recipe.candidates, allowed)) & near
     if signals.entity is not None and recipe.linked:
-        chosen = chosen | _best(np.where(signals.entity > 0, signals.entity, -np.inf), recipe.linked, allowed)
+        chosen = chosen | _mark_best(np.where(signals.entity > 0, signals.entity, -np.inf), recipe.linked, allowed)
     at = np.flatnonzero(chosen)
     if not len(at):
-        return NOTHING
+        return NO_RESULTS
     parts = {"words": signals.words[at]}
     if dense is not None and cosines is not None:
         parts["vectors"] = cosines[at]
     if recipe.fuse == "shares":
-        shares = recipe.words * share(parts["words"]) + recipe.dense * share(
+        shares = recipe.words * scale_min_max(parts["words"]) + recipe.dense * scale_min_max(
             np.nan_to_num(parts.get("vectors", np.zeros(len(at))))
         )
-        return _ordered(catalogue, recipe, at, shares, shares, parts)
-    fused = z(words[at])
+        return _build_result(catalogue, recipe, at, shares, shares, parts)
+    fused = standardize(words[at])
     if dense is not None and cosines is not None:
-        fused = recipe.words * fused + recipe.dense * _z_of_known(dense[at], ~np.isnan(cosines[at]))
-    fused = fused + _said_exactly(signals, recipe, at, parts)
-    fused = fused + _who_and_when(catalogue, question, recipe, spans, at, parts) + _linked(signals, recipe, at, parts)
-    final = _with_priors(catalogue, question, recipe, at, fused, parts)
+        fused = recipe.words * fused + recipe.dense * _standardize_masked(dense[at], ~np.isnan(cosines[at]))
+    fused = fused + _score_exact_match(signals, recipe, at, parts)
+    fused = (
+        fused
+        + _score_speaker_and_time(catalogue, question, recipe, spans, at, parts)
+        + _score_graph(signals, recipe, at, parts)
+    )
+    final = _apply_priors(catalogue, question, recipe, at, fused, parts)
     # Between 0 and 1, and 0.5 for a candidate like the average one; the order is the same.
-    return _ordered(catalogue, recipe, at, final, 1 / (1 + np.exp(-final)), parts)
+    return _build_result(catalogue, recipe, at, final, 1 / (1 + np.exp(-final)), parts)
 
 
-def looked_closely(
+def refine_cosines(
     catalogue: Catalogue, signals: Signals, recipe: Recipe, allowed: Array | None, chosen: Array
 ) -> Array | None:
     """The cosines, exact for those that matter: the best, and those the words have chosen."""
@@ -110,21 +114,21 @@ def looked_closely(
         return None
     cosines = signals.nearness.cosines.copy()
 
-    def best(count: int) -> Array:
-        smoothed = _dense(catalogue, signals, recipe, cosines)
-        return _best(np.where(np.isnan(cosines), -np.inf, smoothed), count, allowed) | chosen
+    def select_best(count: int) -> Array:
+        smoothed = _smooth_cosines(catalogue, signals, recipe, cosines)
+        return _mark_best(np.where(np.isnan(cosines), -np.inf, smoothed), count, allowed) | chosen
 
     if signals.nearness.rough:
-        closer = np.flatnonzero(_and_beside(catalogue, best(_CLOSER * recipe.candidates)))
+        closer = np.flatnonzero(_include_neighbours(catalogue, select_best(_REFINE_FACTOR * recipe.candidates)))
         cosines[:] = np.nan  # an estimate is no match for what was looked at: it may be far too high
         cosines[closer] = signals.nearness.close(closer)
     if signals.exactly is not None:
-        at = np.flatnonzero(best(recipe.candidates) & ~np.isnan(cosines))
+        at = np.flatnonzero(select_best(recipe.candidates) & ~np.isnan(cosines))
         cosines[at] = signals.exactly(at)
     return cosines
 
 
-def _dense(catalogue: Catalogue, signals: Signals, recipe: Recipe, cosines: Array) -> Array:
+def _smooth_cosines(catalogue: Catalogue, signals: Signals, recipe: Recipe, cosines: Array) -> Array:
     """The cosines with those beside. The average is that of the whole space, however few were looked at closely."""
     assert signals.nearness is not None
     known = np.flatnonzero(~np.isnan(cosines))
@@ -135,56 +139,58 @@ def _dense(catalogue: Catalogue, signals: Signals, recipe: Recipe, cosines: Arra
     message, (before, after) = catalogue.message[known], recipe.dense_beside
     best = np.zeros(catalogue.messages + 1, dtype=cosines.dtype)
     np.maximum.at(best, message, cosines[known])
-    best[NONE] = average
+    best[NO_MESSAGE] = average
     smoothed = np.zeros(len(cosines), dtype=cosines.dtype)
     beside = before * best[catalogue.previous[message]] + after * best[catalogue.following[message]]
     smoothed[known] = cosines[known] + beside
     return smoothed
 
 
-def _and_beside(catalogue: Catalogue, chosen: Array) -> Array:
+def _include_neighbours(catalogue: Catalogue, chosen: Array) -> Array:
     """These chunks, and all of the messages before and after theirs."""
     marked = np.zeros(catalogue.messages + 1, dtype=bool)
     message = catalogue.message[chosen]
     for near in (message, catalogue.previous[message], catalogue.following[message]):
         marked[near] = True
-    marked[NONE] = False
+    marked[NO_MESSAGE] = False
     beside: Array = marked[catalogue.message]
     return beside
 
 
-def _by_one(catalogue: Catalogue, name: str, scores: Array, allowed: Array | None, count: int | None = None) -> Ranked:
+def _rank_by_signal(
+    catalogue: Catalogue, name: str, scores: Array, allowed: Array | None, count: int | None = None
+) -> RankResult:
     """In the order of one signal; places without it are left out."""
-    scores = _within(scores, allowed)
+    scores = _mask_scores(scores, allowed)
     at = np.flatnonzero(scores > -np.inf)
     order = np.lexsort((-catalogue.ordinals[at], -scores[at]))[:count]
     at = at[order]
-    return Ranked(at, scores[at], {name: scores[at]})
+    return RankResult(at, scores[at], {name: scores[at]})
 
 
-def _unknown_last(cosines: Array | None, catalogue: Catalogue) -> Array:
+def _fill_unscored(cosines: Array | None, catalogue: Catalogue) -> Array:
     nowhere = np.full(catalogue.chunks, -np.inf)
     return nowhere if cosines is None else np.where(np.isnan(cosines), nowhere, cosines)
 
 
-def _z_of_known(values: Array, known: Array) -> Array:
+def _standardize_masked(values: Array, known: Array) -> Array:
     """The others get what the average one gets: nothing is known for or against them."""
     standard = np.zeros(len(values))
     if known.any():
-        standard[known] = z(values[known])
+        standard[known] = standardize(values[known])
     return standard
 
 
-def share(values: Array) -> Array:
+def scale_min_max(values: Array) -> Array:
     """From 0 for the least to 1 for the best."""
     low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
     shares: Array = (values - low) / (high - low) if high > low else np.ones(len(values)) * (high > 0)
     return shares
 
 
-def _nothing_stored(catalogue: Catalogue, question: Question, signals: Signals, cosines: Array | None) -> bool:
+def _is_off_topic(catalogue: Catalogue, question: Question, signals: Signals, cosines: Array | None) -> bool:
     """A question that shares too little with anything here. One that names somebody here shares that already."""
-    about = bool(question.named(catalogue.names))
+    about = bool(question.find_names(catalogue.names))
     coverage = float(signals.covered.max()) if len(signals.covered) else 0.0
     if cosines is None or np.isnan(cosines).all():
         return coverage + FLOOR_KNOWN * signals.known + FLOOR_WORDS_NAMED * about < FLOOR_WORDS
@@ -205,14 +211,14 @@ def smooth(catalogue: Catalogue, scores: Array, before: float, after: float, ave
     """
     if not before and not after:
         return scores
-    best = _best_of_messages(catalogue, scores)
-    best[NONE] = (scores.mean() if len(scores) else 0.0) if average is None else average
+    best = _max_by_message(catalogue, scores)
+    best[NO_MESSAGE] = (scores.mean() if len(scores) else 0.0) if average is None else average
     beside = before * best[catalogue.previous] + after * best[catalogue.following]
     smoothed: Array = scores + beside[catalogue.message]
     return smoothed
 
 
-def _best_of_messages(catalogue: Catalogue, scores: Array) -> Array:
+def _max_by_message(catalogue: Catalogue, scores: Array) -> Array:
     """Never below 0. A message's chunks nearly always lie together."""
     best = np.zeros(catalogue.messages + 1, dtype=scores.dtype)
     if not len(scores):
@@ -227,9 +233,9 @@ def _best_of_messages(catalogue: Catalogue, scores: Array) -> Array:
     return best
 
 
-def _best(scores: Array, count: int, allowed: Array | None) -> Array:
+def _mark_best(scores: Array, count: int, allowed: Array | None) -> Array:
     """Marks the best so many of those that are allowed and not out of the question; of equals the newer."""
-    scores = _within(scores, allowed)
+    scores = _mask_scores(scores, allowed)
     chosen: Array = scores > -np.inf
     values = scores[chosen]
     if len(values) > count:
@@ -240,17 +246,17 @@ def _best(scores: Array, count: int, allowed: Array | None) -> Array:
     return chosen
 
 
-def _within(scores: Array, allowed: Array | None) -> Array:
+def _mask_scores(scores: Array, allowed: Array | None) -> Array:
     return scores if allowed is None else np.where(allowed, scores, -np.inf)
 
 
-def z(values: Array) -> Array:
+def standardize(values: Array) -> Array:
     spread = values.std()
     standard: Array = (values - values.mean()) / (spread if spread > 1e-9 else 1.0)
     return standard
 
 
-def _said_exactly(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
+def _score_exact_match(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
     """Whoever asks for a number or a name wants the text that has it, however near others seem."""
     beyond: Array = np.maximum(0.0, signals.covered[at] - recipe.all_said) / (1 - recipe.all_said)
     if beyond.any():
@@ -258,7 +264,7 @@ def _said_exactly(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, 
     return recipe.exact * beyond
 
 
-def _linked(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
+def _score_graph(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
     """What the graph says for a chunk."""
     bonus = np.zeros(len(at))
     for name, values, weight in (
@@ -271,27 +277,27 @@ def _linked(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]
     return bonus
 
 
-def _who_and_when(
+def _score_speaker_and_time(
     catalogue: Catalogue, question: Question, recipe: Recipe, spans: Sequence[Span], at: Array, parts: dict[str, Array]
 ) -> Array:
     message = catalogue.message[at]
     bonus = np.zeros(len(at))
     if catalogue.is_among_people:
-        named = question.named(catalogue.names)
+        named = question.find_names(catalogue.names)
         if len(named) == 1:
             speaker = catalogue.speaker[message]
-            parts["speaker"] = ((speaker == named[0]) | (speaker == KEPT)).astype(float)
+            parts["speaker"] = ((speaker == named[0]) | (speaker == RECORD_SPEAKER)).astype(float)
             bonus += recipe.speaker * parts["speaker"]
     elif not question.about_assistant:
         parts["speaker"] = catalogue.is_user[message].astype(float)
         bonus += recipe.user * parts["speaker"]
     if spans:
-        parts["time"] = date_fit(catalogue.time[message], spans)
+        parts["time"] = score_dates(catalogue.time[message], spans)
         bonus += recipe.date * parts["time"]
     return bonus
 
 
-def date_fit(times: Array, spans: Sequence[Span]) -> Array:
+def score_dates(times: Array, spans: Sequence[Span]) -> Array:
     """1 inside a span, fading outside with half its length, three days at least."""
     fit = np.zeros(len(times))
     for start, end in ((span.start.timestamp(), span.end.timestamp()) for span in spans):
@@ -300,15 +306,15 @@ def date_fit(times: Array, spans: Sequence[Span]) -> Array:
     return fit
 
 
-def _with_priors(
+def _apply_priors(
     catalogue: Catalogue, question: Question, recipe: Recipe, at: Array, fused: Array, parts: dict[str, Array]
 ) -> Array:
     message = catalogue.message[at]
     session = catalogue.session[message]
     best = np.full(int(catalogue.session.max()) + 1, -np.inf)
     np.maximum.at(best, session, fused)
-    parts["session"] = z(best[session])
-    final = z(fused) + recipe.session * parts["session"]
+    parts["session"] = standardize(best[session])
+    final = standardize(fused) + recipe.session * parts["session"]
     asking = catalogue.ends_asking if catalogue.is_among_people else catalogue.only_asks
     final = final - recipe.asking * asking[message]
     if catalogue.is_among_people:
@@ -320,11 +326,11 @@ def _with_priors(
     return final
 
 
-def _ordered(
+def _build_result(
     catalogue: Catalogue, recipe: Recipe, at: Array, final: Array, scores: Array, parts: dict[str, Array]
-) -> Ranked:
+) -> RankResult:
     order = np.lexsort((-catalogue.ordinals[at], -final))  # the newer first among equals
     if recipe.one_hit_a_message:
         first = np.unique(catalogue.message[at[order]], return_index=True)[1]
         order = order[np.sort(first)]
-    return Ranked(at[order], scores[order], {name: values[order] for name, values in parts.items()})
+    return RankResult(at[order], scores[order], {name: values[order] for name, values in parts.items()})

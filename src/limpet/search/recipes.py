@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from limpet.errors import InvalidInput
-from limpet.knowledge.score import RECORDS as WORTH_OF_RECORDS
+from limpet.knowledge.score import RECORD_RECIPE as WORTH_OF_RECORDS
 from limpet.knowledge.score import RecordRecipe
-from limpet.model.text import shown
+from limpet.model.text import short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ GRAPH_GLOBAL = replace(GRAPH, name="graph_global", community=0.3)
 RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED, RECORDS, GRAPH, GRAPH_GLOBAL)}
 
 
-def named(name: object) -> Recipe:
+def find_recipe(name: object) -> Recipe:
     if not isinstance(name, str) or name not in RECIPES:
-        raise InvalidInput(f"no recipe {shown(name)}; there are {', '.join(RECIPES)}")
+        raise InvalidInput(f"no recipe {short_repr(name)}; there are {', '.join(RECIPES)}")
     return RECIPES[name]

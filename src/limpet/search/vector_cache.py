@@ -20,19 +20,19 @@ else:
     Array = Any  # annotations can be read without numpy
 
 # Up to here looking at every vector closely is quicker than looking twice.
-CLOSE_LOOK = 16_384
+FULL_SCAN_LIMIT = 16_384
 _BLOCK = 1024  # vectors widened at a time: they stay in the processor's cache
-_OFF_CENTRE = 4  # so many times the vectors a middle was taken from: it is taken anew
+_RECENTRE_FACTOR = 4  # so many times the vectors a middle was taken from: it is taken anew
 
 
-class Page(NamedTuple):
+class VectorPage(NamedTuple):
     """Some chunks' ordinals and vectors, a row each."""
 
     ordinals: Array
     vectors: Array
 
 
-class Stamp(NamedTuple):
+class VectorsVersion(NamedTuple):
     """What a reader sees of a space: vectors that were read under another stamp may be out of date."""
 
     removals: int
@@ -40,7 +40,7 @@ class Stamp(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Nearness:
+class VectorScores:
     """Cosines with a question by place in the catalogue, NaN where a chunk has no vector.
 
     ``rough`` ones are estimates: good enough to choose from, to be looked at closely before they are ranked by.
@@ -58,7 +58,7 @@ class Nearness:
         return float(known.mean()) if len(known) else 0.0
 
 
-class Rows(NamedTuple):
+class VectorCodes(NamedTuple):
     """Vectors at eight bits and their scales, their signs, and the middle the signs were taken from."""
 
     codes: Array
@@ -67,19 +67,19 @@ class Rows(NamedTuple):
     mean: Array | None
 
 
-class SpaceVectors:
+class PartitionVectors:
     """Rows in the order of the catalogue. One caller at a time brings them up to date; others read on meanwhile."""
 
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
         self._lock = threading.Lock()
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         import numpy as np
 
         self._ordinals = np.zeros(0, dtype=np.int64)
-        self._stamp: Stamp | None = None
+        self._stamp: VectorsVersion | None = None
         self._mean: Array | None = None
         self._mean_of = 0
         self._codes = np.zeros((0, self._dimension), dtype=np.int8)
@@ -90,63 +90,63 @@ class SpaceVectors:
     def nbytes(self) -> int:
         return self._codes.nbytes + self._scales.nbytes + self._bits.nbytes + self._ordinals.nbytes
 
-    def nearness(
+    def score(
         self,
         ordinals: Array,
-        stamp: Stamp,
-        load: Callable[[int], Iterable[Page]],
-        late: Callable[[int], Iterable[Page]],
+        stamp: VectorsVersion,
+        load: Callable[[int], Iterable[VectorPage]],
+        late: Callable[[int], Iterable[VectorPage]],
         question: Array,
-    ) -> Nearness | None:
+    ) -> VectorScores | None:
         """``load`` gives the vectors from an ordinal on, ``late`` those that came after the given number."""
         with self._lock:
-            seen = self._seen(ordinals, stamp, load, late)
+            seen = self._refresh(ordinals, stamp, load, late)
         if seen is None:  # a view from before something was removed: it has to read for itself
-            return SpaceVectors(self._dimension).nearness(ordinals, stamp, load, late, question)
-        return _look(seen, question)
+            return PartitionVectors(self._dimension).score(ordinals, stamp, load, late, question)
+        return _score_codes(seen, question)
 
-    def _seen(
+    def _refresh(
         self,
         ordinals: Array,
-        stamp: Stamp,
-        load: Callable[[int], Iterable[Page]],
-        late: Callable[[int], Iterable[Page]],
-    ) -> Rows | None:
+        stamp: VectorsVersion,
+        load: Callable[[int], Iterable[VectorPage]],
+        late: Callable[[int], Iterable[VectorPage]],
+    ) -> VectorCodes | None:
         if self._stamp is not None and stamp.removals < self._stamp.removals:
             return None
         try:
-            self._bring_up(ordinals, stamp, load, late)
+            self._update(ordinals, stamp, load, late)
         except BaseException:  # why: whatever it was, half of it would pass for all
-            self._forget()
+            self._reset()
             raise
         count = len(ordinals)
-        return Rows(self._codes[:count], self._scales[:count], self._bits[:, :count], self._mean)
+        return VectorCodes(self._codes[:count], self._scales[:count], self._bits[:, :count], self._mean)
 
-    def _bring_up(
+    def _update(
         self,
         ordinals: Array,
-        stamp: Stamp,
-        load: Callable[[int], Iterable[Page]],
-        late: Callable[[int], Iterable[Page]],
+        stamp: VectorsVersion,
+        load: Callable[[int], Iterable[VectorPage]],
+        late: Callable[[int], Iterable[VectorPage]],
     ) -> None:
         known = self._stamp
         if known is not None and stamp.removals > known.removals:
-            self._keep(ordinals)
+            self._retain(ordinals)
         if len(ordinals) > len(self._ordinals):
             start = len(self._ordinals)
-            self._make_room(len(ordinals))
+            self._reserve(len(ordinals))
             self._ordinals = ordinals
             for page in load(int(ordinals[start])):
-                self._put(page)
+                self._store_page(page)
         if known is not None and stamp.late > known.late:
             for page in late(known.late):
-                self._put(page)
+                self._store_page(page)
         if known is None or stamp >= known:
             self._stamp = stamp
-        if self._mean is not None and len(self._ordinals) > max(_BLOCK, _OFF_CENTRE * self._mean_of):
-            self._centre()
+        if self._mean is not None and len(self._ordinals) > max(_BLOCK, _RECENTRE_FACTOR * self._mean_of):
+            self._recentre()
 
-    def _centre(self) -> None:
+    def _recentre(self) -> None:
         """Signs tell most when taken from the middle, where the first few vectors need not lie."""
         import numpy as np
 
@@ -159,17 +159,17 @@ class SpaceVectors:
         bits = np.zeros_like(self._bits)  # others may be reading the old ones
         for block in blocks:
             vectors = self._codes[block] * self._scales[block, None]
-            bits[:, block] = _signs(vectors, self._mean).T
+            bits[:, block] = _pack_signs(vectors, self._mean).T
         self._bits = bits
 
-    def _keep(self, ordinals: Array) -> None:
+    def _retain(self, ordinals: Array) -> None:
         import numpy as np
 
         stays = np.flatnonzero(np.isin(self._ordinals, ordinals, assume_unique=True))
         self._ordinals = self._ordinals[stays]
         self._codes, self._scales, self._bits = self._codes[stays], self._scales[stays], self._bits[:, stays]
 
-    def _make_room(self, count: int) -> None:
+    def _reserve(self, count: int) -> None:
         """Half as much again, so that growing by one row at a time copies each row a few times at most."""
         import numpy as np
 
@@ -181,7 +181,7 @@ class SpaceVectors:
         codes[:used], scales[:used], bits[:, :used] = self._codes[:used], self._scales[:used], self._bits[:, :used]
         self._codes, self._scales, self._bits = codes, scales, bits
 
-    def _put(self, page: Page) -> None:
+    def _store_page(self, page: VectorPage) -> None:
         import numpy as np
 
         rows = np.searchsorted(self._ordinals, page.ordinals)
@@ -197,11 +197,11 @@ class SpaceVectors:
         largest = np.abs(vectors).max(axis=1)
         scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
         self._codes[rows] = np.rint(vectors / scales[:, None])
-        self._bits[:, rows] = _signs(vectors, self._mean).T
+        self._bits[:, rows] = _pack_signs(vectors, self._mean).T
         self._scales[rows] = scales
 
 
-def _signs(vectors: Array, mean: Array) -> Array:
+def _pack_signs(vectors: Array, mean: Array) -> Array:
     """A bit a number, 64 to a word."""
     import numpy as np
 
@@ -212,30 +212,30 @@ def _signs(vectors: Array, mean: Array) -> Array:
     return padded.view(np.uint64)
 
 
-def _look(rows: Rows, question: Array) -> Nearness | None:
+def _score_codes(rows: VectorCodes, question: Array) -> VectorScores | None:
     import numpy as np
 
     codes, scales, bits, mean = rows
     if mean is None or not scales.any():
         return None
 
-    def close(at: Array) -> Array:
-        return _scaled(codes[at].astype(np.float32) @ question, scales[at])
+    def rescore(at: Array) -> Array:
+        return _scale_products(codes[at].astype(np.float32) @ question, scales[at])
 
-    if len(codes) <= CLOSE_LOOK:
+    if len(codes) <= FULL_SCAN_LIMIT:
         products = np.empty(len(codes), dtype=np.float32)
         for start in range(0, len(codes), _BLOCK):
             products[start : start + _BLOCK] = codes[start : start + _BLOCK].astype(np.float32) @ question
-        return Nearness(_scaled(products, scales), rough=False, close=close)
+        return VectorScores(_scale_products(products, scales), rough=False, close=rescore)
     different = np.zeros(len(codes), dtype=np.uint16)
-    for word, asked in zip(bits, _signs(question[None, :], mean)[0], strict=True):
+    for word, asked in zip(bits, _pack_signs(question[None, :], mean)[0], strict=True):
         different += np.bitwise_count(word ^ asked)
     dimension = codes.shape[1]
     by_difference = np.cos(np.pi * np.arange(dimension + 1) / dimension).astype(np.float32)
-    return Nearness(np.where(scales > 0, by_difference[different], np.nan), rough=True, close=close)
+    return VectorScores(np.where(scales > 0, by_difference[different], np.nan), rough=True, close=rescore)
 
 
-def _scaled(products: Array, scales: Array) -> Array:
+def _scale_products(products: Array, scales: Array) -> Array:
     import numpy as np
 
     cosines: Array = np.where(scales > 0, products * scales, np.nan)

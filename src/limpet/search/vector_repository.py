@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 from limpet.model.chunk import Vector
 from limpet.search import word_index
 from limpet.search.cache import Caches
-from limpet.search.word_index import SpaceRow
+from limpet.search.word_index import PartitionRow
 from limpet.store.base import Unembedded
-from limpet.store.db import Db, Row, cosines
+from limpet.store.db import Db, Row, compute_cosines
 from limpet.store.encrypted_columns import CHUNKS
-from limpet.store.encryption import Box, Shape
+from limpet.store.encryption import Cipher, RowLayout
 
 if TYPE_CHECKING:
     from limpet.search.catalogue import Array, Catalogue
-    from limpet.search.vector_cache import Nearness, Page
+    from limpet.search.vector_cache import VectorPage, VectorScores
 
 log = logging.getLogger("limpet.store")
 
 _PAGE = 4096
-_UNEMBEDDED = Shape(CHUNKS, "id text")
+_UNEMBEDDED = RowLayout(CHUNKS, "id text")
 
 
 class SqlVectors:
@@ -31,35 +31,35 @@ class SqlVectors:
         self._db = db
         self._cache = caches.vectors
 
-    def put(self, box: Box, chunk_id: int, vector: Vector) -> bool:
+    def put(self, box: Cipher, chunk_id: int, vector: Vector) -> bool:
         """A new chunk's vector, in the chunk's own transaction. False when it cannot be compared with the others."""
-        model_id = self._model(vector)
+        model_id = self._ensure_model(vector)
         if model_id is None:
             return False
         self._db.run("vectors.put", self._params(box, chunk_id, model_id, vector))
         return True
 
-    def _params(self, box: Box, chunk_id: int, model_id: int, vector: Vector) -> dict[str, Any]:
+    def _params(self, box: Cipher, chunk_id: int, model_id: int, vector: Vector) -> dict[str, Any]:
         params = {"id": chunk_id, "model_id": model_id}
-        if not box.is_sealed:
+        if not box.is_encrypted:
             return {**params, "vector": self._db.pack_vector(vector.values), "sealed": None}
-        sealed = box.vector((model_id, chunk_id), packed(vector.values))
+        sealed = box.encrypt_vector((model_id, chunk_id), pack_floats(vector.values))
         return {**params, "vector": self._db.no_vector, "sealed": sealed}
 
-    def put_late(self, box: Box, row: SpaceRow, vectors: Mapping[int, Vector]) -> bool:
+    def put_late(self, box: Cipher, row: PartitionRow, vectors: Mapping[int, Vector]) -> bool:
         """Vectors by ordinal. Chunks that are gone by now get none. False when some cannot be compared."""
         puts = [
             self._params(box, row.chunk_id(ordinal), model_id, vector)
             for ordinal, vector in sorted(vectors.items())
-            if (model_id := self._model(vector)) is not None
+            if (model_id := self._ensure_model(vector)) is not None
         ]
         if puts:
-            self._db.many("vectors.put_late", puts)
+            self._db.run_many("vectors.put_late", puts)
             low, high = puts[0]["id"], puts[-1]["id"] + 1
             self._db.run("vectors.note_late", {"space_id": row.id, "low": low, "high": high})
         return len(puts) == len(vectors)
 
-    def _model(self, vector: Vector) -> int | None:
+    def _ensure_model(self, vector: Vector) -> int | None:
         """The model's number. None for vectors that cannot be compared with its others: the text goes in without."""
         found = self._db.one("models.get", {"name": vector.model})
         if found is None:
@@ -75,82 +75,92 @@ class SqlVectors:
             return None
         return int(found[0])
 
-    def _known_model(self, vector: Vector) -> int | None:
+    def _find_model(self, vector: Vector) -> int | None:
         """The number of the model this question's vector can be compared in."""
         found = self._db.one("models.get", {"name": vector.model})
         return int(found[0]) if found is not None and found[1] == len(vector.values) else None
 
-    def missing(self, box: Box, row: SpaceRow, model: str, after: int, limit: int) -> list[Unembedded]:
+    def find_without_vector(
+        self, box: Cipher, row: PartitionRow, model: str, after: int, limit: int
+    ) -> list[Unembedded]:
         known = self._db.one("models.get", {"name": model})
-        params = {**row.ids_from(after + 1), "model_id": -1 if known is None else known[0], "limit": limit}
-        found = (box.opened(_UNEMBEDDED, each[0], each) for each in self._db.all("chunks.unembedded", params))
-        return [Unembedded(word_index.ordinal_of(id_), text) for id_, text in found]
+        params = {**row.id_range(after + 1), "model_id": -1 if known is None else known[0], "limit": limit}
+        found = (box.decrypt_row(_UNEMBEDDED, each[0], each) for each in self._db.all("chunks.unembedded", params))
+        return [Unembedded(word_index.to_ordinal(id_), text) for id_, text in found]
 
-    def nearness(self, box: Box, row: SpaceRow, catalogue: Catalogue, question: Vector) -> Nearness | None:
+    def score_vectors(
+        self, box: Cipher, row: PartitionRow, catalogue: Catalogue, question: Vector
+    ) -> VectorScores | None:
         import numpy as np  # late: most commands never search
 
-        from limpet.search.vector_cache import SpaceVectors, Stamp
+        from limpet.search.vector_cache import PartitionVectors, VectorsVersion
 
-        model_id = self._known_model(question)
+        model_id = self._find_model(question)
         if model_id is None:
             return None
         late = self._db.one("vectors.late", {"space_id": row.id})
         key = (row.id, model_id)
-        vectors = self._cache.get(key) or self._cache.claim(key, SpaceVectors(len(question.values)))
-        found = vectors.nearness(
+        vectors = self._cache.get(key) or self._cache.setdefault(key, PartitionVectors(len(question.values)))
+        found = vectors.score(
             catalogue.ordinals,
-            Stamp(row.removals, late[0] if late else 0),
-            lambda first: self._pages(box, model_id, **row.ids_from(first)),
-            lambda number: self._late(box, row, model_id, number),
-            _unit(np.asarray(question.values, dtype=np.float32)),
+            VectorsVersion(row.removals, late[0] if late else 0),
+            lambda first: self._read_pages(box, model_id, **row.id_range(first)),
+            lambda number: self._read_late_pages(box, row, model_id, number),
+            _normalize(np.asarray(question.values, dtype=np.float32)),
         )
         self._cache.put(key, vectors)  # it may have grown: the others make room for it
         return found
 
-    def _late(self, box: Box, row: SpaceRow, model_id: int, number: int) -> Iterator[Page]:
+    def _read_late_pages(self, box: Cipher, row: PartitionRow, model_id: int, number: int) -> Iterator[VectorPage]:
         for low, high in self._db.all("vectors.late_ranges", {"space_id": row.id, "number": number}):
-            yield from self._pages(box, model_id, low, high)
+            yield from self._read_pages(box, model_id, low, high)
 
-    def _pages(self, box: Box, model_id: int, low: int, high: int) -> Iterator[Page]:
+    def _read_pages(self, box: Cipher, model_id: int, low: int, high: int) -> Iterator[VectorPage]:
         import numpy as np
 
-        from limpet.search.vector_cache import Page
+        from limpet.search.vector_cache import VectorPage
 
-        query = "vectors.sealed_page" if box.is_sealed else "vectors.page"
+        query = "vectors.sealed_page" if box.is_encrypted else "vectors.page"
         while found := self._db.all(query, {"model_id": model_id, "low": low, "high": high, "limit": _PAGE}):
-            ordinals = np.array([word_index.ordinal_of(chunk_id) for chunk_id, _ in found], dtype=np.int64)
-            matrix = _opened(box, model_id, found) if box.is_sealed else self._db.matrix([each for _, each in found])
-            yield Page(ordinals, _unit(matrix))
+            ordinals = np.array([word_index.to_ordinal(chunk_id) for chunk_id, _ in found], dtype=np.int64)
+            matrix = (
+                _decrypt_matrix(box, model_id, found)
+                if box.is_encrypted
+                else self._db.unpack_matrix([each for _, each in found])
+            )
+            yield VectorPage(ordinals, _normalize(matrix))
             low = found[-1][0] + 1
 
-    def exact(self, box: Box, row: SpaceRow, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+    def compute_cosines(
+        self, box: Cipher, row: PartitionRow, question: Vector, ordinals: Sequence[int]
+    ) -> dict[int, float]:
         """Cosines with the vectors as they were stored, by ordinal."""
-        model_id = self._known_model(question)
+        model_id = self._find_model(question)
         if model_id is None or not ordinals:
             return {}
         ids = [row.chunk_id(ordinal) for ordinal in ordinals]
-        if box.is_sealed:
-            stored = self._db.all("vectors.sealed_some", {"model_id": model_id, "ids": self._db.numbers(ids)})
-            matrix = _opened(box, model_id, stored)
-            found = cosines([chunk_id for chunk_id, _ in stored], matrix, question.values)
+        if box.is_encrypted:
+            stored = self._db.all("vectors.sealed_some", {"model_id": model_id, "ids": self._db.to_int_array(ids)})
+            matrix = _decrypt_matrix(box, model_id, stored)
+            found = compute_cosines([chunk_id for chunk_id, _ in stored], matrix, question.values)
         else:
-            found = self._db.cosines(model_id, ids, question.values)
-        return {word_index.ordinal_of(chunk_id): cosine for chunk_id, cosine in found.items()}
+            found = self._db.compute_cosines(model_id, ids, question.values)
+        return {word_index.to_ordinal(chunk_id): cosine for chunk_id, cosine in found.items()}
 
 
-def packed(values: Sequence[float]) -> bytes:
+def pack_floats(values: Sequence[float]) -> bytes:
     return struct.pack(f"<{len(values)}f", *values)
 
 
-def _opened(box: Box, model_id: int, found: Sequence[Row]) -> Array:
+def _decrypt_matrix(box: Cipher, model_id: int, found: Sequence[Row]) -> Array:
     """The database holds these as bytes, whichever it is: they are compared here, as they would be there."""
     import numpy as np
 
-    opened = [box.opened_vector((model_id, chunk_id), bytes(stored)) for chunk_id, stored in found]
+    opened = [box.decrypt_vector((model_id, chunk_id), bytes(stored)) for chunk_id, stored in found]
     return np.frombuffer(b"".join(opened), dtype="<f4").reshape(len(found), -1) if found else np.zeros((0, 0), "<f4")
 
 
-def _unit(vectors: Array) -> Array:
+def _normalize(vectors: Array) -> Array:
     """Scaled to length one; zeros stay what they are."""
     import numpy as np
 

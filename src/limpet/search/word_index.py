@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING
 from limpet.model.chunk import Terms
 from limpet.store.base import WordScores
 from limpet.store.db import Db, Params, Row
-from limpet.store.encryption import Box
+from limpet.store.encryption import Cipher
 
 if TYPE_CHECKING:
     import numpy as np
 
 # Long enough that a merge writes several postings to a row, short enough that looking through it is quick.
-TAIL = 512
-BLOCK = 256
-_YOUNG = 500
-_ENTRY = 8
+MAX_TAIL = 512
+BLOCK_ENTRIES = 256
+_MIN_CHUNK_COUNT = 500
+_ENTRY_BYTES = 8
 _MAX_COUNT = 255
 _MAX_LENGTH = 0xFFFF
 
 
 @dataclass(slots=True)
-class SpaceRow:
+class PartitionRow:
     """A space's counters while a transaction works on it. The counts are those of the merged chunks."""
 
     id: int
@@ -47,12 +47,12 @@ class SpaceRow:
     def chunk_id(self, ordinal: int) -> int:
         return self.id << 32 | ordinal
 
-    def ids_from(self, ordinal: int) -> dict[str, int]:
+    def id_range(self, ordinal: int) -> dict[str, int]:
         """The half-open range of the ids of this space's chunks from the ordinal on."""
         return {"low": self.chunk_id(ordinal), "high": self.chunk_id(0) + (1 << 32)}
 
 
-def ordinal_of(chunk_id: int) -> int:
+def to_ordinal(chunk_id: int) -> int:
     return chunk_id & 0xFFFFFFFF
 
 
@@ -70,36 +70,38 @@ def unpack_terms(data: bytes) -> tuple[tuple[int, ...], bytes]:
     return struct.unpack_from(f"<{size}q", data), data[size * 8 :]
 
 
-def merge_tail(db: Db, space: SpaceRow) -> None:
+def merge_tail(db: Db, space: PartitionRow) -> None:
     """Move the tail into the postings. The caller writes the space's counters back."""
-    rows = db.all("chunks.tail", space.ids_from(space.merged_ordinal))
-    added = postings_of(rows)
-    last_blocks = db.all("words.last_blocks", {"space_id": space.id, "terms": db.numbers(list(added))})
-    open_blocks = {term: (first, bytes(data)) for term, first, data in last_blocks if len(data) < BLOCK * _ENTRY}
+    rows = db.all("chunks.tail", space.id_range(space.merged_ordinal))
+    added = build_postings(rows)
+    last_blocks = db.all("words.last_blocks", {"space_id": space.id, "terms": db.to_int_array(list(added))})
+    open_blocks = {
+        term: (first, bytes(data)) for term, first, data in last_blocks if len(data) < BLOCK_ENTRIES * _ENTRY_BYTES
+    }
     puts: list[Params] = []
     for term, entries in added.items():
         first, old = open_blocks.get(term, (_first_ordinal(entries), b""))
-        puts += _blocks(space.id, term, first, old + entries)
-    db.many("words.put", puts)
+        puts += _split_blocks(space.id, term, first, old + entries)
+    db.run_many("words.put", puts)
     space.merged_ordinal = space.next_ordinal
     space.chunk_count += len(rows)
     space.word_count += sum(length for _, length, _ in rows)
 
 
-def postings_of(rows: Iterable[Row]) -> dict[int, bytes]:
+def build_postings(rows: Iterable[Row]) -> dict[int, bytes]:
     """(id, word count, packed terms) rows turned around: each term's packed entries."""
     entries: defaultdict[int, bytearray] = defaultdict(bytearray)
     for chunk_id, length, packed in rows:
-        ordinal = ordinal_of(chunk_id)
+        ordinal = to_ordinal(chunk_id)
         terms, counts = unpack_terms(bytes(packed))
         for term, count in zip(terms, counts, strict=True):
             entries[term] += struct.pack("<II", ordinal, count << 16 | min(length, _MAX_LENGTH))
     return {term: bytes(entries[term]) for term in sorted(entries)}
 
 
-def _blocks(space_id: int, term: int, first: int, data: bytes) -> Iterator[Params]:
-    for start in range(0, len(data), BLOCK * _ENTRY):
-        block = data[start : start + BLOCK * _ENTRY]
+def _split_blocks(space_id: int, term: int, first: int, data: bytes) -> Iterator[Params]:
+    for start in range(0, len(data), BLOCK_ENTRIES * _ENTRY_BYTES):
+        block = data[start : start + BLOCK_ENTRIES * _ENTRY_BYTES]
         yield {
             "space_id": space_id,
             "term": term,
@@ -112,11 +114,11 @@ def _first_ordinal(data: bytes) -> int:
     return int.from_bytes(data[:4], "little")
 
 
-def remove(db: Db, space: SpaceRow, rows: Sequence[Row]) -> None:
+def remove_chunks(db: Db, space: PartitionRow, rows: Sequence[Row]) -> None:
     """Take chunks, as (id, word count, packed terms), out of the postings. Those in the tail are in none."""
     gone: defaultdict[int, set[int]] = defaultdict(set)
     for chunk_id, length, packed in rows:
-        ordinal = ordinal_of(chunk_id)
+        ordinal = to_ordinal(chunk_id)
         if ordinal < space.merged_ordinal:
             space.chunk_count -= 1
             space.word_count -= length
@@ -127,28 +129,28 @@ def remove(db: Db, space: SpaceRow, rows: Sequence[Row]) -> None:
         before = db.one("words.block_before", {**at, "ordinal": min(ordinals)})
         low = before[0] if before and before[0] is not None else 0
         for first, data in db.all("words.blocks", {**at, "low": low, "high": max(ordinals)}):
-            kept = _without(bytes(data), ordinals)
+            kept = _drop_entries(bytes(data), ordinals)
             if not kept:
                 db.run("words.drop", {**at, "first_ordinal": first})
             elif len(kept) < len(data):
                 db.run("words.put", {**at, "first_ordinal": first, "data": kept})
 
 
-def _without(data: bytes, ordinals: set[int]) -> bytes:
-    entries = (data[at : at + _ENTRY] for at in range(0, len(data), _ENTRY))
+def _drop_entries(data: bytes, ordinals: set[int]) -> bytes:
+    entries = (data[at : at + _ENTRY_BYTES] for at in range(0, len(data), _ENTRY_BYTES))
     return b"".join(entry for entry in entries if int.from_bytes(entry[:4], "little") not in ordinals)
 
 
-def score(
-    db: Db, space: SpaceRow, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float, box: Box
+def score_bm25(
+    db: Db, space: PartitionRow, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float, box: Cipher
 ) -> WordScores:
     """BM25 of every chunk, by ordinal, and how much of the question is known here at all."""
     import numpy as np  # late: most commands never search
 
-    tail = db.all("chunks.tail", space.ids_from(space.merged_ordinal))
+    tail = db.all("chunks.tail", space.id_range(space.merged_ordinal))
     # Added up in the order of the words' own numbers, sealed or not: the same sums to the last digit.
-    stored = {term: box.term(term) for term in weights}
-    found = _entries(db, space, list(stored.values()), tail)
+    stored = {term: box.hash_term(term) for term in weights}
+    found = _load_entries(db, space, list(stored.values()), tail)
     chunk_count = space.chunk_count + len(tail)
     average = max(1.0, (space.word_count + sum(length for _, length, _ in tail)) / max(1, chunk_count))
     ordinals, scores, masses = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
@@ -158,7 +160,7 @@ def score(
         matching = 0 if entries is None else len(entries)
         # A young store knows few words: what it lacks says less than what an old one lacks.
         share = 0.0 if term in beside else weights[term]
-        mass = share * math.log1p((max(chunk_count, _YOUNG) - matching + 0.5) / (matching + 0.5))
+        mass = share * math.log1p((max(chunk_count, _MIN_CHUNK_COUNT) - matching + 0.5) / (matching + 0.5))
         total += mass
         if entries is None:
             continue
@@ -176,12 +178,12 @@ def score(
     return WordScores(np.bincount(where, weights=np.concatenate(scores)), covered, known / total)
 
 
-def _entries(db: Db, space: SpaceRow, terms: Sequence[int], tail: Sequence[Row]) -> Mapping[int, np.ndarray]:
+def _load_entries(db: Db, space: PartitionRow, terms: Sequence[int], tail: Sequence[Row]) -> Mapping[int, np.ndarray]:
     """For each term that occurs: an array of (ordinal, count and length)."""
     import numpy as np
 
     pieces: defaultdict[int, list[bytes]] = defaultdict(list)
-    for term, data in db.all("words.postings", {"space_id": space.id, "terms": db.numbers(terms)}):
+    for term, data in db.all("words.postings", {"space_id": space.id, "terms": db.to_int_array(terms)}):
         pieces[term].append(bytes(data))
     for term, data in _tail_entries(tail, terms):
         pieces[term].append(data)
@@ -199,7 +201,7 @@ def _tail_entries(rows: Sequence[Row], wanted: Sequence[int]) -> Iterator[tuple[
     at = np.flatnonzero(np.isin(terms, np.asarray(wanted, dtype="<i8")))
     counts = np.frombuffer(b"".join(packed[size * 8 :] for (_, _, packed), size in zip(rows, sizes, strict=True)), "u1")
     chunk = np.repeat(np.arange(len(rows)), sizes)[at]
-    ordinals = np.asarray([ordinal_of(chunk_id) for chunk_id, _, _ in rows], dtype="<u4")[chunk]
+    ordinals = np.asarray([to_ordinal(chunk_id) for chunk_id, _, _ in rows], dtype="<u4")[chunk]
     lengths = np.asarray([min(length, _MAX_LENGTH) for _, length, _ in rows], dtype="<u4")[chunk]
     entries = np.stack([ordinals, counts[at].astype("<u4") << 16 | lengths], axis=1)
     found = terms[at]

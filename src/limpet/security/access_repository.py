@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.model.access import Grant, Granted, Reach, Right
-from limpet.model.audit import AuditEntry, AuditQuery, Outcome
+from limpet.model.access import Grant, GrantInfo, Reach, Right
+from limpet.model.audit import AuditEntry, AuditOutcome, AuditQuery
 from limpet.model.scope import Scope
 from limpet.model.times import from_micros, to_micros
 from limpet.store.db import Row
@@ -30,27 +30,27 @@ class Grants:
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
 
-    def put(self, scope: Scope, granted: Granted) -> bool:
+    def put(self, scope: Scope, granted: GrantInfo) -> bool:
         """False when the user has it already."""
-        params = {**_user(scope), "name": str(granted.grant), "granted_by": granted.by}
+        params = {**_user_params(scope), "name": str(granted.grant), "granted_by": granted.by}
         return bool(self._db.run("grants.put", {**params, "granted_at": to_micros(granted.at)}))
 
     def remove(self, scope: Scope, grant: Grant) -> bool:
-        return bool(self._db.run("grants.remove", {**_user(scope), "name": str(grant)}))
+        return bool(self._db.run("grants.remove", {**_user_params(scope), "name": str(grant)}))
 
-    def of(self, scope: Scope) -> tuple[Grant, ...]:
-        return tuple(Grant.parse(name) for (name,) in self._db.all("grants.of", _user(scope)))
+    def list_for(self, scope: Scope) -> tuple[Grant, ...]:
+        return tuple(Grant.parse(name) for (name,) in self._db.all("grants.of", _user_params(scope)))
 
-    def find(self, scope: Scope) -> list[Granted]:
+    def find(self, scope: Scope) -> list[GrantInfo]:
         """A user's, or all of a tenant."""
         where = "" if scope.user is None else "user_id = :user"
         rows = self._db.all("grants.list", {"tenant": scope.tenant, "user": scope.user}, where=where)
-        return [Granted(user, Grant.parse(name), from_micros(at), by) for user, name, at, by in rows]
+        return [GrantInfo(user, Grant.parse(name), from_micros(at), by) for user, name, at, by in rows]
 
     def erase(self, scope: Scope, instead: str) -> int:
         """Take away what the user has, and what others have on the user. ``instead`` stands where the user gave."""
-        params = {**_user(scope), **_reaching(scope)}
-        self._db.run("grants.disown", {**_user(scope), "instead": instead})
+        params = {**_user_params(scope), **_grant_names(scope)}
+        self._db.run("grants.disown", {**_user_params(scope), "instead": instead})
         return self._db.run("grants.erase", params)
 
 
@@ -61,7 +61,7 @@ class AuditEntries:
     def add(self, scope: Scope, entries: Sequence[AuditEntry]) -> None:
         if any(entry.tenant != scope.tenant for entry in entries):
             raise InvalidInput("these audit entries are another tenant's")
-        self._db.many("audit.add", [_params(entry) for entry in entries])
+        self._db.run_many("audit.add", [_params(entry) for entry in entries])
 
     def find(self, scope: Scope, query: AuditQuery) -> list[AuditEntry]:
         """A tenant's, the newest first."""
@@ -79,23 +79,23 @@ class AuditEntries:
 
     def erase(self, scope: Scope, instead: str) -> int:
         """Put another name in the user's place everywhere, and nothing in that of sessions and records."""
-        params = {**_user(scope), "instead": instead}
+        params = {**_user_params(scope), "instead": instead}
         changed = self._db.run("audit.erase_target", params) + self._db.run("audit.erase_principal", params)
-        changed += self._db.run("audit.erase_sessions", _user(scope))
-        return changed + self._db.run("audit.erase_grants", {"tenant": scope.tenant, **_reaching(scope)})
+        changed += self._db.run("audit.erase_sessions", _user_params(scope))
+        return changed + self._db.run("audit.erase_grants", {"tenant": scope.tenant, **_grant_names(scope)})
 
     def trim(self, scope: Scope, before: datetime) -> int:
         """Remove what is older. Answers how many."""
         return self._db.run("audit.trim", {"tenant": scope.tenant, "before": to_micros(before)})
 
 
-def _user(scope: Scope) -> dict[str, str]:
+def _user_params(scope: Scope) -> dict[str, str]:
     if scope.user is None:
         raise InvalidInput("a grant is a user's: name the user")
     return {"tenant": scope.tenant, "user": scope.user}
 
 
-def _reaching(scope: Scope) -> dict[str, str]:
+def _grant_names(scope: Scope) -> dict[str, str]:
     """What grants on this user are called."""
     reading, writing = (str(Grant(right, Reach.USER, scope.user)) for right in (Right.READ, Right.WRITE))
     return {"reading": reading, "writing": writing}
@@ -122,5 +122,5 @@ def _params(entry: AuditEntry) -> dict[str, Any]:
 
 def _entry(row: Row) -> AuditEntry:
     return AuditEntry(
-        row[0], from_micros(row[1]), from_micros(row[2]), row[3], row[4], row[5], row[6], Outcome(row[7]), *row[8:]
+        row[0], from_micros(row[1]), from_micros(row[2]), row[3], row[4], row[5], row[6], AuditOutcome(row[7]), *row[8:]
     )

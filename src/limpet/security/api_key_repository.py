@@ -10,7 +10,7 @@ from typing import Any
 from limpet.errors import InvalidInput
 from limpet.model.access import Grant, Reach
 from limpet.model.api_key import KeyInfo, audit_name
-from limpet.model.scope import STORE, Scope, Space
+from limpet.model.scope import STORE_PARTITION, Partition, Scope
 from limpet.model.times import from_micros, to_micros
 from limpet.store.db import Row
 from limpet.store.rows import micros, moment, to_json
@@ -36,40 +36,40 @@ class ApiKeys:
             "secret_hash": secret_hash,
             "user": key.user,
             "agent": key.agent,
-            "grants": _listed(key.grants),
+            "grants": _encode_grants(key.grants),
             "created_at": to_micros(key.created_at),
             "created_by": key.created_by,
             "expires_at": micros(key.expires_at),
         }
         return bool(self._db.run("api_keys.add", params))
 
-    def by_hash(self, store: Space, secret_hash: str) -> KeyInfo | None:
+    def get_by_hash(self, store: Partition, secret_hash: str) -> KeyInfo | None:
         """Of whichever tenant, revoked and expired ones too."""
-        assert store == STORE
+        assert store == STORE_PARTITION
         row = self._db.one("api_keys.select", {"secret_hash": secret_hash}, where="secret_hash = :secret_hash")
-        return None if row is None else _key(row)
+        return None if row is None else _key_from_row(row)
 
-    def any(self, store: Space) -> bool:
-        assert store == STORE
+    def exists(self, store: Partition) -> bool:
+        assert store == STORE_PARTITION
         return self._db.one("api_keys.any", {}) is not None
 
-    def named(self, scope: Scope, id_or_name: str) -> KeyInfo | None:
+    def get(self, scope: Scope, id_or_name: str) -> KeyInfo | None:
         """The one that was not revoked."""
         where = "tenant = :tenant AND revoked_at IS NULL AND (id = :given OR name = :given)"
         row = self._db.one("api_keys.select", {"tenant": scope.tenant, "given": id_or_name}, where=where)
-        return None if row is None else _key(row)
+        return None if row is None else _key_from_row(row)
 
     def find(self, scope: Scope) -> list[KeyInfo]:
         """A user's, or all of a tenant, the newest first; revoked and expired ones too."""
         where = "tenant = :tenant" + ("" if scope.user is None else " AND user_id = :user")
         params = {"tenant": scope.tenant, "user": scope.user}
         rows = self._db.all("api_keys.select", params, where=where, order="ORDER BY created_at DESC, id DESC")
-        return [_key(row) for row in rows]
+        return [_key_from_row(row) for row in rows]
 
     def revoke(self, scope: Scope, key_id: str, now: datetime) -> bool:
         return bool(self._db.run("api_keys.revoke", {"tenant": scope.tenant, "id": key_id, "now": to_micros(now)}))
 
-    def used(self, scope: Scope, key_id: str, now: datetime) -> None:
+    def touch(self, scope: Scope, key_id: str, now: datetime) -> None:
         self._db.run("api_keys.used", {"tenant": scope.tenant, "id": key_id, "now": to_micros(now)})
 
     def erase(self, scope: Scope, instead: str) -> int:
@@ -81,16 +81,18 @@ class ApiKeys:
             raise InvalidInput("keys are removed with their user: name the user")
         whose = {"tenant": scope.tenant, "user": scope.user}
         for key in self.find(scope):
-            self._unname(key, instead)
+            self._anonymize(key, instead)
         self._db.run("api_keys.disown", {**whose, "instead": instead})
         gone = self._db.run("api_keys.erase", whose)
         for key in self.find(Scope(scope.tenant)):
             kept = [grant for grant in key.grants if (grant.reach, grant.of) != (Reach.USER, scope.user)]
             if len(kept) < len(key.grants):
-                self._db.run("api_keys.set_grants", {"tenant": key.tenant, "id": key.id, "grants": _listed(kept)})
+                self._db.run(
+                    "api_keys.set_grants", {"tenant": key.tenant, "id": key.id, "grants": _encode_grants(kept)}
+                )
         return gone
 
-    def _unname(self, key: KeyInfo, instead: str) -> None:
+    def _anonymize(self, key: KeyInfo, instead: str) -> None:
         """Where the key acted or gave something. Another may have its name now, so that only its own time counts."""
         by = {"tenant": key.tenant, "user": audit_name(key.name), "instead": instead}
         until = _FOREVER if key.revoked_at is None else to_micros(key.revoked_at)
@@ -100,11 +102,11 @@ class ApiKeys:
         self._db.run("grants.disown", by)
 
 
-def _listed(grants: Iterable[Grant]) -> str:
+def _encode_grants(grants: Iterable[Grant]) -> str:
     return to_json([str(grant) for grant in grants])
 
 
-def _key(row: Row) -> KeyInfo:
+def _key_from_row(row: Row) -> KeyInfo:
     id_, tenant, name, user, agent, grants, created_at, created_by, *times = row
     given: list[Any] = json.loads(grants)
     return KeyInfo(

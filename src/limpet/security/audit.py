@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from limpet.config import AuditSettings
 from limpet.errors import StorageError, StoreReadOnly
-from limpet.model.audit import AuditEntry, Outcome
+from limpet.model.audit import AuditEntry, AuditOutcome
 from limpet.model.ids import uuid7
 from limpet.model.scope import Scope
 from limpet.model.times import Clock
@@ -35,7 +35,7 @@ _TRIM = timedelta(days=1)
 _TARGETS = 100  # different refusals of one caller in a minute that are told apart
 
 
-class Line(NamedTuple):
+class AuditLine(NamedTuple):
     """What calls have in common that are counted together."""
 
     principal: str
@@ -50,7 +50,7 @@ class Line(NamedTuple):
     missing: str | None = None
 
 
-class _Counted:
+class _CallCount:
     __slots__ = ("calls", "first", "last")
 
     def __init__(self, calls: int, first: datetime, last: datetime) -> None:
@@ -64,27 +64,27 @@ class _Refusals:
 
     def __init__(self, began: datetime) -> None:
         self._began = began
-        self._rows: dict[Line, str] = {}
+        self._rows: dict[AuditLine, str] = {}
         self._of: Counter[tuple[str, str]] = Counter()  # different ones, by caller
 
-    def takes(self, now: datetime) -> bool:
+    def is_current(self, now: datetime) -> bool:
         return self._began <= now < self._began + _EVERY and len(self._rows) < _MOST
 
-    def told(self, line: Line) -> Line:
+    def coarsen(self, line: AuditLine) -> AuditLine:
         """Whoever tries one after the other has, beyond so many, a row for each verb, without whose memory it was."""
         if line in self._rows or self._of[line.tenant, line.principal] < _TARGETS:
             return line
         lacks = None if line.missing is None else ":".join(line.missing.split(":")[:2])
         return line._replace(user=None, agent=None, session=None, record=None, missing=lacks)
 
-    def row(self, line: Line, new_id: str) -> str:
+    def row_id(self, line: AuditLine, new_id: str) -> str:
         if line not in self._rows:
             self._rows[line] = new_id
             self._of[line.tenant, line.principal] += 1
         return self._rows[line]
 
 
-class Ledger:
+class AuditLog:
     """Safe to share between threads."""
 
     def __init__(self, store: Store, config: AuditSettings, clock: Clock, noise: Callable[[], bytes]) -> None:
@@ -93,7 +93,7 @@ class Ledger:
         self._clock = clock
         self._noise = noise
         self._lock = Lock()
-        self._counts: dict[Line, _Counted] = {}
+        self._counts: dict[AuditLine, _CallCount] = {}
         self._began: datetime | None = None  # when the first of them was
         self._until = clock()
         self._trimmed: dict[str, datetime] = {}
@@ -101,17 +101,17 @@ class Ledger:
         self.is_due = False  # what is counted should go along with the next write
         self.is_overdue = False  # nothing was written for so long that it will not wait any longer
 
-    def note(self, line: Line) -> None:
+    def count_call(self, line: AuditLine) -> None:
         """One more of these."""
         now = self._clock()
         if self.config.log and log.isEnabledFor(logging.INFO):
-            tell(line)
+            log_line(line)
         if not self.config.enabled:
             return
         with self._lock:
             counted = self._counts.get(line)
             if counted is None:
-                self._counts[line] = _Counted(1, now, now)
+                self._counts[line] = _CallCount(1, now, now)
             else:
                 counted.calls += 1
                 counted.last = now
@@ -122,39 +122,39 @@ class Ledger:
                 self.is_due = True
                 self.is_overdue = len(self._counts) >= 2 * _FULL or not timedelta() <= now - self._began < _QUIET
 
-    def row(self, line: Line) -> AuditEntry:
+    def new_entry(self, line: AuditLine) -> AuditEntry:
         """A line that is not counted, for a transaction of its own."""
         now = self._clock()
-        return self._entry(line, now, now)
+        return self._build_entry(line, now, now)
 
-    def refuse(self, line: Line) -> None:
+    def write_refusal(self, line: AuditLine) -> None:
         """One more of these, on the disk when this returns: into the row that an equal one of this minute has."""
         now = self._clock()
         with self._lock:
-            if not self._refusals.takes(now):
+            if not self._refusals.is_current(now):
                 self._refusals = _Refusals(now)
-            entry = self._entry(self._refusals.told(line), now, now)
-            entry = replace(entry, id=self._refusals.row(line_of(entry), entry.id))
+            entry = self._build_entry(self._refusals.coarsen(line), now, now)
+            entry = replace(entry, id=self._refusals.row_id(to_audit_line(entry), entry.id))
         self.write([entry])
 
-    def take(self) -> list[AuditEntry]:
+    def drain_counts(self) -> list[AuditEntry]:
         """What is counted, which is not counted any more."""
         with self._lock:
             counts, self._counts, self._began = self._counts, {}, None
             self.is_due = self.is_overdue = False
-        return [self._entry(line, each.first, each.last, each.calls) for line, each in counts.items()]
+        return [self._build_entry(line, each.first, each.last, each.calls) for line, each in counts.items()]
 
-    def _entry(self, line: Line, first: datetime, last: datetime, calls: int = 1) -> AuditEntry:
-        values = {**line._asdict(), "outcome": Outcome(line.outcome)}
+    def _build_entry(self, line: AuditLine, first: datetime, last: datetime, calls: int = 1) -> AuditEntry:
+        values = {**line._asdict(), "outcome": AuditOutcome(line.outcome)}
         return AuditEntry(id=uuid7(first, self._noise()), at=first, last_at=last, calls=calls, **values)
 
-    def put_back(self, entries: Iterable[AuditEntry]) -> None:
+    def restore_counts(self, entries: Iterable[AuditEntry]) -> None:
         """What could not be written is counted again, and waits as long as the first time."""
         now = self._clock()
         with self._lock:
             for entry in entries:
-                line = line_of(entry)
-                counted = self._counts.setdefault(line, _Counted(0, entry.at, entry.last_at))
+                line = to_audit_line(entry)
+                counted = self._counts.setdefault(line, _CallCount(0, entry.at, entry.last_at))
                 counted.calls += entry.calls
                 counted.first = min(counted.first, entry.at)
             if len(self._counts) > _MOST:
@@ -163,7 +163,7 @@ class Ledger:
             self._began, self._until = now if self._counts else None, now + _EVERY
             self.is_due = self.is_overdue = False
 
-    def add(self, tx: Tx, entries: Sequence[AuditEntry]) -> None:
+    def insert(self, tx: Tx, entries: Sequence[AuditEntry]) -> None:
         """In a transaction; and once a day, what is older than it is to be kept goes."""
         for tenant in dict.fromkeys(entry.tenant for entry in entries):
             scope, theirs = Scope(tenant), [entry for entry in entries if entry.tenant == tenant]
@@ -181,28 +181,28 @@ class Ledger:
         if not entries:
             return
         try:
-            self._store.write(lambda tx: self.add(tx, entries))
+            self._store.write(lambda tx: self.insert(tx, entries))
         except StoreReadOnly:
             log.debug("the store may not be written, so its audit is not")
         except StorageError as error:
             log.warning("the audit could not be written and waits: %s", error)
-            self.put_back(entries)
+            self.restore_counts(entries)
 
     def flush(self) -> None:
         """Write all that is counted."""
-        self.write(self.take())
+        self.write(self.drain_counts())
 
 
-def line_of(entry: AuditEntry) -> Line:
-    return Line(*(getattr(entry, name) for name in Line._fields))._replace(outcome=entry.outcome.value)
+def to_audit_line(entry: AuditEntry) -> AuditLine:
+    return AuditLine(*(getattr(entry, name) for name in AuditLine._fields))._replace(outcome=entry.outcome.value)
 
 
-def tell(line: Line) -> None:
+def log_line(line: AuditLine) -> None:
     """A line in the ordinary log: names and ids, one ``name=value`` each."""
-    named = [(name, value) for name, value in zip(Line._fields, line, strict=True) if value is not None]
+    named = [(name, value) for name, value in zip(AuditLine._fields, line, strict=True) if value is not None]
     extra = {"event": "call", "fields": dict(named)}
-    log.info("%s", " ".join(f"{name}={_shown(str(value))}" for name, value in named), extra=extra)
+    log.info("%s", " ".join(f"{name}={_quote_value(str(value))}" for name, value in named), extra=extra)
 
 
-def _shown(value: str) -> str:
+def _quote_value(value: str) -> str:
     return value if value.isascii() and value.isprintable() and not set(value) & set(" \"'=") else repr(value)

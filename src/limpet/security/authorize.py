@@ -7,154 +7,154 @@ from dataclasses import replace
 from typing import Any
 
 from limpet.errors import LimpetError, PermissionDenied
-from limpet.model.access import Grant, Need, Principal, Reach, Right
-from limpet.model.audit import AuditEntry, Outcome
-from limpet.model.scope import Level, Scope, Space
-from limpet.model.telemetry import Kind, Work
-from limpet.security.audit import Ledger, Line, tell
-from limpet.security.call import Call
-from limpet.security.operation import Passage
-from limpet.security.operations import VERBS, On, Verb
-from limpet.security.permissions import gives, missing
-from limpet.security.telemetry import Observers, counted
+from limpet.model.access import AccessRequest, Grant, Principal, Reach, Right
+from limpet.model.audit import AuditEntry, AuditOutcome
+from limpet.model.scope import Level, Partition, Scope
+from limpet.model.telemetry import Activity, ActivityKind
+from limpet.security.audit import AuditLine, AuditLog, log_line
+from limpet.security.call import OperationCall
+from limpet.security.operation import OperationInfo
+from limpet.security.operations import OPERATIONS, OperationPolicy, OwnerRule
+from limpet.security.permissions import can_grant, find_missing_grant
+from limpet.security.telemetry import Observers, count_results
 from limpet.store.base import Store
 
-_DONE = Outcome.DONE.value
+_DONE = AuditOutcome.DONE.value
 _REACHES = {Level.AGENT: Reach.AGENT, Level.GLOBAL: Reach.GLOBAL}
 
-Stored = Callable[[Principal], tuple[Grant, ...]]
+GrantLoader = Callable[[Principal], tuple[Grant, ...]]
 
 
-class Gate:
+class GrantAuthorizer:
     """For one principal and one store. What is stored about them is asked for only where their own is not enough."""
 
     def __init__(
-        self, principal: Principal, store: Store, ledger: Ledger | None, stored: Stored, observers: Observers
+        self, principal: Principal, store: Store, ledger: AuditLog | None, stored: GrantLoader, observers: Observers
     ) -> None:
         self.principal = principal
         self._store = store
         self._ledger = ledger
         self._stored = stored
         self._observers = observers
-        self._checks = not principal.may_all
+        self._checks = not principal.is_operator
 
-    def call(self, passage: Passage, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = Call(passage, VERBS[passage.name], subject, args, kwargs)
+    def call(self, passage: OperationInfo, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = OperationCall(passage, OPERATIONS[passage.name], subject, args, kwargs)
         if not self._observers.on or call.verb.silent:
-            return self._passed(call)
-        with self._observers.during(self._work(call)) as seen:
-            answer = self._passed(call)
-            seen.count = counted(answer)
+            return self._run(call)
+        with self._observers.measure(self._describe_activity(call)) as seen:
+            answer = self._run(call)
+            seen.count = count_results(answer)
             return answer
 
-    def _passed(self, call: Call) -> Any:
+    def _run(self, call: OperationCall) -> Any:
         verb, ledger = call.verb, self._ledger
         if self._checks and not self._is_own(verb, call.subject):
             try:
-                self._admit(call)
+                self._authorize(call)
             except LimpetError as error:
-                self._failed(call, error)
+                self._audit_failure(call, error)
                 raise
         if ledger is None or verb.silent or not (verb.writes or verb.grave or ledger.config.reads):
-            return call.made()
+            return call.invoke()
         if verb.grave or (verb.writes and ledger.is_due):
-            return self._written(ledger, call)
+            return self._run_with_audit(ledger, call)
         try:
-            answer = call.made()
+            answer = call.invoke()
         except Exception as error:  # why: whatever it was, who tried is noted; it goes on as it came
-            self._failed(call, error)
+            self._audit_failure(call, error)
             raise
-        ledger.note(self._line(call, answer))
+        ledger.count_call(self._build_line(call, answer))
         if not verb.writes and ledger.is_overdue:
             ledger.flush()
         return answer
 
-    def visible(self, spaces: Sequence[Space]) -> tuple[Space, ...]:
+    def filter_visible(self, spaces: Sequence[Partition]) -> tuple[Partition, ...]:
         """Those of them whose memory belongs into what this caller reads: of what is shared, only what was granted."""
         if not self._checks:
             return tuple(spaces)
         needs = {
-            space: Need(Right.READ, _REACHES[space.level], agent=space.owner or None)
+            space: AccessRequest(Right.READ, _REACHES[space.level], agent=space.owner or None)
             for space in spaces
             if space.level in _REACHES
         }
-        lacking = {space for space, need in needs.items() if missing(self.principal, need) is not None}
+        lacking = {space for space, need in needs.items() if find_missing_grant(self.principal, need) is not None}
         stored = self._stored(self.principal) if lacking else ()
-        hidden = {space for space in lacking if missing(self.principal, needs[space], stored) is not None}
+        hidden = {space for space in lacking if find_missing_grant(self.principal, needs[space], stored) is not None}
         return tuple(space for space in spaces if space not in hidden)
 
-    def check_gift(self, grant: Grant) -> None:
+    def check_can_grant(self, grant: Grant) -> None:
         """Nobody hands out more than they have."""
-        if self._checks and not gives(self.principal, grant, self._stored(self.principal)):
+        if self._checks and not can_grant(self.principal, grant, self._stored(self.principal)):
             me = self.principal.name
             raise PermissionDenied(f"{me} does not have {grant}, and so can neither give nor take it", str(grant))
 
-    def check_has(self, needs: Iterable[Need]) -> None:
+    def check_access(self, needs: Iterable[AccessRequest]) -> None:
         """Nobody lets a key do what they may not do themselves."""
         for need in needs if self._checks else ():
-            lacks = self._lacks(need)
+            lacks = self._find_missing_grant(need)
             if lacks is not None:
-                raise PermissionDenied(_refusal(self.principal, "a key that may do this", lacks), str(lacks))
+                raise PermissionDenied(_denial_message(self.principal, "a key that may do this", lacks), str(lacks))
 
     # Is it allowed?
 
-    def _is_own(self, verb: Verb, subject: Any) -> bool:
+    def _is_own(self, verb: OperationPolicy, subject: Any) -> bool:
         """The usual case, quickly: a handle of one's own session."""
         me = self.principal
-        if verb.on is not On.HANDLE or verb.when or me.session is not None or me.user is None:
+        if verb.on is not OwnerRule.HANDLE or verb.when or me.session is not None or me.user is None:
             return False
         scope: Scope = subject._scope  # noqa: SLF001  # what every object with a gate of its own has
         return scope.user == me.user and scope.tenant == me.tenant
 
-    def _admit(self, call: Call) -> None:
+    def _authorize(self, call: OperationCall) -> None:
         """Fills in one's own user, or agent, where nobody was named. Raises PermissionDenied."""
-        if call.passage.name == "tenant" and call.given("name") == self.principal.tenant:
+        if call.passage.name == "tenant" and call.argument("name") == self.principal.tenant:
             return
-        place, filled = self._place(call)
-        for need in call.needs(place):
-            lacks = self._lacks(need)
+        place, filled = self._resolve_target(call)
+        for need in call.list_requests(place):
+            lacks = self._find_missing_grant(need)
             if lacks is not None:
-                raise PermissionDenied(_refusal(self.principal, call.passage.name, lacks), str(lacks))
+                raise PermissionDenied(_denial_message(self.principal, call.passage.name, lacks), str(lacks))
         if filled is not None:
-            call.fill(filled, getattr(place, filled))
+            call.set_argument(filled, getattr(place, filled))
 
-    def _lacks(self, need: Need) -> Grant | None:
+    def _find_missing_grant(self, need: AccessRequest) -> Grant | None:
         me = self.principal
-        return None if missing(me, need) is None else missing(me, need, self._stored(me))
+        return None if find_missing_grant(me, need) is None else find_missing_grant(me, need, self._stored(me))
 
-    def _place(self, call: Call) -> tuple[Need, str | None]:
+    def _resolve_target(self, call: OperationCall) -> tuple[AccessRequest, str | None]:
         """Whose memory is meant, and what of one's own has to be filled in: the user, or the agent who acts alone."""
-        place, me = call.place(), self.principal
-        if call.verb.on is On.HANDLE or place.user is not None:
+        place, me = call.resolve_target(), self.principal
+        if call.verb.on is OwnerRule.HANDLE or place.user is not None:
             return place, None
         if me.user is not None and place.reach is Reach.SESSION:
             # Named without its user it is one's own, unless a grant reaches any session, or just that one.
-            if place.session != me.session and self._has_all(call, place):
+            if place.session != me.session and self._has_access(call, place):
                 return place, None
             return replace(place, user=me.user), "user"
-        if place.reach is not Reach.GLOBAL or call.says_everybody:
+        if place.reach is not Reach.GLOBAL or call.is_tenant_wide:
             return place, None
-        if call.reaches_far and self._has_all(call, place):
+        if call.is_unscoped and self._has_access(call, place):
             return place, None
         if me.user is not None:
             return replace(place, reach=Reach.USER, user=me.user), "user"
-        if me.agent is not None and call.may_be_an_agents:
+        if me.agent is not None and call.can_target_agent:
             return replace(place, reach=Reach.AGENT, agent=me.agent), "agent"
         return place, None
 
-    def _has_all(self, call: Call, place: Need) -> bool:
-        return all(self._lacks(replace(place, right=each.right)) is None for each in call.verb.needs)
+    def _has_access(self, call: OperationCall, place: AccessRequest) -> bool:
+        return all(self._find_missing_grant(replace(place, right=each.right)) is None for each in call.verb.needs)
 
     # Who made it?
 
-    def _work(self, call: Call) -> Work:
+    def _describe_activity(self, call: OperationCall) -> Activity:
         """What observers are told: names only if they are wanted, and none of whom this call wants forgotten."""
         name, me = call.passage.name, self.principal
         if not self._observers.names or call.verb.unnames:
-            return Work(kind=Kind.VERB, name=name, tenant=me.tenant)
-        user, agent, session, record = call.target()
-        return Work(
-            kind=Kind.VERB,
+            return Activity(kind=ActivityKind.VERB, name=name, tenant=me.tenant)
+        user, agent, session, record = call.audit_target()
+        return Activity(
+            kind=ActivityKind.VERB,
             name=name,
             tenant=me.tenant,
             principal=me.name,
@@ -164,66 +164,66 @@ class Gate:
             record=record,
         )
 
-    def _written(self, ledger: Ledger, call: Call) -> Any:
+    def _run_with_audit(self, ledger: AuditLog, call: OperationCall) -> Any:
         """Beside the deed, in its transaction: its own row if it is grave, and all that was counted so far."""
-        grave, line = call.verb.grave, self._line(call)
-        counted: list[AuditEntry] = ledger.take() if ledger.config.enabled else []
-        own = [ledger.row(line)] if grave and ledger.config.enabled else []
+        grave, line = call.verb.grave, self._build_line(call)
+        counted: list[AuditEntry] = ledger.drain_counts() if ledger.config.enabled else []
+        own = [ledger.new_entry(line)] if grave and ledger.config.enabled else []
         done = False
         try:
-            with self._store.beside(lambda tx: ledger.add(tx, [*counted, *own])) as written:
+            with self._store.prepend_to_next_write(lambda tx: ledger.insert(tx, [*counted, *own])) as written:
                 try:
-                    answer = call.made()
+                    answer = call.invoke()
                 finally:
                     done = written()
         except BaseException as error:  # why: an interrupt must not lose what was counted; it goes on as it came
             if not done:
-                ledger.put_back(counted)
+                ledger.restore_counts(counted)
             if isinstance(error, Exception):
-                self._failed(call, error)
+                self._audit_failure(call, error)
             raise
         if not done:
             ledger.write([*counted, *own])
         if not grave:
-            ledger.note(self._line(call, answer))
+            ledger.count_call(self._build_line(call, answer))
         elif ledger.config.log:
-            tell(_unnamed(line, answer, self.principal) if call.verb.unnames else line)
+            log_line(_anonymize(line, answer, self.principal) if call.verb.unnames else line)
         return answer
 
-    def _failed(self, call: Call, error: Exception) -> None:
+    def _audit_failure(self, call: OperationCall, error: Exception) -> None:
         """Written before it is answered if it is grave or was refused; and none is the reason of another error."""
-        ledger, line = self._ledger, self._line(call, error=error)
+        ledger, line = self._ledger, self._build_line(call, error=error)
         if ledger is None:
             return
-        if not call.verb.grave and line.outcome != Outcome.REFUSED:
-            ledger.note(line)
+        if not call.verb.grave and line.outcome != AuditOutcome.REFUSED:
+            ledger.count_call(line)
             return
         if ledger.config.log:
-            tell(line)
+            log_line(line)
         if not ledger.config.enabled:
             return
-        if line.outcome == Outcome.REFUSED:
-            ledger.refuse(line)
+        if line.outcome == AuditOutcome.REFUSED:
+            ledger.write_refusal(line)
         else:
-            ledger.write([ledger.row(line)])
+            ledger.write([ledger.new_entry(line)])
 
-    def _line(self, call: Call, answer: Any = None, error: Exception | None = None) -> Line:
+    def _build_line(self, call: OperationCall, answer: Any = None, error: Exception | None = None) -> AuditLine:
         me, outcome, lacks = self.principal, _DONE, None
         if isinstance(error, PermissionDenied):
-            outcome, lacks = Outcome.REFUSED.value, error.missing
+            outcome, lacks = AuditOutcome.REFUSED.value, error.missing
         elif error is not None:
-            outcome = Outcome.FAILED.value
-        user, agent, session, record = call.target(answer)
+            outcome = AuditOutcome.FAILED.value
+        user, agent, session, record = call.audit_target(answer)
         name, access = call.passage.name, call.verb.access
-        return Line(me.name, me.tenant, name, access, outcome, user, agent, session, record, lacks)
+        return AuditLine(me.name, me.tenant, name, access, outcome, user, agent, session, record, lacks)
 
 
-def _unnamed(line: Line, answer: Any, me: Principal) -> Line:
+def _anonymize(line: AuditLine, answer: Any, me: Principal) -> AuditLine:
     receipt = str(answer.id)
     by = receipt if line.user in (line.principal, me.user) else line.principal
     return line._replace(principal=by, user=None, session=None, record=receipt)
 
 
-def _refusal(me: Principal, verb: str, lacks: Grant) -> str:
+def _denial_message(me: Principal, verb: str, lacks: Grant) -> str:
     way = f"act with grants=['{lacks}']" if me.user is None else f"hf.grant({me.user!r}, '{lacks}') gives it"
     return f"{verb} needs {lacks}, which {me.name} does not have; {way}"

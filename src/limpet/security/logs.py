@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-from limpet.model.telemetry import code_of
+from limpet.model.telemetry import error_code
 
 LOGGER = "limpet"
 _FRAMES = 8  # of a traceback, the innermost
 
-Format = Literal["text", "json"]
-Level = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
 
 
-class Lines(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """``2026-11-15T16:42:43.120Z warning limpet.jobs the job 7 (embed) failed …: provider_error``"""
 
     def __init__(self, *, words: bool = False) -> None:
@@ -35,15 +35,15 @@ class Lines(logging.Formatter):
         error = self._error(record)
         if error is not None:
             parts.append(" ".join(f"{name}={value}" for name, value in error.items()))
-        return _on_one_line(" ".join(parts))
+        return _escape_line_breaks(" ".join(parts))
 
     def _message(self, record: logging.LogRecord) -> str:
         if self._words or not record.args:
             return record.getMessage()
         args = record.args
         if isinstance(args, Mapping):
-            return str(record.msg) % {name: _wordless(value) for name, value in args.items()}
-        return str(record.msg) % tuple(map(_wordless, args))
+            return str(record.msg) % {name: _strip_error_text(value) for name, value in args.items()}
+        return str(record.msg) % tuple(map(_strip_error_text, args))
 
     def _error(self, record: logging.LogRecord) -> dict[str, Any] | None:
         """What was raised and where; the lines of code beside it would not quote anybody, but are long."""
@@ -52,10 +52,10 @@ class Lines(logging.Formatter):
             return None
         frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
         where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-        return {"error": code_of(error), "where": where} | ({"words": str(error)} if self._words else {})
+        return {"error": error_code(error), "where": where} | ({"words": str(error)} if self._words else {})
 
 
-class JsonLines(Lines):
+class JsonFormatter(TextFormatter):
     """``{"time": …, "level": "info", "logger": "limpet.jobs", "event": "job", "kind": "embed", "seconds": 0.02}``"""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -66,13 +66,13 @@ class JsonLines(Lines):
             "event": getattr(record, "event", None) or self._message(record),
         }
         for name, value in (getattr(record, "fields", None) or {}).items():
-            told.setdefault(name, value if self._words else _wordless(value))
+            told.setdefault(name, value if self._words else _strip_error_text(value))
         return json.dumps(told | (self._error(record) or {}), default=str)  # ASCII: no character of it ends a line
 
 
 def configure_logging(
-    level: Level = "warning",
-    format: Format = "text",
+    level: LogLevel = "warning",
+    format: LogFormat = "text",
     stream: TextIO | None = None,
     *,
     words: bool = False,
@@ -81,7 +81,7 @@ def configure_logging(
     """For programs that stay: these loggers write such lines to ``stream``, stderr if none is given. Answers what
     undoes it."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines(words=words) if format == "json" else Lines(words=words))
+    handler.setFormatter(JsonFormatter(words=words) if format == "json" else TextFormatter(words=words))
     chosen = [logging.getLogger(name) for name in loggers]
     before = [(each, each.level, each.propagate) for each in chosen]
     for each in chosen:
@@ -98,13 +98,13 @@ def configure_logging(
     return undo
 
 
-def _wordless(value: Any) -> Any:
-    return code_of(value) if isinstance(value, BaseException) else value
+def _strip_error_text(value: Any) -> Any:
+    return error_code(value) if isinstance(value, BaseException) else value
 
 
 def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _on_one_line(text: str) -> str:
+def _escape_line_breaks(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -13,7 +13,7 @@ from typing import Any
 from limpet.model.access import Reach, Right
 
 
-class On(StrEnum):
+class OwnerRule(StrEnum):
     """How a verb says whose memory it touches."""
 
     HANDLE = "the session, or the user, of the handle"
@@ -27,40 +27,40 @@ class On(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class Permission:
     """A right, on the level the arguments name, or on a fixed one."""
 
     right: Right
     reach: Reach | None = None
 
 
-GIVEN = ...
+ANY_VALUE = ...
 
 
 @dataclass(frozen=True, slots=True)
-class When:
+class ExtraPermission:
     """What a verb needs besides where an argument has this value; with ``GIVEN``, any at all."""
 
     argument: str
     value: Any
-    needs: Needs
+    needs: Permission
 
     def __str__(self) -> str:
         reach = self.needs.reach or "the same level"
-        value = "given" if self.value is GIVEN else repr(self.value)
+        value = "given" if self.value is ANY_VALUE else repr(self.value)
         return f"{self.needs.right}:{reach} where `{self.argument}` is {value}"
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class OperationPolicy:
     """A grave one has an audit row of its own, written with the deed; others are counted by the minute."""
 
-    on: On
-    needs: tuple[Needs, ...]
+    on: OwnerRule
+    needs: tuple[Permission, ...]
     grave: bool = False
     silent: bool = False  # does nothing by itself: only a refusal is told
     unnames: bool = False  # after it nobody is to be named any more: the log names what it answered with
-    when: tuple[When, ...] = ()
+    when: tuple[ExtraPermission, ...] = ()
     access: str = field(init=False)
     writes: bool = field(init=False)
 
@@ -70,126 +70,136 @@ class Verb:
         object.__setattr__(self, "writes", Right.WRITE in rights)
 
 
-READ, WRITE = Needs(Right.READ), Needs(Right.WRITE)
+READ, WRITE = Permission(Right.READ), Permission(Right.WRITE)
 
 
-def _on(reach: Reach, *rights: Right) -> tuple[Needs, ...]:
-    return tuple(Needs(right, reach) for right in rights)
+def _permissions_on(reach: Reach, *rights: Right) -> tuple[Permission, ...]:
+    return tuple(Permission(right, reach) for right in rights)
 
 
-_READ_SESSION = Verb(On.HANDLE, _on(Reach.SESSION, Right.READ))
-_WRITE_SESSION = Verb(On.HANDLE, _on(Reach.SESSION, Right.WRITE))
-_REMOVE_SESSION = Verb(On.HANDLE, _on(Reach.SESSION, Right.WRITE), grave=True)
-_WRITE_USER_OF_SESSION = Verb(On.HANDLE, _on(Reach.USER, Right.WRITE))
-_READ_USER = Verb(On.OWNER, _on(Reach.USER, Right.READ))
-_WRITE_USER = Verb(On.OWNER, _on(Reach.USER, Right.WRITE))
-_READ_STORE = _on(Reach.STORE, Right.READ)
-_WRITE_STORE = _on(Reach.STORE, Right.WRITE)
+_READ_SESSION = OperationPolicy(OwnerRule.HANDLE, _permissions_on(Reach.SESSION, Right.READ))
+_WRITE_SESSION = OperationPolicy(OwnerRule.HANDLE, _permissions_on(Reach.SESSION, Right.WRITE))
+_REMOVE_SESSION = OperationPolicy(OwnerRule.HANDLE, _permissions_on(Reach.SESSION, Right.WRITE), grave=True)
+_WRITE_USER_OF_SESSION = OperationPolicy(OwnerRule.HANDLE, _permissions_on(Reach.USER, Right.WRITE))
+_READ_USER = OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.READ))
+_WRITE_USER = OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.WRITE))
+_READ_STORE = _permissions_on(Reach.STORE, Right.READ)
+_WRITE_STORE = _permissions_on(Reach.STORE, Right.WRITE)
 
-LIMPET: Mapping[str, Verb] = {
+LIMPET: Mapping[str, OperationPolicy] = {
     "session": _WRITE_USER,
-    "load_session": Verb(On.ID, _on(Reach.SESSION, Right.READ)),
-    "sessions": Verb(On.FILTER, (READ,)),
-    "usage": Verb(On.FILTER, (READ,)),
-    "recall": Verb(On.HOME, (READ,)),
+    "load_session": OperationPolicy(OwnerRule.ID, _permissions_on(Reach.SESSION, Right.READ)),
+    "sessions": OperationPolicy(OwnerRule.FILTER, (READ,)),
+    "usage": OperationPolicy(OwnerRule.FILTER, (READ,)),
+    "recall": OperationPolicy(OwnerRule.HOME, (READ,)),
     # The same key again answers with the record as it is by then, whoever changed it.
-    "remember": Verb(On.HOME, (WRITE,), when=(When("idempotency_key", GIVEN, READ),)),
-    "record": Verb(On.ID, (READ,)),
-    "records": Verb(On.REACH, (READ,)),
-    "count_records": Verb(On.REACH, (READ,)),
-    "search_metadata": Verb(On.REACH, (READ,)),
+    "remember": OperationPolicy(OwnerRule.HOME, (WRITE,), when=(ExtraPermission("idempotency_key", ANY_VALUE, READ),)),
+    "record": OperationPolicy(OwnerRule.ID, (READ,)),
+    "records": OperationPolicy(OwnerRule.REACH, (READ,)),
+    "count_records": OperationPolicy(OwnerRule.REACH, (READ,)),
+    "search_metadata": OperationPolicy(OwnerRule.REACH, (READ,)),
     # What a change answers with is the whole record.
-    "update": Verb(On.ID, (READ, WRITE)),
-    "history": Verb(On.ID, (READ,)),
-    "forget": Verb(On.ID_OR_HOME, (READ, WRITE), grave=True),
-    "promote": Verb(On.ID, (READ, WRITE), when=(When("scope", "global", Needs(Right.WRITE, Reach.GLOBAL)),)),
-    "revive": Verb(On.ID, (READ, WRITE)),
+    "update": OperationPolicy(OwnerRule.ID, (READ, WRITE)),
+    "history": OperationPolicy(OwnerRule.ID, (READ,)),
+    "forget": OperationPolicy(OwnerRule.ID_OR_HOME, (READ, WRITE), grave=True),
+    "promote": OperationPolicy(
+        OwnerRule.ID, (READ, WRITE), when=(ExtraPermission("scope", "global", Permission(Right.WRITE, Reach.GLOBAL)),)
+    ),
+    "revive": OperationPolicy(OwnerRule.ID, (READ, WRITE)),
     "profile": _READ_USER,
     # Without a text it reads a file of the machine, and that is not the user's.
-    "add_document": Verb(On.HOME, (WRITE,), when=(When("text", None, Needs(Right.READ, Reach.STORE)),)),
-    "documents": Verb(On.HOME, (READ,)),
-    "remove_document": Verb(On.HOME, (WRITE,), grave=True),
-    "graph": Verb(On.HOME, (READ,)),
+    "add_document": OperationPolicy(
+        OwnerRule.HOME, (WRITE,), when=(ExtraPermission("text", None, Permission(Right.READ, Reach.STORE)),)
+    ),
+    "documents": OperationPolicy(OwnerRule.HOME, (READ,)),
+    "remove_document": OperationPolicy(OwnerRule.HOME, (WRITE,), grave=True),
+    "graph": OperationPolicy(OwnerRule.HOME, (READ,)),
     "daily_notes": _READ_USER,
     "note_turn": _WRITE_USER,
-    "export_items": Verb(On.OWNER, _on(Reach.USER, Right.READ), grave=True),
-    "import_items": Verb(On.OWNER, _on(Reach.USER, Right.WRITE), grave=True),
-    "purge_session": Verb(On.ID, _on(Reach.SESSION, Right.WRITE), grave=True),
-    "purge_user": Verb(On.OWNER, _on(Reach.USER, Right.WRITE), grave=True, unnames=True),
-    "purge_older": Verb(On.OWNER, _on(Reach.USER, Right.WRITE), grave=True),
-    "receipts": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.READ)),
-    "apply_retention": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
-    "jobs": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.READ)),
-    "retry_jobs": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE)),
-    "drop_jobs": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
-    "run_jobs": Verb(On.WHOLE, _WRITE_STORE),
-    "start_worker": Verb(On.WHOLE, _WRITE_STORE),
-    "run_schedules": Verb(On.WHOLE, _WRITE_STORE),
-    "file_sessions": Verb(On.WHOLE, (*_READ_STORE, *_WRITE_STORE)),
+    "export_items": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.READ), grave=True),
+    "import_items": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.WRITE), grave=True),
+    "purge_session": OperationPolicy(OwnerRule.ID, _permissions_on(Reach.SESSION, Right.WRITE), grave=True),
+    "purge_user": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.WRITE), grave=True, unnames=True),
+    "purge_older": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.WRITE), grave=True),
+    "receipts": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.READ)),
+    "apply_retention": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
+    "jobs": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.READ)),
+    "retry_jobs": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE)),
+    "drop_jobs": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
+    "run_jobs": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE),
+    "start_worker": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE),
+    "run_schedules": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE),
+    "file_sessions": OperationPolicy(OwnerRule.WHOLE, (*_READ_STORE, *_WRITE_STORE)),
     # They write and read files of the machine, and those are not the user's.
-    "export": Verb(On.REACH, (READ, *_WRITE_STORE), grave=True),
-    "import_": Verb(On.REACH, (WRITE, *_READ_STORE), grave=True),
+    "export": OperationPolicy(OwnerRule.REACH, (READ, *_WRITE_STORE), grave=True),
+    "import_": OperationPolicy(OwnerRule.REACH, (WRITE, *_READ_STORE), grave=True),
     # It writes to what the caller has open.
-    "archive": Verb(On.REACH, (READ,), grave=True),
-    "doctor": Verb(On.WHOLE, _READ_STORE, when=(When("repair", True, Needs(Right.WRITE, Reach.STORE)),)),
-    "backup": Verb(On.WHOLE, _READ_STORE, grave=True),
-    "stats": Verb(On.WHOLE, _READ_STORE),
-    "observe": Verb(On.WHOLE, _READ_STORE),
-    "grant": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
-    "revoke": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
-    "grants": Verb(On.REACH, (READ,)),
-    "audit": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.READ)),
-    "acting": Verb(On.WHOLE, _WRITE_STORE, silent=True),
-    "tenant": Verb(On.WHOLE, _READ_STORE, silent=True),
+    "archive": OperationPolicy(OwnerRule.REACH, (READ,), grave=True),
+    "doctor": OperationPolicy(
+        OwnerRule.WHOLE, _READ_STORE, when=(ExtraPermission("repair", True, Permission(Right.WRITE, Reach.STORE)),)
+    ),
+    "backup": OperationPolicy(OwnerRule.WHOLE, _READ_STORE, grave=True),
+    "stats": OperationPolicy(OwnerRule.WHOLE, _READ_STORE),
+    "observe": OperationPolicy(OwnerRule.WHOLE, _READ_STORE),
+    "grant": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
+    "revoke": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
+    "grants": OperationPolicy(OwnerRule.REACH, (READ,)),
+    "audit": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.READ)),
+    "acting": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE, silent=True),
+    "tenant": OperationPolicy(OwnerRule.WHOLE, _READ_STORE, silent=True),
 }
-SESSION: Mapping[str, Verb] = {
+SESSION: Mapping[str, OperationPolicy] = {
     **dict.fromkeys(("refresh", "recent", "messages", "count", "restore", "summary", "working_memory"), _READ_SESSION),
     **dict.fromkeys(("transcript", "export_transcript", "list_files", "usage"), _READ_SESSION),
     **dict.fromkeys(("append", "extend", "set_summary", "swap_summary", "compact", "compact_if_due"), _WRITE_SESSION),
     **dict.fromkeys(("pause", "resume", "terminate", "update_metadata", "expire_in"), _WRITE_SESSION),
     **dict.fromkeys(("set_working_memory", "add_usage"), _WRITE_SESSION),
     # They show what the user said elsewhere, too.
-    "context": Verb(
-        On.HANDLE,
-        _on(Reach.USER, Right.READ),
-        when=(When("compact", True, Needs(Right.WRITE, Reach.SESSION)),),
+    "context": OperationPolicy(
+        OwnerRule.HANDLE,
+        _permissions_on(Reach.USER, Right.READ),
+        when=(ExtraPermission("compact", True, Permission(Right.WRITE, Reach.SESSION)),),
     ),
     # Checked when its block begins.
-    "turn": Verb(On.HANDLE, (*_on(Reach.USER, Right.READ), *_on(Reach.SESSION, Right.WRITE))),
+    "turn": OperationPolicy(
+        OwnerRule.HANDLE, (*_permissions_on(Reach.USER, Right.READ), *_permissions_on(Reach.SESSION, Right.WRITE))
+    ),
     **dict.fromkeys(("learn", "new"), _WRITE_USER_OF_SESSION),
     **dict.fromkeys(("clear", "delete"), _REMOVE_SESSION),
 }
-KV: Mapping[str, Verb] = {
+KV: Mapping[str, OperationPolicy] = {
     **dict.fromkeys(("get", "items"), _READ_SESSION),
     **dict.fromkeys(("set", "delete"), _WRITE_SESSION),
 }
-SCHEDULES: Mapping[str, Verb] = {
-    "create": Verb(
-        On.OWNER,
-        _on(Reach.USER, Right.WRITE),
-        when=(When("idempotency_key", GIVEN, Needs(Right.READ, Reach.USER)),),
+SCHEDULES: Mapping[str, OperationPolicy] = {
+    "create": OperationPolicy(
+        OwnerRule.OWNER,
+        _permissions_on(Reach.USER, Right.WRITE),
+        when=(ExtraPermission("idempotency_key", ANY_VALUE, Permission(Right.READ, Reach.USER)),),
     ),
-    **dict.fromkeys(("get", "runs", "run_output"), Verb(On.ID, (READ,))),
-    **dict.fromkeys(("edit", "pause", "resume"), Verb(On.ID, (READ, WRITE))),
-    "delete": Verb(On.ID, (WRITE,), grave=True),
-    **dict.fromkeys(("search", "count"), Verb(On.FILTER, (READ,))),
-    "due": Verb(On.REACH, (READ,)),
+    **dict.fromkeys(("get", "runs", "run_output"), OperationPolicy(OwnerRule.ID, (READ,))),
+    **dict.fromkeys(("edit", "pause", "resume"), OperationPolicy(OwnerRule.ID, (READ, WRITE))),
+    "delete": OperationPolicy(OwnerRule.ID, (WRITE,), grave=True),
+    **dict.fromkeys(("search", "count"), OperationPolicy(OwnerRule.FILTER, (READ,))),
+    "due": OperationPolicy(OwnerRule.REACH, (READ,)),
 }
-KEYS: Mapping[str, Verb] = {
+KEYS: Mapping[str, OperationPolicy] = {
     # A key reads and writes all of its user's. What else it is given is checked one by one.
-    "create": Verb(On.OWNER, _on(Reach.USER, Right.READ, Right.WRITE), grave=True),
-    "list": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.READ)),
-    "revoke": Verb(On.WHOLE, _on(Reach.GLOBAL, Right.WRITE), grave=True),
-    "acting": Verb(On.WHOLE, _WRITE_STORE, silent=True),
-    "any": Verb(On.WHOLE, _READ_STORE, silent=True),
+    "create": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.READ, Right.WRITE), grave=True),
+    "list": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.READ)),
+    "revoke": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
+    "acting": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE, silent=True),
+    "any": OperationPolicy(OwnerRule.WHOLE, _READ_STORE, silent=True),
 }
-TURN: Mapping[str, Verb] = {"reply": _WRITE_SESSION}
-LONG_TERM: Mapping[str, Verb] = {
-    "read": Verb(On.HANDLE, _on(Reach.USER, Right.READ)),
+TURN: Mapping[str, OperationPolicy] = {"reply": _WRITE_SESSION}
+LONG_TERM: Mapping[str, OperationPolicy] = {
+    "read": OperationPolicy(OwnerRule.HANDLE, _permissions_on(Reach.USER, Right.READ)),
     # What it answers with is the whole file.
-    **dict.fromkeys(("write", "append"), Verb(On.HANDLE, _on(Reach.USER, Right.READ, Right.WRITE))),
+    **dict.fromkeys(
+        ("write", "append"), OperationPolicy(OwnerRule.HANDLE, _permissions_on(Reach.USER, Right.READ, Right.WRITE))
+    ),
 }
-FACES: Mapping[str, Mapping[str, Verb]] = {
+HANDLES: Mapping[str, Mapping[str, OperationPolicy]] = {
     "": LIMPET,
     "session": SESSION,
     "session.kv": KV,
@@ -199,11 +209,11 @@ FACES: Mapping[str, Mapping[str, Verb]] = {
     "keys": KEYS,
 }
 # A verb of Limpet under its own name, one of a handle with that before it: session.append.
-VERBS: Mapping[str, Verb] = {
-    f"{face}.{name}" if face else name: verb for face, verbs in FACES.items() for name, verb in verbs.items()
+OPERATIONS: Mapping[str, OperationPolicy] = {
+    f"{face}.{name}" if face else name: verb for face, verbs in HANDLES.items() for name, verb in verbs.items()
 }
 # What needs nothing, and why.
-FREE: Mapping[str, str] = {
+EXEMPT: Mapping[str, str] = {
     "open": "whoever can open the store can read its file",
     "close": "only the handle that opened the store closes it; any other's does nothing",
     "agent": "the same caller with an agent's settings; what it is asked is checked as ever",
@@ -223,9 +233,9 @@ FREE: Mapping[str, str] = {
 }
 
 
-def table() -> Iterator[tuple[str, str, str, str]]:
+def describe_operations() -> Iterator[tuple[str, str, str, str]]:
     """For the documentation: verb, what it needs, whose memory it touches, and how the audit has it."""
-    for name, verb in VERBS.items():
+    for name, verb in OPERATIONS.items():
         needs = [f"{each.right}:{each.reach}" if each.reach else str(each.right) for each in verb.needs]
         also = [str(each) for each in verb.when]
         shown = ", ".join(f"`{each}`" for each in needs) + "".join(f"; {each}" for each in also)

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from opentelemetry import context, metrics, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from limpet.model.telemetry import Kind, Observed, Work
-from limpet.security.telemetry import Ending
+from limpet.model.telemetry import Activity, ActivityKind, ActivityResult
+from limpet.security.telemetry import EndCallback
 
-_US = "limpet"
+_SERVICE = "limpet"
 OPERATIONS: Mapping[str, str] = {
     **dict.fromkeys(("recall", "records", "search_metadata"), "search_memory"),
     **dict.fromkeys(("session.append", "session.extend"), "create_memory"),
@@ -25,7 +25,7 @@ OPERATIONS: Mapping[str, str] = {
     **dict.fromkeys(("forget", "remove_document", "session.clear", "session.delete"), "delete_memory"),
     **dict.fromkeys(("purge_session", "purge_user", "purge_older", "apply_retention"), "delete_memory"),
 }
-_MODELS = (Kind.CHAT, Kind.EMBEDDINGS)
+_MODELS = (ActivityKind.CHAT, ActivityKind.EMBEDDINGS)
 # What the conventions advise for models; memory is quicker, and begins lower.
 _MODEL_S = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _QUICK_S = (0.0001, 0.0003, 0.001, 0.003, *_MODEL_S)
@@ -38,8 +38,8 @@ class Telemetry:
     """Its ``begin`` is what Observers are given."""
 
     def __init__(self) -> None:
-        self._tracer = trace.get_tracer(_US)
-        meter = metrics.get_meter(_US)
+        self._tracer = trace.get_tracer(_SERVICE)
+        meter = metrics.get_meter(_SERVICE)
         self._operations = meter.create_histogram(
             "gen_ai.client.operation.duration",
             unit="s",
@@ -57,21 +57,23 @@ class Telemetry:
                 f"limpet.{kind}.duration", unit="s", description=told, explicit_bucket_boundaries_advisory=_QUICK_S
             )
             for kind, told in (
-                (Kind.VERB, "How long a call of a public method took."),
-                (Kind.JOB, "How long a run of background work took."),
-                (Kind.SCHEDULE, "How long a schedule's turn took."),
+                (ActivityKind.VERB, "How long a call of a public method took."),
+                (ActivityKind.JOB, "How long a run of background work took."),
+                (ActivityKind.SCHEDULE, "How long a schedule's turn took."),
             )
         }
 
-    def begin(self, work: Work) -> Ending:
+    def begin(self, work: Activity) -> EndCallback:
         kind = SpanKind.CLIENT if work.kind in _MODELS else SpanKind.INTERNAL
-        span = self._tracer.start_span(_name(work), kind=kind, attributes={**_common(work), **_particular(work)})
+        span = self._tracer.start_span(
+            _span_name(work), kind=kind, attributes={**_metric_attributes(work), **_start_attributes(work)}
+        )
         token = context.attach(trace.set_span_in_context(span))
 
-        def end(observed: Observed) -> None:
+        def end(observed: ActivityResult) -> None:
             try:
                 self._measure(observed)
-                span.set_attributes(_ended(observed))
+                span.set_attributes(_end_attributes(observed))
                 if observed.code is not None:
                     span.set_status(Status(StatusCode.ERROR, observed.code))
                 span.end()
@@ -80,49 +82,49 @@ class Telemetry:
 
         return end
 
-    def _measure(self, observed: Observed) -> None:
-        common = _common(observed) | ({} if observed.code is None else {"error.type": observed.code})
+    def _measure(self, observed: ActivityResult) -> None:
+        common = _metric_attributes(observed) | ({} if observed.code is None else {"error.type": observed.code})
         if "gen_ai.operation.name" in common:
             self._operations.record(observed.seconds, common)
         own = self._own.get(observed.kind)
         if own is not None:
-            own.record(observed.seconds, _identity(observed) | _result(observed))
+            own.record(observed.seconds, _name_attributes(observed) | _result_attributes(observed))
         for type_, tokens in (("input", observed.input_tokens), ("output", observed.output_tokens)):
             if tokens is not None:
-                self._tokens.record(tokens, _common(observed) | {"gen_ai.token.type": type_})
+                self._tokens.record(tokens, _metric_attributes(observed) | {"gen_ai.token.type": type_})
 
 
-def _name(work: Work) -> str:
+def _span_name(work: Activity) -> str:
     if work.kind in _MODELS:
         return f"{work.kind} {work.name}"
-    if work.kind is Kind.VERB:
-        return OPERATIONS.get(work.name, f"{_US}.{work.name}")
-    return f"{_US}.{work.kind}"
+    if work.kind is ActivityKind.VERB:
+        return OPERATIONS.get(work.name, f"{_SERVICE}.{work.name}")
+    return f"{_SERVICE}.{work.kind}"
 
 
-def _common(work: Work) -> _Attributes:
+def _metric_attributes(work: Activity) -> _Attributes:
     """What a measurement may be told apart by: few values each, and no names of users or tenants."""
     if work.kind in _MODELS:
         return {
             "gen_ai.operation.name": str(work.kind),
-            "gen_ai.provider.name": work.provider or _US,
+            "gen_ai.provider.name": work.provider or _SERVICE,
             "gen_ai.request.model": work.name,
         }
-    operation = OPERATIONS.get(work.name) if work.kind is Kind.VERB else None
-    return {} if operation is None else {"gen_ai.operation.name": operation, "gen_ai.provider.name": _US}
+    operation = OPERATIONS.get(work.name) if work.kind is ActivityKind.VERB else None
+    return {} if operation is None else {"gen_ai.operation.name": operation, "gen_ai.provider.name": _SERVICE}
 
 
-def _identity(work: Work) -> _Attributes:
+def _name_attributes(work: Activity) -> _Attributes:
     match work.kind:
-        case Kind.VERB:
+        case ActivityKind.VERB:
             return {"limpet.verb": work.name}
-        case Kind.JOB:
+        case ActivityKind.JOB:
             return {"limpet.job.kind": work.name}
         case _:
             return {}
 
 
-def _particular(work: Work) -> _Attributes:
+def _start_attributes(work: Activity) -> _Attributes:
     """What a span says when it begins. The store of the conventions is what is kept apart: a tenant."""
     told = {
         "gen_ai.memory.store.id": work.tenant,
@@ -132,19 +134,19 @@ def _particular(work: Work) -> _Attributes:
         "user.id": work.user,
         "limpet.principal": work.principal,
     }
-    return _identity(work) | {name: value for name, value in told.items() if value is not None}
+    return _name_attributes(work) | {name: value for name, value in told.items() if value is not None}
 
 
-def _result(observed: Observed) -> _Attributes:
+def _result_attributes(observed: ActivityResult) -> _Attributes:
     outcome: _Attributes = {"limpet.outcome": str(observed.outcome)}
     return outcome if observed.code is None else {**outcome, "error.type": observed.code}
 
 
-def _ended(observed: Observed) -> _Attributes:
-    counted = "limpet.embeddings.texts" if observed.kind is Kind.EMBEDDINGS else "gen_ai.memory.record.count"
+def _end_attributes(observed: ActivityResult) -> _Attributes:
+    counted = "limpet.embeddings.texts" if observed.kind is ActivityKind.EMBEDDINGS else "gen_ai.memory.record.count"
     told = {
         counted: observed.count,
         "gen_ai.usage.input_tokens": observed.input_tokens,
         "gen_ai.usage.output_tokens": observed.output_tokens,
     }
-    return _result(observed) | {name: value for name, value in told.items() if value is not None}
+    return _result_attributes(observed) | {name: value for name, value in told.items() if value is not None}

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from limpet.model.access import Grant, Need, Principal, Reach, Right
+from limpet.model.access import AccessRequest, Grant, Principal, Reach, Right
 
 OPERATOR = tuple(Grant(right, Reach.STORE) for right in Right)
-_WHOSE = {Reach.SESSION: "session", Reach.USER: "user", Reach.AGENT: "agent"}
+_NAME_FIELDS = {Reach.SESSION: "session", Reach.USER: "user", Reach.AGENT: "agent"}
 
 
-def missing(principal: Principal, need: Need, stored: Iterable[Grant] = ()) -> Grant | None:
+def find_missing_grant(principal: Principal, need: AccessRequest, stored: Iterable[Grant] = ()) -> Grant | None:
     """The narrowest grant that would do, or None where nothing is missing."""
-    if owns(principal, need) or any(covers(principal, grant, need) for grant in (*principal.grants, *stored)):
+    if is_owner(principal, need) or any(covers(principal, grant, need) for grant in (*principal.grants, *stored)):
         return None
-    return Grant(need.right, need.reach, _name(need))
+    return Grant(need.right, need.reach, _request_target(need))
 
 
-def owns(principal: Principal, need: Need) -> bool:
+def is_owner(principal: Principal, need: AccessRequest) -> bool:
     """What needs no grant: the session, all of the user, or the agent that acts."""
     if need.reach is Reach.SESSION and principal.session is not None:
         return need.session == principal.session and (principal.user is None or need.user in (None, principal.user))
@@ -30,7 +30,7 @@ def owns(principal: Principal, need: Need) -> bool:
     return False
 
 
-def covers(principal: Principal, grant: Grant, need: Need) -> bool:
+def covers(principal: Principal, grant: Grant, need: AccessRequest) -> bool:
     if grant.right is not need.right:
         return False
     if grant.reach is Reach.STORE:
@@ -40,19 +40,21 @@ def covers(principal: Principal, grant: Grant, need: Need) -> bool:
     if grant.reach is Reach.USER:
         of = principal.user if grant.of is None else grant.of
         return need.reach in (Reach.USER, Reach.SESSION) and of is not None and need.user == of
-    return need.reach is grant.reach and _name(need) == _own(principal, grant) is not None
+    return need.reach is grant.reach and _request_target(need) == _grant_target(principal, grant) is not None
 
 
-def _own(principal: Principal, grant: Grant) -> str | None:
-    return grant.of if grant.of is not None else getattr(principal, _WHOSE[grant.reach])
+def _grant_target(principal: Principal, grant: Grant) -> str | None:
+    return grant.of if grant.of is not None else getattr(principal, _NAME_FIELDS[grant.reach])
 
 
-def _name(need: Need) -> str | None:
-    name: str | None = getattr(need, _WHOSE[need.reach]) if need.reach in _WHOSE else None
+def _request_target(need: AccessRequest) -> str | None:
+    name: str | None = getattr(need, _NAME_FIELDS[need.reach]) if need.reach in _NAME_FIELDS else None
     return name
 
 
-def gives(principal: Principal, grant: Grant, stored: Iterable[Grant] = ()) -> bool:
+def can_grant(principal: Principal, grant: Grant, stored: Iterable[Grant] = ()) -> bool:
     """Whether one has what one gives: nobody hands out more than their own."""
-    need = Need(grant.right, grant.reach, **({_WHOSE[grant.reach]: grant.of} if grant.reach in _WHOSE else {}))
+    need = AccessRequest(
+        grant.right, grant.reach, **({_NAME_FIELDS[grant.reach]: grant.of} if grant.reach in _NAME_FIELDS else {})
+    )
     return any(covers(principal, each, need) for each in (*principal.grants, *stored))

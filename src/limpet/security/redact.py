@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Redacted(NamedTuple):
+class Redaction(NamedTuple):
     """``found`` names the kinds of secret in the order they stood, one entry for each."""
 
     text: str
@@ -22,7 +22,7 @@ class Redacted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SecretPattern:
     """``signs``: one of them stands in every secret of the kind, so that most texts need no closer look.
 
     Only the group ``v`` is masked, where the pattern has one.
@@ -39,8 +39,10 @@ _Z = r"(?![A-Za-z0-9_-])"
 _ALNUM = r"(?<![A-Za-z0-9])"
 
 
-def _form(kind: str, pattern: str, *signs: str, is_one: Callable[[str], bool] = lambda _: True, flags: int = 0) -> Form:
-    return Form(kind, re.compile(pattern, flags), signs, is_one)
+def _secret_pattern(
+    kind: str, pattern: str, *signs: str, is_one: Callable[[str], bool] = lambda _: True, flags: int = 0
+) -> SecretPattern:
+    return SecretPattern(kind, re.compile(pattern, flags), signs, is_one)
 
 
 def _looks_random(text: str) -> bool:
@@ -75,17 +77,17 @@ def _is_card(text: str) -> bool:
     return sum(doubled) % 10 == 0
 
 
-FORMS: tuple[Form, ...] = (
-    _form(
+SECRET_PATTERNS: tuple[SecretPattern, ...] = (
+    _secret_pattern(
         "private key",
         r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: "
         r"BLOCK)?-----(?:(?!-----)[\s\S]){0,20000}(?:-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: "
         r"BLOCK)?-----)?",
         "PRIVATE KEY",
     ),
-    _form("anthropic key", rf"{_A}sk-ant-[A-Za-z0-9_-]{{20,200}}", "sk-ant-"),
-    _form("openrouter key", rf"{_A}sk-or-(?:v1-)?[A-Za-z0-9]{{32,100}}", "sk-or-"),
-    _form(
+    _secret_pattern("anthropic key", rf"{_A}sk-ant-[A-Za-z0-9_-]{{20,200}}", "sk-ant-"),
+    _secret_pattern("openrouter key", rf"{_A}sk-or-(?:v1-)?[A-Za-z0-9]{{32,100}}", "sk-or-"),
+    _secret_pattern(
         "openai key",
         rf"{_A}sk-(?:proj-|svcacct-|admin-|None-)[A-Za-z0-9_-]{{20,200}}",
         "sk-proj-",
@@ -93,61 +95,69 @@ FORMS: tuple[Form, ...] = (
         "sk-admin-",
         "sk-None-",
     ),
-    _form("openai key", rf"{_A}sk-[A-Za-z0-9]{{20,100}}{_Z}", "sk-", is_one=_has_digit),
-    _form("stripe key", rf"{_A}(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{{16,120}}", "_live_", "_test_"),
-    _form("stripe webhook secret", rf"{_A}whsec_[A-Za-z0-9+/=]{{24,100}}", "whsec_"),
-    _form(
+    _secret_pattern("openai key", rf"{_A}sk-[A-Za-z0-9]{{20,100}}{_Z}", "sk-", is_one=_has_digit),
+    _secret_pattern("stripe key", rf"{_A}(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{{16,120}}", "_live_", "_test_"),
+    _secret_pattern("stripe webhook secret", rf"{_A}whsec_[A-Za-z0-9+/=]{{24,100}}", "whsec_"),
+    _secret_pattern(
         "aws key id", rf"{_ALNUM}(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{{16}}(?![A-Za-z0-9])", "AKIA", "ASIA", "ABIA", "ACCA"
     ),
-    _form("github token", rf"{_A}gh[pousr]_[A-Za-z0-9]{{30,255}}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-    _form("github token", rf"{_A}github_pat_[A-Za-z0-9_]{{30,255}}", "github_pat_"),
-    _form("gitlab token", rf"{_A}gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|oas)-[A-Za-z0-9_-]{{18,300}}", "gl"),
-    _form("slack token", rf"{_A}xox[abcdeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{{10,250}}", "xox"),
-    _form("slack token", rf"{_A}xapp-\d-[A-Za-z0-9-]{{20,250}}", "xapp-"),
-    _form(
+    _secret_pattern("github token", rf"{_A}gh[pousr]_[A-Za-z0-9]{{30,255}}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    _secret_pattern("github token", rf"{_A}github_pat_[A-Za-z0-9_]{{30,255}}", "github_pat_"),
+    _secret_pattern("gitlab token", rf"{_A}gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|oas)-[A-Za-z0-9_-]{{18,300}}", "gl"),
+    _secret_pattern("slack token", rf"{_A}xox[abcdeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{{10,250}}", "xox"),
+    _secret_pattern("slack token", rf"{_A}xapp-\d-[A-Za-z0-9-]{{20,250}}", "xapp-"),
+    _secret_pattern(
         "slack webhook", r"https://hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{20,200}", "hooks.slack.com"
     ),
-    _form(
+    _secret_pattern(
         "discord webhook",
         r"https://(?:\w{1,20}\.)?discord(?:app)?\.com/api/webhooks/\d{5,25}/[\w-]{20,120}",
         "/api/webhooks/",
     ),
-    _form("discord token", rf"{_A}[MNO][A-Za-z0-9_-]{{23,27}}\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,45}}{_Z}", "."),
-    _form("google key", rf"{_A}AIza[A-Za-z0-9_-]{{35}}{_Z}", "AIza"),
-    _form("google oauth secret", rf"{_A}GOCSPX-[A-Za-z0-9_-]{{24,40}}", "GOCSPX-"),
-    _form("google oauth token", rf"{_A}ya29\.[A-Za-z0-9_-]{{20,500}}", "ya29."),
-    _form("npm token", rf"{_A}npm_[A-Za-z0-9]{{30,60}}{_Z}", "npm_"),
-    _form("pypi token", rf"{_A}pypi-[A-Za-z0-9_-]{{40,300}}", "pypi-"),
-    _form("limpet key", rf"{_A}hf_[A-Za-z0-9_-]{{43}}{_Z}", "hf_"),
-    _form("hugging face token", rf"{_A}(?:hf|api_org)_[A-Za-z0-9]{{30,60}}{_Z}", "hf_", "api_org_"),
-    _form("sendgrid key", rf"{_A}SG\.[A-Za-z0-9_-]{{16,32}}\.[A-Za-z0-9_-]{{30,64}}", "SG."),
-    _form("twilio key", rf"{_ALNUM}SK[0-9a-f]{{32}}(?![A-Za-z0-9])", "SK"),
-    _form("mailgun key", rf"{_A}key-[0-9a-f]{{32}}{_Z}", "key-"),
-    _form("telegram bot token", rf"(?<![\w:])(?:bot)?\d{{8,10}}:AA[A-Za-z0-9_-]{{32,34}}{_Z}", ":AA"),
-    _form("digitalocean token", rf"{_A}do[opr]_v1_[0-9a-f]{{64}}", "_v1_"),
-    _form("databricks token", rf"{_A}dapi[0-9a-f]{{32}}(?:-\d)?{_Z}", "dapi"),
-    _form("shopify token", rf"{_A}shp(?:at|ca|pa|ss)_[0-9a-fA-F]{{32}}", "shp"),
-    _form("square token", rf"{_A}(?:EAAA[A-Za-z0-9_-]{{56,70}}|sq0(?:atp|csp)-[A-Za-z0-9_-]{{22,50}})", "EAAA", "sq0"),
-    _form("linear key", rf"{_A}lin_(?:api|oauth)_[A-Za-z0-9]{{32,60}}", "lin_"),
-    _form("notion token", rf"{_A}(?:secret_[A-Za-z0-9]{{43}}|ntn_[A-Za-z0-9]{{40,60}}){_Z}", "secret_", "ntn_"),
-    _form("docker token", rf"{_A}dckr_pat_[A-Za-z0-9_-]{{20,60}}", "dckr_pat_"),
-    _form("vault token", rf"{_A}hv[sbr]\.[A-Za-z0-9_-]{{20,200}}", "hvs.", "hvb.", "hvr."),
-    _form("groq key", rf"{_A}gsk_[A-Za-z0-9]{{40,80}}", "gsk_"),
-    _form("replicate token", rf"{_A}r8_[A-Za-z0-9]{{30,60}}", "r8_"),
-    _form("xai key", rf"{_A}xai-[A-Za-z0-9]{{40,120}}", "xai-"),
-    _form("perplexity key", rf"{_A}pplx-[A-Za-z0-9]{{40,80}}", "pplx-"),
-    _form("new relic key", rf"{_A}NRAK-[A-Z0-9]{{27}}{_Z}", "NRAK-"),
-    _form("grafana token", rf"{_A}gl(?:sa|c)_[A-Za-z0-9+/=_]{{30,400}}", "glsa_", "glc_"),
-    _form("age key", rf"{_A}AGE-SECRET-KEY-1[A-Z0-9]{{50,70}}", "AGE-SECRET-KEY-"),
-    _form("azure storage key", r"(?<=AccountKey=)[A-Za-z0-9+/]{60,100}={0,2}", "AccountKey="),
-    _form("sas signature", r"(?<=[?&]sig=)[A-Za-z0-9%+/=]{30,120}", "sig="),
-    _form("jwt", rf"{_A}eyJ[A-Za-z0-9_-]{{8,2000}}\.eyJ[A-Za-z0-9_-]{{8,4000}}\.[A-Za-z0-9_-]{{0,1000}}", "eyJ"),
-    _form(
+    _secret_pattern(
+        "discord token", rf"{_A}[MNO][A-Za-z0-9_-]{{23,27}}\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,45}}{_Z}", "."
+    ),
+    _secret_pattern("google key", rf"{_A}AIza[A-Za-z0-9_-]{{35}}{_Z}", "AIza"),
+    _secret_pattern("google oauth secret", rf"{_A}GOCSPX-[A-Za-z0-9_-]{{24,40}}", "GOCSPX-"),
+    _secret_pattern("google oauth token", rf"{_A}ya29\.[A-Za-z0-9_-]{{20,500}}", "ya29."),
+    _secret_pattern("npm token", rf"{_A}npm_[A-Za-z0-9]{{30,60}}{_Z}", "npm_"),
+    _secret_pattern("pypi token", rf"{_A}pypi-[A-Za-z0-9_-]{{40,300}}", "pypi-"),
+    _secret_pattern("limpet key", rf"{_A}hf_[A-Za-z0-9_-]{{43}}{_Z}", "hf_"),
+    _secret_pattern("hugging face token", rf"{_A}(?:hf|api_org)_[A-Za-z0-9]{{30,60}}{_Z}", "hf_", "api_org_"),
+    _secret_pattern("sendgrid key", rf"{_A}SG\.[A-Za-z0-9_-]{{16,32}}\.[A-Za-z0-9_-]{{30,64}}", "SG."),
+    _secret_pattern("twilio key", rf"{_ALNUM}SK[0-9a-f]{{32}}(?![A-Za-z0-9])", "SK"),
+    _secret_pattern("mailgun key", rf"{_A}key-[0-9a-f]{{32}}{_Z}", "key-"),
+    _secret_pattern("telegram bot token", rf"(?<![\w:])(?:bot)?\d{{8,10}}:AA[A-Za-z0-9_-]{{32,34}}{_Z}", ":AA"),
+    _secret_pattern("digitalocean token", rf"{_A}do[opr]_v1_[0-9a-f]{{64}}", "_v1_"),
+    _secret_pattern("databricks token", rf"{_A}dapi[0-9a-f]{{32}}(?:-\d)?{_Z}", "dapi"),
+    _secret_pattern("shopify token", rf"{_A}shp(?:at|ca|pa|ss)_[0-9a-fA-F]{{32}}", "shp"),
+    _secret_pattern(
+        "square token", rf"{_A}(?:EAAA[A-Za-z0-9_-]{{56,70}}|sq0(?:atp|csp)-[A-Za-z0-9_-]{{22,50}})", "EAAA", "sq0"
+    ),
+    _secret_pattern("linear key", rf"{_A}lin_(?:api|oauth)_[A-Za-z0-9]{{32,60}}", "lin_"),
+    _secret_pattern(
+        "notion token", rf"{_A}(?:secret_[A-Za-z0-9]{{43}}|ntn_[A-Za-z0-9]{{40,60}}){_Z}", "secret_", "ntn_"
+    ),
+    _secret_pattern("docker token", rf"{_A}dckr_pat_[A-Za-z0-9_-]{{20,60}}", "dckr_pat_"),
+    _secret_pattern("vault token", rf"{_A}hv[sbr]\.[A-Za-z0-9_-]{{20,200}}", "hvs.", "hvb.", "hvr."),
+    _secret_pattern("groq key", rf"{_A}gsk_[A-Za-z0-9]{{40,80}}", "gsk_"),
+    _secret_pattern("replicate token", rf"{_A}r8_[A-Za-z0-9]{{30,60}}", "r8_"),
+    _secret_pattern("xai key", rf"{_A}xai-[A-Za-z0-9]{{40,120}}", "xai-"),
+    _secret_pattern("perplexity key", rf"{_A}pplx-[A-Za-z0-9]{{40,80}}", "pplx-"),
+    _secret_pattern("new relic key", rf"{_A}NRAK-[A-Z0-9]{{27}}{_Z}", "NRAK-"),
+    _secret_pattern("grafana token", rf"{_A}gl(?:sa|c)_[A-Za-z0-9+/=_]{{30,400}}", "glsa_", "glc_"),
+    _secret_pattern("age key", rf"{_A}AGE-SECRET-KEY-1[A-Z0-9]{{50,70}}", "AGE-SECRET-KEY-"),
+    _secret_pattern("azure storage key", r"(?<=AccountKey=)[A-Za-z0-9+/]{60,100}={0,2}", "AccountKey="),
+    _secret_pattern("sas signature", r"(?<=[?&]sig=)[A-Za-z0-9%+/=]{30,120}", "sig="),
+    _secret_pattern(
+        "jwt", rf"{_A}eyJ[A-Za-z0-9_-]{{8,2000}}\.eyJ[A-Za-z0-9_-]{{8,4000}}\.[A-Za-z0-9_-]{{0,1000}}", "eyJ"
+    ),
+    _secret_pattern(
         "password in a url",
         r"(?<=://)[^\s:/@'\"<>\[\]]{0,100}:(?!//)(?!\[secret)(?P<v>[^\s/@'\"<>]{1,200})(?=@[\w.\[-])",
         "://",
     ),
-    _form(
+    _secret_pattern(
         "bearer token",
         r"(?i:\b(?:bearer|basic|token)(?=\s+\S{16}))\s+(?!\[secret)(?P<v>[A-Za-z0-9._~+/-]{16,2000}={0,2})",
         "earer",
@@ -156,7 +166,7 @@ FORMS: tuple[Form, ...] = (
         "oken",
         is_one=_looks_random,
     ),
-    _form("card number", r"(?<![\w.,+-])(?:\d[ -]?){12,18}\d(?![\w-]|[.,]\d)", "", is_one=_is_card),
+    _secret_pattern("card number", r"(?<![\w.,+-])(?:\d[ -]?){12,18}\d(?![\w-]|[.,]\d)", "", is_one=_is_card),
 )
 
 _NAMES = (
@@ -199,17 +209,17 @@ _PLAIN = frozenset(
 )
 
 
-def redact(text: str) -> Redacted:
+def redact(text: str) -> Redaction:
     """The text with every secret replaced by what kind it was. Redacting twice changes nothing more."""
     found: list[tuple[int, int, str]] = []
-    for form in FORMS:
+    for form in SECRET_PATTERNS:
         if any(sign in text for sign in form.signs):
             part = "v" if form.pattern.groups else 0
             matches = form.pattern.finditer(text)
             found += [(*match.span(part), form.kind) for match in matches if form.is_one(match.group(part))]
-    found += _named(text)
+    found += _find_named_secrets(text)
     if not found:
-        return Redacted(text, ())
+        return Redaction(text, ())
     pieces, kinds, at = [], [], 0
     for start, end, kind in sorted(found, key=lambda span: (span[0], -span[1])):
         if end <= at:
@@ -217,10 +227,10 @@ def redact(text: str) -> Redacted:
         pieces += [text[at : max(at, start)], f"[secret: {kind}]" if start >= at else ""]
         kinds += [kind] if start >= at else []
         at = end
-    return Redacted("".join((*pieces, text[at:])), tuple(kinds))
+    return Redaction("".join((*pieces, text[at:])), tuple(kinds))
 
 
-def _named(text: str) -> list[tuple[int, int, str]]:
+def _find_named_secrets(text: str) -> list[tuple[int, int, str]]:
     """Secrets without a form of their own, told by the name before them."""
     found = []
     for match in _ASSIGNED.finditer(text):

@@ -15,17 +15,17 @@ from typing import Any
 
 from limpet.model.message import Message
 from limpet.model.record import Forgotten, Record
-from limpet.model.telemetry import Observed, Work, code_of, outcome_of
+from limpet.model.telemetry import Activity, ActivityResult, classify_error, error_code
 
 log = logging.getLogger("limpet.security")
 
-Ending = Callable[[Observed], object]
-Beginning = Callable[[Work], Ending]
+EndCallback = Callable[[ActivityResult], object]
+BeginCallback = Callable[[Activity], EndCallback]
 
-_FIELDS = tuple(each.name for each in fields(Work))
+_FIELDS = tuple(each.name for each in fields(Activity))
 
 
-class Seen:
+class Measurement:
     """What is noticed on the way, for when the work is over."""
 
     __slots__ = ("count", "error", "input_tokens", "output_tokens")
@@ -42,11 +42,11 @@ class _Listener:
 
     __slots__ = ("begin", "has_failed")
 
-    def __init__(self, begin: Beginning) -> None:
+    def __init__(self, begin: BeginCallback) -> None:
         self.begin = begin
         self.has_failed = False
 
-    def failed(self, error: Exception) -> None:
+    def log_failure(self, error: Exception) -> None:
         if not self.has_failed:
             log.warning("an observer failed, and every call goes on without it: %s", type(error).__qualname__)
         self.has_failed = True
@@ -62,7 +62,7 @@ class Observers:
         self._changing = threading.Lock()
         self._here = threading.local()
 
-    def add(self, begin: Beginning) -> Callable[[], None]:
+    def add(self, begin: BeginCallback) -> Callable[[], None]:
         """``begin`` is called around each piece of work, and what it gives back when that is over. Answers what ends
         it."""
         listener = _Listener(begin)
@@ -78,10 +78,10 @@ class Observers:
         return stop
 
     @contextmanager
-    def during(self, work: Work) -> Iterator[Seen]:
+    def measure(self, work: Activity) -> Iterator[Measurement]:
         """The work is what happens inside of this."""
-        seen = Seen()
-        end = self._begun(work)
+        seen = Measurement()
+        end = self._start(work)
         try:
             yield seen
         except BaseException as error:  # why: an interrupt is an end, too, and is told; it goes on as it came
@@ -90,40 +90,40 @@ class Observers:
         finally:
             end(seen)
 
-    def _begun(self, work: Work) -> Callable[[Seen], None]:
+    def _start(self, work: Activity) -> Callable[[Measurement], None]:
         if not self._listeners or getattr(self._here, "telling", False):  # what an observer does is not told to it
             return lambda _: None
-        started = [(listener, ending) for listener in self._listeners if (ending := self._begin(listener, work))]
+        started = [(listener, ending) for listener in self._listeners if (ending := self._notify_begin(listener, work))]
         began = perf_counter()
 
-        def end(seen: Seen) -> None:
-            observed = _observed(work, seen, perf_counter() - began)
+        def end(seen: Measurement) -> None:
+            observed = _build_result(work, seen, perf_counter() - began)
             for listener, ending in reversed(started):
-                self._tell(listener, ending, observed)
+                self._notify_end(listener, ending, observed)
 
         return end
 
-    def _begin(self, listener: _Listener, work: Work) -> Ending | None:
+    def _notify_begin(self, listener: _Listener, work: Activity) -> EndCallback | None:
         self._here.telling = True
         try:
             return listener.begin(work)
         except Exception as error:  # why: an observer is anybody's code, and its failure is never the caller's
-            listener.failed(error)
+            listener.log_failure(error)
             return None
         finally:
             self._here.telling = False
 
-    def _tell(self, listener: _Listener, ending: Ending, observed: Observed) -> None:
+    def _notify_end(self, listener: _Listener, ending: EndCallback, observed: ActivityResult) -> None:
         self._here.telling = True
         try:
             ending(observed)
         except Exception as error:  # why: as above
-            listener.failed(error)
+            listener.log_failure(error)
         finally:
             self._here.telling = False
 
 
-def counted(answer: Any) -> int | None:
+def count_results(answer: Any) -> int | None:
     """How many things an answer brings, where that is plain to see."""
     if isinstance(answer, list | tuple):
         return len(answer)
@@ -132,12 +132,12 @@ def counted(answer: Any) -> int | None:
     return answer.total if isinstance(answer, Forgotten) else None
 
 
-def _observed(work: Work, seen: Seen, seconds: float) -> Observed:
-    return Observed(
+def _build_result(work: Activity, seen: Measurement, seconds: float) -> ActivityResult:
+    return ActivityResult(
         **{name: getattr(work, name) for name in _FIELDS},
-        outcome=outcome_of(seen.error),
+        outcome=classify_error(seen.error),
         seconds=seconds,
-        code=None if seen.error is None else code_of(seen.error),
+        code=None if seen.error is None else error_code(seen.error),
         count=seen.count,
         input_tokens=seen.input_tokens,
         output_tokens=seen.output_tokens,

@@ -13,17 +13,17 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from limpet import Limpet
-from limpet.mcp.http import WHOSE, McpOverHttp, over_http
-from limpet.server.auth import LOCAL_NAMES, Door, is_local
+from limpet.mcp.http import TOOL_CONTEXT, McpHttpApp, create_http_app
+from limpet.server.auth import LOCAL_NAMES, Authenticator, is_local
 from limpet.server.metrics import Metrics
-from limpet.server.middleware import Guard
-from limpet.server.openapi import described
+from limpet.server.middleware import RequestMiddleware
+from limpet.server.openapi import build_openapi
 from limpet.server.operation import Operation
 from limpet.server.problems import Problem
 from limpet.server.responses import json_bytes
 from limpet.server.routes import OPERATIONS
-from limpet.server.service import Service, timely
-from limpet.server.static import Fixed
+from limpet.server.service import Service, limit_receive_time
+from limpet.server.static import StaticFile
 
 _PAGE_MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _PAGE_RULES = {
@@ -34,25 +34,25 @@ _PAGE_RULES = {
 }
 
 
-def application(hf: Limpet, *, host: str, user: str, mcp: McpOverHttp | None = None) -> tuple[ASGIApp, Service]:
+def create_app(hf: Limpet, *, host: str, user: str, mcp: McpHttpApp | None = None) -> tuple[ASGIApp, Service]:
     """For a server at ``host``. ``user`` is whose memory is meant where there are no keys and nobody is named."""
     rules, local, metrics = hf.config.server, is_local(host), Metrics()
-    door = Door(hf, user=user, is_local=local, per_minute=rules.requests_per_minute)
+    door = Authenticator(hf, user=user, is_local=local, per_minute=rules.requests_per_minute)
     # The guard has looked at hosts.
-    service = Service(hf, door, metrics, mcp or over_http(allow_purge=hf.config.mcp.purge, hosts=None))
+    service = Service(hf, door, metrics, mcp or create_http_app(allow_purge=hf.config.mcp.purge, hosts=None))
     routes: list[BaseRoute] = [
         Route("/openapi.json", partial(_openapi, service), methods=["GET"]),
         Route("/", _file, methods=["GET"]),
         Route("/ui/{name}", _file, methods=["GET"]),
-        Route("/mcp", _Mcp(service)),
+        Route("/mcp", _McpEndpoint(service)),
         *_routes(service),
     ]
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
-        stop = hf.observe(metrics.called)
+        stop = hf.observe(metrics.observe_call)
         try:
-            async with service.mcp.running():
+            async with service.mcp.lifespan():
                 yield
         finally:
             service.stop()
@@ -63,10 +63,10 @@ def application(hf: Limpet, *, host: str, user: str, mcp: McpOverHttp | None = N
     app = Router(routes, redirect_slashes=False, lifespan=lifespan)
     named = [name.strip() for name in rules.hosts.split(",") if name.strip() not in ("", "none")]
     hosts = [*LOCAL_NAMES, *named, *([] if host in ("0.0.0.0", "::") else [host])]  # noqa: S104 - compared, not bound
-    return Guard(app, hosts=hosts, max_body=rules.max_body_bytes, metrics=metrics), service
+    return RequestMiddleware(app, hosts=hosts, max_body=rules.max_body_bytes, metrics=metrics), service
 
 
-class _Mcp:
+class _McpEndpoint:
     """Who calls is settled here, as for any request; ``?user=`` says whose memory, where a key leaves that open."""
 
     def __init__(self, service: Service) -> None:
@@ -74,8 +74,10 @@ class _Mcp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
-        scope["state"][WHOSE] = await self._service.whose(request.headers, request.query_params.get("user"), scope)
-        given = timely(receive, self._service.body_seconds) if scope["method"] == "POST" else receive
+        scope["state"][TOOL_CONTEXT] = await self._service.tool_context(
+            request.headers, request.query_params.get("user"), scope
+        )
+        given = limit_receive_time(receive, self._service.body_seconds) if scope["method"] == "POST" else receive
         await self._service.mcp(scope, given, send)
 
 
@@ -92,35 +94,35 @@ def _endpoint(service: Service, methods: Mapping[str, Operation]) -> Callable[[R
     async def endpoint(request: Request) -> Response:
         operation = methods["GET" if request.method == "HEAD" else request.method]
         if operation.free:
-            return await service.free(operation, request)
+            return await service.answer_public(operation, request)
         return await (service.stream if operation.stream else service.answer)(operation, request)
 
     return endpoint
 
 
 async def _openapi(service: Service, request: Request) -> Response:
-    told = await service.run(lambda: _described(keyed=service.door.needs_key))
-    return told.answer(request.headers)
+    told = await service.run(lambda: _openapi_file(keyed=service.door.needs_key))
+    return told.respond(request.headers)
 
 
 @cache
-def _described(*, keyed: bool) -> Fixed:
-    return Fixed(json_bytes(described(OPERATIONS, keyed=keyed)), "application/json")
+def _openapi_file(*, keyed: bool) -> StaticFile:
+    return StaticFile(json_bytes(build_openapi(OPERATIONS, keyed=keyed)), "application/json")
 
 
 async def _file(request: Request) -> Response:
-    found = _page().get(request.path_params.get("name", "index.html"))
+    found = _page_files().get(request.path_params.get("name", "index.html"))
     if found is None:
         raise Problem(404, "not_found", "there is no such page")
-    return found.answer(request.headers)
+    return found.respond(request.headers)
 
 
 @cache
-def _page() -> dict[str, Fixed]:
+def _page_files() -> dict[str, StaticFile]:
     """The files of the page by name."""
     listed = [(each, each.name.rpartition(".")[2]) for each in (files("limpet.server") / "ui").iterdir()]
     return {
-        each.name: Fixed(each.read_bytes(), _PAGE_MEDIA[kind], _PAGE_RULES)
+        each.name: StaticFile(each.read_bytes(), _PAGE_MEDIA[kind], _PAGE_RULES)
         for each, kind in listed
         if kind in _PAGE_MEDIA
     }

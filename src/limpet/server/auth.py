@@ -13,15 +13,15 @@ from typing import Any, Literal
 
 from limpet import Limpet
 from limpet.errors import InvalidInput, Unauthenticated
-from limpet.model.text import checked_name
+from limpet.model.text import check_name
 from limpet.server.problems import Problem
-from limpet.tools import Whose
+from limpet.tools import ToolContext
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 # What proxies add: whoever comes through one does not sit at this machine.
 _FORWARDED = re.compile(r"forwarded$|via$|x-forwarded|(x-real|x-client|true-client|cf-connecting)-ip$", re.IGNORECASE)
-_ONCE = re.compile(r"[!-~]{1,200}")
-_SHOW_ONE = "send an API key: Authorization: Bearer hf_…; limpet keys create makes one"
+_IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,200}")
+_KEY_REQUIRED = "send an API key: Authorization: Bearer hf_…; limpet keys create makes one"
 _IDLE = 120.0  # seconds after which a caller's bucket is full again anyway
 
 
@@ -36,7 +36,7 @@ class Caller:
     once: str | None = None  # the Idempotency-Key of this request
     id: str = ""  # of the key, the same for nobody else
 
-    def home(
+    def owner_arguments(
         self, user: str | None, agent: str | None, session: str | None, scope: Literal["global"] | None
     ) -> dict[str, Any]:
         """Whose memory was named; where nobody was, their own."""
@@ -45,47 +45,47 @@ class Caller:
         own = {"user": self.user} if self.user else {"agent": self.agent} if self.agent else {}
         return given or own
 
-    def own(self, user: str | None) -> str:
+    def resolve_user(self, user: str | None) -> str:
         """The user that was named, or their own."""
         chosen = user or self.user
         if chosen is None:
             raise InvalidInput("this key is for no user in particular: say whose memory, user=")
         return chosen
 
-    def whose(self, user: str | None = None) -> Whose:
+    def tool_context(self, user: str | None = None) -> ToolContext:
         """For the tools, which always work on one user's memory."""
-        return Whose(self.hf, checked_name(self.own(user), "user"), agent=self.agent, caller=self.id)
+        return ToolContext(self.hf, check_name(self.resolve_user(user), "user"), agent=self.agent, caller=self.id)
 
 
-class Door:
+class Authenticator:
     """Every request comes through here, and so is every key that was revoked refused at once."""
 
     def __init__(self, hf: Limpet, *, user: str, is_local: bool, per_minute: int) -> None:
         self._hf = hf
         self._open = Caller(hf, hf.config.audit.operator, user)
         self._is_local = is_local
-        self._rate = Rate(per_minute)
+        self._rate = RateLimiter(per_minute)
 
     @property
     def needs_key(self) -> bool:
         """A server that others can reach always does; one that they cannot, as soon as there is a key."""
         return not self._is_local or self._hf.keys.any()
 
-    def enter(self, headers: Mapping[str, str]) -> Caller:
-        who = self.known(headers)
+    def authenticate(self, headers: Mapping[str, str]) -> Caller:
+        who = self.identify(headers)
         if who.hf is not self._hf:
-            self._rate.take(f"{who.hf.principal.tenant} {who.name}")  # a name is one key's only within its tenant
+            self._rate.acquire(f"{who.hf.principal.tenant} {who.name}")  # a name is one key's only within its tenant
         return who
 
-    def known(self, headers: Mapping[str, str]) -> Caller:
+    def identify(self, headers: Mapping[str, str]) -> Caller:
         """Without counting it: for a stream, which looks again and again whether its key still opens."""
         once = headers.get("idempotency-key")
-        if once is not None and not _ONCE.fullmatch(once):
+        if once is not None and not _IDEMPOTENCY_KEY.fullmatch(once):
             raise InvalidInput("an Idempotency-Key is 1 to 200 printable ASCII characters without spaces")
         given = headers.get("authorization")
         if given is None:
             if self.needs_key or any(map(_FORWARDED.match, headers)):
-                raise Unauthenticated(_SHOW_ONE)
+                raise Unauthenticated(_KEY_REQUIRED)
             return replace(self._open, once=once) if once else self._open
         scheme, _, secret = given.partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
@@ -96,7 +96,7 @@ class Door:
         return Caller(acting, principal.name, principal.user, principal.agent, once, id_)
 
 
-class Rate:
+class RateLimiter:
     """So many requests a minute for each key, as a bucket that fills up again."""
 
     def __init__(self, per_minute: int) -> None:
@@ -104,7 +104,7 @@ class Rate:
         self._lock = Lock()
         self._buckets: dict[str, tuple[float, float]] = {}  # what is left, and when that was
 
-    def take(self, name: str) -> None:
+    def acquire(self, name: str) -> None:
         if not self._most:
             return
         now = monotonic()

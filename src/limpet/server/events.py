@@ -19,18 +19,18 @@ from typing import Any, NamedTuple
 from limpet import Limpet, Record
 from limpet.errors import InvalidInput, LimpetError
 from limpet.model import views
-from limpet.model.paging import PageEnd
+from limpet.model.paging import PageCursor
 from limpet.model.session import SessionInfo
 from limpet.model.times import from_micros, to_micros
 from limpet.server.params import OfUser, Query
 from limpet.server.problems import Problem
 from limpet.server.responses import json_bytes
 
-_BACK = timedelta(seconds=5)
+_OVERLAP = timedelta(seconds=5)
 _PAGE = 100
 _MOST = 1_000  # of one kind in one look; whoever was away longer reads the lists anew
-_EVERY = 1.0
-_BEAT = 15.0
+_POLL_S = 1.0
+_HEARTBEAT_S = 15.0
 _LAST = re.compile(r"[0-9]{1,16}")
 
 
@@ -46,14 +46,14 @@ class Change(NamedTuple):
     shape: Any
 
 
-class _Entry(NamedTuple):
+class _ListEntry(NamedTuple):
     at: datetime
     id: str
     form: int  # another one after any change, also one that leaves the time as it was
     shape: Callable[[], Any]
 
 
-_Read = Callable[[Limpet, str | None, PageEnd | None], list[_Entry]]
+_Read = Callable[[Limpet, str | None, PageCursor | None], list[_ListEntry]]
 
 
 class Feed:
@@ -62,15 +62,15 @@ class Feed:
     def __init__(self, opened: Callable[[], Limpet], user: str | None, since: datetime) -> None:
         self._opened = opened
         self._user = user
-        self._lists = (_List("session", _sessions, since), _List("record", _records, since))
+        self._lists = (_ListWatcher("session", _read_sessions, since), _ListWatcher("record", _read_records, since))
 
-    def look(self) -> list[Change]:
+    def poll(self) -> list[Change]:
         hf = self._opened()
-        found = [each for one in self._lists for each in one.look(hf, self._user)]
+        found = [each for one in self._lists for each in one.poll(hf, self._user)]
         return sorted(found, key=lambda each: (each.at is None, each.at and to_micros(each.at)))
 
 
-class _List:
+class _ListWatcher:
     """One list of the store, the latest change first, as a reader has seen it.
 
     Its first page is read at every look anyway. What stood there, stands nowhere near now, and did not sink below the
@@ -82,55 +82,57 @@ class _List:
         self._read = read
         self._since = since
         self._told: dict[str, datetime] = {}
-        self._top: dict[str, _Entry] = {}
+        self._top: dict[str, _ListEntry] = {}
 
-    def look(self, hf: Limpet, user: str | None) -> list[Change]:
+    def poll(self, hf: Limpet, user: str | None) -> list[Change]:
         top = self._read(hf, user, None)
-        found = self._after(self._since - _BACK, top, partial(self._read, hf, user))
+        found = self._read_after(self._since - _OVERLAP, top, partial(self._read, hf, user))
         new = {each.id: each for each in found if self._told.get(each.id) != each.at}
         changes = [Change(each.at, self._kind, each.shape()) for each in new.values()]
-        quiet = [each for each in top if each.id not in new and self._differs(each)]
+        quiet = [each for each in top if each.id not in new and self._has_changed(each)]
         changes += [Change(None, self._kind, each.shape()) for each in quiet]
-        changes += [Change(None, "gone", {"kind": self._kind, "id": id_}) for id_ in self._gone(top)]
+        changes += [Change(None, "gone", {"kind": self._kind, "id": id_}) for id_ in self._find_removed(top)]
         self._since = max([self._since, *(each.at for each in found)])
-        self._told = {each.id: each.at for each in found if each.at >= self._since - 2 * _BACK}
+        self._told = {each.id: each.at for each in found if each.at >= self._since - 2 * _OVERLAP}
         self._top = {each.id: each._replace(shape=dict) for each in top}  # what it said need not be kept
         return changes
 
-    def _after(self, back: datetime, page: list[_Entry], read: Callable[[PageEnd], list[_Entry]]) -> list[_Entry]:
+    def _read_after(
+        self, back: datetime, page: list[_ListEntry], read: Callable[[PageCursor], list[_ListEntry]]
+    ) -> list[_ListEntry]:
         found = [each for each in page if each.at > back]
         while len(page) == _PAGE and page[-1].at > back and len(found) < _MOST:
-            page = read(PageEnd(page[-1].at, page[-1].id))
+            page = read(PageCursor(page[-1].at, page[-1].id))
             found += [each for each in page if each.at > back]
         return found
 
-    def _differs(self, entry: _Entry) -> bool:
+    def _has_changed(self, entry: _ListEntry) -> bool:
         before = self._top.get(entry.id)
         return before is not None and before.form != entry.form
 
-    def _gone(self, top: list[_Entry]) -> list[str]:
+    def _find_removed(self, top: list[_ListEntry]) -> list[str]:
         here = {each.id for each in top}
         end = top[-1][:2] if len(top) == _PAGE else None
         return [id_ for id_, was in self._top.items() if id_ not in here and (end is None or was[:2] > end)]
 
 
-def _sessions(hf: Limpet, user: str | None, end: PageEnd | None) -> list[_Entry]:
-    def entry(info: SessionInfo) -> _Entry:
+def _read_sessions(hf: Limpet, user: str | None, end: PageCursor | None) -> list[_ListEntry]:
+    def entry(info: SessionInfo) -> _ListEntry:
         shape = views.session(info)
-        return _Entry(info.last_active_at, info.id, hash(json_bytes(shape)), lambda: shape)
+        return _ListEntry(info.last_active_at, info.id, hash(json_bytes(shape)), lambda: shape)
 
     return [entry(each) for each in hf.sessions(user, limit=_PAGE, before=end)]
 
 
-def _records(hf: Limpet, user: str | None, end: PageEnd | None) -> list[_Entry]:
-    def entry(record: Record) -> _Entry:
+def _read_records(hf: Limpet, user: str | None, end: PageCursor | None) -> list[_ListEntry]:
+    def entry(record: Record) -> _ListEntry:
         assert record.updated_at is not None  # every stored one has it
-        return _Entry(record.updated_at, record.id, record.version, partial(views.record, record))
+        return _ListEntry(record.updated_at, record.id, record.version, partial(views.record, record))
 
     return [entry(each) for each in hf.records(user, limit=_PAGE, history=True, before=end)]
 
 
-def since(last_event_id: str | None) -> datetime | None:
+def parse_last_event_id(last_event_id: str | None) -> datetime | None:
     if last_event_id is None:
         return None
     if not _LAST.fullmatch(last_event_id):
@@ -138,7 +140,7 @@ def since(last_event_id: str | None) -> datetime | None:
     return from_micros(int(last_event_id))
 
 
-async def told(
+async def stream_events(
     feed: Feed,
     changes: list[Change],
     run: Callable[[Callable[[], list[Change]]], Any],
@@ -146,14 +148,14 @@ async def told(
 ) -> AsyncIterator[bytes]:
     """First these changes, then all others, until the reader goes, may not look any more, or the server stops."""
     yield b"retry: 2000\n\n"
-    quiet, pause = 0.0, _EVERY
+    quiet, pause = 0.0, _POLL_S
     while not stopping.is_set():
         for each in changes:
             # A reader that comes back goes on behind the last change whose time is known.
             id_ = "" if each.at is None else f"id: {to_micros(each.at)}\n"
             yield f"{id_}event: {each.kind}\ndata: ".encode() + json_bytes(each.shape) + b"\n\n"
         quiet = 0.0 if changes else quiet + pause
-        if quiet >= _BEAT:
+        if quiet >= _HEARTBEAT_S:
             quiet = 0.0
             yield b": still here\n\n"
         try:
@@ -161,8 +163,8 @@ async def told(
         except TimeoutError:
             began = monotonic()
             try:
-                changes = await run(feed.look)
+                changes = await run(feed.poll)
             except (LimpetError, Problem):
                 return  # the reader comes back, and is told then
             # A look at a large store takes its time; a tenth of it at most goes into looking.
-            pause = max(_EVERY, 9 * (monotonic() - began))
+            pause = max(_POLL_S, 9 * (monotonic() - began))

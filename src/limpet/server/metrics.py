@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 if TYPE_CHECKING:
-    from limpet import Limpet, Observed
+    from limpet import ActivityResult, Limpet
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 MEDIA = CONTENT_TYPE_LATEST
@@ -39,20 +39,20 @@ class Metrics:
         )
         self._store = Gauge("limpet_store", "What the store holds", ("what",), registry=self._registry)
 
-    def begun(self) -> None:
+    def begin_request(self) -> None:
         self._open.inc()
 
-    def ended(self, method: str, route: str, status: int, seconds: float) -> None:
+    def end_request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._open.dec()
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
-    def called(self, work: Observed) -> None:
+    def observe_call(self, work: ActivityResult) -> None:
         """Calls, jobs, schedules, and requests to models, on whatever thread they ended."""
         self._calls.labels(work.kind, work.name, work.outcome, work.code or "").inc()
         self._call_seconds.labels(work.kind, work.name).observe(work.seconds)
 
-    def written(self, hf: Limpet) -> bytes:
+    def render(self, hf: Limpet) -> bytes:
         """With what the store holds now."""
         for what, count in hf.stats().items():
             if isinstance(count, int | float) and not isinstance(count, bool):

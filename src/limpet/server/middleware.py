@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from limpet.errors import LimpetError
 from limpet.server.metrics import Metrics
-from limpet.server.problems import Problem, of_error
-from limpet.server.responses import problem
+from limpet.server.problems import Problem, problem_from_error
+from limpet.server.responses import problem_response
 
 log = logging.getLogger("limpet.http")
 
@@ -28,7 +28,13 @@ _ROUTER = {
     404: ("not_found", "there is nothing at this address"),
     405: ("wrong_method", "this address takes other methods; Allow names them"),
 }
-_ONCE = ("host", "origin", "authorization", "idempotency-key", "content-type")  # said twice, who is to be believed?
+_SINGLE_HEADERS = (
+    "host",
+    "origin",
+    "authorization",
+    "idempotency-key",
+    "content-type",
+)  # said twice, who is to be believed?
 _MEMORY = ("/v1/", "/mcp", "/metrics")
 _ALWAYS = {
     "x-content-type-options": "nosniff",
@@ -43,7 +49,7 @@ class TooLarge(Problem):
         super().__init__(413, "too_large", f"the body is larger than the {most:,} bytes this server takes")
 
 
-class Guard:
+class RequestMiddleware:
     """Pure ASGI, so that streams go through as they come."""
 
     def __init__(self, app: ASGIApp, *, hosts: Iterable[str], max_body: int, metrics: Metrics) -> None:
@@ -57,11 +63,11 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        request_id = _number(headers)
+        request_id = _get_request_id(headers)
         scope.setdefault("state", {})["request_id"] = request_id
         scope["app"] = self._app  # the router raises what it refuses only where it is part of something
-        began, sent, given = perf_counter(), _Sent(send, request_id), _Limited(receive, self._max_body)
-        self._metrics.begun()
+        began, sent, given = perf_counter(), _SendWrapper(send, request_id), _BodyLimiter(receive, self._max_body)
+        self._metrics.begin_request()
         try:
             self._check(headers, scope["path"])
             await self._app(scope, given, sent)
@@ -69,16 +75,16 @@ class Guard:
             sent.status = sent.status or 499
         except Exception as error:  # why: whatever it was, the caller is told, and the log where it happened
             if sent.status:  # too late to tell the caller, who sees it cut off
-                _unexpected(error, request_id)
+                _log_unexpected(error, request_id)
                 return
-            found = given.refused or _as_problem(error, request_id)  # which others may have wrapped in errors of theirs
-            await problem(found, request_id)(scope, receive, sent)
+            found = given.refused or _to_problem(error, request_id)  # which others may have wrapped in errors of theirs
+            await problem_response(found, request_id)(scope, receive, sent)
         finally:
-            self._ended(scope, sent.status, perf_counter() - began, request_id)
+            self._log_request(scope, sent.status, perf_counter() - began, request_id)
 
     def _check(self, headers: Headers, path: str) -> None:
         """A page of somebody else's must reach us neither under a name of its own nor from its own place."""
-        for name in _ONCE:
+        for name in _SINGLE_HEADERS:
             if len(headers.getlist(name)) > 1:
                 raise Problem(400, "invalid_input", f"the header {name} is given twice")
         host = headers.get("host", "")
@@ -88,7 +94,7 @@ class Guard:
                 421, "wrong_host", "this server does not answer to that Host; server.hosts names those it answers to"
             )
         origin = headers.get("origin")
-        if origin is not None and _place(origin) != host.lower():
+        if origin is not None and _netloc(origin) != host.lower():
             raise Problem(403, "wrong_origin", "requests from pages of other origins are refused")
         # A picture on somebody's page asks without an Origin; its browser says where it came from all the same.
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and path.startswith(_MEMORY):
@@ -99,9 +105,9 @@ class Guard:
         if int(length) > self._max_body:
             raise TooLarge(self._max_body)
 
-    def _ended(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
+    def _log_request(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
         route = getattr(scope.get("route"), "path", None) or "other"
-        self._metrics.ended(scope["method"], route, status, seconds)
+        self._metrics.end_request(scope["method"], route, status, seconds)
         log.info(
             "%s %s %d",
             scope["method"],
@@ -121,7 +127,7 @@ class Guard:
         )
 
 
-class _Sent:
+class _SendWrapper:
     """Adds the headers that every answer has, and remembers how it began."""
 
     def __init__(self, send: Send, request_id: str) -> None:
@@ -140,7 +146,7 @@ class _Sent:
         await self._send(message)
 
 
-class _Limited:
+class _BodyLimiter:
     """A body of unknown length is counted as it comes."""
 
     def __init__(self, receive: Receive, most: int) -> None:
@@ -158,32 +164,32 @@ class _Limited:
         return message
 
 
-def _place(origin: str) -> str:
+def _netloc(origin: str) -> str:
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return ""
 
 
-def _number(headers: Headers) -> str:
+def _get_request_id(headers: Headers) -> str:
     """What a caller's own tracing calls it, or a number of ours."""
     given = headers.get("x-request-id", "")
     return given if _REQUEST_ID.fullmatch(given) else token_hex(8)
 
 
-def _as_problem(error: Exception, request_id: str) -> Problem:
+def _to_problem(error: Exception, request_id: str) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, LimpetError):
-        return of_error(error)
+        return problem_from_error(error)
     if isinstance(error, HTTPException):
         code, detail = _ROUTER.get(error.status_code, ("refused", "this server does not do that"))
         return Problem(error.status_code, code, detail, headers=error.headers)
-    _unexpected(error, request_id)
+    _log_unexpected(error, request_id)
     return Problem(500, "internal_error", f"something is wrong in this server; its log has it under {request_id}")
 
 
-def _unexpected(error: Exception, request_id: str) -> None:
+def _log_unexpected(error: Exception, request_id: str) -> None:
     """Where it happened. Not its message: that may quote what somebody said."""
     frames = traceback.extract_tb(error.__traceback__)[-8:]
     places = [f"{frame.filename.rpartition('/limpet/')[2]}:{frame.lineno} {frame.name}" for frame in frames]

@@ -73,14 +73,16 @@ _IN_PATH: dict[str, dict[str, Any]] = {
 }
 
 
-def described(operations: Iterable[Operation], *, keyed: bool) -> dict[str, Any]:
+def build_openapi(operations: Iterable[Operation], *, keyed: bool) -> dict[str, Any]:
     """``keyed``: whether a key is needed, which a server on a store without keys does not ask for."""
     listed = list(operations)
     models = {kind for each in listed for kind in (each.query, each.body) if kind is not None}
     ordered = sorted(models, key=lambda kind: kind.__name__)
     _, inputs = models_json_schema([(kind, "validation") for kind in ordered], ref_template=REFERENCE.format("{model}"))
     found: Definitions = {"Problem": dict(_PROBLEM)}
-    known = {name: _lifted(schema) for name, schema in inputs.get("$defs", {}).items()} | {"Json": JSON_SCHEMA}
+    known = {name: _lift_descriptions(schema) for name, schema in inputs.get("$defs", {}).items()} | {
+        "Json": JSON_SCHEMA
+    }
     paths: dict[str, dict[str, Any]] = {}
     for each in listed:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, known, found)
@@ -138,7 +140,7 @@ def _parameters(each: Operation, known: dict[str, Any]) -> list[dict[str, Any]]:
     return [*told, _KEY] if each.keyed else told
 
 
-def _lifted(schema: dict[str, Any]) -> dict[str, Any]:
+def _lift_descriptions(schema: dict[str, Any]) -> dict[str, Any]:
     """What a field means stands at the field, not at the one of its types that is not null."""
     if "properties" not in schema:
         return schema

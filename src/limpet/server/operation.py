@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
-from limpet.model.text import shown
+from limpet.model.text import short_repr
 from limpet.server.params import Query
 from limpet.server.problems import Fault, Problem
 from limpet.tools import TOOLS
@@ -62,22 +62,24 @@ class Operation:
 
     def arguments(self, path: Mapping[str, str], query: Sequence[tuple[str, str]], raw: bytes) -> dict[str, Any]:
         """Everything checked, or the problem with it."""
-        given: dict[str, Any] = {name: self._named(name, value) for name, value in path.items()}
+        given: dict[str, Any] = {name: self._check_path_value(name, value) for name, value in path.items()}
         if self.query is not None:
-            given["query"] = _read(self.query, lambda kind: kind.model_validate(_several(kind, query)), "query")
+            given["query"] = _validate(
+                self.query, lambda kind: kind.model_validate(_collect_values(kind, query)), "query"
+            )
         elif query:
             raise Problem(422, "invalid_input", f"{self.method} {self.path} takes nothing after the question mark")
         if self.body is not None:
-            given["body"] = _read(self.body, lambda kind: kind.model_validate_json(raw or b"{}"), "body")
+            given["body"] = _validate(self.body, lambda kind: kind.model_validate_json(raw or b"{}"), "body")
         elif raw.strip():
             raise Problem(422, "invalid_input", f"{self.method} {self.path} takes no body")
         return given
 
-    def _named(self, name: str, value: str) -> str:
+    def _check_path_value(self, name: str, value: str) -> str:
         """What can name nothing that is there names nothing."""
         known = value in TOOLS if name == "tool" else _UUID.fullmatch(value)
         if not known:
-            raise Problem(404, "not_found", f"there is no {name} {shown(value)}")
+            raise Problem(404, "not_found", f"there is no {name} {short_repr(value)}")
         return value
 
 
@@ -116,28 +118,28 @@ class Operations(list[Operation]):
         stream: bool = False,
         free: bool = False,
     ) -> Callable[[F], F]:
-        def added(run: F) -> F:
+        def decorate(run: F) -> F:
             hints = get_type_hints(run, include_extras=True)
             gives, query, body = hints.get("return"), hints.get("query"), hints.get("body")
             self.append(Operation(method, path, self._tag, run, status, gives, query, body, keyed, media, stream, free))
             return run
 
-        return added
+        return decorate
 
 
 M = TypeVar("M", bound=BaseModel)
 
 
-def _read(kind: type[M], read: Callable[[type[M]], M], where: str) -> M:
+def _validate(kind: type[M], read: Callable[[type[M]], M], where: str) -> M:
     try:
         return read(kind)
     except ValidationError as error:
-        raise _problem(error, where) from None
+        raise _validation_problem(error, where) from None
     except RecursionError:
         raise Problem(400, "invalid_json", "the body is nested too deeply") from None
 
 
-def _problem(error: ValidationError, where: str) -> Problem:
+def _validation_problem(error: ValidationError, where: str) -> Problem:
     """Which place is wrong, and how; never what stood there, which may be anything."""
     if error.error_count() > _MOST_FAULTS:  # to tell them all would take longer than to find them
         return Problem(422, "invalid_input", f"the {where} has {error.error_count():,} faults")
@@ -152,7 +154,7 @@ def _problem(error: ValidationError, where: str) -> Problem:
     return Problem(422, "invalid_input", f"{first['where']}: {first['message']}", faults=faults)
 
 
-def _several(kind: type[Query], query: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _collect_values(kind: type[Query], query: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """A name that stands there twice is a list where one is wanted, and a mistake elsewhere."""
     given: dict[str, Any] = {}
     for name, value in query:

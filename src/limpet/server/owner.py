@@ -21,10 +21,10 @@ def _not_both(*names: str) -> dict[str, Any]:
 
 
 _ONE_OWNER: Any = [_not_both("user", "agent"), _not_both("user", "scope"), _not_both("agent", "scope")]
-_ONE_HOME: Any = [*_ONE_OWNER, _not_both("session", "agent"), _not_both("session", "scope")]
+_ONE_SESSION_OWNER: Any = [*_ONE_OWNER, _not_both("session", "agent"), _not_both("session", "scope")]
 
 
-class Owner(Body):
+class OwnerBody(Body):
     """At most one of them; none means your own."""
 
     model_config = ConfigDict(json_schema_extra={"not": {"anyOf": _ONE_OWNER}})
@@ -33,29 +33,29 @@ class Owner(Body):
     agent: _Agent | None = None
     scope: _Scope | None = None
 
-    def home(self, who: Caller) -> dict[str, Any]:
-        return who.home(self.user, self.agent, None, self.scope)
+    def owner_arguments(self, who: Caller) -> dict[str, Any]:
+        return who.owner_arguments(self.user, self.agent, None, self.scope)
 
 
-class Home(Owner):
+class SessionOwnerBody(OwnerBody):
     """A user, perhaps with one of their sessions; or an agent; or everybody. None of them means your own."""
 
-    model_config = ConfigDict(json_schema_extra={"not": {"anyOf": _ONE_HOME}})
+    model_config = ConfigDict(json_schema_extra={"not": {"anyOf": _ONE_SESSION_OWNER}})
 
     session: OneSession | None = None
 
-    def home(self, who: Caller) -> dict[str, Any]:
-        return who.home(self.user, self.agent, self.session, self.scope)
+    def owner_arguments(self, who: Caller) -> dict[str, Any]:
+        return who.owner_arguments(self.user, self.agent, self.session, self.scope)
 
 
-class Shared(Query):
+class OwnerQuery(Query):
     """For reading: what is shared counts before a user."""
 
     user: User | None = None
     agent: _Agent | None = None
     scope: _Scope | None = None
 
-    def owner(self, who: Caller) -> dict[str, Any]:
+    def owner_arguments(self, who: Caller) -> dict[str, Any]:
         if self.scope is not None:
             return {"scope": self.scope}
-        return who.home(None if self.agent else self.user, self.agent, None, None)
+        return who.owner_arguments(None if self.agent else self.user, self.agent, None, None)

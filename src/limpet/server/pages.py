@@ -11,7 +11,7 @@ from limpet.model.times import from_micros, to_micros
 T = TypeVar("T")
 S = TypeVar("S")
 
-End = tuple[datetime, str]  # time and id of the last entry of a page
+PageCursor = tuple[datetime, str]  # time and id of the last entry of a page
 
 
 class Page(TypedDict, Generic[T]):
@@ -19,20 +19,20 @@ class Page(TypedDict, Generic[T]):
     next: Annotated[str | None, "where the next page begins; null: this is the last"]
 
 
-def page(found: Sequence[S], limit: int, shape: Callable[[S], T], end: Callable[[S], End]) -> Page[T]:
+def make_page(found: Sequence[S], limit: int, shape: Callable[[S], T], end: Callable[[S], PageCursor]) -> Page[T]:
     """Of one entry more than was asked for, which tells whether there are more."""
     shown = found[:limit]
-    more = _written(end(shown[-1])) if shown and len(found) > limit else None
+    more = _format_cursor(end(shown[-1])) if shown and len(found) > limit else None
     return {"items": [shape(each) for each in shown], "next": more}
 
 
-def counted(found: Sequence[S], limit: int, offset: int, shape: Callable[[S], T]) -> Page[T]:
+def make_offset_page(found: Sequence[S], limit: int, offset: int, shape: Callable[[S], T]) -> Page[T]:
     """The same, of a list that is counted."""
     more = str(offset + limit) if len(found) > limit else None
     return {"items": [shape(each) for each in found[:limit]], "next": more}
 
 
-def before(cursor: str | None) -> End | None:
+def parse_cursor(cursor: str | None) -> PageCursor | None:
     """What the schema lets through is one: a time in microseconds, a dot, an id."""
     if cursor is None:
         return None
@@ -40,6 +40,6 @@ def before(cursor: str | None) -> End | None:
     return from_micros(int(micros)), id_
 
 
-def _written(end: End) -> str:
+def _format_cursor(end: PageCursor) -> str:
     at, id_ = end
     return f"{to_micros(at)}.{id_}"

@@ -70,7 +70,7 @@ class Problem(Exception):
         return told
 
 
-def of_error(error: errors.LimpetError) -> Problem:
+def problem_from_error(error: errors.LimpetError) -> Problem:
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     headers = {"Retry-After": "1"} if status == 503 else {}
     if status == 401:

@@ -22,7 +22,7 @@ class _Part(Enum):
     BODY = auto()
 
 
-class Protocol(HttpToolsProtocol):
+class HttpProtocol(HttpToolsProtocol):
     """Whoever has been answered, or has asked nothing yet, owes the next request's head, or the rest of a body.
 
     There is a time for that, whether bytes trickle in or none come. While a request is worked on there is none: whoever
@@ -41,12 +41,12 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._watch()
+        self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._unwatch()
-        self._unstick()
+        self._cancel_timer()
+        self._cancel_abort()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -67,11 +67,11 @@ class Protocol(HttpToolsProtocol):
             if self._head > MOST_HEAD and not self.transport.is_closing():
                 self.transport.write(_TOO_LARGE)
                 self._end()
-        self._watch()
+        self._start_timer()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._watch()
+        self._start_timer()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -79,9 +79,9 @@ class Protocol(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._unstick()
+        self._cancel_abort()
 
-    def _unstick(self) -> None:
+    def _cancel_abort(self) -> None:
         if self._stuck is not None:
             self._stuck.cancel()
             self._stuck = None
@@ -89,23 +89,23 @@ class Protocol(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         self._end()
 
-    def _watch(self) -> None:
+    def _start_timer(self) -> None:
         is_worked_on = self.cycle and not self.cycle.response_complete
-        if is_worked_on or self.transport.is_closing() or not self._owes():
-            self._unwatch()
+        if is_worked_on or self.transport.is_closing() or not self._is_awaiting_data():
+            self._cancel_timer()
         elif self._late is None:
-            self._late = self.loop.call_later(self.header_seconds, self._too_slow)
+            self._late = self.loop.call_later(self.header_seconds, self._time_out)
 
-    def _owes(self) -> bool:
+    def _is_awaiting_data(self) -> bool:
         """An empty line before a request begins none, and ends uvicorn's wait all the same."""
         return self._part is not _Part.NOTHING or self.timeout_keep_alive_task is None
 
-    def _unwatch(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._late is not None:
             self._late.cancel()
             self._late = None
 
-    def _too_slow(self) -> None:
+    def _time_out(self) -> None:
         if self._part is _Part.HEAD and not self.transport.is_closing():
             self.transport.write(_TOO_SLOW)
         self._end()
@@ -116,6 +116,6 @@ class Protocol(HttpToolsProtocol):
         self.loop.call_later(self.header_seconds, self.transport.abort)
 
 
-def within(header_seconds: float, answer_seconds: float) -> type[Protocol]:
+def configure_protocol(header_seconds: float, answer_seconds: float) -> type[HttpProtocol]:
     """With these times."""
-    return type("Protocol", (Protocol,), {"header_seconds": header_seconds, "answer_seconds": answer_seconds})
+    return type("Protocol", (HttpProtocol,), {"header_seconds": header_seconds, "answer_seconds": answer_seconds})

@@ -14,9 +14,9 @@ def json_bytes(value: Any) -> bytes:
     return to_json(value, inf_nan_mode="null")
 
 
-def json_answer(value: bytes, status: int = 200) -> Response:
+def json_response(value: bytes, status: int = 200) -> Response:
     return Response(value, status, media_type="application/json")
 
 
-def problem(found: Problem, request_id: str) -> Response:
+def problem_response(found: Problem, request_id: str) -> Response:
     return Response(json_bytes(found.body(request_id)), found.status, headers=found.headers, media_type=MEDIA)

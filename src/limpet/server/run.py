@@ -9,10 +9,10 @@ import uvicorn
 
 from limpet import Limpet
 from limpet.errors import ConfigError
-from limpet.mcp.http import McpOverHttp
-from limpet.server.app import application
+from limpet.mcp.http import McpHttpApp
+from limpet.server.app import create_app
 from limpet.server.auth import is_local
-from limpet.server.protocol import within
+from limpet.server.protocol import configure_protocol
 from limpet.server.service import Service
 
 
@@ -24,7 +24,7 @@ def serve(
     user: str,
     ready: Callable[[str], None],
     work: Callable[[Callable[[], bool]], None] = lambda _: None,
-    mcp: McpOverHttp | None = None,
+    mcp: McpHttpApp | None = None,
 ) -> None:
     """Until a signal. ``ready`` is told the address once requests are taken.
 
@@ -36,11 +36,11 @@ def serve(
             f"{host} can be reached by others, and this store has no API key: make one with"
             " 'limpet keys create NAME --admin', or listen on 127.0.0.1"
         )
-    with _listening(host, port) as listening:
-        app, service = application(hf, host=host, user=user, mcp=mcp)
+    with _open_socket(host, port) as listening:
+        app, service = create_app(hf, host=host, user=user, mcp=mcp)
         rules = uvicorn.Config(
             app,
-            http=within(hf.config.server.header_seconds, hf.config.server.answer_seconds),
+            http=configure_protocol(hf.config.server.header_seconds, hf.config.server.answer_seconds),
             ws="none",
             log_config=None,
             access_log=False,
@@ -54,10 +54,10 @@ def serve(
         )
         work(service.is_busy)
         shown = f"[{host}]" if ":" in host else host
-        _Server(rules, service, lambda: ready(f"http://{shown}:{listening.getsockname()[1]}")).run([listening])
+        _UvicornServer(rules, service, lambda: ready(f"http://{shown}:{listening.getsockname()[1]}")).run([listening])
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """Ends live streams before it waits for requests: those would never end by themselves."""
 
     def __init__(self, config: uvicorn.Config, service: Service, ready: Callable[[], None]) -> None:
@@ -75,16 +75,16 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _open_socket(host: str, port: int) -> socket.socket:
     try:
-        return _bound(host.strip("[]"), port)
+        return _bind_socket(host.strip("[]"), port)
     except OSError as error:
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
     except OverflowError:
         raise ConfigError(f"cannot listen on {host}:{port}: a port is a number from 0 to 65535") from None
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind_socket(host: str, port: int) -> socket.socket:
     # The protocol is named: asyncio sends small answers at once only on a socket that it knows to be TCP.
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:

@@ -17,13 +17,13 @@ from starlette.types import Message, Receive, Scope
 
 from limpet import Limpet
 from limpet.api.async_limpet import Pool
-from limpet.mcp.http import McpOverHttp
-from limpet.server.auth import Caller, Door
+from limpet.mcp.http import McpHttpApp
+from limpet.server.auth import Authenticator, Caller
 from limpet.server.metrics import Metrics
 from limpet.server.operation import Operation
 from limpet.server.problems import Problem
-from limpet.server.responses import json_answer, json_bytes
-from limpet.tools import Whose
+from limpet.server.responses import json_bytes, json_response
+from limpet.tools import ToolContext
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Service:
     A large body takes two: who it is comes before it is read.
     """
 
-    def __init__(self, hf: Limpet, door: Door, metrics: Metrics, mcp: McpOverHttp) -> None:
+    def __init__(self, hf: Limpet, door: Authenticator, metrics: Metrics, mcp: McpHttpApp) -> None:
         rules = hf.config.server
         self.hf = hf
         self.door = door
@@ -73,15 +73,15 @@ class Service:
         finally:
             self._waiting -= 1
 
-    async def go_on(self, work: Callable[[], T]) -> T:
+    async def run_unlimited(self, work: Callable[[], T]) -> T:
         """With an answer that was begun: it is not refused in the middle."""
         return await self._pool.run(work)
 
-    def listen(self, reader: str) -> None:
+    def open_stream(self, reader: str) -> None:
         self.streams += 1
         self.streams_of[reader] += 1
 
-    def leave(self, reader: str) -> None:
+    def close_stream(self, reader: str) -> None:
         self.streams -= 1
         self.streams_of[reader] -= 1
         self.streams_of += Counter()  # without those that have none
@@ -92,47 +92,47 @@ class Service:
 
     async def answer(self, operation: Operation, request: Request) -> Response:
         state, headers = request.scope["state"], request.headers
-        path, query = request.path_params, _query(request)
-        async with self._room(headers):
+        path, query = request.path_params, _parse_query(request)
+        async with self._reserve_body(headers):
             raw = await self._body(request, operation)
 
             def work() -> bytes:
-                who = self.enter(headers, state)
+                who = self.authenticate(headers, state)
                 return json_bytes(operation.run(who, **operation.arguments(path, query, raw)))
 
-            return json_answer(await self.run(work, headers.get("authorization")), operation.status)
+            return json_response(await self.run(work, headers.get("authorization")), operation.status)
 
     async def stream(self, operation: Operation, request: Request) -> Response:
         state, headers = request.scope["state"], request.headers
-        path, query = request.path_params, _query(request)
-        async with self._room(headers):
+        path, query = request.path_params, _parse_query(request)
+        async with self._reserve_body(headers):
             raw = await self._body(request, operation)
 
         def work() -> tuple[Caller, dict[str, Any]]:
-            return self.enter(headers, state), operation.arguments(path, query, raw)
+            return self.authenticate(headers, state), operation.arguments(path, query, raw)
 
         who, given = await self.run(work, headers.get("authorization"))
         response: Response = await operation.run(self, request, who, **given)
         return response
 
-    async def free(self, operation: Operation, request: Request) -> Response:
+    async def answer_public(self, operation: Operation, request: Request) -> Response:
         """For whoever asks; it says nothing of anybody."""
-        given = operation.arguments(request.path_params, _query(request), b"")
-        return json_answer(json_bytes(await operation.run(self, **given)), operation.status)
+        given = operation.arguments(request.path_params, _parse_query(request), b"")
+        return json_response(json_bytes(await operation.run(self, **given)), operation.status)
 
-    async def whose(self, headers: Mapping[str, str], user: str | None, scope: Scope) -> Whose:
+    async def tool_context(self, headers: Mapping[str, str], user: str | None, scope: Scope) -> ToolContext:
         """For MCP, whose tools work on one user's memory."""
-        return await self.run(lambda: self.enter(headers, scope["state"]).whose(user))
+        return await self.run(lambda: self.authenticate(headers, scope["state"]).tool_context(user))
 
     @asynccontextmanager
-    async def _room(self, headers: Mapping[str, str]) -> AsyncIterator[None]:
+    async def _reserve_body(self, headers: Mapping[str, str]) -> AsyncIterator[None]:
         """For a body. A large one is read only from those who are let in, and only so many at a time."""
         length = headers.get("content-length")
         size = self._max_body if "transfer-encoding" in headers else int(length or 0)
         if size <= _SMALL:
             yield
             return
-        await self.run(lambda: self.door.known(headers), headers.get("authorization"))
+        await self.run(lambda: self.door.identify(headers), headers.get("authorization"))
         if self._bytes + size > max(_MOST_BYTES, 2 * self._max_body):
             raise Problem(503, "overloaded", "too many large bodies come at once", headers={"Retry-After": "1"})
         self._bytes += size
@@ -154,8 +154,8 @@ class Service:
             raise Problem(415, "wrong_media_type", "send the body as it is, without a Content-Encoding")
         return raw
 
-    def enter(self, headers: Mapping[str, str], state: dict[str, Any]) -> Caller:
-        who = self.door.enter(headers)
+    def authenticate(self, headers: Mapping[str, str], state: dict[str, Any]) -> Caller:
+        who = self.door.authenticate(headers)
         state["caller_name"] = who.name
         return who
 
@@ -170,7 +170,7 @@ class Service:
         self._pool.shutdown()
 
 
-def _query(request: Request) -> list[tuple[str, str]]:
+def _parse_query(request: Request) -> list[tuple[str, str]]:
     """As it was meant, or not at all: the framework would put question marks where it is no UTF-8."""
     try:
         return parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
@@ -178,11 +178,11 @@ def _query(request: Request) -> list[tuple[str, str]]:
         raise Problem(400, "invalid_input", "what stands after the question mark is no UTF-8") from None
 
 
-def timely(receive: Receive, seconds: float) -> Receive:
+def limit_receive_time(receive: Receive, seconds: float) -> Receive:
     """For a body that somebody else reads: it comes in time, or the caller is taken to have gone."""
     until, is_whole = monotonic() + seconds, False
 
-    async def heard() -> Message:
+    async def receive_in_time() -> Message:
         nonlocal is_whole
         if is_whole:
             return await receive()
@@ -193,4 +193,4 @@ def timely(receive: Receive, seconds: float) -> Receive:
         is_whole = not message.get("more_body", False)
         return message
 
-    return heard
+    return receive_in_time

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 
-class Fixed:
+class StaticFile:
     """Each form has an ETag of its own: a cache must not take one for the other."""
 
     def __init__(self, content: bytes, media: str, headers: Mapping[str, str] | None = None) -> None:
@@ -24,16 +24,16 @@ class Fixed:
         self._plain = content, {**rules, "ETag": f'"{digest}"'}
         self._packed = gzip.compress(content, 9, mtime=0), {**rules, "ETag": f'"{digest}-gzip"'}
 
-    def answer(self, asked: Headers) -> Response:
-        is_packed = _takes_gzip(asked.get("accept-encoding", ""))
+    def respond(self, asked: Headers) -> Response:
+        is_packed = _accepts_gzip(asked.get("accept-encoding", ""))
         content, headers = self._packed if is_packed else self._plain
-        if _has(asked.get("if-none-match", ""), headers["ETag"]):
+        if _has_etag(asked.get("if-none-match", ""), headers["ETag"]):
             return Response(status_code=304, headers=headers)
         packing = {"Content-Encoding": "gzip"} if is_packed else {}
         return Response(content, media_type=self._media, headers=headers | packing)
 
 
-def _takes_gzip(accepted: str) -> bool:
+def _accepts_gzip(accepted: str) -> bool:
     """Named, or meant by a star; and not refused with a weight of nothing."""
     weights = {}
     for each in accepted.split(","):
@@ -43,6 +43,6 @@ def _takes_gzip(accepted: str) -> bool:
     return weights.get("gzip", weights.get("*", False))
 
 
-def _has(known: str, tag: str) -> bool:
+def _has_etag(known: str, tag: str) -> bool:
     tags = {each.strip().removeprefix("W/") for each in known.split(",")}
     return bool(tags & {tag, "*"})

@@ -10,63 +10,69 @@ from limpet.config import ChunkSettings
 from limpet.errors import SequenceConflict
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.message import Message, Role
-from limpet.model.scope import Level, Scope, Space
-from limpet.providers.embedding import Embedding, Progress
+from limpet.model.scope import Level, Partition, Scope
+from limpet.providers.embedding import BatchEmbedder, Progress
 from limpet.search import embed
 from limpet.search.chunk_repository import Chunks
-from limpet.search.chunker import message_drafts
+from limpet.search.chunker import chunk_message
 from limpet.sessions.repository import Messages, Sessions
 from limpet.store.base import Store
 from limpet.store.tx import Tx
 
 
-class Entry(NamedTuple):
+class MessageWithChunks(NamedTuple):
     """A message with what search will find of it."""
 
     message: Message
     chunks: tuple[ChunkDraft, ...]
 
 
-def prepare(messages: Sequence[Message], config: ChunkSettings, now: datetime) -> list[Entry]:
+def prepare(messages: Sequence[Message], config: ChunkSettings, now: datetime) -> list[MessageWithChunks]:
     """Everything slow, before the transaction: cutting and word analysis."""
-    return [Entry(message, _chunks(message, config, now)) for message in messages]
+    return [MessageWithChunks(message, _chunk_message(message, config, now)) for message in messages]
 
 
-def _chunks(message: Message, config: ChunkSettings, now: datetime) -> tuple[ChunkDraft, ...]:
+def _chunk_message(message: Message, config: ChunkSettings, now: datetime) -> tuple[ChunkDraft, ...]:
     # A system prompt is an instruction, not something that happened: recalled, it would pass for a memory.
     if message.role is Role.SYSTEM:
         return ()
-    return message_drafts(message, message.created_at or now, config.max_chars, config.overlap)
+    return chunk_message(message, message.created_at or now, config.max_chars, config.overlap)
 
 
-def embedded(
-    store: Store, embedding: Embedding | None, space: Space, entries: list[Entry], progress: Progress | None = None
-) -> list[Entry]:
+def embed_entries(
+    store: Store,
+    embedding: BatchEmbedder | None,
+    space: Partition,
+    entries: list[MessageWithChunks],
+    progress: Progress | None = None,
+) -> list[MessageWithChunks]:
     """The entries with a vector on each chunk, if vectors are to be had at once."""
     if embedding is None:
         return entries
     names = [entry.message.name for entry in entries if entry.message.name]
     drafts = iter(
-        embed.at_once(store, embedding, space, [chunk for entry in entries for chunk in entry.chunks], names, progress)
+        embed.embed_drafts(
+            store, embedding, space, [chunk for entry in entries for chunk in entry.chunks], names, progress
+        )
     )
-    return [Entry(entry.message, tuple(next(drafts) for _ in entry.chunks)) for entry in entries]
+    return [MessageWithChunks(entry.message, tuple(next(drafts) for _ in entry.chunks)) for entry in entries]
 
 
-def append(tx: Tx, scope: Scope, entries: Sequence[Entry], now: datetime) -> list[Message]:
+def append(tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], now: datetime) -> list[Message]:
     """Store the messages under the next sequence numbers; all of them or none."""
-    head = Sessions(tx).head(scope)
+    head = Sessions(tx).get_head(scope)
     last, count, active_at = head
     oldest_at = now
     stored = []
     for entry in entries:
         message = entry.message
         if message.idempotency_key is not None:
-            first = Messages(tx).by_idempotency_key(scope, message.idempotency_key)
+            first = Messages(tx).find_by_idempotency_key(scope, message.idempotency_key)
             if first is not None:
                 stored.append(first)
                 continue
         last = _next_sequence(message.sequence, last)
-        message = message.stored_as(last, message.created_at or now)
+        message = message.with_sequence(last, message.created_at or now)
         Messages(tx).insert(scope, message)
         index(tx, scope, message, entry.chunks)
         stored.append(message)
@@ -88,9 +94,9 @@ def _next_sequence(wanted: int, last: int) -> int:
     return wanted
 
 
-def space_of(scope: Scope) -> Space:
+def partition_of(scope: Scope) -> Partition:
     assert scope.user is not None
-    return Space(scope.tenant, Level.USER, scope.user)
+    return Partition(scope.tenant, Level.USER, scope.user)
 
 
 def index(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
@@ -106,4 +112,4 @@ def index(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) 
         role=message.role.value,
         name=message.name,
     )
-    Chunks(tx).add(space_of(scope), source, chunks)
+    Chunks(tx).add(partition_of(scope), source, chunks)

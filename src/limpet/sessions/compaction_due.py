@@ -11,7 +11,7 @@ from typing import NamedTuple
 from limpet.config import CompactionSettings
 from limpet.model.message import Message
 from limpet.model.tokens import TokenCounter
-from limpet.model.turns import Cost, begins_turn, cuts_of, steps_of
+from limpet.model.turns import Cost, find_cuts, group_steps, is_turn_start
 
 _LONG_TURN = 8  # messages
 _SMALLEST_SUMMARY = 50  # tokens
@@ -55,20 +55,20 @@ class Load:
 
     @classmethod
     def of(cls, messages: Sequence[Message], summary: str, count: TokenCounter, cost: Cost) -> Load:
-        cuts = tuple(cuts_of(messages))
+        cuts = tuple(find_cuts(messages))
         return cls(
             tokens=tuple(map(cost, messages)),
             characters=tuple(len(message.searchable) for message in messages),
             cuts=cuts,
-            turns=frozenset(at for at in cuts if begins_turn(messages, at)),
+            turns=frozenset(at for at in cuts if is_turn_start(messages, at)),
             summary_tokens=count(summary),
             summary_characters=len(summary),
             sequences=tuple(message.sequence for message in messages),
-            showable=frozenset(at for step in steps_of(messages) for at in step),
+            showable=frozenset(at for step in group_steps(messages) for at in step),
         )
 
     @property
-    def use(self) -> int:
+    def total_tokens(self) -> int:
         return self.summary_tokens + sum(self.tokens)
 
     def last_cut(self, at_most: int) -> int:
@@ -89,19 +89,19 @@ class Load:
 Rule = Callable[[Load, int, CompactionSettings], Plan | None]
 
 
-def within(limits: CompactionSettings, window: int | None) -> CompactionSettings:
+def fit_window(limits: CompactionSettings, window: int | None) -> CompactionSettings:
     """The limits with a summary that leaves a small window to the conversation."""
     room = (window or limits.window) // 4
     return replace(limits, summary_tokens=max(_SMALLEST_SUMMARY, min(limits.summary_tokens, room))) if room else limits
 
 
-def asked(load: Load, keep: int) -> Plan | None:
+def plan_manual(load: Load, keep: int) -> Plan | None:
     """By hand: everything but the newest ``keep`` messages, and the turn they begin in."""
     cut = load.last_cut(len(load.tokens) - keep)
     return Plan(cut, Reason.ASKED) if cut else None
 
 
-def left_out(load: Load, shown: Collection[int], *, everything: bool = False) -> Plan | None:
+def plan_left_out(load: Load, shown: Collection[int], *, everything: bool = False) -> Plan | None:
     """A context shows the messages with these sequences, and no summary covers the others.
 
     Half of what was shown is kept, so that the next messages have room before this happens again. Where turns are so
@@ -115,63 +115,65 @@ def left_out(load: Load, shown: Collection[int], *, everything: bool = False) ->
     return Plan(cut if cut >= needed and not everything else every, Reason.LEFT_OUT)
 
 
-def due(load: Load, window: int | None, limits: CompactionSettings) -> Plan | None:
+def plan_due(load: Load, window: int | None, limits: CompactionSettings) -> Plan | None:
     """The first rule that fires. A rule that would condense next to nothing waits for more."""
     room = window or limits.window
     if not limits.enabled or len(load.tokens) < limits.least_messages:
         return None
-    return next((plan for plan in _plans(load, room, limits) if plan.messages >= _least(plan, limits)), None)
+    return next(
+        (plan for plan in _iter_plans(load, room, limits) if plan.messages >= _min_messages(plan, limits)), None
+    )
 
 
-def _plans(load: Load, window: int, limits: CompactionSettings) -> Iterator[Plan]:
-    rules: tuple[Rule, ...] = (_emergency, _rolling, _check) if window else ()
-    for rule in (*rules, _tokens, _messages):
+def _iter_plans(load: Load, window: int, limits: CompactionSettings) -> Iterator[Plan]:
+    rules: tuple[Rule, ...] = (_plan_emergency, _plan_rolling, _plan_check) if window else ()
+    for rule in (*rules, _plan_tokens, _plan_messages):
         if (plan := rule(load, window, limits)) is not None:
             yield plan
 
 
-def _least(plan: Plan, limits: CompactionSettings) -> int:
+def _min_messages(plan: Plan, limits: CompactionSettings) -> int:
     return 1 if plan.reason is Reason.EMERGENCY else limits.least_messages
 
 
-def _emergency(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
-    if load.use <= limits.emergency_above * window:
+def _plan_emergency(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
+    if load.total_tokens <= limits.emergency_above * window:
         return None
     most = len(load.tokens) - limits.emergency_keep
     cut = load.last_cut(most) or max((at for at in load.cuts if at <= most), default=0)
     return Plan(cut, Reason.EMERGENCY)
 
 
-def _rolling(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
-    if load.use <= limits.roll_above * window:
+def _plan_rolling(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
+    if load.total_tokens <= limits.roll_above * window:
         return None
     return Plan(load.cut_to_leave(load.tokens, limits.roll_to * window - load.summary_tokens), Reason.ROLLING)
 
 
-def _check(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
+def _plan_check(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
     """Where everything else alone is over the line, condensing history cannot help; the rolling rule decides then."""
     most = limits.check_above * window - limits.overhead_tokens
     characters = load.summary_characters + sum(load.characters)
     if most <= 0 or characters / limits.characters_per_token <= most:
         return None
     room = most * limits.characters_per_token * _LOW_WATER
-    return Plan(_keeping(load, limits.keep, load.characters, room), Reason.CHECK)
+    return Plan(_find_cut(load, limits.keep, load.characters, room), Reason.CHECK)
 
 
-def _tokens(load: Load, _window: int, limits: CompactionSettings) -> Plan | None:
+def _plan_tokens(load: Load, _window: int, limits: CompactionSettings) -> Plan | None:
     if sum(load.tokens) <= limits.history_tokens:
         return None
     room = limits.history_tokens * _LOW_WATER
-    return Plan(_keeping(load, limits.history_keep, load.tokens, room), Reason.TOKENS)
+    return Plan(_find_cut(load, limits.history_keep, load.tokens, room), Reason.TOKENS)
 
 
-def _messages(load: Load, _window: int, limits: CompactionSettings) -> Plan | None:
+def _plan_messages(load: Load, _window: int, limits: CompactionSettings) -> Plan | None:
     if len(load.tokens) <= limits.messages:
         return None
     return Plan(load.last_cut(len(load.tokens) - limits.keep), Reason.MESSAGES)
 
 
-def _keeping(load: Load, keep: int, sizes: Sequence[int], room: float) -> int:
+def _find_cut(load: Load, keep: int, sizes: Sequence[int], room: float) -> int:
     """All but the newest ``keep``; fewer are kept where those alone would be due again at once."""
     cut = load.last_cut(len(sizes) - keep)
     return cut if sum(sizes[cut:]) <= room else max(cut, load.cut_to_leave(sizes, room))

@@ -11,12 +11,12 @@ from typing import Protocol
 from limpet.errors import SessionNotFound, StorageError
 from limpet.model.message import Message
 from limpet.model.scope import Scope
-from limpet.model.session import Compacted, Summary
+from limpet.model.session import CompactionResult, Summary
 from limpet.model.times import Clock
 from limpet.model.turns import Cost
 from limpet.sessions.compaction_due import Load, Plan, Reason
 from limpet.sessions.repository import Messages, Sessions, Summaries
-from limpet.sessions.summarize import Summariser, Written
+from limpet.sessions.summarize import Summariser, SummaryDraft
 from limpet.store.base import Store
 from limpet.store.tx import Tx
 
@@ -25,17 +25,17 @@ log = logging.getLogger("limpet.sessions")
 Planner = Callable[[Load], Plan | None]
 
 
-class Swap(Protocol):
+class SwapSummary(Protocol):
     def __call__(
         self, tx: Tx, scope: Scope, text: str, upper_sequence: int, expected_epoch: int | None, now: datetime
     ) -> bool: ...
 
 
-Bill = Callable[[Tx, Scope, Written], None]
+Bill = Callable[[Tx, Scope, SummaryDraft], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SummaryState:
     """A session as it stood: its summary, and the messages after it."""
 
     summary: Summary | None
@@ -51,7 +51,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Roller:
+class Compactor:
     """``swap`` and ``bill`` are verbs of a session, run in one transaction."""
 
     store: Store
@@ -59,40 +59,40 @@ class Roller:
     summariser: Summariser
     cost: Cost
     clock: Clock
-    swap: Swap
+    swap: SwapSummary
     bill: Bill
 
-    def roll(self, plan: Planner, idle: Reason) -> Compacted:
+    def compact(self, plan: Planner, idle: Reason) -> CompactionResult:
         """Condense what the plan says, asked again after a lost race. ``idle`` is the reason where it says nothing."""
-        done = self._once(plan, idle)
-        return self._once(plan, idle) if done.reason == Reason.OVERTAKEN else done
+        done = self._compact_once(plan, idle)
+        return self._compact_once(plan, idle) if done.reason == Reason.OVERTAKEN else done
 
-    def _once(self, plan: Planner, idle: Reason) -> Compacted:
+    def _compact_once(self, plan: Planner, idle: Reason) -> CompactionResult:
         reading = self.store.read(self._read)
         load = Load.of(reading.messages, reading.text, self.summariser.count, self.cost)
         planned = plan(load)
         if planned is None or not planned.messages:
-            return _unchanged(load, idle)
+            return _report_unchanged(load, idle)
         covered = reading.messages[: planned.messages]
         written = self.summariser.write(reading.text, covered)
         try:
-            swapped = self._put(reading, covered, written)
+            swapped = self._store_summary(reading, covered, written)
         except StorageError as error:  # a turn goes on with the summary that is there
             log.warning("the summary of session %s could not be stored: %s", self.scope.session, error)
-            return _unchanged(load, Reason.UNWRITABLE)
+            return _report_unchanged(load, Reason.UNWRITABLE)
         if not swapped:
-            return _unchanged(load, Reason.OVERTAKEN)
+            return _report_unchanged(load, Reason.OVERTAKEN)
         after = self.summariser.count(written.text) + sum(load.tokens[planned.messages :])
-        return Compacted(True, len(covered), load.use, after, str(written.author), str(planned.reason))
+        return CompactionResult(True, len(covered), load.total_tokens, after, str(written.author), str(planned.reason))
 
-    def _read(self, tx: Tx) -> Reading:
+    def _read(self, tx: Tx) -> SummaryState:
         if Sessions(tx).get(self.scope) is None:
             raise SessionNotFound(f"session {self.scope.session} is gone; it was deleted")
         summary = Summaries(tx).get(self.scope)
         after = summary.upper_sequence if summary else None
-        return Reading(summary, tuple(Messages(tx).range(self.scope, after, None, None)))
+        return SummaryState(summary, tuple(Messages(tx).range(self.scope, after, None, None)))
 
-    def _put(self, reading: Reading, covered: tuple[Message, ...], written: Written) -> bool:
+    def _store_summary(self, reading: SummaryState, covered: tuple[Message, ...], written: SummaryDraft) -> bool:
         """The model is paid whoever wins the race."""
 
         def work(tx: Tx) -> bool:
@@ -103,5 +103,5 @@ class Roller:
         return self.store.write(work)
 
 
-def _unchanged(load: Load, reason: Reason) -> Compacted:
-    return Compacted(False, 0, load.use, load.use, None, str(reason))
+def _report_unchanged(load: Load, reason: Reason) -> CompactionResult:
+    return CompactionResult(False, 0, load.total_tokens, load.total_tokens, None, str(reason))

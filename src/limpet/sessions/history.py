@@ -9,14 +9,14 @@ from limpet.api.runtime import Runtime
 from limpet.errors import IdempotencyConflict
 from limpet.model.message import Message
 from limpet.model.scope import Scope
-from limpet.model.text import checked_name
+from limpet.model.text import check_name
 from limpet.sessions import append
 from limpet.sessions.repository import Sessions
 from limpet.store.base import Progress
 from limpet.store.tx import Tx
 
 # What belongs into the same transaction, told which of the messages are new: others were stored under their key before.
-Beside = Callable[[Tx, list[Message]], None]
+WithinTransaction = Callable[[Tx, list[Message]], None]
 
 
 def extend(
@@ -24,23 +24,23 @@ def extend(
     scope: Scope,
     messages: Sequence[Message],
     progress: Progress | None = None,
-    beside: Beside | None = None,
+    beside: WithinTransaction | None = None,
 ) -> list[Message]:
     """All of them or none, under the next sequence numbers."""
     now = runtime.clock()
     entries = append.prepare(messages, runtime.config.chunks, now)
-    entries = append.embedded(runtime.store, runtime.embedding, append.space_of(scope), entries, progress)
+    entries = append.embed_entries(runtime.store, runtime.embedding, append.partition_of(scope), entries, progress)
 
     def write(tx: Tx) -> list[Message]:
         if beside is None:
             return append.append(tx, scope, entries, now)
-        last = Sessions(tx).head(scope).last_sequence
+        last = Sessions(tx).get_head(scope).last_sequence
         stored = append.append(tx, scope, entries, now)
         beside(tx, [message for message in stored if message.sequence > last])
         return stored
 
     stored = runtime.store.write(write)
-    runtime.look_after(chunk for entry in entries for chunk in entry.chunks)
+    runtime.request_embedding(chunk for entry in entries for chunk in entry.chunks)
     return stored
 
 
@@ -48,18 +48,18 @@ def extend_once(
     runtime: Runtime, scope: Scope, messages: Sequence[Message], key: str, progress: Progress | None = None
 ) -> list[Message]:
     """All under one key: new together, or kept together before."""
-    checked_name(key, "idempotency_key")
+    check_name(key, "idempotency_key")
     numbered = [
-        replace(message, idempotency_key=checked_name(f"{key}/{number}", "idempotency_key"))
+        replace(message, idempotency_key=check_name(f"{key}/{number}", "idempotency_key"))
         for number, message in enumerate(messages)
     ]
     other = IdempotencyConflict("this idempotency_key stands for other messages of this session; choose a new one")
 
-    def together(_tx: Tx, new: list[Message]) -> None:
+    def check_all_or_none(_tx: Tx, new: list[Message]) -> None:
         if 0 < len(new) < len(numbered):
             raise other
 
-    stored = extend(runtime, scope, numbered, progress, together)
-    if not all(kept.is_again(meant) for kept, meant in zip(stored, numbered, strict=True)):
+    stored = extend(runtime, scope, numbered, progress, check_all_or_none)
+    if not all(kept.is_duplicate_of(meant) for kept, meant in zip(stored, numbered, strict=True)):
         raise other  # all were kept before, so nothing was written now
     return stored

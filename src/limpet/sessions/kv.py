@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from limpet.model.scope import Scope
-from limpet.model.text import checked_name
-from limpet.model.values import checked_json
+from limpet.model.text import check_name
+from limpet.model.values import check_json
 from limpet.sessions.repository import KeyValueEntries, Sessions
 from limpet.store.tx import Tx
 
@@ -35,11 +35,11 @@ def items(tx: Tx, scope: Scope, cap: int) -> dict[str, Any]:
 
 
 def checked_key(key: object) -> str:
-    return checked_name(key, "a key")
+    return check_name(key, "a key")
 
 
 def checked_value(value: object) -> str:
-    return checked_json(value, "a value", max_bytes=1024 * 1024)
+    return check_json(value, "a value", max_bytes=1024 * 1024)
 
 
 def as_text(value: Any) -> str:

@@ -13,9 +13,9 @@ from limpet.model.ids import IdFactory
 from limpet.model.naming import SessionKey
 from limpet.model.record import RecordQuery
 from limpet.model.scope import Scope
-from limpet.model.session import SessionInfo, State
-from limpet.model.text import shown
-from limpet.model.values import checked_metadata
+from limpet.model.session import SessionInfo, SessionStatus
+from limpet.model.text import short_repr
+from limpet.model.values import check_metadata
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 
@@ -33,7 +33,7 @@ def open_session(
     """The live session under the key, or a new one."""
     assert scope.user is not None
     assert scope.agent is not None
-    found = Sessions(tx).live(scope, str(key))
+    found = Sessions(tx).find_live(scope, str(key))
     if found is not None:
         return found
     info = SessionInfo(
@@ -42,16 +42,16 @@ def open_session(
         user=scope.user,
         agent=scope.agent,
         key=key,
-        state=State.ACTIVE,
-        metadata=checked_metadata(metadata),
+        state=SessionStatus.ACTIVE,
+        metadata=check_metadata(metadata),
         created_at=now,
         last_active_at=now,
-        expires_at=expiry(now, ttl),
+        expires_at=compute_expiry(now, ttl),
     )
     if Sessions(tx).add(scope, info):
         return info
     # Another process made it between our look and our insert.
-    found = Sessions(tx).live(scope, str(key))
+    found = Sessions(tx).find_live(scope, str(key))
     if found is None:
         raise StorageError(f"the session {key} could neither be found nor made; repeat the call")
     return found
@@ -60,15 +60,15 @@ def open_session(
 def rotate(tx: Tx, scope: Scope, *, new_id: IdFactory, now: datetime) -> tuple[SessionInfo, SessionInfo]:
     """End the session and begin another under its key. Ending one that has ended joins whoever took over."""
     old = Sessions(tx).lock(scope)
-    Sessions(tx).set_state(scope, State.TERMINATED)
+    Sessions(tx).set_state(scope, SessionStatus.TERMINATED)
     owner = Scope(old.tenant, old.user, old.agent)
-    return replace(old, state=State.TERMINATED), open_session(tx, owner, old.key, new_id=new_id, now=now)
+    return replace(old, state=SessionStatus.TERMINATED), open_session(tx, owner, old.key, new_id=new_id, now=now)
 
 
-def set_state(tx: Tx, scope: Scope, state: State) -> SessionInfo:
+def set_state(tx: Tx, scope: Scope, state: SessionStatus) -> SessionInfo:
     """Pause or end the session, or take it up again. An ended one stays ended: its key may have a successor."""
     info = Sessions(tx).lock(scope)
-    if info.state is State.TERMINATED:
+    if info.state is SessionStatus.TERMINATED:
         return info
     Sessions(tx).set_state(scope, state)
     return replace(info, state=state)
@@ -80,21 +80,21 @@ def update_metadata(tx: Tx, scope: Scope, changes: Mapping[str, Any]) -> Session
         raise InvalidInput(f"metadata must be a mapping, not {type(changes).__name__}")
     info = Sessions(tx).lock(scope)
     merged = {**info.metadata, **changes}
-    metadata = checked_metadata({key: value for key, value in merged.items() if value is not None})
+    metadata = check_metadata({key: value for key, value in merged.items() if value is not None})
     Sessions(tx).set_metadata(scope, metadata)
     return replace(info, metadata=metadata)
 
 
-def expiry(now: datetime, ttl: object) -> datetime | None:
+def compute_expiry(now: datetime, ttl: object) -> datetime | None:
     """The moment a time to live ends."""
     if ttl is None:
         return None
     if not isinstance(ttl, timedelta) or ttl <= timedelta(0):
-        raise InvalidInput(f"ttl must be a positive timedelta, not {shown(ttl)}")
+        raise InvalidInput(f"ttl must be a positive timedelta, not {short_repr(ttl)}")
     try:
         return now + ttl
     except OverflowError:
-        raise InvalidInput(f"ttl ends after the year 9999: {shown(ttl)}") from None
+        raise InvalidInput(f"ttl ends after the year 9999: {short_repr(ttl)}") from None
 
 
 def set_expiry(tx: Tx, scope: Scope, expires_at: datetime | None) -> SessionInfo:

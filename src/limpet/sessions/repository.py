@@ -9,35 +9,35 @@ from functools import cache
 from typing import Any
 
 from limpet.errors import SessionNotFound
-from limpet.knowledge.filters import after_end
+from limpet.knowledge.filters import build_keyset_clause
 from limpet.knowledge.graph.repository import GraphTables
 from limpet.model.job import COMPACT, EXTRACT, GRAPH
 from limpet.model.message import Message
-from limpet.model.scope import Level, Scope, Space
-from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, State, Summary
+from limpet.model.scope import Level, Partition, Scope
+from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, SessionStatus, Summary
 from limpet.model.times import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.store import jobs
 from limpet.store.base import Head
 from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import KV, MESSAGES, SESSIONS, SUMMARIES
-from limpet.store.encryption import Shape
+from limpet.store.encryption import RowLayout
 from limpet.store.rows import message_from, message_params, micros, session_from, to_json
 from limpet.store.tx import Tx
 
 _NANO = 1_000_000_000
-_SESSION = Shape(
+_SESSION = RowLayout(
     SESSIONS, "id tenant user_id agent channel chat thread state metadata created_at last_active_at expires_at"
 )
-_MESSAGE = Shape(
+_MESSAGE = RowLayout(
     MESSAGES,
     "sequence role content parts name tool_calls tool_call_id is_error metadata tokens created_at idempotency_key",
 )
-_SUMMARY = Shape(SUMMARIES, "text epoch upper_sequence message_count updated_at")
-_KV = Shape(KV, "key value updated_at")
+_SUMMARY = RowLayout(SUMMARIES, "text epoch upper_sequence message_count updated_at")
+_KV = RowLayout(KV, "key value updated_at")
 
 
-def in_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
+def build_scope_filter(scope: Scope) -> tuple[str, dict[str, Any]]:
     """The clause that keeps a query on sessions ``s`` inside the scope, and its parameters."""
     params = {"tenant": scope.tenant, "session": scope.session, "user": scope.user, "agent": scope.agent}
     clause = _scope_clause(scope.session is not None, scope.user is not None, scope.agent is not None)
@@ -59,7 +59,7 @@ class Sessions:
 
     def add(self, scope: Scope, info: SessionInfo) -> bool:
         """False when another writer holds the key already."""
-        space = self._chunks.ensure_space(Space(scope.tenant, Level.USER, info.user))
+        space = self._chunks.ensure_partition(Partition(scope.tenant, Level.USER, info.user))
         params = {
             "id": info.id,
             "tenant": scope.tenant,
@@ -76,66 +76,75 @@ class Sessions:
             "last_active_at": to_micros(info.last_active_at),
             "expires_at": micros(info.expires_at),
         }
-        return self._db.run("sessions.add", self._seals.of(scope.tenant).params(SESSIONS, info.id, params)) == 1
+        return (
+            self._db.run("sessions.add", self._seals.cipher_for(scope.tenant).encrypt_params(SESSIONS, info.id, params))
+            == 1
+        )
 
     def get(self, scope: Scope) -> SessionInfo | None:
-        where, params = in_scope(scope)
+        where, params = build_scope_filter(scope)
         row = self._db.one("sessions.select", params, where=where)
-        return None if row is None else self._opened(scope, row)
+        return None if row is None else self._decrypt(scope, row)
 
-    def _opened(self, scope: Scope, row: Row) -> SessionInfo:
-        return session_from(self._seals.of(scope.tenant).opened(_SESSION, row[0], row))
+    def _decrypt(self, scope: Scope, row: Row) -> SessionInfo:
+        return session_from(self._seals.cipher_for(scope.tenant).decrypt_row(_SESSION, row[0], row))
 
     def lock(self, scope: Scope) -> SessionInfo:
         """The session, held until the transaction ends. Raises SessionNotFound."""
-        where, params = in_scope(scope)
+        where, params = build_scope_filter(scope)
         row = self._db.one("sessions.select", params, where=where, order=self._db.for_update)
         if row is None:
-            raise _gone(scope)
-        return self._opened(scope, row)
+            raise _not_found_error(scope)
+        return self._decrypt(scope, row)
 
-    def head(self, scope: Scope) -> Head:
+    def get_head(self, scope: Scope) -> Head:
         """Where the session's history ends, held until the transaction ends. Raises SessionNotFound."""
-        where, params = in_scope(scope)
+        where, params = build_scope_filter(scope)
         row = self._db.one("sessions.head", params, where=where, order=self._db.for_update)
         if row is None:
-            raise _gone(scope)
+            raise _not_found_error(scope)
         return Head(row[0], row[1], from_micros(row[2]))
 
-    def live(self, scope: Scope, key: str) -> SessionInfo | None:
-        where, params = in_scope(scope)
+    def find_live(self, scope: Scope, key: str) -> SessionInfo | None:
+        where, params = build_scope_filter(scope)
         where += " AND s.key = :key AND s.state <> 'TERMINATED'"
         row = self._db.one("sessions.select", {**params, "key": key}, where=where)
-        return None if row is None else self._opened(scope, row)
+        return None if row is None else self._decrypt(scope, row)
 
     def find(self, scope: Scope, query: SessionQuery) -> list[SessionInfo]:
-        where, params = in_scope(scope)
+        where, params = build_scope_filter(scope)
         for name, value in (("channel", query.channel), ("state", query.state)):
             if value is not None:
                 where += f" AND s.{name} = :{name}"
                 params[name] = str(value)
-        more, place = after_end(query.before, "s.last_active_at", "s.id")
+        more, place = build_keyset_clause(query.before, "s.last_active_at", "s.id")
         where, params = where + more, params | place
         order = "ORDER BY s.last_active_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
         params |= {"limit": query.limit, "offset": query.offset}
-        return [self._opened(scope, row) for row in self._db.all("sessions.select", params, where=where, order=order)]
+        return [self._decrypt(scope, row) for row in self._db.all("sessions.select", params, where=where, order=order)]
 
-    def set_state(self, scope: Scope, state: State) -> None:
-        self._db.run("sessions.set_state", _at(scope, state=state.value))
+    def set_state(self, scope: Scope, state: SessionStatus) -> None:
+        self._db.run("sessions.set_state", _session_params(scope, state=state.value))
 
     def set_metadata(self, scope: Scope, metadata: Mapping[str, Any]) -> None:
-        params = _at(scope, metadata=to_json(dict(metadata)))
-        self._db.run("sessions.set_metadata", self._seals.of(scope.tenant).params(SESSIONS, scope.session, params))
+        params = _session_params(scope, metadata=to_json(dict(metadata)))
+        self._db.run(
+            "sessions.set_metadata",
+            self._seals.cipher_for(scope.tenant).encrypt_params(SESSIONS, scope.session, params),
+        )
 
     def set_expiry(self, scope: Scope, expires_at: datetime | None) -> None:
-        self._db.run("sessions.set_expiry", _at(scope, expires_at=micros(expires_at)))
+        self._db.run("sessions.set_expiry", _session_params(scope, expires_at=micros(expires_at)))
 
     def advance(
         self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime, oldest_at: datetime
     ) -> None:
         """After messages were added, the oldest of which was said at ``oldest_at``."""
         times = {"active_at": to_micros(active_at), "oldest_at": to_micros(oldest_at)}
-        self._db.run("sessions.advance", _at(scope, last_sequence=last_sequence, message_count=message_count, **times))
+        self._db.run(
+            "sessions.advance",
+            _session_params(scope, last_sequence=last_sequence, message_count=message_count, **times),
+        )
 
     def clear(self, scope: Scope) -> dict[str, int]:
         counts = {
@@ -145,7 +154,7 @@ class Sessions:
         }
         if mentions := self._graph.drop_session(scope):
             counts["mentions"] = mentions
-        self._db.run("sessions.clear", _at(scope))
+        self._db.run("sessions.clear", _session_params(scope))
         return counts
 
     def delete(self, scope: Scope) -> dict[str, int]:
@@ -155,9 +164,9 @@ class Sessions:
         assert scope.user is not None
         assert scope.session is not None
         for kind in (COMPACT, EXTRACT, GRAPH):
-            jobs.withdraw(self._db, Space(scope.tenant, Level.USER, scope.user), kind, scope.session)
+            jobs.cancel_job(self._db, Partition(scope.tenant, Level.USER, scope.user), kind, scope.session)
         self._db.run("sessions.delete_cursors", {"session": scope.session})
-        counts["sessions"] = self._db.run("sessions.delete", _at(scope))
+        counts["sessions"] = self._db.run("sessions.delete", _session_params(scope))
         return counts
 
 
@@ -176,41 +185,41 @@ class Messages:
     def _params(self, scope: Scope, message: Message) -> Params:
         assert scope.session is not None
         params = message_params(scope.session, message)
-        return self._seals.of(scope.tenant).params(MESSAGES, (scope.session, message.sequence), params)
+        return self._seals.cipher_for(scope.tenant).encrypt_params(MESSAGES, (scope.session, message.sequence), params)
 
-    def _opened(self, scope: Scope, rows: Iterable[Row]) -> list[Message]:
-        box = self._seals.of(scope.tenant)
-        return [message_from(box.opened(_MESSAGE, (scope.session, row[0]), row)) for row in rows]
+    def _decrypt_rows(self, scope: Scope, rows: Iterable[Row]) -> list[Message]:
+        box = self._seals.cipher_for(scope.tenant)
+        return [message_from(box.decrypt_row(_MESSAGE, (scope.session, row[0]), row)) for row in rows]
 
-    def by_idempotency_key(self, scope: Scope, key: str) -> Message | None:
-        where, params = in_scope(scope)
+    def find_by_idempotency_key(self, scope: Scope, key: str) -> Message | None:
+        where, params = build_scope_filter(scope)
         where += " AND m.idempotency_key = :key"
-        stored = self._seals.of(scope.tenant).same(MESSAGES["idempotency_key"], key)
+        stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(MESSAGES["idempotency_key"], key)
         row = self._db.one("messages.select", {**params, "key": stored}, where=where)
-        return None if row is None else self._opened(scope, [row])[0]
+        return None if row is None else self._decrypt_rows(scope, [row])[0]
 
     def range(self, scope: Scope, after: int | None, before: int | None, limit: int | None) -> list[Message]:
-        where, params = self._between(scope, after, before)
+        where, params = self._range_filter(scope, after, before)
         order = "ORDER BY m.sequence"
         if limit is not None:
             order += " LIMIT :limit"
             params["limit"] = limit
-        return self._opened(scope, self._db.all("messages.select", params, where=where, order=order))
+        return self._decrypt_rows(scope, self._db.all("messages.select", params, where=where, order=order))
 
     def recent(self, scope: Scope, count: int, before: int | None = None) -> list[Message]:
-        where, params = self._between(scope, None, before)
+        where, params = self._range_filter(scope, None, before)
         order = "ORDER BY m.sequence DESC LIMIT :limit"
         rows = self._db.all("messages.select", {**params, "limit": count}, where=where, order=order)
-        return self._opened(scope, reversed(rows))
+        return self._decrypt_rows(scope, reversed(rows))
 
     def count_through(self, scope: Scope, upper_sequence: int) -> int:
-        where, params = self._between(scope, None, upper_sequence + 1)
+        where, params = self._range_filter(scope, None, upper_sequence + 1)
         row = self._db.one("messages.count", params, where=where)
         return int(row[0]) if row else 0
 
     @staticmethod
-    def _between(scope: Scope, after: int | None, before: int | None) -> tuple[str, dict[str, Any]]:
-        where, params = in_scope(scope)
+    def _range_filter(scope: Scope, after: int | None, before: int | None) -> tuple[str, dict[str, Any]]:
+        where, params = build_scope_filter(scope)
         if after is not None:
             where += " AND m.sequence > :after"
             params["after"] = after
@@ -226,11 +235,11 @@ class Summaries:
         self._seals = tx.seals
 
     def get(self, scope: Scope) -> Summary | None:
-        where, params = in_scope(scope)
+        where, params = build_scope_filter(scope)
         row = self._db.one("summaries.get", params, where=where)
         if row is None:
             return None
-        text, epoch, upper, count, at = self._seals.of(scope.tenant).opened(_SUMMARY, scope.session, row)
+        text, epoch, upper, count, at = self._seals.cipher_for(scope.tenant).decrypt_row(_SUMMARY, scope.session, row)
         return Summary(text, epoch, upper, count, from_micros(at))
 
     def put(self, scope: Scope, summary: Summary) -> None:
@@ -242,12 +251,14 @@ class Summaries:
             "message_count": summary.message_count,
             "updated_at": to_micros(summary.updated_at),
         }
-        self._db.run("summaries.put", self._seals.of(scope.tenant).params(SUMMARIES, scope.session, params))
-        self._db.run("summaries.count_epoch", _at(scope, epoch=summary.epoch))
+        self._db.run(
+            "summaries.put", self._seals.cipher_for(scope.tenant).encrypt_params(SUMMARIES, scope.session, params)
+        )
+        self._db.run("summaries.count_epoch", _session_params(scope, epoch=summary.epoch))
 
-    def past(self, scope: Scope) -> tuple[int, int]:
+    def get_watermarks(self, scope: Scope) -> tuple[int, int]:
         """The last sequence that was cleared, and the last epoch that was used."""
-        row = self._db.one("summaries.past", _at(scope))
+        row = self._db.one("summaries.past", _session_params(scope))
         return (row[0], row[1]) if row else (0, 0)
 
 
@@ -259,30 +270,32 @@ class KeyValueEntries:
         self._seals = tx.seals
 
     def get(self, scope: Scope, key: str, cap: int) -> KvEntry | None:
-        return next((_entry(row) for row in self._rows(scope, cap) if row[0] == key), None)
+        return next((_parse_entry(row) for row in self._rows(scope, cap) if row[0] == key), None)
 
     def set(self, scope: Scope, key: str, value: str, now: datetime, cap: int) -> None:
-        box = self._seals.of(scope.tenant)
+        box = self._seals.cipher_for(scope.tenant)
         params = {"session": scope.session, "key": key, "value": value, "updated_at": to_micros(now)}
-        self._db.run("kv.set", box.params(KV, (scope.session, box.same(KV["key"], key)), params))
+        self._db.run(
+            "kv.set", box.encrypt_params(KV, (scope.session, box.encrypt_deterministic(KV["key"], key)), params)
+        )
         self._db.run("kv.trim", {"session": scope.session, "cap": cap})
 
     def delete(self, scope: Scope, key: str, cap: int) -> bool:
         self._db.run("kv.trim", {"session": scope.session, "cap": cap})  # else what the cap hides would come back
-        stored = self._seals.of(scope.tenant).same(KV["key"], key)
+        stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(KV["key"], key)
         return self._db.run("kv.delete", {"session": scope.session, "key": stored}) > 0
 
     def items(self, scope: Scope, cap: int) -> list[KvEntry]:
-        return [_entry(row) for row in reversed(self._rows(scope, cap))]
+        return [_parse_entry(row) for row in reversed(self._rows(scope, cap))]
 
     def _rows(self, scope: Scope, cap: int) -> list[Row]:
-        where, params = in_scope(scope)
-        box = self._seals.of(scope.tenant)
+        where, params = build_scope_filter(scope)
+        box = self._seals.cipher_for(scope.tenant)
         found = self._db.all("kv.select", {**params, "cap": cap}, where=where)
-        return [box.opened(_KV, (scope.session, row[0]), row) for row in found]
+        return [box.decrypt_row(_KV, (scope.session, row[0]), row) for row in found]
 
 
-def _entry(row: Row) -> KvEntry:
+def _parse_entry(row: Row) -> KvEntry:
     return KvEntry(row[0], json.loads(row[1]), from_micros(row[2]))
 
 
@@ -318,14 +331,14 @@ class UsageEntries:
         self._db.run("usage.add", params)
 
     def find(self, scope: Scope) -> list[ModelUsage]:
-        where, params = in_scope(scope)
+        where, params = build_scope_filter(scope)
         rows = self._db.all("usage.select", params, where=where)
         return [ModelUsage(row[0], row[1], row[2], row[3], row[4], cost=row[5] / _NANO) for row in rows]
 
 
-def _gone(scope: Scope) -> SessionNotFound:
+def _not_found_error(scope: Scope) -> SessionNotFound:
     return SessionNotFound(f"no session {scope.session} here; it may have been deleted")
 
 
-def _at(scope: Scope, **values: Any) -> dict[str, Any]:
+def _session_params(scope: Scope, **values: Any) -> dict[str, Any]:
     return {"session": scope.session, "tenant": scope.tenant, **values}

@@ -12,8 +12,8 @@ from limpet.config import CompactionSettings
 from limpet.errors import ProviderError
 from limpet.model.message import Message, Role
 from limpet.model.tokens import TokenCounter
-from limpet.providers.llm import Completion, Finish, Llm, LlmRequest, TokenUsage, asking
-from limpet.sessions.digest import digest, is_text
+from limpet.providers.llm import Completion, Finish, Llm, LlmRequest, TokenUsage, build_prompt
+from limpet.sessions.digest import is_storable, summarize_by_rules
 
 log = logging.getLogger("limpet.sessions")
 
@@ -36,7 +36,7 @@ class Author(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SummaryDraft:
     """A summary, by whom, and what the calls for it took; ``calls`` counts those that were answered."""
 
     text: str
@@ -52,48 +52,48 @@ class Summariser:
     llm: Llm | None = None
     timeout: float = 15.0
 
-    def write(self, old: str, messages: Sequence[Message]) -> Written:
+    def write(self, old: str, messages: Sequence[Message]) -> SummaryDraft:
         """The whole summary anew. Every message is told to the model; from the first failure on, the rules go on."""
-        written = Written(old, Author.LLM)
+        written = SummaryDraft(old, Author.LLM)
         said = [message for message in messages if message.role is not Role.TOOL]
         for at in range(0, len(said) if self.llm is not None else 0, self.limits.batch):
-            answer = self._asked(written.text, said[at : at + self.limits.batch])
+            answer = self._call_llm(written.text, said[at : at + self.limits.batch])
             if answer is None:
-                return self._by_rules(written, said[at:])
+                return self._write_by_rules(written, said[at:])
             usage, calls = written.usage + answer.usage, written.calls + 1
-            text = self._usable(answer)
+            text = self._validate_answer(answer)
             if text is None:
-                return self._by_rules(replace(written, usage=usage, calls=calls), said[at:])
-            written = Written(text, Author.LLM, usage, calls)
-        return written if written.calls else self._by_rules(written, said)
+                return self._write_by_rules(replace(written, usage=usage, calls=calls), said[at:])
+            written = SummaryDraft(text, Author.LLM, usage, calls)
+        return written if written.calls else self._write_by_rules(written, said)
 
-    def _by_rules(self, so_far: Written, messages: Sequence[Message]) -> Written:
-        text = digest(so_far.text, messages, self.limits.summary_tokens, self.count)
-        return Written(text, Author.DIGEST, so_far.usage, so_far.calls)
+    def _write_by_rules(self, so_far: SummaryDraft, messages: Sequence[Message]) -> SummaryDraft:
+        text = summarize_by_rules(so_far.text, messages, self.limits.summary_tokens, self.count)
+        return SummaryDraft(text, Author.DIGEST, so_far.usage, so_far.calls)
 
-    def _asked(self, old: str, messages: Sequence[Message]) -> Completion | None:
+    def _call_llm(self, old: str, messages: Sequence[Message]) -> Completion | None:
         assert self.llm is not None
         try:
-            return self.llm.complete(self._request(old, messages))
+            return self.llm.complete(self._build_request(old, messages))
         except ProviderError as error:
             log.warning("%s wrote no summary; a digest stands in for it: %s", self.llm.name, error)
         except Exception:  # why: a model that somebody handed over may raise anything, and no history is lost for it
             log.warning("%s wrote no summary; a digest stands in for it", self.llm.name, exc_info=True)
         return None
 
-    def _request(self, old: str, messages: Sequence[Message]) -> LlmRequest:
+    def _build_request(self, old: str, messages: Sequence[Message]) -> LlmRequest:
         limits = self.limits
-        told = {"summary": old, "messages": list(self._told(messages))}
+        told = {"summary": old, "messages": list(self._serialize_messages(messages))}
         # As JSON nothing that was said can pass for a part of the question.
         question = json.dumps(told, ensure_ascii=False)
         return LlmRequest(
-            asking(question, system=INSTRUCTIONS.format(words=limits.summary_tokens * 3 // 5)),
+            build_prompt(question, system=INSTRUCTIONS.format(words=limits.summary_tokens * 3 // 5)),
             max_tokens=limits.summary_tokens,
             temperature=limits.temperature,
             timeout=min(limits.timeout_s, self.timeout),
         )
 
-    def _told(self, messages: Sequence[Message]) -> Iterator[dict[str, str]]:
+    def _serialize_messages(self, messages: Sequence[Message]) -> Iterator[dict[str, str]]:
         most = self.limits.message_characters
         for message in messages:
             said = message.text if len(message.text) <= most else f"{message.text[: most - 1]}…"
@@ -102,10 +102,10 @@ class Summariser:
                 told["called"] = ", ".join(call.name for call in message.tool_calls)[:most]
             yield told
 
-    def _usable(self, answer: Completion) -> str | None:
+    def _validate_answer(self, answer: Completion) -> str | None:
         """An answer that was cut off, refused, is empty or far too long covers who knows what."""
         text = answer.text.strip()
-        if answer.finish is not Finish.STOP or not text or not is_text(text):
+        if answer.finish is not Finish.STOP or not text or not is_storable(text):
             problem = f"ended with {answer.finish}" if text else "is empty"
         elif self.count(text) > _TOO_LONG * self.limits.summary_tokens:
             problem = f"is {self.count(text)} tokens long"

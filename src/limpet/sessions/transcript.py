@@ -14,7 +14,7 @@ from datetime import datetime
 
 from limpet.errors import InvalidInput
 from limpet.model.message import Role
-from limpet.store.timestamps import read_stamp, stamp
+from limpet.store.timestamps import format_timestamp, parse_timestamp
 
 _BREAKS = r"\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _LINE_START = rf"(\A|[{_BREAKS}])([^\S{_BREAKS}]*)"
@@ -37,7 +37,7 @@ def render(entries: Iterable[TranscriptEntry]) -> str:
 
 
 def render_entry(entry: TranscriptEntry) -> str:
-    return f"### {checked_role(entry.role)} — {stamp(entry.created_at)}\n\n{_escape(entry.text)}\n\n"
+    return f"### {checked_role(entry.role)} — {format_timestamp(entry.created_at)}\n\n{_escape(entry.text)}\n\n"
 
 
 def parse(text: str) -> list[TranscriptEntry]:
@@ -80,7 +80,7 @@ def _blocks(text: str) -> list[tuple[_Header, str]]:
 
 def _header(match: re.Match[str]) -> _Header | None:
     try:
-        role, moment = Role(match["role"].lower()), read_stamp(match["time"])
+        role, moment = Role(match["role"].lower()), parse_timestamp(match["time"])
     except ValueError:
         return None
     return _Header(role, moment, match.end() - match.start(), bool(match["cr"]))

@@ -9,8 +9,8 @@ from dataclasses import replace
 from limpet.errors import InvalidInput
 from limpet.model.scope import Scope
 from limpet.model.session import ModelUsage, Usage
-from limpet.model.text import checked_name, shown
-from limpet.model.values import checked_number
+from limpet.model.text import check_name, short_repr
+from limpet.model.values import check_number
 from limpet.providers.llm import TokenUsage
 from limpet.sessions.repository import Sessions, UsageEntries
 from limpet.store.tx import Tx
@@ -27,9 +27,9 @@ def checked_usage(
     model: str, input_tokens: object, output_tokens: object, cached_tokens: object, cost: object
 ) -> ModelUsage:
     if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost <= _MAX_COST:
-        raise InvalidInput(f"cost must be a number from 0 to {_MAX_COST:,}, not {shown(cost)}")
+        raise InvalidInput(f"cost must be a number from 0 to {_MAX_COST:,}, not {short_repr(cost)}")
     return ModelUsage(
-        checked_name(model, "model"),
+        check_name(model, "model"),
         calls=1,
         input_tokens=_checked_tokens(input_tokens, "input_tokens"),
         output_tokens=_checked_tokens(output_tokens, "output_tokens"),
@@ -38,13 +38,13 @@ def checked_usage(
     )
 
 
-def given_usage(value: object) -> ModelUsage | None:
+def parse_usage(value: object) -> ModelUsage | None:
     """The usage a reply came with: ours, or a mapping with our names, OpenAI's or Anthropic's."""
     if value is None or isinstance(value, ModelUsage):
         return value
     if not isinstance(value, Mapping):
         raise InvalidInput(
-            f"usage is a mapping such as {{'model': …, 'input_tokens': …, 'output_tokens': …}}, not {shown(value)}"
+            f"usage is a mapping such as {{'model': …, 'input_tokens': …, 'output_tokens': …}}, not {short_repr(value)}"
         )
     details = value.get("prompt_tokens_details")
     cached = value.get("cached_tokens", details.get("cached_tokens") if isinstance(details, Mapping) else None)
@@ -61,18 +61,18 @@ def given_usage(value: object) -> ModelUsage | None:
 
 
 def _checked_tokens(value: object, what: str) -> int:
-    tokens = checked_number(value, what)
+    tokens = check_number(value, what)
     if tokens > _MAX_TOKENS:
         raise InvalidInput(f"{what} of one call cannot be {tokens:,}; the limit is {_MAX_TOKENS:,}")
     return tokens
 
 
-def billed(model: str, calls: int, used: TokenUsage) -> ModelUsage:
+def build_llm_usage(model: str, calls: int, used: TokenUsage) -> ModelUsage:
     """Calls of ours. A price nobody knows counts nothing, and numbers no server should send count as none."""
     try:
         entry = checked_usage(model, used.input_tokens, used.output_tokens, used.cached_tokens, used.cost or 0.0)
     except InvalidInput as error:
-        log.warning("the usage of %s is not counted: %s", shown(model), error)
+        log.warning("the usage of %s is not counted: %s", short_repr(model), error)
         entry = ModelUsage(UNKNOWN)
     return replace(entry, calls=calls)
 

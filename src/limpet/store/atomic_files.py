@@ -45,9 +45,9 @@ def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None =
     A path with more than one writer is written inside ``locked(path)``. An editor takes no locks: ``last_look`` is
     called when the new bytes are on the disk and only the name has to change hands, and may raise to leave the old.
     """
-    target = _real(path)
-    with translated(target, "write"):
-        temporary = _write_beside(target, data)
+    target = _resolve_link(path)
+    with translate_errors(target, "write"):
+        temporary = _write_temporary(target, data)
         try:
             if last_look is not None:
                 last_look()
@@ -60,7 +60,7 @@ def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None =
 
 def make_folder(folder: Path) -> None:
     """Create the folder and its parents, and make their names survive a power cut."""
-    with translated(folder, "create"):
+    with translate_errors(folder, "create"):
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for place in reversed(missing):
@@ -68,20 +68,20 @@ def make_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
+def lock_file(path: Path, *, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
     """Hold ``<path>.lock`` alone, among the threads of this process and among processes.
 
     The lock belongs to an open file, so the kernel drops it when its holder dies; the lock file itself stays, because
     removing it would let two holders lock two different files of one name. Not re-entrant.
     """
-    target = _real(path)
+    target = _resolve_link(path)
     lock = target.with_name(f"{target.name}.lock")
-    with translated(lock, "lock"):
+    with translate_errors(lock, "lock"):
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        _wait_for(descriptor, lock, timeout)
+        _wait_for_lock(descriptor, lock, timeout)
         try:
-            _sweep(target)
+            _remove_leftovers(target)
             yield
         finally:
             _release(descriptor)
@@ -94,12 +94,12 @@ def is_bookkeeping(name: str) -> bool:
     return name.endswith(".lock") or (name.startswith(".") and name.endswith(".tmp"))
 
 
-def _real(path: Path) -> Path:
+def _resolve_link(path: Path) -> Path:
     """Where a link leads: replacing the link itself would part it from the file its owner edits."""
     return Path(os.path.realpath(path))
 
 
-def _write_beside(target: Path, data: bytes) -> Path:
+def _write_temporary(target: Path, data: bytes) -> Path:
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     temporary = Path(name)
     try:
@@ -147,9 +147,9 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _wait_for(descriptor: int, lock: Path, timeout: float) -> None:
+def _wait_for_lock(descriptor: int, lock: Path, timeout: float) -> None:
     waited, pause = 0.0, _FIRST_PAUSE
-    while not _acquired(descriptor, lock):
+    while not _try_lock(descriptor, lock):
         if waited >= timeout:
             raise StoreBusy(f"{lock} has been held by another process or thread for {timeout:g} s; try again later")
         time.sleep(pause)
@@ -157,7 +157,7 @@ def _wait_for(descriptor: int, lock: Path, timeout: float) -> None:
         pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-def _acquired(descriptor: int, lock: Path) -> bool:
+def _try_lock(descriptor: int, lock: Path) -> bool:
     try:
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
@@ -178,17 +178,17 @@ def _release(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def _sweep(target: Path) -> None:
+def _remove_leftovers(target: Path) -> None:
     """Remove what a killed writer left behind: it holds text that may since have been forgotten."""
     start = f".{target.name}."
-    with translated(target.parent, "clean up"):
+    with translate_errors(target.parent, "clean up"):
         for left in target.parent.iterdir():
             if left.name.startswith(start) and left.name.endswith(".tmp"):
                 left.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def translated(path: Path, action: str) -> Iterator[None]:
+def translate_errors(path: Path, action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from limpet.model.chunk import Source
 from limpet.model.job import Job
-from limpet.model.receipt import Bytes
-from limpet.model.schedule import Held, Run, Schedule
-from limpet.model.scope import Space
+from limpet.model.receipt import ErasureState
+from limpet.model.schedule import Run, Schedule, ScheduleLease
+from limpet.model.scope import Partition
 from limpet.search.catalogue import Array
 from limpet.store.tx import Tx
 
@@ -94,7 +94,7 @@ class Owned(NamedTuple):
     """Something that is due, and whose it is."""
 
     id: str
-    space: Space
+    space: Partition
 
 
 Work = Callable[[Tx], T]
@@ -111,13 +111,13 @@ class Store(Protocol):
     def read(self, work: Work[T]) -> T:
         """Run the work on one consistent view of the store."""
 
-    def beside(self, work: Work[None]) -> AbstractContextManager[Callable[[], bool]]:
+    def prepend_to_next_write(self, work: Work[None]) -> AbstractContextManager[Callable[[], bool]]:
         """What this thread writes next is preceded by this work, in the same transaction.
 
         Inside the block; the function it gives tells whether that has happened.
         """
 
-    def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
+    def claim_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
         """Of the first of these kinds that has any due, the job that has waited longest; nobody else gets it meanwhile.
 
         Another may get it when the lease has ended. What the first one does to the job then has no effect.
@@ -130,43 +130,43 @@ class Store(Protocol):
         """Done, or to come again. False when the lease was lost."""
 
     def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool: ...
-    def mend_jobs(self, now: datetime, longest_wait: timedelta) -> int:
+    def release_stuck_jobs(self, now: datetime, longest_wait: timedelta) -> int:
         """Free what a clock that was ahead has put off further than anything is put off. Answers how many."""
 
-    def next_job(self, wanted: Sequence[Wanted]) -> datetime | None:
+    def next_job_time(self, wanted: Sequence[Wanted]) -> datetime | None:
         """When there will be something to take."""
 
     def count_jobs(self, wanted: Sequence[Wanted]) -> int: ...
-    def take_schedule(self, now: datetime, lease: timedelta) -> Held | None:
+    def claim_schedule(self, now: datetime, lease: timedelta) -> ScheduleLease | None:
         """Whichever of all has been due longest; nobody else gets it until the lease has ended."""
 
-    def renew_schedule(self, held: Held, until: datetime) -> bool:
+    def renew_schedule(self, held: ScheduleLease, until: datetime) -> bool:
         """False when the lease was lost."""
 
-    def put_back_schedule(self, held: Held, until: datetime) -> bool:
+    def release_schedule(self, held: ScheduleLease, until: datetime) -> bool:
         """Not run after all; nobody takes it before then."""
 
-    def next_schedule(self) -> datetime | None:
+    def next_schedule_time(self) -> datetime | None:
         """When there will be one to take."""
 
-    def astray_schedules(self, now: datetime) -> list[Schedule]:
+    def find_misdated_schedules(self, now: datetime) -> list[Schedule]:
         """Those that were settled or leased by a clock far ahead of this one."""
 
-    def take_notice(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
+    def claim_notification(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
         """A run that somebody is to be told of; nobody else gets it until then."""
 
-    def adopt(self, model: str, now: datetime) -> None:
+    def set_embedding_model(self, model: str, now: datetime) -> None:
         """Make this the model whose vectors are kept, and ask for them wherever they are missing."""
 
-    def counts(self) -> Mapping[str, int]: ...
-    def tenants(self) -> list[str]: ...
-    def erase(self, *, whole: bool, vacuum: bool = False) -> Bytes:
+    def count_rows(self) -> Mapping[str, int]: ...
+    def list_tenants(self) -> list[str]: ...
+    def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
         """After something was purged: remove what the database still holds of it in unused places of its files.
 
         Without ``whole`` a large file is left to a job. With ``vacuum`` the files are made anew, however large.
         """
 
-    def is_sealed(self, tenant: str) -> bool:
+    def is_encrypted(self, tenant: str) -> bool:
         """Whether this program keeps the tenant's text sealed."""
 
     def doctor(self, *, repair: bool) -> Iterable[Finding]: ...

@@ -13,10 +13,10 @@ from limpet.store.jobs import Jobs
 from limpet.store.tx import Tx
 
 # Done, or when there is more of it to do: now, or at a later time.
-Handler = Callable[["Claim"], datetime | None]
+JobHandler = Callable[["JobLease"], datetime | None]
 
 
-class Claim:
+class JobLease:
     """A handler that takes long renews the lease between its steps, and looks whether it is to stop.
 
     Where its effect is a write to the store, it finishes the job in the same transaction: then a job is never done

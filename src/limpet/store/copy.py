@@ -10,7 +10,7 @@ from typing import Any
 
 from limpet.config import StorageSettings
 from limpet.errors import InvalidInput, StorageError
-from limpet.model.scope import STORE
+from limpet.model.scope import STORE_PARTITION
 from limpet.model.times import Clock
 from limpet.store.base import Progress
 from limpet.store.db import Db, Row
@@ -19,7 +19,7 @@ from limpet.store.tables import TABLES, Table
 from limpet.store.tx import Tx
 
 _BATCH = 1000
-_NUMBERS = (  # tables that give out numbers go on behind those that were copied
+_RESET_SEQUENCES = (  # tables that give out numbers go on behind those that were copied
     *("copy.number_spaces", "copy.number_models", "copy.number_jobs"),
     *("copy.number_entities", "copy.number_mentions", "copy.number_relations"),
 )
@@ -35,61 +35,64 @@ def copy_store(source: SqlStore, target: SqlStore, progress: Progress | None = N
 
 
 def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, int]:
-    target.composed("DELETE FROM jobs WHERE tenant = :nobody", {"nobody": STORE.tenant})  # those of a new store
-    taken = [table.name for table in TABLES if table.name != "properties" and _count(target, table)]
+    target.execute_sql(
+        "DELETE FROM jobs WHERE tenant = :nobody", {"nobody": STORE_PARTITION.tenant}
+    )  # those of a new store
+    taken = [table.name for table in TABLES if table.name != "properties" and _count_rows(target, table)]
     if taken:
         raise InvalidInput(f"the target is not empty: it has rows in {', '.join(taken)}; copy into a new store")
-    target.composed("DELETE FROM properties")
+    target.execute_sql("DELETE FROM properties")
     copied = {table.name: _copy_table(source, target, table, progress) for table in TABLES}
     target.run("seals.changed", {})
-    for numbers in _NUMBERS:
+    for numbers in _RESET_SEQUENCES:
         target.run(numbers, {})
     return copied
 
 
 def _copy_table(source: Db, target: Db, table: Table, progress: Progress | None) -> int:
-    total, done = _count(source, table), 0
+    total, done = _count_rows(source, table), 0
     names = ", ".join(table.columns)
-    insert = (
-        f"INSERT INTO {table.name} ({names}) VALUES ({', '.join(':' + _slot(at) for at in range(len(table.columns)))})"
-    )
-    for batch in _batches(source, table):
+    values = ", ".join(f":{_param_name(at)}" for at in range(len(table.columns)))
+    insert = f"INSERT INTO {table.name} ({names}) VALUES ({values})"
+    for batch in _iter_batches(source, table):
         rows = [_params(source, target, table, row) for row in batch]
-        target.composed_many(insert, rows)
+        target.execute_sql_many(insert, rows)
         done += len(batch)
         if progress is not None:
             progress(table.name, done, total)
     return done
 
 
-def _batches(source: Db, table: Table) -> Iterator[list[Row]]:
+def _iter_batches(source: Db, table: Table) -> Iterator[list[Row]]:
     """The rows in the order of their key, a batch at a time."""
     names, key = ", ".join(table.columns), ", ".join(table.key)
     width = len(table.key)
     first = f"SELECT {names} FROM {table.name} ORDER BY {key} LIMIT {_BATCH}"
-    after = f"SELECT {names} FROM {table.name} WHERE ({key}) > ({', '.join(':' + _slot(at) for at in range(width))})"
-    batch = source.composed(first)
+    after = (
+        f"SELECT {names} FROM {table.name} WHERE ({key}) > ({', '.join(':' + _param_name(at) for at in range(width))})"
+    )
+    batch = source.execute_sql(first)
     while batch:
         yield batch
-        last = {_slot(at): batch[-1][at] for at in range(width)}
-        batch = source.composed(f"{after} ORDER BY {key} LIMIT {_BATCH}", last)
+        last = {_param_name(at): batch[-1][at] for at in range(width)}
+        batch = source.execute_sql(f"{after} ORDER BY {key} LIMIT {_BATCH}", last)
 
 
 def _params(source: Db, target: Db, table: Table, row: Row) -> dict[str, Any]:
-    params = {_slot(at): value for at, value in enumerate(row)}
+    params = {_param_name(at): value for at, value in enumerate(row)}
     if table.name == "vectors":
-        at = _slot(table.columns.index("vector"))
-        sealed = params[_slot(table.columns.index("sealed"))] is not None
+        at = _param_name(table.columns.index("vector"))
+        sealed = params[_param_name(table.columns.index("sealed"))] is not None
         params[at] = target.no_vector if sealed else target.pack_vector(source.unpack_vector(params[at]))
     return params
 
 
-def _slot(at: int) -> str:
+def _param_name(at: int) -> str:
     return f"column_{at}"
 
 
-def _count(db: Db, table: Table) -> int:
-    return int(db.composed(f"SELECT count(*) FROM {table.name}")[0][0])
+def _count_rows(db: Db, table: Table) -> int:
+    return int(db.execute_sql(f"SELECT count(*) FROM {table.name}")[0][0])
 
 
 def copy_to_file(

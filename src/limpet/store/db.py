@@ -25,15 +25,15 @@ class Db(Protocol):
     def run(self, name: str, params: Params) -> int:
         """The number of rows changed."""
 
-    def many(self, name: str, rows: Sequence[Params]) -> None: ...
-    def composed(self, sql: str, params: Params | None = None) -> list[Row]:
+    def run_many(self, name: str, rows: Sequence[Params]) -> None: ...
+    def execute_sql(self, sql: str, params: Params | None = None) -> list[Row]:
         """A statement made by code from table and column names, for what treats all tables alike."""
 
-    def composed_many(self, sql: str, rows: Sequence[Params]) -> None: ...
-    def numbers(self, values: Sequence[int]) -> Any:
+    def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None: ...
+    def to_int_array(self, values: Sequence[int]) -> Any:
         """A list of whole numbers as this driver passes it for ``:name[]``."""
 
-    def texts(self, values: Sequence[str]) -> Any:
+    def to_text_array(self, values: Sequence[str]) -> Any:
         """The same of texts."""
 
     # What stands in a vector's column where it is sealed, in a column of its own.
@@ -41,14 +41,14 @@ class Db(Protocol):
 
     def pack_vector(self, values: Sequence[float]) -> Any: ...
     def unpack_vector(self, stored: Any) -> tuple[float, ...]: ...
-    def matrix(self, stored: Sequence[Any]) -> Array:
+    def unpack_matrix(self, stored: Sequence[Any]) -> Array:
         """The vectors of ``vectors.page``, a row each."""
 
-    def cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
+    def compute_cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
         """Of the chunks with these ids that have a vector of the model."""
 
 
-def cosines(ids: Sequence[int], vectors: Array, question: Sequence[float]) -> dict[int, float]:
+def compute_cosines(ids: Sequence[int], vectors: Array, question: Sequence[float]) -> dict[int, float]:
     """Of the vectors of these chunks, a row each, with the question."""
     import numpy as np  # late: most commands never search
 
@@ -60,7 +60,7 @@ def cosines(ids: Sequence[int], vectors: Array, question: Sequence[float]) -> di
     return dict(zip(ids, found.tolist(), strict=True))
 
 
-class Statements:
+class QueryTemplates:
     """Named queries with their clauses filled in, each text made once."""
 
     def __init__(self, queries: Mapping[str, str], finish: Callable[[str], str]) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from limpet.store.encryption import Columns, columns
+from limpet.store.encryption import EncryptedColumns, declare_columns
 
 # A row that a value is bound to is named by these columns as they are stored. Of rows that the database numbers, what
 # is known before.
-BOUND_TO: Mapping[str, tuple[str, ...]] = {
+AAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "sessions": ("id",),
     "messages": ("session_id", "sequence"),
     "summaries": ("session_id",),
@@ -34,34 +34,36 @@ BOUND_TO: Mapping[str, tuple[str, ...]] = {
     "once": ("key_hash",),
 }
 
-SESSIONS = columns("sessions", text="metadata")
-MESSAGES = columns("messages", text="content parts name tool_calls tool_call_id metadata", same="idempotency_key")
-SUMMARIES = columns("summaries", text="text")
-KV = columns("kv", text="value", same="key")
-RECORDS = columns(
+SESSIONS = declare_columns("sessions", text="metadata")
+MESSAGES = declare_columns(
+    "messages", text="content parts name tool_calls tool_call_id metadata", same="idempotency_key"
+)
+SUMMARIES = declare_columns("summaries", text="text")
+KV = declare_columns("kv", text="value", same="key")
+RECORDS = declare_columns(
     "records",
     text="title content tags metadata refs value",
     same="fingerprint subject attribute",
     key="key",
     source="source",
 )
-RECORD_VERSIONS = columns("record_versions", text="body")
-RECORD_TAGS = columns("record_tags", same="tag")
-RECORD_METADATA = columns("record_metadata", same="key value")
-DOCUMENTS = columns("documents", text="title metadata", same="uri", same_bytes="content_hash")
-CHUNKS = columns("chunks", text="text name", same_bytes="hash", terms="terms")
-VECTORS = columns("vectors", vector="vector sealed")
-JOBS = columns("jobs", text="error")
-ENTITIES = columns("entities", text="name", same="normal first_word")
-RELATIONS = columns("relations", text="predicate value sentence")
-IMPORTS = columns("imports", text="name", same="digest")
-MOVES = columns("moves", text="name state", same="digest")
-SCHEDULES = columns("schedules", text="goal goal_folded metadata")
-SCHEDULE_RUNS = columns("schedule_runs", text="summary output error")
+RECORD_VERSIONS = declare_columns("record_versions", text="body")
+RECORD_TAGS = declare_columns("record_tags", same="tag")
+RECORD_METADATA = declare_columns("record_metadata", same="key value")
+DOCUMENTS = declare_columns("documents", text="title metadata", same="uri", same_bytes="content_hash")
+CHUNKS = declare_columns("chunks", text="text name", same_bytes="hash", terms="terms")
+VECTORS = declare_columns("vectors", vector="vector sealed")
+JOBS = declare_columns("jobs", text="error")
+ENTITIES = declare_columns("entities", text="name", same="normal first_word")
+RELATIONS = declare_columns("relations", text="predicate value sentence")
+IMPORTS = declare_columns("imports", text="name", same="digest")
+MOVES = declare_columns("moves", text="name state", same="digest")
+SCHEDULES = declare_columns("schedules", text="goal goal_folded metadata")
+SCHEDULE_RUNS = declare_columns("schedule_runs", text="summary output error")
 # Hashes, too: whoever guesses a short key, and what was asked for under it, must not find it confirmed here.
-ONCE = columns("once", same="key_hash digest")
+IDEMPOTENCY_KEYS = declare_columns("once", same="key_hash digest")
 
-SEALED: Mapping[str, Columns] = {
+ENCRYPTED_COLUMNS: Mapping[str, EncryptedColumns] = {
     "sessions": SESSIONS,
     "messages": MESSAGES,
     "summaries": SUMMARIES,
@@ -80,11 +82,11 @@ SEALED: Mapping[str, Columns] = {
     "moves": MOVES,
     "schedules": SCHEDULES,
     "schedule_runs": SCHEDULE_RUNS,
-    "once": ONCE,
+    "once": IDEMPOTENCY_KEYS,
 }
 
 # Text and bytes that stay readable, table by table, and what they are.
-READABLE: Mapping[str, Mapping[str, str]] = {
+PLAINTEXT_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "spaces": {"tenant": "whose", "level": "whose", "owner": "a user's or agent's id"},
     "sessions": {
         "id": "an id",

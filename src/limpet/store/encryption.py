@@ -21,7 +21,7 @@ from limpet.model.chunk import Terms
 KEY_BYTES = 32
 _NONCE = 12
 _READING, _COMPARING, _TERMS, _CHECK = 32, 64, 32, 16
-_REMEMBERED_TERMS = 1 << 16
+_TERM_CACHE_SIZE = 1 << 16
 # What says nothing stays as it is: that a field is empty could be told from its length anyway.
 _EMPTY = frozenset({"", "[]", "{}", "[null,[],null,null]"})
 # Keys of what the engine keeps for itself. The database tells these from others by how they begin.
@@ -31,7 +31,7 @@ Row = tuple[Any, ...]
 Params = Mapping[str, Any]
 
 
-class Kind(Enum):
+class EncryptionMode(Enum):
     TEXT = "text"  # read only: every sealing gives another value
     SAME = "same"  # compared: the same text is sealed alike
     SAME_BYTES = "same_bytes"
@@ -41,105 +41,105 @@ class Kind(Enum):
     VECTOR = "vector"
 
 
-class Column(NamedTuple):
+class EncryptedColumn(NamedTuple):
     name: str
-    kind: Kind
+    kind: EncryptionMode
     place: bytes
 
 
-Columns = Mapping[str, Column]
+EncryptedColumns = Mapping[str, EncryptedColumn]
 
 
-def columns(table: str, **names: str) -> Columns:
+def declare_columns(table: str, **names: str) -> EncryptedColumns:
     """``text="content title", same="key"``: the sealed columns of a table, by what is to become of them."""
     return {
-        name: Column(name, Kind(kind), f"{table}.{name}\0".encode())
+        name: EncryptedColumn(name, EncryptionMode(kind), f"{table}.{name}\0".encode())
         for kind, listed in names.items()
         for name in listed.split()
     }
 
 
-class Shape:
+class RowLayout:
     """The order in which a query answers columns of a table; ``-`` stands for one that is not that table's."""
 
-    def __init__(self, sealed: Columns, order: str) -> None:
+    def __init__(self, sealed: EncryptedColumns, order: str) -> None:
         self.places = [(at, sealed[name]) for at, name in enumerate(order.split()) if name in sealed]
 
 
-class Keyring(Protocol):
+class KeyProvider(Protocol):
     """Where keys come from."""
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         """Whether a tenant that is not sealed is refused."""
 
-    def keys(self, tenant: str) -> Sequence[bytes]:
+    def get_keys(self, tenant: str) -> Sequence[bytes]:
         """All there are for the tenant, the one to seal with first."""
 
     def nonce(self, size: int) -> bytes: ...
 
 
-class Box(Protocol):
+class Cipher(Protocol):
     """A tenant's: sealed, or open and then nothing happens at all."""
 
     @property
-    def is_sealed(self) -> bool: ...
-    def params(self, sealed: Columns, row: object, values: Params) -> Params:
+    def is_encrypted(self) -> bool: ...
+    def encrypt_params(self, sealed: EncryptedColumns, row: object, values: Params) -> Params:
         """The values with those of sealed columns sealed."""
 
-    def opened(self, shape: Shape, row: object, values: Row) -> Row: ...
-    def same(self, column: Column, text: str) -> str:
+    def decrypt_row(self, shape: RowLayout, row: object, values: Row) -> Row: ...
+    def encrypt_deterministic(self, column: EncryptedColumn, text: str) -> str:
         """What the database has where it has this text."""
 
-    def all_same(self, column: Column, texts: Iterable[str]) -> list[str]: ...
-    def terms(self, terms: Terms) -> Terms: ...
-    def term(self, term: int) -> int: ...
-    def vector(self, row: object, values: bytes) -> bytes: ...
-    def opened_vector(self, row: object, stored: bytes) -> bytes: ...
+    def encrypt_all_deterministic(self, column: EncryptedColumn, texts: Iterable[str]) -> list[str]: ...
+    def hash_terms(self, terms: Terms) -> Terms: ...
+    def hash_term(self, term: int) -> int: ...
+    def encrypt_vector(self, row: object, values: bytes) -> bytes: ...
+    def decrypt_vector(self, row: object, stored: bytes) -> bytes: ...
 
 
-class Open:
+class PlaintextCipher:
     """A tenant that is not sealed."""
 
-    is_sealed = False
+    is_encrypted = False
 
-    def params(self, sealed: Columns, row: object, values: Params) -> Params:
+    def encrypt_params(self, sealed: EncryptedColumns, row: object, values: Params) -> Params:
         return values
 
-    def opened(self, shape: Shape, row: object, values: Row) -> Row:
+    def decrypt_row(self, shape: RowLayout, row: object, values: Row) -> Row:
         return values
 
-    def same(self, column: Column, text: str) -> str:
+    def encrypt_deterministic(self, column: EncryptedColumn, text: str) -> str:
         return text
 
-    def all_same(self, column: Column, texts: Iterable[str]) -> list[str]:
+    def encrypt_all_deterministic(self, column: EncryptedColumn, texts: Iterable[str]) -> list[str]:
         return list(texts)
 
-    def terms(self, terms: Terms) -> Terms:
+    def hash_terms(self, terms: Terms) -> Terms:
         return terms
 
-    def term(self, term: int) -> int:
+    def hash_term(self, term: int) -> int:
         return term
 
-    def vector(self, row: object, values: bytes) -> bytes:
+    def encrypt_vector(self, row: object, values: bytes) -> bytes:
         return values
 
-    def opened_vector(self, row: object, stored: bytes) -> bytes:
+    def decrypt_vector(self, row: object, stored: bytes) -> bytes:
         return stored
 
 
-OPEN = Open()
-_VECTOR = Column("vector", Kind.VECTOR, b"vectors.vector\0")
+PLAINTEXT = PlaintextCipher()
+_VECTOR = EncryptedColumn("vector", EncryptionMode.VECTOR, b"vectors.vector\0")
 
 
-class Sealed:
+class TenantCipher:
     """Safe to share between threads."""
 
-    is_sealed = True
+    is_encrypted = True
 
     def __init__(self, tenant: str, key: bytes, version: int, nonce: Callable[[int], bytes]) -> None:
-        aead = _ciphers()
-        made = derived(key, tenant)
+        aead = _load_aead()
+        made = derive_keys(key, tenant)
         self._tenant = tenant
         self._version = version % 256
         self._mark = bytes([self._version])
@@ -147,125 +147,127 @@ class Sealed:
         self._reading = aead.AESGCM(made[:_READING])
         self._comparing = aead.AESSIV(made[_READING : _READING + _COMPARING])
         secret = made[_READING + _COMPARING :][:_TERMS]
-        self.term = lru_cache(_REMEMBERED_TERMS)(lambda term: _hidden(secret, term))
+        self.hash_term = lru_cache(_TERM_CACHE_SIZE)(lambda term: _hash_term(secret, term))
 
-    def params(self, sealed: Columns, row: object, values: Params) -> Params:
+    def encrypt_params(self, sealed: EncryptedColumns, row: object, values: Params) -> Params:
         found = dict(values)
         for name, column in sealed.items():
             value = found.get(name)
             if value is not None:
-                found[name] = self._sealed(column, row, value)
+                found[name] = self._encrypt(column, row, value)
         return found
 
-    def opened(self, shape: Shape, row: object, values: Row) -> Row:
+    def decrypt_row(self, shape: RowLayout, row: object, values: Row) -> Row:
         found = list(values)
         for at, column in shape.places:
             value = found[at]
             if value is not None:
-                found[at] = self._opened(column, row, value)
+                found[at] = self._decrypt(column, row, value)
         return tuple(found)
 
-    def same(self, column: Column, text: str) -> str:
-        sealed: str = self._sealed(column, None, text)
+    def encrypt_deterministic(self, column: EncryptedColumn, text: str) -> str:
+        sealed: str = self._encrypt(column, None, text)
         return sealed
 
-    def all_same(self, column: Column, texts: Iterable[str]) -> list[str]:
-        return [self.same(column, text) for text in texts]
+    def encrypt_all_deterministic(self, column: EncryptedColumn, texts: Iterable[str]) -> list[str]:
+        return [self.encrypt_deterministic(column, text) for text in texts]
 
-    def terms(self, terms: Terms) -> Terms:
+    def hash_terms(self, terms: Terms) -> Terms:
         # In the order of their new numbers: the old one is that of the text.
-        return Terms(dict(sorted((self.term(term), count) for term, count in terms.counts.items())), terms.length)
+        return Terms(dict(sorted((self.hash_term(term), count) for term, count in terms.counts.items())), terms.length)
 
-    def vector(self, row: object, values: bytes) -> bytes:
-        return self._seal(_VECTOR, row, values)
+    def encrypt_vector(self, row: object, values: bytes) -> bytes:
+        return self._encrypt_bytes(_VECTOR, row, values)
 
-    def opened_vector(self, row: object, stored: bytes) -> bytes:
-        return self._unseal(_VECTOR, row, stored)
+    def decrypt_vector(self, row: object, stored: bytes) -> bytes:
+        return self._decrypt_bytes(_VECTOR, row, stored)
 
-    def _sealed(self, column: Column, row: object, value: Any) -> Any:
+    def _encrypt(self, column: EncryptedColumn, row: object, value: Any) -> Any:
         kind = column.kind
-        if kind is Kind.SAME_BYTES:
+        if kind is EncryptionMode.SAME_BYTES:
             return self._mark + self._comparing.encrypt(value, [column.place])
-        if kind is Kind.TERMS or value in _EMPTY:
+        if kind is EncryptionMode.TERMS or value in _EMPTY:
             return value
-        if kind is Kind.TEXT:
-            return _spelled(self._seal(column, row, value.encode()))
-        if kind is Kind.SOURCE:
-            return f"{value[: value.index(',')]},{_spelled(self._seal(column, row, value.encode()))}]"
-        begin = INTERNAL if kind is Kind.KEY and value.startswith(INTERNAL) else ""
-        return begin + _spelled(self._mark + self._comparing.encrypt(value.encode(), [column.place]))
+        if kind is EncryptionMode.TEXT:
+            return _encode_base64(self._encrypt_bytes(column, row, value.encode()))
+        if kind is EncryptionMode.SOURCE:
+            return f"{value[: value.index(',')]},{_encode_base64(self._encrypt_bytes(column, row, value.encode()))}]"
+        begin = INTERNAL if kind is EncryptionMode.KEY and value.startswith(INTERNAL) else ""
+        return begin + _encode_base64(self._mark + self._comparing.encrypt(value.encode(), [column.place]))
 
-    def _opened(self, column: Column, row: object, value: Any) -> Any:
+    def _decrypt(self, column: EncryptedColumn, row: object, value: Any) -> Any:
         kind = column.kind
-        if kind is Kind.SAME_BYTES:
-            return self._compared(column, row, bytes(value))
-        if kind is Kind.TERMS or value in _EMPTY:
+        if kind is EncryptionMode.SAME_BYTES:
+            return self._decrypt_deterministic(column, row, bytes(value))
+        if kind is EncryptionMode.TERMS or value in _EMPTY:
             return value
-        if kind is Kind.TEXT:
-            return self._unseal(column, row, self._bytes(column, row, value)).decode()
-        if kind is Kind.SOURCE:
-            return self._unseal(column, row, self._bytes(column, row, value[value.find(",") + 1 : -1])).decode()
-        if kind is Kind.KEY:
+        if kind is EncryptionMode.TEXT:
+            return self._decrypt_bytes(column, row, self._decode_base64(column, row, value)).decode()
+        if kind is EncryptionMode.SOURCE:
+            return self._decrypt_bytes(
+                column, row, self._decode_base64(column, row, value[value.find(",") + 1 : -1])
+            ).decode()
+        if kind is EncryptionMode.KEY:
             value = value.removeprefix(INTERNAL)
-        return self._compared(column, row, self._bytes(column, row, value)).decode()
+        return self._decrypt_deterministic(column, row, self._decode_base64(column, row, value)).decode()
 
-    def _seal(self, column: Column, row: object, value: bytes) -> bytes:
+    def _encrypt_bytes(self, column: EncryptedColumn, row: object, value: bytes) -> bytes:
         nonce = self._nonce(_NONCE)
         sealed: bytes = self._reading.encrypt(nonce, value, column.place + str(row).encode())
         return self._mark + nonce + sealed
 
-    def _unseal(self, column: Column, row: object, stored: bytes) -> bytes:
-        self._check(column, row, stored)
+    def _decrypt_bytes(self, column: EncryptedColumn, row: object, stored: bytes) -> bytes:
+        self._check_key_version(column, row, stored)
         try:
             nonce, rest = stored[1 : _NONCE + 1], stored[_NONCE + 1 :]
             found: bytes = self._reading.decrypt(nonce, rest, column.place + str(row).encode())
-        except (_invalid(), ValueError) as error:
-            raise self._broken(column, row) from error
+        except (_invalid_tag(), ValueError) as error:
+            raise self._decryption_error(column, row) from error
         return found
 
-    def _compared(self, column: Column, row: object, stored: bytes) -> bytes:
-        self._check(column, row, stored)
+    def _decrypt_deterministic(self, column: EncryptedColumn, row: object, stored: bytes) -> bytes:
+        self._check_key_version(column, row, stored)
         try:
             found: bytes = self._comparing.decrypt(stored[1:], [column.place])
-        except (_invalid(), ValueError) as error:
-            raise self._broken(column, row) from error
+        except (_invalid_tag(), ValueError) as error:
+            raise self._decryption_error(column, row) from error
         return found
 
-    def _bytes(self, column: Column, row: object, value: str) -> bytes:
+    def _decode_base64(self, column: EncryptedColumn, row: object, value: str) -> bytes:
         try:
             return binascii.a2b_base64(value, strict_mode=True)
         except (ValueError, TypeError) as error:
-            raise self._broken(column, row) from error
+            raise self._decryption_error(column, row) from error
 
-    def _check(self, column: Column, row: object, stored: bytes) -> None:
+    def _check_key_version(self, column: EncryptedColumn, row: object, stored: bytes) -> None:
         if stored[:1] != self._mark:
-            raise self._broken(column, row)
+            raise self._decryption_error(column, row)
 
-    def _broken(self, column: Column, row: object) -> SealBroken:
+    def _decryption_error(self, column: EncryptedColumn, row: object) -> SealBroken:
         where = column.place.rstrip(b"\0").decode()
         return SealBroken(
-            f"{where} of row {shown_row(row)} in tenant {self._tenant!r} does not open: it was altered, put there from"
-            " elsewhere, or sealed with another key; restore it from a backup"
+            f"{where} of row {format_row_key(row)} in tenant {self._tenant!r} cannot be decrypted:"
+            " it was altered, moved from another row, or encrypted with another key; restore it from a backup"
         )
 
 
-def shown_row(row: object) -> str:
+def format_row_key(row: object) -> str:
     return "/".join(map(str, row)) if isinstance(row, tuple) else str(row)
 
 
-def _spelled(value: bytes) -> str:
+def _encode_base64(value: bytes) -> str:
     return binascii.b2a_base64(value, newline=False).decode()
 
 
-def _hidden(secret: bytes, term: int) -> int:
+def _hash_term(secret: bytes, term: int) -> int:
     packed = term.to_bytes(8, "big", signed=True)
     return int.from_bytes(blake2b(packed, key=secret, digest_size=8).digest(), "big", signed=True)
 
 
 @lru_cache(256)
-def derived(key: bytes, tenant: str) -> bytes:
+def derive_keys(key: bytes, tenant: str) -> bytes:
     """What a tenant's sealing is made of; the last bytes are the check value, which tells keys apart and no more."""
-    _ciphers()
+    _load_aead()
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -274,11 +276,11 @@ def derived(key: bytes, tenant: str) -> bytes:
 
 
 def check_value(key: bytes, tenant: str) -> bytes:
-    return derived(key, tenant)[-_CHECK:]
+    return derive_keys(key, tenant)[-_CHECK:]
 
 
 @cache
-def _ciphers() -> Any:
+def _load_aead() -> Any:
     try:
         from cryptography.hazmat.primitives.ciphers import aead
     except ImportError:
@@ -287,7 +289,7 @@ def _ciphers() -> Any:
 
 
 @cache
-def _invalid() -> type[Exception]:
+def _invalid_tag() -> type[Exception]:
     from cryptography.exceptions import InvalidTag
 
     return InvalidTag

@@ -15,24 +15,24 @@ from pathlib import Path
 
 from limpet.config import EncryptionSettings
 from limpet.errors import ConfigError
-from limpet.model.text import shown
+from limpet.model.text import short_repr
 from limpet.notes.layout import folder_name
 from limpet.store.encryption import KEY_BYTES
 
 SUFFIX = ".key"
 
 
-class Keys:
+class EncryptionKeys:
     """The keys that the settings name. What was read is remembered until the program ends."""
 
     def __init__(self, settings: EncryptionSettings, env: Mapping[str, str], nonce: Callable[[int], bytes]) -> None:
-        self.required = settings.required
+        self.is_required = settings.required
         self.nonce = nonce
         self.folder: Path | None = None
         self._master: tuple[bytes, ...] = ()
         self._of: dict[str, tuple[bytes, ...]] = {}
         if settings.key_env != "none":
-            self._master = _from_environment(env, settings.key_env)
+            self._master = _read_environment(env, settings.key_env)
         elif settings.key_file != "none":
             place = Path(settings.key_file).expanduser()
             if place.is_dir():
@@ -40,7 +40,7 @@ class Keys:
             else:
                 self._master = read_keys(place)
 
-    def keys(self, tenant: str) -> tuple[bytes, ...]:
+    def get_keys(self, tenant: str) -> tuple[bytes, ...]:
         if self.folder is None:
             return self._master
         if not self._of.get(tenant):
@@ -53,13 +53,13 @@ def key_file(folder: Path, tenant: str) -> Path:
     return folder / f"{folder_name(tenant)}{SUFFIX}"
 
 
-def _from_environment(env: Mapping[str, str], name: str) -> tuple[bytes, ...]:
+def _read_environment(env: Mapping[str, str], name: str) -> tuple[bytes, ...]:
     if not env.get(name, "").strip():
         raise ConfigError(
             f"encryption.key_env names {name}, and the environment has nothing there;"
             f" limpet key new prints a key, or leave the setting out to open tenants that are not sealed"
         )
-    return parsed(env[name], name)
+    return parse_keys(env[name], name)
 
 
 def read_keys(file: Path) -> tuple[bytes, ...]:
@@ -69,10 +69,10 @@ def read_keys(file: Path) -> tuple[bytes, ...]:
         text = file.read_text(encoding="ascii")
     except (OSError, UnicodeError) as error:
         raise ConfigError(f"the key in {file} cannot be read: {error}; limpet key new makes one") from None
-    return parsed(text, str(file))
+    return parse_keys(text, str(file))
 
 
-def parsed(text: str, where: str) -> tuple[bytes, ...]:
+def parse_keys(text: str, where: str) -> tuple[bytes, ...]:
     """The keys; whatever is wrong is told without the key."""
     found = []
     for number, word in enumerate(text.replace(",", " ").split(), 1):
@@ -82,15 +82,15 @@ def parsed(text: str, where: str) -> tuple[bytes, ...]:
             key = b""
         if len(key) != KEY_BYTES:
             raise ConfigError(
-                f"key {number} in {shown(where)} is not {KEY_BYTES} bytes in base64; limpet key new makes one"
+                f"key {number} in {short_repr(where)} is not {KEY_BYTES} bytes in base64; limpet key new makes one"
             )
         found.append(key)
     if not found:
-        raise ConfigError(f"{shown(where)} holds no key; limpet key new makes one")
+        raise ConfigError(f"{short_repr(where)} holds no key; limpet key new makes one")
     return tuple(found)
 
 
-def spelled(key: bytes) -> str:
+def encode_key(key: bytes) -> str:
     return base64.b64encode(key).decode()
 
 
@@ -100,7 +100,7 @@ def write_keys(file: Path, keys: tuple[bytes, ...]) -> None:
     unfinished.unlink(missing_ok=True)
     handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="ascii") as writing:
-        writing.write("".join(f"{spelled(key)}\n" for key in keys))
+        writing.write("".join(f"{encode_key(key)}\n" for key in keys))
         writing.flush()
         os.fsync(writing.fileno())
     os.replace(unfinished, file)

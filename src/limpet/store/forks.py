@@ -14,11 +14,11 @@ import threading
 from threading import get_ident
 from time import monotonic, sleep
 
-_PATIENCE_S = 2.0  # then the fork goes on as it would without us: somebody inside may wait for whoever forks
-_GLANCE_S = 0.0005
+_MAX_WAIT_S = 2.0  # then the fork goes on as it would without us: somebody inside may wait for whoever forks
+_POLL_S = 0.0005
 
 
-class _Forks:
+class _ForkGuard:
     def __init__(self) -> None:
         self._turn = threading.RLock()  # one fork at a time, but for one that a signal handler makes within another
         self._depth = 0
@@ -32,46 +32,50 @@ class _Forks:
             return False
         self._inside.add(me)
         if self._forker is not None:
-            self.give_way()
+            self.yield_to_fork()
         return True
 
     def leave(self) -> None:
         self._inside.discard(get_ident())
 
-    def give_way(self) -> None:
+    def yield_to_fork(self) -> None:
         """To a fork, if there is one; also between two calls, for who stays inside for long."""
-        me, until = get_ident(), monotonic() + 2 * _PATIENCE_S  # whoever forks may wait for this thread, too
+        me, until = get_ident(), monotonic() + 2 * _MAX_WAIT_S  # whoever forks may wait for this thread, too
         while self._forker not in (None, me) and monotonic() < until:  # what runs around a fork waits for nobody
             self._inside.discard(me)
-            sleep(_GLANCE_S)
+            sleep(_POLL_S)
             self._inside.add(me)
 
-    def begin(self) -> None:
+    def before_fork(self) -> None:
         self._turn.acquire()
         self._depth += 1
         self._forker = me = get_ident()
-        until = monotonic() + _PATIENCE_S
+        until = monotonic() + _MAX_WAIT_S
         while self._inside - {me} and monotonic() < until:
-            sleep(_GLANCE_S)
+            sleep(_POLL_S)
 
-    def end(self) -> None:
+    def after_fork_in_parent(self) -> None:
         self._depth -= 1
         if not self._depth:
             self._forker = None
         self._turn.release()
 
-    def end_in_child(self) -> None:
+    def after_fork_in_child(self) -> None:
         """Whoever forked is the only thread, and the parent's stores refuse to work."""
         self.__init__()  # type: ignore[misc]  # as good as new
 
 
-_forks = _Forks()
-give_way = _forks.give_way
+_forks = _ForkGuard()
+yield_to_fork = _forks.yield_to_fork
 if hasattr(os, "register_at_fork"):  # not on Windows, where nobody forks
-    os.register_at_fork(before=_forks.begin, after_in_parent=_forks.end, after_in_child=_forks.end_in_child)
+    os.register_at_fork(
+        before=_forks.before_fork,
+        after_in_parent=_forks.after_fork_in_parent,
+        after_in_child=_forks.after_fork_in_child,
+    )
 
 
-class inside:  # noqa: N801 - reads as a word: with forks.inside()
+class block_forks:  # noqa: N801 - reads as a word: with forks.inside()
     """Around every use of a database's library. Within one another they count once."""
 
     __slots__ = ("_entered",)

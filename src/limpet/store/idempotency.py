@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from limpet.model.idempotency import Asked, Made
-from limpet.model.scope import Scope, Space
+from limpet.model.idempotency import IdempotencyEntry, IdempotencyKey
+from limpet.model.scope import Partition, Scope
 from limpet.model.times import from_micros, to_micros
 from limpet.store import jobs
-from limpet.store.encrypted_columns import ONCE
-from limpet.store.encryption import Shape
+from limpet.store.encrypted_columns import IDEMPOTENCY_KEYS
+from limpet.store.encryption import RowLayout
 from limpet.store.tx import Tx
 
-_MADE = Shape(ONCE, "made_id digest made_at")
+_MADE = RowLayout(IDEMPOTENCY_KEYS, "made_id digest made_at")
 
 
 class IdempotencyKeys:
@@ -22,30 +22,30 @@ class IdempotencyKeys:
         self._db = tx.db
         self._seals = tx.seals
 
-    def get(self, space: Space, asked: Asked) -> Made | None:
-        box = self._seals.of(space.tenant)
-        stored = box.same(ONCE["key_hash"], asked.key_hash)
-        row = self._db.one("once.get", {**_whose(space), "kind": asked.thing.value, "key_hash": stored})
+    def get(self, space: Partition, asked: IdempotencyKey) -> IdempotencyEntry | None:
+        box = self._seals.cipher_for(space.tenant)
+        stored = box.encrypt_deterministic(IDEMPOTENCY_KEYS["key_hash"], asked.key_hash)
+        row = self._db.one("once.get", {**_owner_params(space), "kind": asked.thing.value, "key_hash": stored})
         if row is None:
             return None
-        made_id, digest, at = box.opened(_MADE, stored, row)
-        return Made(made_id, digest, from_micros(at))
+        made_id, digest, at = box.decrypt_row(_MADE, stored, row)
+        return IdempotencyEntry(made_id, digest, from_micros(at))
 
-    def put(self, space: Space, asked: Asked, made_id: str, now: datetime) -> None:
+    def put(self, space: Partition, asked: IdempotencyKey, made_id: str, now: datetime) -> None:
         params = {
-            **_whose(space),
+            **_owner_params(space),
             "kind": asked.thing.value,
             "key_hash": asked.key_hash,
             "digest": asked.digest,
             "made_id": made_id,
             "made_at": to_micros(now),
         }
-        self._db.run("once.add", self._seals.of(space.tenant).params(ONCE, None, params))
+        self._db.run("once.add", self._seals.cipher_for(space.tenant).encrypt_params(IDEMPOTENCY_KEYS, None, params))
 
     def trim(self, scope: Scope, before: datetime, limit: int) -> int:
         """Remove what is older. Answers how many."""
         return self._db.run("once.trim", {"tenant": scope.tenant, "before": to_micros(before), "limit": limit})
 
 
-def _whose(space: Space) -> dict[str, str]:
-    return {"tenant": space.tenant, "owner": jobs.owner_of(space)}
+def _owner_params(space: Partition) -> dict[str, str]:
+    return {"tenant": space.tenant, "owner": jobs.owner_key(space)}

@@ -14,18 +14,18 @@ from datetime import datetime, timedelta
 
 from limpet.errors import InvalidInput, LeaseLost
 from limpet.model.job import Job, JobInfo, JobQuery, JobState
-from limpet.model.scope import STORE, Level, Scope, Space
+from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
 from limpet.model.times import from_micros, to_micros
 from limpet.store.db import Db, Params, Row
 from limpet.store.encrypted_columns import JOBS
-from limpet.store.encryption import Shape
-from limpet.store.encryption_state import TxSeals
+from limpet.store.encryption import RowLayout
+from limpet.store.encryption_state import TxEncryption
 from limpet.store.tx import Tx
 
 _MAX_ERROR = 500
-_JOB = Shape(JOBS, "id kind payload run_at attempts leased_until error dead created_at")
+_JOB = RowLayout(JOBS, "id kind payload run_at attempts leased_until error dead created_at")
 # What clocks may differ by, and no less than any lease. What lies further ahead was written by a clock that was wrong.
-_CLOCKS_DIFFER = timedelta(hours=1)
+_CLOCK_TOLERANCE = timedelta(hours=1)
 
 _STATES = {
     JobState.WAITING: "dead = 0 AND leased_until <= :now",
@@ -39,33 +39,33 @@ class Jobs:
         self._db = tx.db
         self._seals = tx.seals
 
-    def ask(self, space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
+    def enqueue(self, space: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
         """Enter work to be done once this transaction is committed, at once or not before ``run_at``.
 
         Asked for twice it is done once, or once more if it is being done; at the earliest of the times asked for.
         """
-        ask(self._db, space, kind, detail, now, run_at)
+        enqueue(self._db, space, kind, detail, now, run_at)
 
     def finish(self, job: Job, again: datetime | None = None) -> None:
         """The job's effect is in this transaction: with it the job is done, or comes again. Raises LeaseLost."""
-        if not finish(self._db, job, again):
+        if not finish_job(self._db, job, again):
             raise LeaseLost(f"the lease of the job {job.id} ({job.kind}) ran out and somebody else has taken it")
 
     def find(self, scope: Scope, query: JobQuery, now: datetime) -> list[JobInfo]:
         """A whole tenant's, here and below: a narrower scope is refused."""
         where = [] if query.state is None else [_STATES[query.state]]
         where += [] if query.kind is None else ["kind = :kind"]
-        params = {"tenant": _tenant(scope), "kind": query.kind, "now": to_micros(now)}
+        params = {"tenant": _require_tenant_scope(scope), "kind": query.kind, "now": to_micros(now)}
         page = {"limit": query.limit, "offset": query.offset}
         rows = self._db.all("jobs.find", {**params, **page}, where=" AND ".join(where))
-        box = self._seals.of(scope.tenant)
-        return [_info(box.opened(_JOB, row[0], row), now) for row in rows]
+        box = self._seals.cipher_for(scope.tenant)
+        return [_parse_job_info(box.decrypt_row(_JOB, row[0], row), now) for row in rows]
 
     def retry(self, scope: Scope, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
         """Let those that were laid aside be tried anew."""
         params = {
-            "tenant": _tenant(scope),
-            "ids": self._db.numbers(ids or ()),
+            "tenant": _require_tenant_scope(scope),
+            "ids": self._db.to_int_array(ids or ()),
             "any_id": int(ids is None),
             "kind": kind or "",
             "any_kind": int(kind is None),
@@ -75,125 +75,125 @@ class Jobs:
 
     def drop(self, scope: Scope, ids: Sequence[int]) -> int:
         """Remove those that were laid aside."""
-        return self._db.run("jobs.drop", {"tenant": _tenant(scope), "ids": self._db.numbers(ids)})
+        return self._db.run("jobs.drop", {"tenant": _require_tenant_scope(scope), "ids": self._db.to_int_array(ids)})
 
 
-def _tenant(scope: Scope) -> str:
+def _require_tenant_scope(scope: Scope) -> str:
     """A row has no column for a user: narrowing must not be left out in silence."""
     if scope != Scope(scope.tenant):
         raise InvalidInput("jobs are looked at by tenant: leave out user, agent and session")
     return scope.tenant
 
 
-def ask(db: Db, space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
-    db.run("jobs.ask", _asked(space, kind, detail, now, run_at))
+def enqueue(db: Db, space: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
+    db.run("jobs.ask", _job_params(space, kind, detail, now, run_at))
 
 
-def ask_everywhere(db: Db, kind: str, detail: str, now: datetime) -> None:
+def enqueue_for_all_partitions(db: Db, kind: str, detail: str, now: datetime) -> None:
     """The same of every space there is."""
-    spaces = [Space(tenant, Level(level), owner) for tenant, level, owner in db.all("spaces.list", {})]
-    db.many("jobs.ask", [_asked(space, kind, detail, now, None) for space in spaces])
+    spaces = [Partition(tenant, Level(level), owner) for tenant, level, owner in db.all("spaces.list", {})]
+    db.run_many("jobs.ask", [_job_params(space, kind, detail, now, None) for space in spaces])
 
 
-def withdraw(db: Db, space: Space, kind: str, detail: str) -> None:
+def cancel_job(db: Db, space: Partition, kind: str, detail: str) -> None:
     """What it was about is gone, and nobody has to do it."""
-    db.run("jobs.withdraw", {"kind": kind, "key": key_of(space, detail)})
+    db.run("jobs.withdraw", {"kind": kind, "key": job_key(space, detail)})
 
 
-def hurry(db: Db, kind: str) -> None:
+def make_due_now(db: Db, kind: str) -> None:
     """Let those that are put off or laid aside be tried again now."""
     db.run("jobs.hurry", {"kind": kind})
 
 
-def key_of(space: Space, detail: str) -> str:
+def job_key(space: Partition, detail: str) -> str:
     return json.dumps([detail, space.tenant, space.level.value, space.owner], ensure_ascii=False)
 
 
-def owner_of(space: Space) -> str:
+def owner_key(space: Partition) -> str:
     """As the column says it."""
     return f"{space.level.value}/{space.owner}"
 
 
-def _asked(space: Space, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
-    payload = key_of(space, detail)
+def _job_params(space: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
+    payload = job_key(space, detail)
     times = {"run_at": to_micros(now if run_at is None else run_at), "now": to_micros(now)}
-    names = {"tenant": space.tenant, "owner": owner_of(space)}
+    names = {"tenant": space.tenant, "owner": owner_key(space)}
     return {"kind": kind, "key": payload, "payload": payload, **names, **times}
 
 
-def take(db: Db, wanted: Sequence[tuple[str, str]], now: datetime, leased_until: datetime) -> Job | None:
+def claim_job(db: Db, wanted: Sequence[tuple[str, str]], now: datetime, leased_until: datetime) -> Job | None:
     """Of the first of these kinds and details that has a job due, the one that has waited longest."""
     for kind, detail in wanted:
-        where, params = _chosen([(kind, detail)])
+        where, params = _kind_filter([(kind, detail)])
         row = db.one("jobs.due", {**params, "now": to_micros(now)}, where=where, order=db.skip_locked)
         if row is not None:
             db.run("jobs.lease", {"id": row[0], "leased_until": to_micros(leased_until)})
-            return _job(row, leased_until)
+            return _parse_job(row, leased_until)
     return None
 
 
-def renew(db: Db, job: Job, until: datetime) -> Job | None:
-    if not db.run("jobs.renew", {**_held(job), "until": to_micros(until)}):
+def renew_job(db: Db, job: Job, until: datetime) -> Job | None:
+    if not db.run("jobs.renew", {**_lease_params(job), "until": to_micros(until)}):
         return None
     return replace(job, leased_until=until)
 
 
-def next_due(db: Db, wanted: Sequence[tuple[str, str]]) -> datetime | None:
+def next_job_time(db: Db, wanted: Sequence[tuple[str, str]]) -> datetime | None:
     """About when: exactly unless many are leased that were asked for again."""
-    chosen = [_chosen([each]) for each in wanted]
+    chosen = [_kind_filter([each]) for each in wanted]
     found = [at for where, params in chosen for (at,) in db.all("jobs.next", params, where=where)]
     return from_micros(min(found)) if found else None
 
 
-def count(db: Db, wanted: Sequence[tuple[str, str]]) -> int:
-    where, params = _chosen(wanted)
+def count_jobs(db: Db, wanted: Sequence[tuple[str, str]]) -> int:
+    where, params = _kind_filter(wanted)
     found = db.one("jobs.count", params, where=where)
     return 0 if found is None else int(found[0])
 
 
-def finish(db: Db, job: Job, again: datetime | None) -> bool:
+def finish_job(db: Db, job: Job, again: datetime | None) -> bool:
     """Done, unless it was asked for again meanwhile or is to come again. False when the lease was lost."""
-    held = {**_held(job), "asked": job.asked}
+    held = {**_lease_params(job), "asked": job.asked}
     if again is not None:
         return bool(db.run("jobs.again", {**held, "run_at": to_micros(again)}))
-    return bool(db.run("jobs.finish", held) or db.run("jobs.release", _held(job)))
+    return bool(db.run("jobs.finish", held) or db.run("jobs.release", _lease_params(job)))
 
 
-def fail(db: Db, seals: TxSeals, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
+def fail_job(db: Db, seals: TxEncryption, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
     params = {"asked": job.asked, "error": error[:_MAX_ERROR], "run_at": to_micros(run_at), "dead": int(dead)}
-    stored: Params = {**_held(job), **params}
+    stored: Params = {**_lease_params(job), **params}
     # What went wrong may quote anything. Work on the whole store has no key of its own.
-    if (job.space == STORE and not seals.all_open) or not seals.may_use(job.space.tenant):
+    if (job.space == STORE_PARTITION and not seals.all_open) or not seals.can_use(job.space.tenant):
         stored = {**stored, "error": None}
     else:
-        stored = seals.of(job.space.tenant).params(JOBS, job.id, stored)
+        stored = seals.cipher_for(job.space.tenant).encrypt_params(JOBS, job.id, stored)
     return bool(db.run("jobs.fail", stored))
 
 
-def astray(db: Db, now: datetime, longest_wait: timedelta) -> bool:
+def has_misdated_jobs(db: Db, now: datetime, longest_wait: timedelta) -> bool:
     """Whether a clock that was ahead of ours has put anything off for too long."""
-    found = db.one("jobs.astray", _ahead(now, longest_wait))
+    found = db.one("jobs.astray", _clock_bounds(now, longest_wait))
     return found is not None
 
 
-def mend(db: Db, now: datetime, longest_wait: timedelta) -> int:
-    params = _ahead(now, longest_wait)
+def release_stuck_jobs(db: Db, now: datetime, longest_wait: timedelta) -> int:
+    params = _clock_bounds(now, longest_wait)
     return db.run("jobs.mend_held", params) + db.run("jobs.mend_asked", params)
 
 
-def _ahead(now: datetime, longest_wait: timedelta) -> Params:
+def _clock_bounds(now: datetime, longest_wait: timedelta) -> Params:
     return {
         "now": to_micros(now),
-        "ahead": to_micros(now + _CLOCKS_DIFFER),
-        "latest": to_micros(now + longest_wait + _CLOCKS_DIFFER),
+        "ahead": to_micros(now + _CLOCK_TOLERANCE),
+        "latest": to_micros(now + longest_wait + _CLOCK_TOLERANCE),
     }
 
 
-def _held(job: Job) -> dict[str, int]:
+def _lease_params(job: Job) -> dict[str, int]:
     return {"id": job.id, "leased_until": to_micros(job.leased_until)}
 
 
-def _chosen(wanted: Sequence[tuple[str, str]]) -> tuple[str, dict[str, str]]:
+def _kind_filter(wanted: Sequence[tuple[str, str]]) -> tuple[str, dict[str, str]]:
     """Jobs of these kinds; of those whose detail is not empty, only the ones with that detail."""
     clauses, params = [], {}
     for at, (kind, detail) in enumerate(wanted):
@@ -206,13 +206,13 @@ def _chosen(wanted: Sequence[tuple[str, str]]) -> tuple[str, dict[str, str]]:
     return f"({' OR '.join(clauses) or 'FALSE'})", params
 
 
-def _job(row: Row, leased_until: datetime) -> Job:
+def _parse_job(row: Row, leased_until: datetime) -> Job:
     id_, kind, payload, asked, attempts = row
     detail, tenant, level, owner = json.loads(payload)
-    return Job(id_, kind, Space(tenant, Level(level), owner), detail, asked, attempts + 1, leased_until)
+    return Job(id_, kind, Partition(tenant, Level(level), owner), detail, asked, attempts + 1, leased_until)
 
 
-def _info(row: Row, now: datetime) -> JobInfo:
+def _parse_job_info(row: Row, now: datetime) -> JobInfo:
     id_, kind, payload, run_at, attempts, leased_until, error, dead, created_at = row
     detail, tenant, level, owner = json.loads(payload)
     held = leased_until > to_micros(now) and not dead
@@ -225,12 +225,12 @@ def _info(row: Row, now: datetime) -> JobInfo:
         detail=detail,
         state=JobState.DEAD if dead else JobState.RUNNING if held else JobState.WAITING,
         attempts=attempts,
-        run_at=_moment(run_at),
-        leased_until=_moment(leased_until) if held else None,
+        run_at=_optional_time(run_at),
+        leased_until=_optional_time(leased_until) if held else None,
         error=error,
-        created_at=_moment(created_at),
+        created_at=_optional_time(created_at),
     )
 
 
-def _moment(micros: int) -> datetime | None:
+def _optional_time(micros: int) -> datetime | None:
     return from_micros(micros) if micros else None

@@ -25,17 +25,17 @@ class Migration:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
-class Target(Protocol):
+class MigrationTarget(Protocol):
     """A database that can be brought forward."""
 
-    def applied(self) -> Mapping[int, tuple[str, str]]:
+    def list_applied(self) -> Mapping[int, tuple[str, str]]:
         """version -> (name, checksum) of what was applied; empty for a new database."""
 
     def apply(self, migration: Migration) -> None:
         """In one transaction: check nobody else has applied it meanwhile, run it, record it."""
 
 
-def load(package: str) -> list[Migration]:
+def load_migrations(package: str) -> list[Migration]:
     named = ((_FILE.fullmatch(entry.name), entry) for entry in files(package).joinpath("migrations").iterdir())
     found = [Migration(int(match[1]), match[2], entry.read_text(encoding="utf-8")) for match, entry in named if match]
     found.sort(key=lambda migration: migration.version)
@@ -44,17 +44,17 @@ def load(package: str) -> list[Migration]:
     return found
 
 
-def bring_forward(target: Target, migrations: Sequence[Migration]) -> int:
+def apply_migrations(target: MigrationTarget, migrations: Sequence[Migration]) -> int:
     """Apply what is missing, in order. Returns how many were applied."""
-    check(target.applied(), migrations)
-    missing = [migration for migration in migrations if migration.version not in target.applied()]
+    check_consistent_history(target.list_applied(), migrations)
+    missing = [migration for migration in migrations if migration.version not in target.list_applied()]
     for migration in missing:
         target.apply(migration)
-    check(target.applied(), migrations)
+    check_consistent_history(target.list_applied(), migrations)
     return len(missing)
 
 
-def check(applied: Mapping[int, tuple[str, str]], migrations: Iterable[Migration]) -> None:
+def check_consistent_history(applied: Mapping[int, tuple[str, str]], migrations: Iterable[Migration]) -> None:
     known = {migration.version: migration for migration in migrations}
     newest = max(applied, default=0)
     if newest > max(known, default=0):
@@ -71,7 +71,7 @@ def check(applied: Mapping[int, tuple[str, str]], migrations: Iterable[Migration
             )
 
 
-def statements(sql: str) -> list[str]:
+def split_statements(sql: str) -> list[str]:
     """A migration's statements. Ours hold no semicolon but at a statement's end."""
     lines = (line for line in sql.splitlines() if not line.lstrip().startswith("--"))
     return [piece.strip() for piece in "\n".join(lines).split(";") if piece.strip()]

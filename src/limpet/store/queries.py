@@ -10,7 +10,7 @@ _LIST = re.compile(r"IN :([a-z_0-9]+)\[\]")
 _PARAMETER = re.compile(r"(?<!:):([a-z_0-9]+)")
 
 
-def load(package: str, filename: str = "queries.sql") -> dict[str, str]:
+def load_queries(package: str, filename: str = "queries.sql") -> dict[str, str]:
     text = files(package).joinpath(filename).read_text(encoding="utf-8")
     pieces = _NAME.split(text)[1:]
     names, bodies = pieces[::2], pieces[1::2]

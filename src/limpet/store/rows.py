@@ -11,8 +11,8 @@ from limpet.model.document import Document
 from limpet.model.message import Message, Role, ToolCall, part_from_json, part_to_json
 from limpet.model.naming import SessionKey
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType
-from limpet.model.scope import Home, Level, Scope
-from limpet.model.session import SessionInfo, State
+from limpet.model.scope import Level, Owner, Scope
+from limpet.model.session import SessionInfo, SessionStatus
 from limpet.model.times import from_micros, to_micros
 from limpet.store.db import Row
 
@@ -36,7 +36,7 @@ def session_from(row: Row) -> SessionInfo:
         user=row[2],
         agent=row[3],
         key=SessionKey(row[4], row[5], row[6]),
-        state=State(row[7]),
+        state=SessionStatus(row[7]),
         metadata=json.loads(row[8]),
         created_at=from_micros(row[9]),
         last_active_at=from_micros(row[10]),
@@ -208,8 +208,8 @@ def record_from(row: Row) -> Record:
 
 
 @lru_cache(maxsize=64)
-def _home(tenant: str, user: str | None, agent: str | None, session: str | None, level: str) -> Home:
-    return Home(Scope(tenant, user, agent, session), _LEVELS[level])
+def _home(tenant: str, user: str | None, agent: str | None, session: str | None, level: str) -> Owner:
+    return Owner(Scope(tenant, user, agent, session), _LEVELS[level])
 
 
 _NO_SOURCE = "[null,[],null,null]"

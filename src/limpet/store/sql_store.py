@@ -12,20 +12,20 @@ from typing import Protocol, TypeVar
 
 from limpet.errors import StorageError, StoreUnavailable
 from limpet.model.job import EMBED, Job
-from limpet.model.schedule import Held, Schedule
+from limpet.model.schedule import Schedule, ScheduleLease
 from limpet.schedules import repository
 from limpet.store import doctor, forks, jobs, migrate, reencrypt
 from limpet.store.base import Finding, Notice, Wanted
-from limpet.store.encryption_state import Seals, Unsettled
+from limpet.store.encryption_state import EncryptionRegistry, EncryptionStateUnknown
 from limpet.store.tx import Tx
-from limpet.store.writer import Transactions, Writer
+from limpet.store.writer import TransactionConnection, Writer
 
 T = TypeVar("T")
 
 _MODEL = "model"
 
 
-class Connection(Transactions, Protocol):
+class Connection(TransactionConnection, Protocol):
     def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Run the work on one consistent view."""
 
@@ -33,7 +33,9 @@ class Connection(Transactions, Protocol):
 
 
 class SqlStore:
-    def __init__(self, connection: Connection, readers: Readers | None, group_size: int, seals: Seals) -> None:
+    def __init__(
+        self, connection: Connection, readers: ReaderPool | None, group_size: int, seals: EncryptionRegistry
+    ) -> None:
         self._pid = os.getpid()
         self._connection = connection
         self._writer = Writer(connection, group_size)
@@ -44,29 +46,29 @@ class SqlStore:
     def write(self, work: Callable[[Tx], T]) -> T:
         first: Callable[[Tx], None] | None = getattr(self._waiting, "work", None)
         if first is None:
-            return self._settled(work)
+            return self._write_with_known_state(work)
 
-        def both(tx: Tx) -> T:
+        def run_both(tx: Tx) -> T:
             first(tx)
             return work(tx)
 
-        done = self._settled(both)
+        done = self._write_with_known_state(run_both)
         self._waiting.work = None
         return done
 
-    def _settled(self, work: Callable[[Tx], T]) -> T:
+    def _write_with_known_state(self, work: Callable[[Tx], T]) -> T:
         """The work, and again from its beginning once it is noted whether the tenant it met is sealed."""
         self._refuse_fork()
-        with forks.inside():
+        with forks.block_forks():
             while True:
                 try:
                     return self._writer.write(work)
-                except Unsettled as found:
+                except EncryptionStateUnknown as found:
                     tenant = str(found)
-                self._writer.write(partial(_settle, tenant=tenant))
+                self._writer.write(partial(_record_initial_state, tenant=tenant))
 
     @contextmanager
-    def beside(self, work: Callable[[Tx], None]) -> Iterator[Callable[[], bool]]:
+    def prepend_to_next_write(self, work: Callable[[Tx], None]) -> Iterator[Callable[[], bool]]:
         before = getattr(self._waiting, "work", None)
         self._waiting.work = work
         try:
@@ -77,87 +79,87 @@ class SqlStore:
     def read(self, work: Callable[[Tx], T]) -> T:
         self._refuse_fork()
         self._writer.refuse_nesting()
-        with forks.inside():
+        with forks.block_forks():
             if self._readers is None:
-                return self._writer.exclusive(lambda: self._connection.snapshot(work))
+                return self._writer.run_exclusive(lambda: self._connection.snapshot(work))
             return self._readers.read(work)
 
-    def take_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
-        return self.write(lambda tx: jobs.take(tx.db, wanted, now, now + lease))
+    def claim_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
+        return self.write(lambda tx: jobs.claim_job(tx.db, wanted, now, now + lease))
 
     def renew_job(self, job: Job, until: datetime) -> Job | None:
-        return self.write(lambda tx: jobs.renew(tx.db, job, until))
+        return self.write(lambda tx: jobs.renew_job(tx.db, job, until))
 
     def finish_job(self, job: Job, again: datetime | None = None) -> bool:
-        return self.write(lambda tx: jobs.finish(tx.db, job, again))
+        return self.write(lambda tx: jobs.finish_job(tx.db, job, again))
 
     def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
-        return self.write(lambda tx: jobs.fail(tx.db, tx.seals, job, error, run_at, dead=dead))
+        return self.write(lambda tx: jobs.fail_job(tx.db, tx.seals, job, error, run_at, dead=dead))
 
-    def mend_jobs(self, now: datetime, longest_wait: timedelta) -> int:
-        if not self.read(lambda tx: jobs.astray(tx.db, now, longest_wait)):
+    def release_stuck_jobs(self, now: datetime, longest_wait: timedelta) -> int:
+        if not self.read(lambda tx: jobs.has_misdated_jobs(tx.db, now, longest_wait)):
             return 0
-        return self.write(lambda tx: jobs.mend(tx.db, now, longest_wait))
+        return self.write(lambda tx: jobs.release_stuck_jobs(tx.db, now, longest_wait))
 
-    def next_job(self, wanted: Sequence[Wanted]) -> datetime | None:
-        return self.read(lambda tx: jobs.next_due(tx.db, wanted))
+    def next_job_time(self, wanted: Sequence[Wanted]) -> datetime | None:
+        return self.read(lambda tx: jobs.next_job_time(tx.db, wanted))
 
     def count_jobs(self, wanted: Sequence[Wanted]) -> int:
-        return self.read(lambda tx: jobs.count(tx.db, wanted))
+        return self.read(lambda tx: jobs.count_jobs(tx.db, wanted))
 
-    def take_schedule(self, now: datetime, lease: timedelta) -> Held | None:
-        return self.write(lambda tx: repository.take(tx.db, tx.seals, now, now + lease))
+    def claim_schedule(self, now: datetime, lease: timedelta) -> ScheduleLease | None:
+        return self.write(lambda tx: repository.claim_schedule(tx.db, tx.seals, now, now + lease))
 
-    def renew_schedule(self, held: Held, until: datetime) -> bool:
-        return self.write(lambda tx: repository.renew(tx.db, held, until))
+    def renew_schedule(self, held: ScheduleLease, until: datetime) -> bool:
+        return self.write(lambda tx: repository.renew_lease(tx.db, held, until))
 
-    def put_back_schedule(self, held: Held, until: datetime) -> bool:
-        return self.write(lambda tx: repository.put_back(tx.db, held, until))
+    def release_schedule(self, held: ScheduleLease, until: datetime) -> bool:
+        return self.write(lambda tx: repository.release_schedule(tx.db, held, until))
 
-    def next_schedule(self) -> datetime | None:
-        return self.read(lambda tx: repository.next_due(tx.db, tx.seals))
+    def next_schedule_time(self) -> datetime | None:
+        return self.read(lambda tx: repository.find_next_due(tx.db, tx.seals))
 
-    def astray_schedules(self, now: datetime) -> list[Schedule]:
-        return self.read(lambda tx: repository.astray(tx.db, tx.seals, now))
+    def find_misdated_schedules(self, now: datetime) -> list[Schedule]:
+        return self.read(lambda tx: repository.find_misdated(tx.db, tx.seals, now))
 
-    def take_notice(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
+    def claim_notification(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
         return self.write(
-            lambda tx: repository.take_notice(tx.db, tx.seals, repository.Schedules(tx), now, oldest, until)
+            lambda tx: repository.claim_notification(tx.db, tx.seals, repository.Schedules(tx), now, oldest, until)
         )
 
-    def adopt(self, model: str, now: datetime) -> None:
+    def set_embedding_model(self, model: str, now: datetime) -> None:
         def change(tx: Tx) -> None:
-            if _property(tx, _MODEL) != model:
+            if _get_property(tx, _MODEL) != model:
                 tx.db.run("properties.set", {"name": _MODEL, "value": model})
-                jobs.ask_everywhere(tx.db, EMBED, model, now)
+                jobs.enqueue_for_all_partitions(tx.db, EMBED, model, now)
 
-        if self.read(lambda tx: _property(tx, _MODEL)) != model:
+        if self.read(lambda tx: _get_property(tx, _MODEL)) != model:
             self.write(change)
 
-    def counts(self) -> Mapping[str, int]:
-        return self.read(doctor.counts)
+    def count_rows(self) -> Mapping[str, int]:
+        return self.read(doctor.count_rows)
 
-    def tenants(self) -> list[str]:
+    def list_tenants(self) -> list[str]:
         return self.read(lambda tx: [tenant for (tenant,) in tx.db.all("stats.tenants", {})])
 
-    def is_sealed(self, tenant: str) -> bool:
-        return self.seals.keyring is not None and self.read(lambda tx: tx.seals.is_sealed(tenant))
+    def is_encrypted(self, tenant: str) -> bool:
+        return self.seals.keyring is not None and self.read(lambda tx: tx.seals.is_encrypted(tenant))
 
     def doctor(self, *, repair: bool) -> Iterator[Finding]:
-        yield from doctor.examine(self, repair=repair)
-        yield from reencrypt.examine(self)
+        yield from doctor.run_checks(self, repair=repair)
+        yield from reencrypt.check_encryption(self)
 
     def close(self) -> None:
         if os.getpid() != self._pid:
             return  # a forked child must not touch its parent's connections
-        with forks.inside():
+        with forks.block_forks():
             self._writer.close()
             if self._readers is not None:
                 self._readers.close()
-            self._part()
+            self._before_close()
             self._connection.close()
 
-    def _part(self) -> None:
+    def _before_close(self) -> None:
         """Before the connection is closed, which nobody else uses any more."""
 
     def _refuse_fork(self) -> None:
@@ -165,16 +167,16 @@ class SqlStore:
             raise StorageError("this store was opened before the process forked; open it again in the child")
 
 
-def _settle(tx: Tx, tenant: str) -> None:
-    tx.seals.settle(tenant)
+def _record_initial_state(tx: Tx, tenant: str) -> None:
+    tx.seals.record_initial_state(tenant)
 
 
-def _property(tx: Tx, name: str) -> str | None:
+def _get_property(tx: Tx, name: str) -> str | None:
     found = tx.db.one("properties.get", {"name": name})
     return None if found is None else str(found[0])
 
 
-class Readers:
+class ReaderPool:
     """Read connections, made when needed and kept; each serves one thread at a time."""
 
     def __init__(self, make: Callable[[], Connection], places: int) -> None:
@@ -185,13 +187,13 @@ class Readers:
 
     def read(self, work: Callable[[Tx], T]) -> T:
         with self._places:
-            connection = self._take()
+            connection = self._acquire()
             try:
                 return connection.snapshot(work)
             finally:
-                self._give_back(connection)
+                self._release(connection)
 
-    def _take(self) -> Connection:
+    def _acquire(self) -> Connection:
         if self._closed:
             raise StoreUnavailable("this store is closed; open it again")
         try:
@@ -199,7 +201,7 @@ class Readers:
         except IndexError:
             return self._make()
 
-    def _give_back(self, connection: Connection) -> None:
+    def _release(self, connection: Connection) -> None:
         self._idle.append(connection)
         if self._closed:  # looked at afterwards: whoever closes them meanwhile finds this one or is found here
             self.close()
@@ -211,12 +213,14 @@ class Readers:
                 self._idle.pop().close()
 
 
-def bring_forward(connection: Connection, seals: Seals, target: migrate.Target, package: str) -> None:
+def migrate_or_close(
+    connection: Connection, seals: EncryptionRegistry, target: migrate.MigrationTarget, package: str
+) -> None:
     """Migrate, or leave nothing open."""
     try:
-        migrate.bring_forward(target, migrate.load(package))
+        migrate.apply_migrations(target, migrate.load_migrations(package))
         seals.is_ready = True
-        doctor.stamp_analysis(connection)
+        doctor.record_analyzer(connection)
     except BaseException:  # why: whatever stopped the opening, the connection must not stay open
         connection.close()
         raise

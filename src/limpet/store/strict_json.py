@@ -10,7 +10,7 @@ def loads(data: bytes) -> Any:
     """The value, or ValueError. Repeated names, NaN and lone surrogates are refused; none survives a round trip."""
     try:
         text = data.decode("utf-8-sig")
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+        value = json.loads(text, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
@@ -26,7 +26,7 @@ def dumps(value: Any) -> bytes:
     return (json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -35,5 +35,5 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")

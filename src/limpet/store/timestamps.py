@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from limpet.model.times import checked_time
+from limpet.model.times import check_time
 
 
-def stamp(value: datetime) -> str:
-    return checked_time(value, "time").replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+def format_timestamp(value: datetime) -> str:
+    return check_time(value, "time").replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def read_stamp(text: str) -> datetime:
+def parse_timestamp(text: str) -> datetime:
     """The instant, in UTC. A time without a zone, as people type it, is taken as UTC. ValueError if it is no time."""
     moment = datetime.fromisoformat(text)
-    return checked_time(moment if moment.tzinfo else moment.replace(tzinfo=UTC), "time")
+    return check_time(moment if moment.tzinfo else moment.replace(tzinfo=UTC), "time")

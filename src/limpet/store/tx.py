@@ -11,18 +11,18 @@ from typing import Any
 
 from limpet.search.cache import Caches
 from limpet.store.db import Db
-from limpet.store.encryption_state import Seals, TxSeals
+from limpet.store.encryption_state import EncryptionRegistry, TxEncryption
 
 
 class Tx:
-    def __init__(self, db: Db, caches: Caches | None = None, seals: Seals | None = None) -> None:
+    def __init__(self, db: Db, caches: Caches | None = None, seals: EncryptionRegistry | None = None) -> None:
         self.db = db
         self.caches = caches or Caches()
-        self.seals = TxSeals(db, seals)
+        self.seals = TxEncryption(db, seals)
         self.seen: dict[Any, Any] | None = None  # rows looked up already; None while anything may change
 
     @contextmanager
-    def one_view(self) -> Iterator[None]:
+    def cache_lookups(self) -> Iterator[None]:
         """While a transaction only reads, a row is looked up once: a search asks for its partition at every step."""
         self.seen = {}
         try:

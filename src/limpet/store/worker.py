@@ -16,18 +16,18 @@ from time import monotonic
 from limpet.config import JobSettings
 from limpet.errors import LeaseLost, LimpetError, StorageError, StoreUnavailable
 from limpet.model.job import Job
-from limpet.model.telemetry import Kind, Work
-from limpet.model.times import Clock, checked_time
-from limpet.security.telemetry import Observers, Seen
+from limpet.model.telemetry import Activity, ActivityKind
+from limpet.model.times import Clock, check_time
+from limpet.security.telemetry import Measurement, Observers
 from limpet.store.base import Progress, Store, Wanted
-from limpet.store.claim import Claim, Handler
+from limpet.store.claim import JobHandler, JobLease
 
 log = logging.getLogger("limpet.jobs")
 
-_LOOK_AGAIN_S = 5.0  # another process may have asked for work
-_GIVES_WAY_S = 1.0  # that a job waits for those who wait for an answer
-_GLANCE_S = 0.02
-_MEND_S = 300.0  # how often times that a wrong clock wrote are looked for
+_POLL_S = 5.0  # another process may have asked for work
+_MAX_YIELD_S = 1.0  # that a job waits for those who wait for an answer
+_BUSY_POLL_S = 0.02
+_RELEASE_STUCK_S = 300.0  # how often times that a wrong clock wrote are looked for
 _COUNT_S = 0.5  # how often what is left is counted to show progress
 
 
@@ -48,7 +48,7 @@ class Worker:
         self._chance = chance
         self._observers = observers or Observers()
         self._lease = timedelta(seconds=config.lease_s)
-        self._handlers: dict[Wanted, Handler] = {}
+        self._handlers: dict[Wanted, JobHandler] = {}
         self._patient: set[Wanted] = set()
         self._order: list[Wanted] = []  # whose turn it is: the kind that was done last comes last
         self._turn = threading.Lock()  # one job at a time, whether by the thread or by a caller
@@ -60,7 +60,7 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._mend_at = 0.0
 
-    def register(self, kind: str, handler: Handler, detail: str = "", *, patient: bool = False) -> None:
+    def register(self, kind: str, handler: JobHandler, detail: str = "", *, patient: bool = False) -> None:
         """Do jobs of this kind, or only those with this detail. Kinds nobody registers are left to other processes.
 
         ``patient`` ones are done whenever somebody works; the thread does not stay for one that is not due yet.
@@ -71,15 +71,15 @@ class Worker:
         self._order.append((kind, detail))
 
     @property
-    def wanted(self) -> list[Wanted]:
+    def job_kinds(self) -> list[Wanted]:
         return list(self._order)
 
-    def is_wanted(self, kinds: Sequence[Wanted]) -> bool:
+    def has_work(self, kinds: Sequence[Wanted]) -> bool:
         """Whether there is work of these kinds that a thread should be begun for."""
-        due = self._store.next_job([kind for kind in kinds if kind in self._patient])
+        due = self._store.next_job_time([kind for kind in kinds if kind in self._patient])
         if due is not None and due <= self._clock():
             return True
-        return self._store.next_job([kind for kind in kinds if kind not in self._patient]) is not None
+        return self._store.next_job_time([kind for kind in kinds if kind not in self._patient]) is not None
 
     def run(self, *, until_idle: bool, progress: Progress | None = None) -> int:
         """Do what is due now: one job, or all of them. Answers how many were begun."""
@@ -87,11 +87,11 @@ class Worker:
             raise StoreUnavailable("this store is closed; open it again")
         begun = total = 0
         count_at = 0.0
-        while self._one():
+        while self._run_next():
             begun += 1
             if progress is not None:
                 if monotonic() >= count_at or begun >= total:
-                    total, count_at = begun + self._store.count_jobs(self.wanted), monotonic() + _COUNT_S
+                    total, count_at = begun + self._store.count_jobs(self.job_kinds), monotonic() + _COUNT_S
                 progress("jobs", begun, total)
             if not until_idle:
                 break
@@ -122,25 +122,25 @@ class Worker:
     def _loop(self) -> None:
         while not self._stop.is_set():
             self._wake.clear()
-            self._give_way()
+            self._yield_to_callers()
             try:
-                wait = 0.0 if self._one() else self._until_next()
+                wait = 0.0 if self._run_next() else self._seconds_until_next()
             except StorageError as error:
                 log.warning("the worker cannot reach the store: %s", error)
-                wait = _LOOK_AGAIN_S if self._stays else None
+                wait = _POLL_S if self._stays else None
             except Exception as error:  # why: a clock that fails, say, must not end all work without a word
                 log.warning("the worker failed and looks again: %s", error, exc_info=error)
-                wait = _LOOK_AGAIN_S
-            if wait is None and self._leave():
+                wait = _POLL_S
+            if wait is None and self._try_exit():
                 return
             if wait and not self._stop.is_set():  # who stops it may have rung before the bell was reset above
                 self._wake.wait(wait)
 
-    def _give_way(self) -> None:
+    def _yield_to_callers(self) -> None:
         """Whoever waits for an answer comes first, but no job waits for ever."""
-        until = monotonic() + _GIVES_WAY_S
+        until = monotonic() + _MAX_YIELD_S
         while self._is_busy() and monotonic() < until:
-            if self._stop.wait(_GLANCE_S):
+            if self._stop.wait(_BUSY_POLL_S):
                 return
 
     def _is_busy(self) -> bool:
@@ -153,66 +153,68 @@ class Worker:
             self._busy = None
             return False
 
-    def _until_next(self) -> float | None:
+    def _seconds_until_next(self) -> float | None:
         """Seconds until there may be something to do; None when nothing is left and nobody wants it to stay."""
         if self._stays:
-            return _LOOK_AGAIN_S
-        due = self._store.next_job([kind for kind in self.wanted if kind not in self._patient])
-        return None if due is None else min(_LOOK_AGAIN_S, max(0.05, (due - self._clock()).total_seconds()))
+            return _POLL_S
+        due = self._store.next_job_time([kind for kind in self.job_kinds if kind not in self._patient])
+        return None if due is None else min(_POLL_S, max(0.05, (due - self._clock()).total_seconds()))
 
-    def _leave(self) -> bool:
+    def _try_exit(self) -> bool:
         with self._starting:
             if self._wake.is_set():  # somebody asked for it meanwhile
                 return False
             self._thread = None
             return True
 
-    def _one(self) -> bool:
+    def _run_next(self) -> bool:
         with self._turn:
-            job = None if self._stop.is_set() or not self._handlers else self._take()
+            job = None if self._stop.is_set() or not self._handlers else self._claim_next()
             if job is None:
                 return False
-            with self._observers.during(Work(kind=Kind.JOB, name=job.kind, tenant=job.space.tenant)) as seen:
-                self._do(job, seen)
+            with self._observers.measure(
+                Activity(kind=ActivityKind.JOB, name=job.kind, tenant=job.space.tenant)
+            ) as seen:
+                self._run_job(job, seen)
             return True
 
-    def _take(self) -> Job | None:
-        self._mend()
-        job = self._store.take_job(self._order, self._clock(), self._lease)
+    def _claim_next(self) -> Job | None:
+        self._release_stuck()
+        job = self._store.claim_job(self._order, self._clock(), self._lease)
         if job is not None:
-            done = self._place(job)
+            done = self._handler_key(job)
             self._order.remove(done)
             self._order.append(done)
         return job
 
-    def _mend(self) -> None:
+    def _release_stuck(self) -> None:
         if monotonic() < self._mend_at:
             return
-        self._mend_at = monotonic() + _MEND_S
-        freed = self._store.mend_jobs(self._clock(), timedelta(seconds=self._config.longest_wait_s))
+        self._mend_at = monotonic() + _RELEASE_STUCK_S
+        freed = self._store.release_stuck_jobs(self._clock(), timedelta(seconds=self._config.longest_wait_s))
         if freed:
             log.warning("%d jobs were put off by a clock that was ahead of this one; they are due now", freed)
 
-    def _place(self, job: Job) -> Wanted:
+    def _handler_key(self, job: Job) -> Wanted:
         exact = (job.kind, job.detail)
         return exact if exact in self._handlers else (job.kind, "")
 
-    def _do(self, job: Job, seen: Seen) -> None:
+    def _run_job(self, job: Job, seen: Measurement) -> None:
         if job.attempts > self._config.attempts:  # each run ended without a word
             seen.error = LimpetError(f"its worker ended before the job did, {job.attempts - 1} times")
-            self._put_off(job, seen.error)
+            self._record_failure(job, seen.error)
             return
-        claim, began = Claim(job, self._store, self._clock, self._lease, self._stop.is_set), monotonic()
+        claim, began = JobLease(job, self._store, self._clock, self._lease, self._stop.is_set), monotonic()
         try:
-            again = self._handlers[self._place(job)](claim)
+            again = self._handlers[self._handler_key(job)](claim)
             if again is not None:
-                again = checked_time(again, "when the job runs again")
+                again = check_time(again, "when the job runs again")
         except LeaseLost as error:
             seen.error = error
             log.warning("%s", error)
         except Exception as error:  # why: a job's failure is noted with the job, and never the worker's end
             seen.error = error
-            self._put_off(claim.job, error)
+            self._record_failure(claim.job, error)
         else:
             if not claim.finished and not self._store.finish_job(claim.job, again):
                 log.warning("the job %d (%s) took longer than its lease and is somebody else's now", job.id, job.kind)
@@ -221,7 +223,7 @@ class Worker:
             extra = {"event": "job", "fields": told}
             log.info("the job %d (%s) ran for %.3f s", job.id, job.kind, seconds, extra=extra)
 
-    def _put_off(self, job: Job, error: Exception) -> None:
+    def _record_failure(self, job: Job, error: Exception) -> None:
         """Full jitter: jobs that failed together, in one outage, do not all come back together."""
         longest = min(2**job.attempts, self._config.longest_wait_s)
         wait = timedelta(seconds=longest * self._chance())
@@ -235,10 +237,10 @@ class Worker:
             exc_info=None if isinstance(error, LimpetError) else error,
             extra={"event": "job", "fields": {"job": job.id, "kind": job.kind, "outcome": "failed", "reason": error}},
         )
-        self._store.fail_job(job, _told(error), self._clock() + wait, dead=dead)
+        self._store.fail_job(job, _format_error(error), self._clock() + wait, dead=dead)
 
 
-def _told(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     """What is kept with the job. Words that are not ours may quote what somebody wants forgotten one day."""
     name = type(error).__name__
     return str(error) or name if isinstance(error, LimpetError) else f"{name}; the log has its words"

@@ -20,7 +20,7 @@ from limpet.store.tx import Tx
 T = TypeVar("T")
 
 
-class Transactions(Protocol):
+class TransactionConnection(Protocol):
     """What the writer needs of a connection."""
 
     tx: Tx
@@ -29,7 +29,7 @@ class Transactions(Protocol):
     def commit(self) -> None:
         """Raises OutcomeUnknown when nobody can tell whether it happened."""
 
-    def committed(self) -> bool:
+    def has_committed(self) -> bool:
         """After a commit was interrupted: did it happen?"""
 
     def rollback(self) -> None:
@@ -42,7 +42,7 @@ class Transactions(Protocol):
         """True when the same work may well succeed at once, such as after a deadlock between two processes."""
 
 
-class Ticket(Generic[T]):
+class WriteRequest(Generic[T]):
     """A caller's work and its outcome. The caller waits at ``gate`` until it is done, or is to lead."""
 
     __slots__ = ("done", "error", "gate", "leads", "result", "work")
@@ -59,7 +59,7 @@ class Ticket(Generic[T]):
         if self.gate.locked():
             self.gate.release()
 
-    def answer(self) -> T:
+    def get_result(self) -> T:
         if self.error is not None:
             raise self.error
         return self.result  # type: ignore[return-value]  # done without an error: the work's own result, None included
@@ -71,7 +71,7 @@ class Ticket(Generic[T]):
 _ATTEMPTS = 5
 # How long a leader waits for as many callers as the last group had, for each of them. Those that were just answered
 # are about to come again, and a commit shared by all of them is worth many times this.
-_PATIENCE = 0.00005
+_GATHER_TIMEOUT = 0.00005
 
 
 class Writer:
@@ -81,41 +81,41 @@ class Writer:
     still.
     """
 
-    def __init__(self, connection: Transactions, group_size: int) -> None:
+    def __init__(self, connection: TransactionConnection, group_size: int) -> None:
         self._connection = connection
         self._group_size = group_size
         self._mutex = threading.Lock()  # guards the queue and who leads
         self._turn = threading.Lock()  # held by whoever uses the connection
-        self._queue: deque[Ticket[Any]] = deque()
+        self._queue: deque[WriteRequest[Any]] = deque()
         self._led = False
         self._crowd = 1
-        self._gathering: Ticket[Any] | None = None
+        self._gathering: WriteRequest[Any] | None = None
         self._begun = False
-        self._committing: list[Ticket[Any]] = []
+        self._committing: list[WriteRequest[Any]] = []
         self._busy: int | None = None
         self._closed = False
 
     def write(self, work: Callable[[Tx], T]) -> T:
         self.refuse_nesting()
-        ticket = Ticket(work)
+        ticket = WriteRequest(work)
         try:
-            self._join(ticket)
+            self._enqueue(ticket)
             if not ticket.leads:
                 ticket.gate.acquire()
             if ticket.leads:
-                self._gather(ticket)
-                self._lead()
-                self._hand_over(ticket)
+                self._wait_for_group(ticket)
+                self._lead_group()
+                self._pass_leadership(ticket)
         except BaseException:  # why: an interrupted caller was told nothing: its work must not happen behind its back
-            self._withdraw(ticket)
+            self._cancel(ticket)
             raise
-        return ticket.answer()
+        return ticket.get_result()
 
-    def exclusive(self, action: Callable[[], T]) -> T:
+    def run_exclusive(self, action: Callable[[], T]) -> T:
         """Run something on the write connection with no transaction open."""
         self.refuse_nesting()
         with self._turn:
-            self._tidy()
+            self._recover()
             self._refuse_closed()
             try:
                 self._busy = threading.get_ident()
@@ -141,7 +141,7 @@ class Writer:
         if self._closed:
             raise StoreUnavailable("this store is closed; open it again")
 
-    def _join(self, ticket: Ticket[Any]) -> None:
+    def _enqueue(self, ticket: WriteRequest[Any]) -> None:
         with self._mutex:
             self._queue.append(ticket)
             if self._led:
@@ -152,43 +152,43 @@ class Writer:
                 ticket.leads = True
                 self._led = True
 
-    def _lead(self) -> None:
+    def _lead_group(self) -> None:
         with self._turn:
-            group = self._run_or_tidy()
+            group = self._run_or_recover()
         # Before the lock on the queue is taken: those who are answered come back to it at once.
         for ticket in group:
             if ticket.done:
                 ticket.wake()
 
-    def _run_or_tidy(self) -> list[Ticket[Any]]:
+    def _run_or_recover(self) -> list[WriteRequest[Any]]:
         try:
-            self._tidy()
+            self._recover()
             return self._run_queued()
         except BaseException:  # why: whatever it was, the next finds no open transaction; it goes on as it came
-            self._tidy()
+            self._recover()
             raise
 
-    def _gather(self, leader: Ticket[Any]) -> None:
+    def _wait_for_group(self, leader: WriteRequest[Any]) -> None:
         """Wait a moment for those who were in the last group; whoever completes it says so."""
         if len(self._queue) >= self._crowd:
             return
         with self._mutex:
             leader.gate.acquire(blocking=False)  # open, unless the last leader closed it
             self._gathering = leader
-        leader.gate.acquire(timeout=_PATIENCE * self._crowd)
+        leader.gate.acquire(timeout=_GATHER_TIMEOUT * self._crowd)
         with self._mutex:
             self._gathering = None
 
-    def _tidy(self) -> None:
+    def _recover(self) -> None:
         """After an interrupt: learn what became of the commit, and leave no transaction open."""
         self._busy = None
-        if self._committing and self._connection.committed():
-            self._settle()
+        if self._committing and self._connection.has_committed():
+            self._mark_done()
         self._committing = []
         if self._begun:
             self._rollback()
 
-    def _hand_over(self, leader: Ticket[Any]) -> None:
+    def _pass_leadership(self, leader: WriteRequest[Any]) -> None:
         """Let those go whose work is done, and the next one lead. Doing it twice changes nothing."""
         with self._mutex:
             while self._queue and self._queue[0].done:
@@ -201,13 +201,13 @@ class Writer:
                 self._queue[0].wake()
             leader.leads = False
 
-    def _withdraw(self, ticket: Ticket[Any]) -> None:
+    def _cancel(self, ticket: WriteRequest[Any]) -> None:
         with self._mutex, suppress(ValueError):
             self._queue.remove(ticket)
         if ticket.leads:
-            self._hand_over(ticket)
+            self._pass_leadership(ticket)
 
-    def _run_queued(self) -> list[Ticket[Any]]:
+    def _run_queued(self) -> list[WriteRequest[Any]]:
         with self._mutex:
             group = [ticket for ticket in islice(self._queue, self._group_size) if not ticket.done]
         self._crowd = max(1, len(group))
@@ -234,7 +234,7 @@ class Writer:
         self._connection.rollback()
         self._begun = False
 
-    def _run_group(self, group: list[Ticket[Any]]) -> bool:
+    def _run_group(self, group: list[WriteRequest[Any]]) -> bool:
         """One commit for all. False when the transaction itself failed: then nothing of it happened."""
         connection = self._connection
         try:
@@ -256,7 +256,7 @@ class Writer:
             return False
         return True
 
-    def _run_alone(self, ticket: Ticket[Any]) -> None:
+    def _run_alone(self, ticket: WriteRequest[Any]) -> None:
         connection = self._connection
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -275,23 +275,23 @@ class Writer:
             else:
                 return
 
-    def _commit(self, group: list[Ticket[Any]]) -> None:
+    def _commit(self, group: list[WriteRequest[Any]]) -> None:
         self._committing = group
         try:
             self._connection.commit()
         except StorageError:
             self._committing = []
             raise
-        self._settle()
+        self._mark_done()
         self._committing = []
         self._begun = False
 
-    def _settle(self) -> None:
+    def _mark_done(self) -> None:
         for ticket in self._committing:
             ticket.done = True
 
 
-def _fail(group: list[Ticket[Any]], error: StorageError) -> None:
+def _fail(group: list[WriteRequest[Any]], error: StorageError) -> None:
     """The same answer for everybody, each in an exception of its own: a traceback belongs to one thread."""
     for ticket in group:
         if not ticket.done:

@@ -1,6 +1,6 @@
 """What a model may call, defined once: for tool schemas of OpenAI and Anthropic, for MCP and for HTTP."""
 
-from limpet.tools.tool import Tool, Whose
-from limpet.tools.toolbox import TOOLS, Outcome, Toolbox, named
+from limpet.tools.tool import ToolContext, ToolDefinition
+from limpet.tools.toolbox import TOOLS, Toolbox, ToolResult, get_tool
 
-__all__ = ["TOOLS", "Outcome", "Tool", "Toolbox", "Whose", "named"]
+__all__ = ["TOOLS", "ToolContext", "ToolDefinition", "ToolResult", "Toolbox", "get_tool"]

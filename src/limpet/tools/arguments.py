@@ -9,8 +9,8 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from limpet.errors import InvalidInput
-from limpet.model.text import shown
-from limpet.providers.schema import Schema, fault
+from limpet.model.text import short_repr
+from limpet.providers.schema import Schema, find_fault
 
 T = TypeVar("T")
 
@@ -46,20 +46,20 @@ def schema_of(cls: type[Any], *, given: bool = True, limits: bool = False) -> Sc
 def read(cls: type[T], given: object) -> T:
     """The arguments a caller gave, or InvalidInput that says what to send instead."""
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"the arguments must be a JSON object, not {shown(given)}")
+        raise InvalidInput(f"the arguments must be a JSON object, not {short_repr(given)}")
     optional = {each.name for each in fields(cls) if not _is_needed(each)}  # type: ignore[arg-type]
     said = {name: value for name, value in given.items() if value is not None or name not in optional}
     names = [each.name for each in fields(cls)]  # type: ignore[arg-type]
     if unknown := [str(name) for name in said if name not in names]:
         close = get_close_matches(unknown[0], names, 1)
         hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(names)}"
-        raise InvalidInput(f"there is no argument {shown(unknown[0])}; {hint}")
+        raise InvalidInput(f"there is no argument {short_repr(unknown[0])}; {hint}")
     properties = schema_of(cls, limits=True)["properties"]
     for name in names:
         if name not in said:
             if name not in optional:
                 raise InvalidInput(f"the argument {name} is missing")
-        elif wrong := fault(said[name], properties[name], name):
+        elif wrong := find_fault(said[name], properties[name], name):
             raise InvalidInput(wrong)
     return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in said.items()})
 

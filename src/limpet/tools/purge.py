@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from limpet import Receipt
 from limpet.errors import InvalidInput
-from limpet.model.times import iso
+from limpet.model.times import to_iso
 from limpet.tools.arguments import arg
-from limpet.tools.tool import Whose
+from limpet.tools.tool import ToolContext
 
 NAME = "memory_purge"
 TITLE = "Purge memory for good"
@@ -25,7 +25,7 @@ _ASKED_BY = "mcp"  # never the user's name: a receipt outlives what it is about
 
 
 @dataclass(frozen=True, slots=True)
-class Purge:
+class PurgeArguments:
     what: Literal["session", "user", "older"] = arg("One session, everything of the user, or what of theirs is older.")
     session: str | None = arg("The session's id; for what = session.", None, least=1, most=200)
     days: float | None = arg("Older than so many days; for what = older.", None, least=0, most=100_000)
@@ -38,7 +38,7 @@ class Purge:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class PurgeCount:
     kind: str
     number: int
 
@@ -57,15 +57,15 @@ class PurgeReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Purged:
+class PurgeResult:
     state: Literal["purged", "declined", "unconfirmed"]
     says: str
-    counts: tuple[Count, ...] = arg("What was removed, or would be.")
+    counts: tuple[PurgeCount, ...] = arg("What was removed, or would be.")
     confirm: str | None = arg("For a second call with the same arguments, once the user has agreed.")
     receipt: PurgeReceipt | None = arg()
 
 
-def checked(asked: Purge) -> Purge:
+def validate_arguments(asked: PurgeArguments) -> PurgeArguments:
     """What it names is there, and nothing that belongs to another kind of purge."""
     needed = {"session": "session", "older": "days"}.get(asked.what)
     for name in ("session", "days"):
@@ -77,27 +77,27 @@ def checked(asked: Purge) -> Purge:
     return asked
 
 
-def would_go(whose: Whose, asked: Purge) -> tuple[Count, ...]:
+def count_purge(whose: ToolContext, asked: PurgeArguments) -> tuple[PurgeCount, ...]:
     """Only counted."""
-    return counts(_purge(whose, asked, dry_run=True).counts)
+    return to_counts(_purge(whose, asked, dry_run=True).counts)
 
 
-def purge(whose: Whose, asked: Purge) -> Purged:
+def purge(whose: ToolContext, asked: PurgeArguments) -> PurgeResult:
     receipt = _purge(whose, asked, asked_by=_ASKED_BY)
     said = "looked again, nothing of it is left" if receipt.verified else "something of it is left, see the receipt"
-    gone = counts(receipt.counts)
-    return Purged("purged", f"Purged {asked}: {in_words(gone)}; {said}.", gone, None, _receipt(receipt))
+    gone = to_counts(receipt.counts)
+    return PurgeResult("purged", f"Purged {asked}: {format_counts(gone)}; {said}.", gone, None, _to_receipt(receipt))
 
 
-def counts(given: Mapping[str, int]) -> tuple[Count, ...]:
-    return tuple(Count(kind, number) for kind, number in given.items())
+def to_counts(given: Mapping[str, int]) -> tuple[PurgeCount, ...]:
+    return tuple(PurgeCount(kind, number) for kind, number in given.items())
 
 
-def in_words(given: tuple[Count, ...]) -> str:
+def format_counts(given: tuple[PurgeCount, ...]) -> str:
     return ", ".join(f"{each.number:,} {each.kind}" for each in given) or "nothing"
 
 
-def _purge(whose: Whose, asked: Purge, **more: Any) -> Receipt:
+def _purge(whose: ToolContext, asked: PurgeArguments, **more: Any) -> Receipt:
     if asked.what == "session":
         assert asked.session is not None
         return whose.hf.purge_session(asked.session, user=whose.user, **more)
@@ -107,14 +107,14 @@ def _purge(whose: Whose, asked: Purge, **more: Any) -> Receipt:
     return whose.hf.purge_older(whose.user, asked.days, **more)
 
 
-def _receipt(given: Receipt) -> PurgeReceipt:
+def _to_receipt(given: Receipt) -> PurgeReceipt:
     return PurgeReceipt(
         id=given.id,
         what=given.what.value,
         digest=given.digest,
-        before=iso(given.before),
-        asked_at=iso(given.asked_at),
-        done_at=iso(given.done_at),
+        before=to_iso(given.before),
+        asked_at=to_iso(given.asked_at),
+        done_at=to_iso(given.done_at),
         verified=given.verified,
         left=given.left,
         bytes=given.bytes.value,

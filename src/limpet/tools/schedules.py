@@ -9,7 +9,7 @@ from typing import Any, Literal
 from limpet import Schedule
 from limpet.errors import InvalidInput
 from limpet.tools.arguments import arg
-from limpet.tools.tool import AnyTool, Tool, Whose
+from limpet.tools.tool import AnyTool, ToolContext, ToolDefinition
 
 _LONGEST = 8_000
 _CADENCE = "cron: 0 9 * * 1-5 | once: 2026-12-01T09:00 | every: 2h"
@@ -17,7 +17,7 @@ _NOTIFY = "conditional: only if the result begins with [NOTIFY]"
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class ScheduleSummary:
     """A schedule, its times as clocks in its own zone show them."""
 
     id: str
@@ -32,14 +32,14 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class ScheduleCreate:
     goal: str = arg("What to do each time, complete in itself.", least=1, most=_LONGEST)
     cadence: str = arg(_CADENCE, least=1, most=200)
     timezone: str | None = arg("Such as Europe/Lisbon.", None, least=1, most=100)
     notify: Literal["always", "conditional", "never"] = arg(_NOTIFY, "always")
 
 
-def create(whose: Whose, given: Create) -> Planned:
+def create(whose: ToolContext, given: ScheduleCreate) -> ScheduleSummary:
     made = whose.hf.schedules.create(
         whose.user,
         given.goal,
@@ -49,11 +49,11 @@ def create(whose: Whose, given: Create) -> Planned:
         agent=whose.agent,
         session=whose.session,
     )
-    return _planned(made)
+    return _to_summary(made)
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class ScheduleSearch:
     text: str | None = arg("", None, least=1, most=_LONGEST)
     state: str | None = arg("active, paused, completed, failed or disabled", None, least=1, most=40)
     limit: int = arg("", 20, least=1, most=50)
@@ -61,19 +61,19 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Plans:
-    schedules: tuple[Planned, ...]
+class ScheduleSearchResult:
+    schedules: tuple[ScheduleSummary, ...]
     total: int
 
 
-def search(whose: Whose, asked: Search) -> Plans:
+def search(whose: ToolContext, asked: ScheduleSearch) -> ScheduleSearchResult:
     wanted: dict[str, Any] = {"user": whose.user, "text": asked.text, "state": asked.state}
     found = whose.hf.schedules.search(**wanted, limit=asked.limit, offset=asked.offset)
-    return Plans(tuple(map(_planned, found)), whose.hf.schedules.count(**wanted))
+    return ScheduleSearchResult(tuple(map(_to_summary, found)), whose.hf.schedules.count(**wanted))
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class ScheduleEdit:
     id: str = arg("", least=1, most=200)
     goal: str | None = arg("", None, least=1, most=_LONGEST)
     cadence: str | None = arg("", None, least=1, most=200)
@@ -82,7 +82,7 @@ class Edit:
     state: Literal["active", "paused"] | None = arg("", None)
 
 
-def edit(whose: Whose, given: Edit) -> Planned:
+def edit(whose: ToolContext, given: ScheduleEdit) -> ScheduleSummary:
     names = ("goal", "cadence", "timezone", "notify")
     changes: dict[str, Any] = {name: value for name in names if (value := getattr(given, name)) is not None}
     if not changes and given.state is None:
@@ -94,33 +94,33 @@ def edit(whose: Whose, given: Edit) -> Planned:
         schedules.pause(given.id, user=whose.user)
     elif given.state == "active":
         schedules.resume(given.id, user=whose.user)
-    return _planned(schedules.get(given.id, user=whose.user))
+    return _to_summary(schedules.get(given.id, user=whose.user))
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class ScheduleDelete:
     id: str = arg("", least=1, most=200)
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class ScheduleDeleteResult:
     id: str
 
 
-def delete(whose: Whose, given: Delete) -> Deleted:
+def delete(whose: ToolContext, given: ScheduleDelete) -> ScheduleDeleteResult:
     whose.hf.schedules.delete(given.id, user=whose.user)
-    return Deleted(given.id)
+    return ScheduleDeleteResult(given.id)
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class ScheduleRuns:
     id: str = arg("of the schedule", least=1, most=200)
     run: str | None = arg("A run's id: its whole output instead.", None, least=1, most=200)
     offset: int = arg("", 0, least=0, most=1_000_000_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RunSummary:
     id: str
     at: str
     status: str
@@ -129,59 +129,76 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    runs: tuple[Done, ...]
+class ScheduleRunsResult:
+    runs: tuple[RunSummary, ...]
     output: str | None = arg("of the run that was asked for, from offset on")
     next_offset: int | None = arg("null at the end")
 
 
-def runs(whose: Whose, asked: Runs) -> Ran:
+def runs(whose: ToolContext, asked: ScheduleRuns) -> ScheduleRunsResult:
     schedules = whose.hf.schedules
     plan = schedules.get(asked.id, user=whose.user)
     if asked.run is not None:
         page = schedules.run_output(asked.run, user=whose.user, offset=asked.offset)
-        return Ran((), page.text, page.next_offset)
+        return ScheduleRunsResult((), page.text, page.next_offset)
     found = schedules.runs(asked.id, user=whose.user, offset=asked.offset)
     done = (
-        Done(run.id, plan.local(run.started_at).isoformat(), run.status.value, run.summary, run.error) for run in found
+        RunSummary(run.id, plan.to_local(run.started_at).isoformat(), run.status.value, run.summary, run.error)
+        for run in found
     )
-    return Ran(tuple(done), None, None)
+    return ScheduleRunsResult(tuple(done), None, None)
 
 
 TOOLS: tuple[AnyTool, ...] = (
-    Tool(
+    ToolDefinition(
         "schedule_create",
         "Schedule a task",
         "Let a task run later or again and again, when the user asks for it.",
-        Create,
-        Planned,
+        ScheduleCreate,
+        ScheduleSummary,
         create,
     ),
-    Tool("schedule_search", "Find schedules", "The user's schedules.", Search, Plans, search, reads_only=True),
-    Tool(
+    ToolDefinition(
+        "schedule_search",
+        "Find schedules",
+        "The user's schedules.",
+        ScheduleSearch,
+        ScheduleSearchResult,
+        search,
+        reads_only=True,
+    ),
+    ToolDefinition(
         "schedule_edit",
         "Change a schedule",
         "Change, pause or resume a schedule.",
-        Edit,
-        Planned,
+        ScheduleEdit,
+        ScheduleSummary,
         edit,
         repeatable=True,
     ),
-    Tool(
+    ToolDefinition(
         "schedule_delete",
         "Delete a schedule",
         "Delete a schedule and its runs.",
-        Delete,
-        Deleted,
+        ScheduleDelete,
+        ScheduleDeleteResult,
         delete,
         destroys=True,
     ),
-    Tool("schedule_runs", "What came of it", "The last runs of a schedule.", Runs, Ran, runs, reads_only=True),
+    ToolDefinition(
+        "schedule_runs",
+        "What came of it",
+        "The last runs of a schedule.",
+        ScheduleRuns,
+        ScheduleRunsResult,
+        runs,
+        reads_only=True,
+    ),
 )
 
 
-def _planned(schedule: Schedule) -> Planned:
-    return Planned(
+def _to_summary(schedule: Schedule) -> ScheduleSummary:
+    return ScheduleSummary(
         schedule.id,
         schedule.goal,
         schedule.cadence,
@@ -195,4 +212,4 @@ def _planned(schedule: Schedule) -> Planned:
 
 
 def _local(schedule: Schedule, moment: datetime | None) -> str | None:
-    return None if moment is None else schedule.local(moment).isoformat()
+    return None if moment is None else schedule.to_local(moment).isoformat()

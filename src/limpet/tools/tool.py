@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class ToolContext:
     """Whose memory a tool works on. A model cannot name another user: it is never asked who it is."""
 
     hf: Limpet
@@ -32,13 +32,13 @@ class Whose:
 
 
 @dataclass(frozen=True, slots=True)
-class Tool(Generic[A, R]):
+class ToolDefinition(Generic[A, R]):
     name: str
     title: str
     doc: str  # for a model: what it does, and when to use it
     takes: type[A]
     gives: type[R]
-    run: Callable[[Whose, A], R]
+    run: Callable[[ToolContext, A], R]
     reads_only: bool = False
     destroys: bool = False  # what it takes away does not come back
     repeatable: bool = False  # a second call with the same arguments changes nothing more
@@ -52,4 +52,4 @@ class Tool(Generic[A, R]):
         return schema_of(self.gives, given=False)
 
 
-AnyTool = Tool[Any, Any]
+AnyTool = ToolDefinition[Any, Any]

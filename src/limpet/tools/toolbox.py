@@ -11,13 +11,13 @@ from limpet import Limpet
 from limpet.errors import InvalidInput, LimpetError
 from limpet.tools import memory, schedules
 from limpet.tools.arguments import as_json, read
-from limpet.tools.tool import AnyTool, Whose
+from limpet.tools.tool import AnyTool, ToolContext
 
 TOOLS: Mapping[str, AnyTool] = {tool.name: tool for tool in (*memory.TOOLS, *schedules.TOOLS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ToolResult:
     """What a tool came to. ``text`` is for the model; ``data`` is the same as typed JSON, None for an error."""
 
     text: str
@@ -40,8 +40,8 @@ class Toolbox:
         agent: str | None = None,
         only: Iterable[str] | None = None,
     ) -> None:
-        self._whose = Whose(hf, user, session, agent)
-        self.tools = [named(name) for name in only] if only is not None else list(TOOLS.values())
+        self._whose = ToolContext(hf, user, session, agent)
+        self.tools = [get_tool(name) for name in only] if only is not None else list(TOOLS.values())
 
     def openai(self) -> list[dict[str, Any]]:
         """For ``tools=`` of a chat completion."""
@@ -59,26 +59,26 @@ class Toolbox:
             {"name": tool.name, "description": tool.doc, "input_schema": dict(tool.arguments)} for tool in self.tools
         ]
 
-    def call(self, name: str, arguments: str | Mapping[str, Any]) -> Outcome:
+    def call(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         """Arguments as the model gave them, JSON text included. What is wrong with them is told to the model."""
         try:
             tool = next((each for each in self.tools if each.name == name), None)
             if tool is None:
                 raise InvalidInput(f"there is no tool {name}; there are {', '.join(each.name for each in self.tools)}")
-            data = as_json(tool.run(self._whose, read(tool.takes, _parsed(arguments))))
+            data = as_json(tool.run(self._whose, read(tool.takes, _parse_arguments(arguments))))
         except LimpetError as error:
-            return Outcome(f"{error.code}: {error}")
-        return Outcome(json.dumps(data, ensure_ascii=False, separators=(",", ":")), data)
+            return ToolResult(f"{error.code}: {error}")
+        return ToolResult(json.dumps(data, ensure_ascii=False, separators=(",", ":")), data)
 
 
-def named(name: str) -> AnyTool:
+def get_tool(name: str) -> AnyTool:
     try:
         return TOOLS[name]
     except KeyError:
         raise InvalidInput(f"there is no tool {name}; there are {', '.join(TOOLS)}") from None
 
 
-def _parsed(arguments: str | Mapping[str, Any]) -> object:
+def _parse_arguments(arguments: str | Mapping[str, Any]) -> object:
     if not isinstance(arguments, str):
         return arguments
     try:

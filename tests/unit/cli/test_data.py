@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from limpet.cli.ask import Progress
+from limpet.cli.ask import ProgressLine
 
 SNAPSHOT = [
     {
@@ -201,7 +201,7 @@ class Terminal(io.StringIO):
 def test_progress_is_drawn_on_a_terminal_and_wiped(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    progress = Progress()
+    progress = ProgressLine()
     progress("messages", 500, 1000)
     progress("messages", 1000, 1000)
     progress.end()
@@ -211,7 +211,7 @@ def test_progress_is_drawn_on_a_terminal_and_wiped(monkeypatch):
 
 
 def test_progress_is_silent_elsewhere(capsys):
-    progress = Progress()
+    progress = ProgressLine()
     progress("messages", 1, 0)
     progress.end()
     assert capsys.readouterr().err == ""
@@ -221,7 +221,7 @@ def test_an_interrupted_backup_leaves_no_file(run, talk, monkeypatch, tmp_path):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Progress, "__call__", interrupt)
+    monkeypatch.setattr(ProgressLine, "__call__", interrupt)
     done = run("backup", "half.db")
     assert (done.status, done.err) == (130, "limpet: interrupted\n")
     assert not list(tmp_path.glob("half.db*"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from limpet import Limpet
-from limpet.model.scope import Level, Space
+from limpet.model.scope import Level, Partition
 from limpet.model.times import system_clock
 from limpet.store.jobs import Jobs
 
@@ -29,10 +29,10 @@ def laid_aside(data: Path) -> list[int]:
         store: Any = hf._runtime.store
         now = system_clock()
         for tenant, owner in (("default", "ana"), ("default", "ben"), ("default", "cleo"), ("acme", "dan")):
-            space = Space(tenant, Level.USER, owner)
-            store.write(lambda tx, space=space: Jobs(tx).ask(space, "stubborn", "x", now))
+            space = Partition(tenant, Level.USER, owner)
+            store.write(lambda tx, space=space: Jobs(tx).enqueue(space, "stubborn", "x", now))
         for _ in range(2):
-            job = store.take_job([("stubborn", "")], now, now - now)
+            job = store.claim_job([("stubborn", "")], now, now - now)
             store.fail_job(job, "the model\nsaid no", now, dead=True)
     return [1, 2]
 

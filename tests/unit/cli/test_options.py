@@ -9,18 +9,18 @@ from limpet.cli import options
 from limpet.model.chunk import SourceKind
 from limpet.model.job import JobState
 from limpet.model.record import Layer, RecordType
-from limpet.model.schedule import Notify, ScheduleState
-from limpet.model.session import State
+from limpet.model.schedule import NotifyPolicy, ScheduleState
+from limpet.model.session import SessionStatus
 
 
 def test_the_words_are_the_domain_s():
     assert tuple(SourceKind) == options.KINDS
     assert tuple(Layer) == options.LAYERS
     assert tuple(RecordType) == options.TYPES
-    assert tuple(State) == options.STATES
+    assert tuple(SessionStatus) == options.STATES
     assert tuple(JobState) == options.JOB_STATES
     assert tuple(ScheduleState) == options.SCHEDULE_STATES
-    assert tuple(Notify) == options.NOTIFY
+    assert tuple(NotifyPolicy) == options.NOTIFY
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_the_words_are_the_domain_s():
     ],
 )
 def test_a_time_without_a_zone_is_the_reader_s(text, instant):
-    assert options.moment(text) == instant
-    assert options.moment(text).tzinfo is not None
+    assert options.parse_time(text) == instant
+    assert options.parse_time(text).tzinfo is not None
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow", "2026-13-01", "0001-01-01", "2026-03-10T25:00"])
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(ArgumentTypeError, match="ISO 8601"):
-        options.moment(text)
+        options.parse_time(text)
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,18 @@ def test_what_is_no_time_is_refused(text):
     ],
 )
 def test_spans(text, span):
-    assert options.span(text) == span
+    assert options.parse_duration(text) == span
 
 
 @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "1 d", "1y", "1d!", "9" * 400 + "d"])
 def test_what_is_no_span_is_refused(text):
     with pytest.raises(ArgumentTypeError):
-        options.span(text)
+        options.parse_duration(text)
 
 
 def test_pairs():
-    assert options.pair("a.b=c=d") == ("a.b", "c=d")
-    assert options.pair("empty=") == ("empty", "")
+    assert options.parse_pair("a.b=c=d") == ("a.b", "c=d")
+    assert options.parse_pair("empty=") == ("empty", "")
     for text in ("", "novalue", "=x"):
         with pytest.raises(ArgumentTypeError):
-            options.pair(text)
+            options.parse_pair(text)

@@ -11,7 +11,7 @@ from limpet import Limpet
 from limpet.cli import scheduled
 from limpet.model.times import system_clock
 from limpet.providers.fake_llm import FakeLlm
-from limpet.schedules.runner import Hands, Runner
+from limpet.schedules.runner import RunHandlers, Runner
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
@@ -31,7 +31,7 @@ def ran(data: Path, said: str) -> None:
         later = system_clock() + timedelta(days=2)
         runtime = hf._runtime
         runner = Runner(runtime.store, lambda: later, hf.config.schedules, runtime.new_id)
-        runner.run(Hands(lambda firing: said, None, lambda schedule: None), until_idle=True)
+        runner.run(RunHandlers(lambda firing: said, None, lambda schedule: None), until_idle=True)
 
 
 def test_empty_states(run):
@@ -117,12 +117,12 @@ def test_a_worker_hands_goals_to_the_model(run, data, monkeypatch):
     with Limpet.open(data) as hf:  # an hour ago
         past = system_clock() - timedelta(minutes=1)
         hf._runtime.store.write(
-            lambda tx: tx.db.composed(
+            lambda tx: tx.db.execute_sql(
                 "UPDATE schedules SET next_run_at = :at, due_at = :at", {"at": int(past.timestamp() * 1e6)}
             )
         )
     model = FakeLlm(["[NOTIFY] Hello, Ana!"])
-    monkeypatch.setattr("limpet.api.runtime.chosen_llm", lambda given, config: model)
+    monkeypatch.setattr("limpet.api.runtime.select_llm", lambda given, config: model)
     done = run("worker", "--schedules", "--until-idle", "--json")
     assert done.json["schedules"] == 1
     [told] = done.json["notifications"]

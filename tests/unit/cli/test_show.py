@@ -11,17 +11,17 @@ HOSTILE = "a\x1b[2Jb\x07c\x9bd\x7fe\u202ef\u2066g\rh\x08i\ud83dj"
 
 
 def test_control_characters_are_spelled_out():
-    assert show.visible(HOSTILE) == r"a\x1b[2Jb\x07c\x9bd\x7fe\u202ef\u2066g\x0dh\x08i\ud83dj"
+    assert show.escape(HOSTILE) == r"a\x1b[2Jb\x07c\x9bd\x7fe\u202ef\u2066g\x0dh\x08i\ud83dj"
 
 
 def test_lines_tabs_and_every_script_stay():
     text = "two\nlines\tand 日本語 עברית 👩\u200d👧 é"
-    assert show.visible(text) == text
+    assert show.escape(text) == text
 
 
 def test_one_line_is_one_line():
     assert show.one_line(" a\n\n b\tc\u2028d ") == "a b c d"
-    assert "\n" not in show.message("a\nb")
+    assert "\n" not in show.escape_line("a\nb")
 
 
 def test_json_is_the_same_value_and_harmless():
@@ -31,9 +31,9 @@ def test_json_is_the_same_value_and_harmless():
 
 
 def test_times_are_local_with_their_zone():
-    assert show.when(datetime(2026, 3, 10, 12, 0, tzinfo=UTC)) == "2026-03-10 21:00 JST"
-    assert show.when(None) == "-"
-    assert show.when(datetime.max.replace(tzinfo=UTC)).startswith("9999-12-31")
+    assert show.format_time(datetime(2026, 3, 10, 12, 0, tzinfo=UTC)) == "2026-03-10 21:00 JST"
+    assert show.format_time(None) == "-"
+    assert show.format_time(datetime.max.replace(tzinfo=UTC)).startswith("9999-12-31")
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_times_are_local_with_their_zone():
     ],
 )
 def test_text_is_cut_by_the_columns_it_takes(text, width, kept):
-    assert show.cut(text, width) == kept
-    assert show.columns(kept) <= width
+    assert show.truncate(text, width) == kept
+    assert show.display_width(kept) <= width
 
 
 def test_a_table_fits_the_screen(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    lines = show.table(("ID", ">N", "TEXT"), [("a", "1", "x" * 500), ("bb", "22", "日本" * 100)])
-    assert all(show.columns(line) <= 60 for line in lines)
+    lines = show.format_table(("ID", ">N", "TEXT"), [("a", "1", "x" * 500), ("bb", "22", "日本" * 100)])
+    assert all(show.display_width(line) <= 60 for line in lines)
     assert lines[0].startswith("ID   N  TEXT")
     assert lines[1].startswith("a    1  xxx")
 
@@ -61,19 +61,24 @@ def test_a_table_fits_the_screen(monkeypatch):
 def test_columns_that_may_go_are_left_out_where_it_is_narrow(monkeypatch):
     titles, rows = ("ID", "?OWNER", "?WHEN", "TEXT"), [("i" * 30, "o" * 20, "w" * 20, "t" * 30)]
     monkeypatch.setenv("COLUMNS", "120")
-    assert show.table(titles, rows)[0].split() == ["ID", "OWNER", "WHEN", "TEXT"]
+    assert show.format_table(titles, rows)[0].split() == ["ID", "OWNER", "WHEN", "TEXT"]
     monkeypatch.setenv("COLUMNS", "80")
-    assert show.table(titles, rows)[0].split() == ["ID", "OWNER", "TEXT"]
+    assert show.format_table(titles, rows)[0].split() == ["ID", "OWNER", "TEXT"]
     monkeypatch.setenv("COLUMNS", "40")
-    assert show.table(titles, rows)[0].split() == ["ID", "TEXT"]
+    assert show.format_table(titles, rows)[0].split() == ["ID", "TEXT"]
 
 
 def test_a_hostile_name_cannot_break_a_table():
-    lines = show.table(("A", "B"), [("x\ny\x1b[0m", "z" * 10)])
+    lines = show.format_table(("A", "B"), [("x\ny\x1b[0m", "z" * 10)])
     assert len(lines) == 2
     assert "\x1b" not in lines[1]
 
 
 def test_quantities_and_sizes():
-    assert [show.quantity(number, "row") for number in (0, 1, 2, 1234)] == ["0 rows", "1 row", "2 rows", "1,234 rows"]
-    assert [show.size(number) for number in (5, 1500, 2_500_000, 7e9)] == ["5 bytes", "1.5 KB", "2.5 MB", "7.0 GB"]
+    assert [show.pluralize(number, "row") for number in (0, 1, 2, 1234)] == ["0 rows", "1 row", "2 rows", "1,234 rows"]
+    assert [show.format_size(number) for number in (5, 1500, 2_500_000, 7e9)] == [
+        "5 bytes",
+        "1.5 KB",
+        "2.5 MB",
+        "7.0 GB",
+    ]

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import limpet
-from limpet.cli.stop import Stop, asked_to_stop
+from limpet.cli.stop import StopEvent, stop_on_signal
 
 # A timer's signal at each of the moments before, in and after a wait, some thousand times.
 WAITS = """
@@ -36,7 +36,7 @@ def test_a_signal_in_the_middle_of_a_wait_that_was_never_answered() -> None:
 
 
 def test_a_wait_ends_when_it_is_set_and_else_in_time() -> None:
-    stop = Stop()
+    stop = StopEvent()
     assert stop.wait(0.001) is False
     threading.Timer(0.01, stop.set).start()
     assert stop.wait(30) is True
@@ -47,7 +47,7 @@ def test_a_wait_ends_when_it_is_set_and_else_in_time() -> None:
 
 def test_the_first_signal_asks_and_the_second_does_what_it_always_did() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with asked_to_stop() as stop:
+    with stop_on_signal() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.wait(30)
         assert signal.getsignal(signal.SIGTERM) is before

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet import Message, ToolCall
-from limpet.model.shorten import shortened
-from limpet.model.tokens import estimate
-from limpet.sessions.digest import digest
+from limpet.model.shorten import shorten_text
+from limpet.model.tokens import estimate_tokens
+from limpet.sessions.digest import summarize_by_rules
 
 
 def said(number: int) -> Message:
@@ -22,18 +22,21 @@ def said(number: int) -> Message:
 
 def test_a_short_history_is_told_as_it_was_said() -> None:
     told = [Message.new("user", "I moved to Lisbon", name="Alice"), Message.new("assistant", "Noted.")]
-    assert digest("", told, 500, estimate) == "- Alice (user): I moved to Lisbon\n- the assistant: Noted."
+    assert (
+        summarize_by_rules("", told, 500, estimate_tokens)
+        == "- Alice (user): I moved to Lisbon\n- the assistant: Noted."
+    )
 
 
 def test_when_room_is_short_every_line_is_shortened_and_none_dropped() -> None:
-    text = digest("", [said(number) for number in range(40)], 500, estimate)
-    assert estimate(text) <= 500
+    text = summarize_by_rules("", [said(number) for number in range(40)], 500, estimate_tokens)
+    assert estimate_tokens(text) <= 500
     assert [number for number in range(40) if f"item{number}," not in text] == []
 
 
 def test_where_there_are_too_many_lines_the_oldest_share_one() -> None:
-    text = digest("", [said(number) for number in range(100)], 500, estimate)
-    assert estimate(text) <= 500
+    text = summarize_by_rules("", [said(number) for number in range(100)], 500, estimate_tokens)
+    assert estimate_tokens(text) <= 500
     lines = text.split("\n")
     assert sum(int(line.split()[1][1:]) if "messages) " in line else 1 for line in lines) == 100
     assert "messages" in lines[0]
@@ -42,7 +45,7 @@ def test_where_there_are_too_many_lines_the_oldest_share_one() -> None:
 
 def test_names_numbers_and_decisions_are_kept() -> None:
     text = "the user: so well as it happens I think we decided to meet Biscuit at 09:40 and that is quite all there is"
-    short = shortened(text, 50)
+    short = shorten_text(text, 50)
     assert len(short) <= 50
     for word in ("the user:", "decided", "Biscuit", "09:40"):
         assert word in short
@@ -54,8 +57,8 @@ def test_the_old_summary_is_condensed_not_cut() -> None:
         + "They spoke of the weather for a while and of nothing else. " * 30
         + "Ana owes 250 euros."
     )
-    text = digest(old, [said(number) for number in range(10)], 500, estimate)
-    assert estimate(text) <= 500
+    text = summarize_by_rules(old, [said(number) for number in range(10)], 500, estimate_tokens)
+    assert estimate_tokens(text) <= 500
     assert "Porto" in text
     assert "250" in text
     assert "item9," in text
@@ -64,8 +67,8 @@ def test_the_old_summary_is_condensed_not_cut() -> None:
 def test_condensing_for_ever_stays_bounded_and_keeps_something_of_the_beginning() -> None:
     text = ""
     for number in range(0, 400, 20):
-        text = digest(text, [said(at) for at in range(number, number + 20)], 500, estimate)
-        assert estimate(text) <= 500
+        text = summarize_by_rules(text, [said(at) for at in range(number, number + 20)], 500, estimate_tokens)
+        assert estimate_tokens(text) <= 500
     assert "item0" in text.split("\n")[0]
     assert "item399," in text
 
@@ -75,26 +78,28 @@ def test_tool_results_are_left_out_and_calls_are_named() -> None:
         Message.new("assistant", "", tool_calls=[ToolCall("1", "search", {"q": "x"})]),
         Message.new("tool", "SECRET OUTPUT", tool_call_id="1"),
     ]
-    assert digest("", told, 500, estimate) == "- the assistant: [called search]"
+    assert summarize_by_rules("", told, 500, estimate_tokens) == "- the assistant: [called search]"
 
 
 def test_a_script_without_spaces_is_shortened_too() -> None:
     told = [Message.new("user", f"第{number}个" + "我搬到了里斯本" * 30) for number in range(20)]
-    text = digest("", told, 500, estimate)
-    assert estimate(text) <= 500
+    text = summarize_by_rules("", told, 500, estimate_tokens)
+    assert estimate_tokens(text) <= 500
     assert [number for number in range(20) if f"第{number}个" not in text] == []
 
 
 def test_thousands_of_long_messages_take_seconds_at_most() -> None:
     begun = time.monotonic()
-    text = digest("", [Message.new("user", f"{number} " + "Foo bar " * 300) for number in range(2000)], 500, estimate)
+    text = summarize_by_rules(
+        "", [Message.new("user", f"{number} " + "Foo bar " * 300) for number in range(2000)], 500, estimate_tokens
+    )
     assert time.monotonic() - begun < 10
-    assert estimate(text) <= 500
+    assert estimate_tokens(text) <= 500
 
 
 @given(st.text(max_size=2000), st.lists(st.text(max_size=400), max_size=60), st.integers(50, 600))
 def test_whatever_was_said_it_fits(old: str, texts: list[str], most: int) -> None:
     told = [Message.new("user", "".join(char for char in text if char != "\0")) for text in texts]
-    text = digest(old, told, most, estimate)
-    assert estimate(text) <= most
+    text = summarize_by_rules(old, told, most, estimate_tokens)
+    assert estimate_tokens(text) <= most
     assert bool(text.strip()) == bool(told or old.strip())

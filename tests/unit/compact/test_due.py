@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from limpet.config import CompactionSettings
 from limpet.errors import ConfigError
 from limpet.model.message import Message, ToolCall
-from limpet.model.tokens import estimate
-from limpet.model.turns import estimated, steps_of
-from limpet.sessions.compaction_due import Load, Plan, Reason, asked, due, left_out, within
+from limpet.model.tokens import estimate_tokens
+from limpet.model.turns import group_steps, message_tokens
+from limpet.sessions.compaction_due import Load, Plan, Reason, fit_window, plan_due, plan_left_out, plan_manual
 
 LIMITS = CompactionSettings()
 
@@ -28,11 +28,11 @@ def spoken(count: int, tokens: int = 10) -> list[Message]:
 
 
 def load(messages: Sequence[Message], summary: str = "") -> Load:
-    return Load.of(messages, summary, estimate, estimated)
+    return Load.of(messages, summary, estimate_tokens, message_tokens)
 
 
 def planned(messages: Sequence[Message], window: int | None = None, limits: CompactionSettings = LIMITS) -> Plan | None:
-    return due(load(messages), window, limits)
+    return plan_due(load(messages), window, limits)
 
 
 def test_rolling_fires_above_four_fifths_of_the_window_and_goes_down_to_half() -> None:
@@ -90,16 +90,16 @@ def test_a_window_that_the_rest_of_the_prompt_fills_is_no_reason_to_condense_for
 
 
 def test_a_summary_leaves_a_small_window_to_the_conversation() -> None:
-    assert within(LIMITS, None).summary_tokens == 500
-    assert within(LIMITS, 128_000).summary_tokens == 500
-    assert within(LIMITS, 1000).summary_tokens == 250
-    assert within(LIMITS, 10).summary_tokens == 50
-    assert within(CompactionSettings(window=1000), None).summary_tokens == 250
+    assert fit_window(LIMITS, None).summary_tokens == 500
+    assert fit_window(LIMITS, 128_000).summary_tokens == 500
+    assert fit_window(LIMITS, 1000).summary_tokens == 250
+    assert fit_window(LIMITS, 10).summary_tokens == 50
+    assert fit_window(CompactionSettings(window=1000), None).summary_tokens == 250
 
 
 def test_nothing_is_due_when_it_is_switched_off() -> None:
     assert planned(spoken(100, 1000), 1000, CompactionSettings(enabled=False)) is None
-    assert asked(load(spoken(100)), 20) == Plan(80, Reason.ASKED)
+    assert plan_manual(load(spoken(100)), 20) == Plan(80, Reason.ASKED)
 
 
 @pytest.mark.parametrize("window", [None, 1000, 4000, 30_000])
@@ -125,28 +125,28 @@ def test_a_threshold_equal_to_what_is_retained_is_no_setting() -> None:
 
 
 def test_by_hand_a_turn_is_kept_whole() -> None:
-    assert asked(load(spoken(10)), 3) == Plan(6, Reason.ASKED)
-    assert asked(load(spoken(10)), 0) == Plan(10, Reason.ASKED)
-    assert asked(load(spoken(10)), 10) is None
-    assert asked(load([]), 0) is None
+    assert plan_manual(load(spoken(10)), 3) == Plan(6, Reason.ASKED)
+    assert plan_manual(load(spoken(10)), 0) == Plan(10, Reason.ASKED)
+    assert plan_manual(load(spoken(10)), 10) is None
+    assert plan_manual(load([]), 0) is None
 
 
 def test_a_turn_of_many_steps_is_cut_inside() -> None:
     long = [*spoken(2), spoken(1)[0], *[Message.new("assistant", "step") for _ in range(30)]]
-    assert asked(load(long), 5) == Plan(28, Reason.ASKED)
+    assert plan_manual(load(long), 5) == Plan(28, Reason.ASKED)
 
 
 def test_a_call_that_waits_for_its_result_is_kept() -> None:
     history = [*spoken(3), Message.new("assistant", "", tool_calls=[ToolCall("a", "search")])]
-    assert asked(load(history), 0) == Plan(2, Reason.ASKED)
+    assert plan_manual(load(history), 0) == Plan(2, Reason.ASKED)
 
 
 def test_what_a_context_leaves_out_is_condensed_with_half_of_what_it_shows() -> None:
     history = spoken(30)
-    assert left_out(load(history), range(1, 31)) is None
-    assert left_out(load(history), range(11, 31)) == Plan(20, Reason.LEFT_OUT)
-    assert left_out(load(history), ()) == Plan(30, Reason.LEFT_OUT)
-    assert left_out(load(history), range(11, 31), everything=True) == Plan(30, Reason.LEFT_OUT)
+    assert plan_left_out(load(history), range(1, 31)) is None
+    assert plan_left_out(load(history), range(11, 31)) == Plan(20, Reason.LEFT_OUT)
+    assert plan_left_out(load(history), ()) == Plan(30, Reason.LEFT_OUT)
+    assert plan_left_out(load(history), range(11, 31), everything=True) == Plan(30, Reason.LEFT_OUT)
 
 
 names = st.sampled_from(["a", "b"])
@@ -166,9 +166,9 @@ histories = st.lists(
 @given(histories, st.integers(0, 20), st.none() | st.integers(50, 500))
 def test_no_cut_takes_a_result_from_its_call(history: list[Message], keep: int, window: int | None) -> None:
     limits = CompactionSettings(history_tokens=100, history_keep=3, messages=30)
-    for plan in (asked(load(history), keep), due(load(history), window, limits)):
+    for plan in (plan_manual(load(history), keep), plan_due(load(history), window, limits)):
         if plan is not None:
             assert 0 < plan.messages <= len(history)
-            assert not any(step[0] < plan.messages <= step[-1] for step in steps_of(history))
-    if (by_hand := asked(load(history), keep)) is not None:
+            assert not any(step[0] < plan.messages <= step[-1] for step in group_steps(history))
+    if (by_hand := plan_manual(load(history), keep)) is not None:
         assert len(history) - by_hand.messages >= keep

@@ -9,8 +9,8 @@ import pytest
 from limpet import Message
 from limpet.config import CompactionSettings
 from limpet.errors import ProviderError
-from limpet.model.tokens import estimate
-from limpet.providers.fake_llm import Answer, FakeLlm
+from limpet.model.tokens import estimate_tokens
+from limpet.providers.fake_llm import FakeAnswer, FakeLlm
 from limpet.providers.llm import Completion, Finish, TokenUsage
 from limpet.sessions.summarize import Author, Summariser
 
@@ -22,7 +22,7 @@ TALK = [
 
 
 def summariser(llm: FakeLlm | None, **settings: int) -> Summariser:
-    return Summariser(CompactionSettings(**settings), estimate, llm)  # type: ignore[arg-type]
+    return Summariser(CompactionSettings(**settings), estimate_tokens, llm)  # type: ignore[arg-type]
 
 
 def test_the_model_is_asked_as_the_settings_say() -> None:
@@ -61,7 +61,7 @@ def test_what_was_said_is_data_and_forges_no_part_of_the_question() -> None:
         Completion("I cannot", finish=Finish.REFUSED),
     ],
 )
-def test_an_answer_that_cannot_be_used_is_replaced_by_a_digest(answer: Answer) -> None:
+def test_an_answer_that_cannot_be_used_is_replaced_by_a_digest(answer: FakeAnswer) -> None:
     written = summariser(FakeLlm(answer)).write("They met in Porto.", TALK)
     assert written.author is Author.DIGEST
     assert "Porto" in written.text

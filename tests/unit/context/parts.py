@@ -9,21 +9,21 @@ from typing import Any
 
 from limpet.config import ContextSettings
 from limpet.context.compose import assemble
-from limpet.context.inputs import Material
+from limpet.context.inputs import ContextInputs
 from limpet.model.chunk import Hit, Signal, Source, SourceKind
 from limpet.model.context import Context
 from limpet.model.message import Message
 from limpet.model.record import Layer, Record, RecordType
-from limpet.model.scope import Home, Level, Scope
-from limpet.model.tokens import TokenCounter, estimate
-from limpet.model.turns import estimated
+from limpet.model.scope import Level, Owner, Scope
+from limpet.model.tokens import TokenCounter, estimate_tokens
+from limpet.model.turns import message_tokens
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 HERE, ELSEWHERE = "here", "elsewhere"
 
 
 def said(*texts: str, role: str = "user") -> tuple[Message, ...]:
-    return tuple(Message.new(role, text).stored_as(at, NOW) for at, text in enumerate(texts, start=1))
+    return tuple(Message.new(role, text).with_sequence(at, NOW) for at, text in enumerate(texts, start=1))
 
 
 def hit(
@@ -47,7 +47,7 @@ def hit(
 def record(id: str, content: str, *, level: Level = Level.USER, session: str | None = None, **values: Any) -> Record:
     user = "alice" if level in (Level.USER, Level.SESSION) else None
     agent = "assistant" if level is Level.AGENT else None
-    home = Home(Scope("default", user=user, agent=agent, session=session), level)
+    home = Owner(Scope("default", user=user, agent=agent, session=session), level)
     given: dict[str, Any] = {"layer": Layer.SEMANTIC, "type": RecordType.FACT, "created_at": NOW, "updated_at": NOW}
     return Record(id=id, home=home, content=content, **(given | values))
 
@@ -59,12 +59,12 @@ def record_hit(found: Record, score: float = 0.9) -> Hit:
 
 
 def built(
-    budget: int = 4000, *, limits: ContextSettings | None = None, count: TokenCounter = estimate, **material: Any
+    budget: int = 4000, *, limits: ContextSettings | None = None, count: TokenCounter = estimate_tokens, **material: Any
 ) -> Context:
     history: Sequence[Message] = material.get("history", ())
     given: dict[str, Any] = {"session": HERE, "now": NOW, "message_count": len(history)} | material
-    cost = estimated if count is estimate else (lambda message: count(message.searchable))
-    return assemble(Material(**given), limits or ContextSettings(), budget, count, cost)
+    cost = message_tokens if count is estimate_tokens else (lambda message: count(message.searchable))
+    return assemble(ContextInputs(**given), limits or ContextSettings(), budget, count, cost)
 
 
 def headings(text: str) -> list[str]:

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.config import ContextSettings
-from limpet.context.compose import Desk, assemble
-from limpet.context.inputs import Material
+from limpet.context.compose import Composer, assemble
+from limpet.context.inputs import ContextInputs
 from limpet.model.context import Context
 from limpet.model.message import Message, ToolCall
 from limpet.model.record import Layer, Origin
 from limpet.model.scope import Level
 from limpet.model.session import Summary
-from limpet.model.tokens import estimate
-from limpet.model.turns import estimated
+from limpet.model.tokens import estimate_tokens
+from limpet.model.turns import message_tokens
 from tests.unit.context.parts import ELSEWHERE, HERE, NOW, built, headings, hit, items, record, record_hit, said
 
 
@@ -293,7 +293,7 @@ def test_the_budget_counts_what_is_printed(
         records=tuple(record(f"{at}", text, key=f"k{at}" if at % 2 else None) for at, text in enumerate(kept)),
         long_term="\n".join(kept[:3]),
     )
-    assert context.tokens == estimate(context.text) + sum(message.tokens for message in context.messages)
+    assert context.tokens == estimate_tokens(context.text) + sum(message.tokens for message in context.messages)
     never_cut = history[-1].tokens if history else 0
     if "Summary" in context.sections:
         assert context.sections["Summary"] == "sum " * summed
@@ -306,7 +306,7 @@ def test_the_budget_counts_what_is_printed(
 @given(st.integers(50, 900), long_texts)
 def test_a_counter_that_spends_more_on_the_whole_is_obeyed_too(budget: int, recalled: list[str]) -> None:
     def uneven(text: str) -> int:
-        return estimate(text) + len(text) ** 2 // 20_000
+        return estimate_tokens(text) + len(text) ** 2 // 20_000
 
     hits = tuple(hit(f"{text}{at}", at) for at, text in enumerate(recalled))
     context = built(budget, query="q", hits=hits, count=uneven)
@@ -338,7 +338,7 @@ def test_hits_may_use_most_of_the_budget_and_leave_the_newest_turns() -> None:
     history = said(*("word " * 50 for _ in range(20)))
     hits = tuple(hit("evidence " * 40 + str(at), at) for at in range(100))
     context = built(2000, query="q", history=history, hits=hits)
-    quoted = sum(estimate(found.text) for found in context.hits)
+    quoted = sum(estimate_tokens(found.text) for found in context.hits)
     assert quoted >= 2000 * 0.55
     assert len(context.messages) >= 8
 
@@ -354,7 +354,7 @@ def test_records_cannot_crowd_out_what_the_question_needs() -> None:
     stated = tuple(record(f"{at}", "word " * 30, key=f"k{at}") for at in range(50))
     hits = tuple(hit("evidence " * 30 + str(at), at) for at in range(50))
     context = built(2000, query="q", records=stated, hits=hits)
-    assert sum(estimate(found.text) for found in context.hits) >= 1000
+    assert sum(estimate_tokens(found.text) for found in context.hits) >= 1000
     assert len(items(context.sections["User Memories"])) >= 10
 
 
@@ -396,11 +396,11 @@ def test_a_history_that_is_cut_already_is_laid_out_once_with_the_same_outcome(
     hits = tuple(hit(f"evidence {at} " + "word " * (at % 5), at) for at in range(12))
     records = tuple(record(f"r{at}", f"fact {at} evidence") for at in range(9))
     summary = Summary(text, 1, told, told, NOW)
-    material = Material(
+    material = ContextInputs(
         HERE, NOW, "evidence", history, spoken + older, summary, history[told:], records=records, hits=hits
     )
-    desk = Desk(material, ContextSettings(), budget, estimate, estimated)
-    expected = desk.lay(None, history)
+    desk = Composer(material, ContextSettings(), budget, estimate_tokens, message_tokens)
+    expected = desk.compose(None, history)
     if len(expected.messages) != material.message_count and text.strip():
-        expected = desk.lay(summary, history[told:])
-    assert assemble(material, ContextSettings(), budget, estimate, estimated) == expected
+        expected = desk.compose(summary, history[told:])
+    assert assemble(material, ContextSettings(), budget, estimate_tokens, message_tokens) == expected

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from limpet.config import ContextSettings
 from limpet.context.budget import allot
-from limpet.context.compose import budget_of
+from limpet.context.compose import compute_budget
 from limpet.errors import BudgetTooSmall, ConfigError
 
 SHARES = {"messages": 0.25, "standing": 0.25, "hits": 0.5}
@@ -37,13 +37,13 @@ def test_shares_of_nothing_are_equal() -> None:
 
 
 def test_a_model_keeps_room_for_its_reply() -> None:
-    assert budget_of(4000, None, ContextSettings()) == 4000
-    assert budget_of(4000, 8000, ContextSettings()) == 4000
-    assert budget_of(4000, 4000, ContextSettings()) == 4000 - 1024
+    assert compute_budget(4000, None, ContextSettings()) == 4000
+    assert compute_budget(4000, 8000, ContextSettings()) == 4000
+    assert compute_budget(4000, 4000, ContextSettings()) == 4000 - 1024
     with pytest.raises(BudgetTooSmall, match="1024"):
-        budget_of(4000, 1024, ContextSettings())
+        compute_budget(4000, 1024, ContextSettings())
     with pytest.raises(BudgetTooSmall, match="at least 1"):
-        budget_of(0, None, ContextSettings())
+        compute_budget(0, None, ContextSettings())
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.model.chat_format import BEGINNING, NO_RESULT, as_anthropic, as_openai
+from limpet.model.chat_format import NO_RESULT, OPENING_TEXT, as_anthropic, as_openai
 from limpet.model.message import FilePart, ImagePart, Message, TextPart, ToolCall
 from tests.unit.context.parts import built, hit, said
 
@@ -101,7 +101,7 @@ def test_a_call_without_its_result_gets_an_answer() -> None:
     assert openai[0]["tool_calls"][0]["function"]["name"] == "fs_read"
     assert openai[1]["content"] == NO_RESULT
     anthropic = as_anthropic("", history)["messages"]
-    assert anthropic[0] == {"role": "user", "content": [{"type": "text", "text": BEGINNING}]}
+    assert anthropic[0] == {"role": "user", "content": [{"type": "text", "text": OPENING_TEXT}]}
     assert anthropic[2]["content"] == [
         {"type": "tool_result", "tool_use_id": "call_1_0", "content": NO_RESULT, "is_error": True},
         {"type": "text", "text": "well?"},

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from limpet.context.relevance import coverage
+from limpet.context.relevance import compute_coverage
 from limpet.knowledge.score import score
 from limpet.model.record import RecordType
-from limpet.search.analysis import query_terms
+from limpet.search.analysis import extract_terms
 from tests.unit.context.parts import NOW, record
 
 
@@ -55,8 +55,8 @@ def test_a_clock_that_went_back_makes_nothing_more_than_recent() -> None:
 
 
 def test_words_shared_with_the_question_are_relevance() -> None:
-    terms = frozenset(query_terms("What is my dog called?"))
-    assert coverage(terms, record("a", "The dog is called Biscuit")) == 1.0
-    assert coverage(terms, record("b", "Biscuit", key="dog_name")) == 0.5
-    assert coverage(terms, record("c", "It rains")) == 0.0
-    assert coverage(frozenset(), record("d", "dog")) == 0.0
+    terms = frozenset(extract_terms("What is my dog called?"))
+    assert compute_coverage(terms, record("a", "The dog is called Biscuit")) == 1.0
+    assert compute_coverage(terms, record("b", "Biscuit", key="dog_name")) == 0.5
+    assert compute_coverage(terms, record("c", "It rains")) == 0.0
+    assert compute_coverage(frozenset(), record("d", "dog")) == 0.0

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from limpet.errors import LimpetError, StorageError, StoreBusy, StoreFull, StoreReadOnly
-from limpet.store.atomic_files import is_bookkeeping, locked, make_folder, read_bytes, write_atomic
+from limpet.store.atomic_files import is_bookkeeping, lock_file, make_folder, read_bytes, write_atomic
 
 
 def test_writes_replace_the_whole_file(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     target, link = tmp_path / "real" / "note.md", tmp_path / "note.md"
     target.write_bytes(b"old")
     link.symlink_to(target)
-    with locked(link):
+    with lock_file(link):
         write_atomic(link, b"new")
     assert link.is_symlink()
     assert target.read_bytes() == b"new"
@@ -84,7 +84,7 @@ def test_a_failed_write_names_the_path_and_leaves_the_old_file(
 def test_writing_into_a_missing_folder_says_so(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="check that the folder exists"):
         write_atomic(tmp_path / "no" / "note.md", b"")
-    with pytest.raises(StorageError, match="check that the folder exists"), locked(tmp_path / "no" / "note.md"):
+    with pytest.raises(StorageError, match="check that the folder exists"), lock_file(tmp_path / "no" / "note.md"):
         pass
 
 
@@ -115,7 +115,7 @@ def test_threads_exclude_one_another(tmp_path: Path) -> None:
 
     def work() -> None:
         for _ in range(20):
-            with locked(path):
+            with lock_file(path):
                 inside[0] += 1
                 most[0] = max(most[0], inside[0])
                 time.sleep(0.0005)
@@ -131,21 +131,21 @@ def test_threads_exclude_one_another(tmp_path: Path) -> None:
 
 def test_a_lock_held_too_long_is_store_busy(tmp_path: Path) -> None:
     path = tmp_path / "n"
-    with locked(path), pytest.raises(StoreBusy, match=r"n\.lock has been held"), locked(path, timeout=0.02):
+    with lock_file(path), pytest.raises(StoreBusy, match=r"n\.lock has been held"), lock_file(path, timeout=0.02):
         pass
-    with locked(path, timeout=0):
+    with lock_file(path, timeout=0):
         pass
 
 
 def test_the_lock_is_released_when_the_body_fails(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="mine"), locked(tmp_path / "n"):
+    with pytest.raises(OSError, match="mine"), lock_file(tmp_path / "n"):
         raise OSError("mine")
-    with locked(tmp_path / "n", timeout=0):
+    with lock_file(tmp_path / "n", timeout=0):
         pass
 
 
 def _hold(path: Path, held: Event) -> None:
-    with locked(path):
+    with lock_file(path):
         held.set()
         time.sleep(60)
 
@@ -157,12 +157,12 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     holder.start()
     try:
         assert held.wait(60)
-        with pytest.raises(StoreBusy), locked(tmp_path / "n", timeout=0.01):
+        with pytest.raises(StoreBusy), lock_file(tmp_path / "n", timeout=0.01):
             pass
     finally:
         holder.kill()
         holder.join()
-    with locked(tmp_path / "n", timeout=1):
+    with lock_file(tmp_path / "n", timeout=1):
         pass
 
 
@@ -170,7 +170,7 @@ def test_what_a_killed_writer_left_is_swept_up_by_the_next(tmp_path: Path) -> No
     left, other = tmp_path / ".kv.json.abc.tmp", tmp_path / ".else.json.abc.tmp"
     left.write_text("half a secret")
     other.write_text("somebody else's")
-    with locked(tmp_path / "kv.json"):
+    with lock_file(tmp_path / "kv.json"):
         pass
     assert not left.exists()
     assert other.exists()

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.documents.extract import as_it_is, extract
-from limpet.documents.files import path_of, read, uri_of
-from limpet.documents.html_text import html_text
-from limpet.documents.pdf_text import pdf_text
+from limpet.documents.extract import extract, extract_plain_text
+from limpet.documents.files import path_to_uri, read_file, uri_to_path
+from limpet.documents.html_text import extract_html_text
+from limpet.documents.pdf_text import extract_pdf_text
 from limpet.errors import InvalidInput, LimpetError, Unsupported
-from limpet.model.document import DocumentKind, kind_of
-from limpet.model.text import checked_text
+from limpet.model.document import DocumentKind, detect_kind
+from limpet.model.text import check_text
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from limpet.model.text import checked_text
     ],
 )
 def test_the_end_of_a_name_says_what_it_is(name: str, kind: str) -> None:
-    assert kind_of(name) is DocumentKind(kind)
+    assert detect_kind(name) is DocumentKind(kind)
 
 
 # HTML
@@ -61,11 +61,11 @@ def test_the_end_of_a_name_says_what_it_is(name: str, kind: str) -> None:
     ],
 )
 def test_what_a_reader_sees_of_a_page(page: str, text: str) -> None:
-    assert html_text(page)[0] == text
+    assert extract_html_text(page)[0] == text
 
 
 def test_the_title_of_a_page() -> None:
-    assert html_text("<title> A &amp;\n B </title><title>C</title><svg><title>D</title></svg>")[1] == "A & B"
+    assert extract_html_text("<title> A &amp;\n B </title><title>C</title><svg><title>D</title></svg>")[1] == "A & B"
     assert extract(b"<title></title>x", DocumentKind.HTML, "a") == ("x", None)
     assert len(extract(b"<title>" + b"x" * 9000 + b"</title>", DocumentKind.HTML, "a").title or "") == 500
 
@@ -74,7 +74,7 @@ def test_the_title_of_a_page() -> None:
     st.lists(st.sampled_from([*"<>!-/=\"'&;[]? a\n", "<p>", "<pre>", "</", "<!--", "-->", "<![", "title", "script"]))
 )
 def test_any_page_has_a_text(parts: list[str]) -> None:
-    text, title = html_text("".join(parts))
+    text, title = extract_html_text("".join(parts))
     assert title in text
     assert text == text.strip()
 
@@ -86,7 +86,7 @@ def test_any_page_has_a_text(parts: list[str]) -> None:
 def test_hostile_pages_take_time_that_grows_with_them(start: str) -> None:
     began = time.process_time()
     for end in ("", ">", "-->"):
-        html_text(start * (600_000 // len(start)) + end)
+        extract_html_text(start * (600_000 // len(start)) + end)
     assert time.process_time() - began < 10
 
 
@@ -138,7 +138,7 @@ def test_the_text_of_all_pages() -> None:
 )
 def test_a_pdf_without_text_to_be_had(data: bytes, words: str) -> None:
     with pytest.raises(InvalidInput, match=f"a.pdf {words}|a.pdf is {words}"):
-        pdf_text(data, "a.pdf")
+        extract_pdf_text(data, "a.pdf")
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,22 +151,22 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(Unsupported, match=r'a.pdf is a PDF.*pip install "limpet\[pdf\]"'):
-        pdf_text(pdf("x"), "a.pdf")
+        extract_pdf_text(pdf("x"), "a.pdf")
 
 
 def test_characters_no_store_keeps_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pypdf.PageObject.extract_text", lambda page: "a\x00b \ud83e\udd8a \ud800c")
-    assert pdf_text(pdf("x"), "a.pdf")[0] == "a\ufffdb 🦊 \ufffdc"
+    assert extract_pdf_text(pdf("x"), "a.pdf")[0] == "a\ufffdb 🦊 \ufffdc"
 
 
 @given(st.integers(0, 700), st.binary(max_size=8))
 def test_a_damaged_pdf_is_read_or_refused(place: int, noise: bytes) -> None:
     data = pdf("The walrus sleeps", title="Pond")
     try:
-        text, _ = pdf_text(data[:place] + noise + data[place + len(noise) :], "a.pdf")
+        text, _ = extract_pdf_text(data[:place] + noise + data[place + len(noise) :], "a.pdf")
     except LimpetError:
         return
-    assert checked_text(text, "text")
+    assert check_text(text, "text")
 
 
 # Bytes
@@ -178,8 +178,8 @@ def test_any_bytes_are_text_or_refused(data: bytes, kind: DocumentKind) -> None:
         text, title = extract(data, kind, "a")
     except Unsupported:
         return
-    assert checked_text(text, "text") == text
-    assert title is None or checked_text(title, "title")
+    assert check_text(text, "text") == text
+    assert title is None or check_text(title, "title")
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_any_bytes_are_text_or_refused(data: bytes, kind: DocumentKind) -> None:
     ],
 )
 def test_markdown_that_begins_with_a_heading_has_a_title(text: str, title: str | None) -> None:
-    assert as_it_is(text, DocumentKind.MARKDOWN) == (text, title)
-    assert as_it_is(text, DocumentKind.TEXT).title is None
+    assert extract_plain_text(text, DocumentKind.MARKDOWN) == (text, title)
+    assert extract_plain_text(text, DocumentKind.TEXT).title is None
 
 
 def test_a_binary_file_is_not_read_to_its_end(tmp_path: Path) -> None:
@@ -205,20 +205,20 @@ def test_a_binary_file_is_not_read_to_its_end(tmp_path: Path) -> None:
     with file.open("wb") as out:
         out.truncate(1 << 33)
     with pytest.raises(Unsupported, match="is not text"):
-        read(str(file), 1 << 40, any_bytes=False)
+        read_file(str(file), 1 << 40, any_bytes=False)
     with pytest.raises(InvalidInput, match="8,589,934,592 bytes long; the limit is 10"):
-        read(str(file), 10, any_bytes=True)
+        read_file(str(file), 10, any_bytes=True)
 
 
 @given(st.binary(min_size=1, max_size=40).filter(lambda name: b"\x00" not in name and name.strip(b"./")))
 def test_a_path_and_its_uri_lead_to_each_other(name: bytes) -> None:
     path = "/" + name.decode("utf-8", "surrogateescape").strip("/")
-    uri = uri_of(path)
+    uri = path_to_uri(path)
     assert uri.isascii()
-    assert uri_of(path_of(uri)) == uri
+    assert path_to_uri(uri_to_path(uri)) == uri
 
 
 @pytest.mark.parametrize("uri", ["file://server/a", "file:///a%00b", "file:", "file://", "file://[/a"])
 def test_a_uri_of_no_file_here(uri: str) -> None:
     with pytest.raises(InvalidInput):
-        path_of(uri)
+        uri_to_path(uri)

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from limpet.cli.transfer import FORMATS as TYPED
 from limpet.errors import InvalidInput, LimpetError, Unsupported
-from limpet.lifecycle.formats.contents import FoundDocument, FoundRecord, FoundSession, clean
+from limpet.lifecycle.formats.contents import ForeignDocument, ForeignRecord, ForeignSession, clean_text
 from limpet.lifecycle.formats.detect import AUTO, FOREIGN, FORMATS, detect, read
-from limpet.lifecycle.formats.markdown import front_matter
-from limpet.lifecycle.formats.source import Source, values
+from limpet.lifecycle.formats.markdown import parse_front_matter
+from limpet.lifecycle.formats.source import ImportSource, iter_values
 from limpet.model.message import FilePart, ImagePart, Role, TextPart
-from limpet.model.transfer import Skipped
+from limpet.model.transfer import ImportSkip
 
 DATA = Path(__file__).parents[2] / "data" / "import"
 FILES = {
@@ -35,12 +35,12 @@ FILES = {
 
 
 def found(name: str, format: str | None = None) -> list[Any]:
-    source = Source.of(DATA / name)
+    source = ImportSource.of(DATA / name)
     return list(read(source, format or detect(source), 1_000_000))
 
 
 def skipped(items: list[Any]) -> list[tuple[str, str]]:
-    return [(one.place, one.reason) for one in items if isinstance(one, Skipped)]
+    return [(one.place, one.reason) for one in items if isinstance(one, ImportSkip)]
 
 
 def kinds(items: list[Any], kind: type) -> list[Any]:
@@ -49,7 +49,7 @@ def kinds(items: list[Any], kind: type) -> list[Any]:
 
 @pytest.mark.parametrize(("format", "name"), [(format, name) for format, names in FILES.items() for name in names])
 def test_every_format_is_found_out(format: str, name: str) -> None:
-    assert detect(Source.of(DATA / name)) == format
+    assert detect(ImportSource.of(DATA / name)) == format
 
 
 def test_every_format_has_a_fixture_and_can_be_typed() -> None:
@@ -60,10 +60,10 @@ def test_every_format_has_a_fixture_and_can_be_typed() -> None:
 @pytest.mark.parametrize("folder", ["chatgpt", "claude"])
 def test_the_archive_it_came_in_is_read_as_it_is(folder: str, tmp_path: Path) -> None:
     archive = shutil.make_archive(str(tmp_path / "export"), "zip", DATA / folder)
-    source = Source.of(Path(archive))
+    source = ImportSource.of(Path(archive))
     assert detect(source) == folder
-    sessions = kinds(list(read(source, folder, 0)), FoundSession)
-    assert [one.messages for one in sessions] == [one.messages for one in kinds(found(folder), FoundSession)]
+    sessions = kinds(list(read(source, folder, 0)), ForeignSession)
+    assert [one.messages for one in sessions] == [one.messages for one in kinds(found(folder), ForeignSession)]
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\x01", b"walrus", b'"text"', b"5", b"PK\x03\x04broken"])
@@ -71,21 +71,21 @@ def test_what_nobody_knows_is_refused_with_what_is_known(tmp_path: Path, content
     file = tmp_path / "odd"
     file.write_bytes(content)
     with pytest.raises(Unsupported, match=r"chatgpt, claude, mem0, mcp-memory, openai, anthropic, markdown"):
-        detect(Source.of(file))
+        detect(ImportSource.of(file))
 
 
 def test_a_folder_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Unsupported):
-        detect(Source.of(tmp_path))
+        detect(ImportSource.of(tmp_path))
     with pytest.raises(InvalidInput, match="No such file"):
-        Source.of(tmp_path / "missing")
+        ImportSource.of(tmp_path / "missing")
 
 
 # ChatGPT
 
 
 def test_the_branch_that_was_last_seen_is_followed() -> None:
-    [shed, empty] = kinds(found("chatgpt"), FoundSession)
+    [shed, empty] = kinds(found("chatgpt"), ForeignSession)
     assert not empty.messages
     assert shed.id == "6f0a2b1c-0000-4000-8000-000000000001"
     assert shed.metadata == {"title": "A kiln for the shed", "model": "gpt-x"}
@@ -123,7 +123,7 @@ def test_a_tree_in_a_circle_ends(tmp_path: Path) -> None:
     }
     file = tmp_path / "conversations.json"
     file.write_text(json.dumps([{"id": "x", "current_node": "a", "mapping": mapping}]))
-    [session] = kinds(list(read(Source.of(file), "chatgpt", 0)), FoundSession)
+    [session] = kinds(list(read(ImportSource.of(file), "chatgpt", 0)), ForeignSession)
     assert len(session.messages) == 2
 
 
@@ -132,7 +132,7 @@ def test_a_tree_in_a_circle_ends(tmp_path: Path) -> None:
 
 def test_a_turn_with_tools_is_several_messages() -> None:
     items = found("claude")
-    [glazes, _] = kinds(items, FoundSession)
+    [glazes, _] = kinds(items, ForeignSession)
     assert [(message.role.value, message.text.splitlines()[:1]) for message in glazes.messages] == [
         ("user", ["Why does my glaze run?"]),
         ("assistant", ["Let me look."]),
@@ -146,11 +146,11 @@ def test_a_turn_with_tools_is_several_messages() -> None:
     )
     assert glazes.messages[2].tool_call_id == glazes.messages[1].tool_calls[0].id == "t1"
     assert [message.idempotency_key for message in glazes.messages][1:3] == ["claude:m2:0", "claude:m2:1"]
-    assert [record.content for record in kinds(items, FoundRecord)] == [
+    assert [record.content for record in kinds(items, ForeignRecord)] == [
         "Makes ash glazes in a small shed.",
         "Wants every recipe in grams.",
     ]
-    assert [document.uri.rpartition("/")[2] for document in kinds(items, FoundDocument)] == [
+    assert [document.uri.rpartition("/")[2] for document in kinds(items, ForeignDocument)] == [
         "instructions.md",
         "clay.md",
     ]
@@ -163,7 +163,7 @@ def test_a_turn_with_tools_is_several_messages() -> None:
 
 def test_memories_of_mem0() -> None:
     items = found("mem0.json")
-    first, second, nobody, relation = kinds(items, FoundRecord)
+    first, second, nobody, relation = kinds(items, ForeignRecord)
     assert (first.content, first.user, first.tags) == ("Prefers stoneware to porcelain", "nadia", ("craft", "taste"))
     assert first.metadata == {"category": "craft", "sure": "0.9", "nested": '{"a": [1]}'}
     assert first.created_at is not None
@@ -180,13 +180,13 @@ def test_memories_of_mem0() -> None:
 def test_a_bare_list_of_mem0_is_the_same(tmp_path: Path) -> None:
     file = tmp_path / "all.json"
     file.write_text(json.dumps(json.loads((DATA / "mem0.json").read_text())["results"][:2]))
-    assert detect(Source.of(file)) == "mem0"
-    assert len(kinds(list(read(Source.of(file), "mem0", 0)), FoundRecord)) == 2
+    assert detect(ImportSource.of(file)) == "mem0"
+    assert len(kinds(list(read(ImportSource.of(file), "mem0", 0)), ForeignRecord)) == 2
 
 
 def test_entities_and_relations_of_the_mcp_memory() -> None:
     items = found("mcp-memory.jsonl")
-    assert [record.content for record in kinds(items, FoundRecord)] == [
+    assert [record.content for record in kinds(items, ForeignRecord)] == [
         "Anna Berg: Throws bowls on Tuesdays",
         "Anna Berg: Has a red kiln",
         "Anna Berg works at Blue Harbour",
@@ -199,7 +199,7 @@ def test_entities_and_relations_of_the_mcp_memory() -> None:
 
 def test_messages_of_openai() -> None:
     items = found("openai.json")
-    [session] = kinds(items, FoundSession)
+    [session] = kinds(items, ForeignSession)
     assert [message.role for message in session.messages] == [
         Role.SYSTEM,
         Role.USER,
@@ -219,7 +219,7 @@ def test_messages_of_openai() -> None:
 
 def test_messages_of_anthropic() -> None:
     items = found("anthropic.json")
-    [session] = kinds(items, FoundSession)
+    [session] = kinds(items, ForeignSession)
     assert [(message.role.value, message.text) for message in session.messages] == [
         ("system", "You help potters."),
         ("user", "How hot is the kiln?\n![](data:image/png;base64)"),
@@ -236,9 +236,9 @@ def test_a_list_a_line_is_a_conversation_a_line(tmp_path: Path) -> None:
     file = tmp_path / "tuning.jsonl"
     line = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
     file.write_text(f"{line}\n{line}\n[]\n")
-    assert detect(Source.of(file)) == "openai"
-    items = list(read(Source.of(file), "openai", 0))
-    assert [session.id for session in kinds(items, FoundSession)] == ["tuning:0", "tuning:1"]
+    assert detect(ImportSource.of(file)) == "openai"
+    items = list(read(ImportSource.of(file), "openai", 0))
+    assert [session.id for session in kinds(items, ForeignSession)] == ["tuning:0", "tuning:1"]
     assert len(skipped(items)) == 1
 
 
@@ -247,7 +247,7 @@ def test_a_list_a_line_is_a_conversation_a_line(tmp_path: Path) -> None:
 
 def test_a_folder_of_markdown() -> None:
     items = found("markdown")
-    clay, beds = kinds(items, FoundDocument)
+    clay, beds = kinds(items, ForeignDocument)
     assert (clay.title, clay.metadata) == (
         "All about clay",
         {"tags": "craft, clay", "author": "Nadia", "places": "shed, studio"},
@@ -262,7 +262,10 @@ def test_a_folder_of_markdown() -> None:
 
 
 def test_front_matter() -> None:
-    assert front_matter("a: 'x: y'\nb:\n  - 1\n  - \"2\"\nc: []\nnot a field\n d: 1") == {"a": "x: y", "b": "1, 2"}
+    assert parse_front_matter("a: 'x: y'\nb:\n  - 1\n  - \"2\"\nc: []\nnot a field\n d: 1") == {
+        "a": "x: y",
+        "b": "1, 2",
+    }
 
 
 # Values, one by one
@@ -274,8 +277,8 @@ def test_front_matter() -> None:
 @example([])
 def test_a_list_is_read_value_by_value(given: list[Any]) -> None:
     data = json.dumps(given, ensure_ascii=True, indent=1).encode()
-    assert [value for _, value in values(BytesIO(data), "x")] == given
-    assert [value for _, value in values(BytesIO(b"\xef\xbb\xbf" + data), "x")] == given
+    assert [value for _, value in iter_values(BytesIO(data), "x")] == given
+    assert [value for _, value in iter_values(BytesIO(b"\xef\xbb\xbf" + data), "x")] == given
 
 
 @pytest.mark.parametrize(
@@ -283,11 +286,11 @@ def test_a_list_is_read_value_by_value(given: list[Any]) -> None:
 )
 def test_what_is_no_list_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidInput):
-        list(values(BytesIO(data), "x"))
+        list(iter_values(BytesIO(data), "x"))
 
 
 def test_halves_that_belong_together_are_joined() -> None:
-    assert clean("\ud83d\ude00 \ud83d \x00") == "\U0001f600 \ufffd \ufffd"
+    assert clean_text("\ud83d\ude00 \ud83d \x00") == "\U0001f600 \ufffd \ufffd"
 
 
 json_values = st.recursive(
@@ -314,7 +317,7 @@ def test_no_shape_breaks_a_reader(tmp_path_factory: pytest.TempPathFactory, valu
     file = tmp_path_factory.mktemp("any") / "conversations.json"
     for data in (value, [value]):
         file.write_text(json.dumps(data))
-        source = Source.of(file)
+        source = ImportSource.of(file)
         try:
             detect(source)
             list(read(source, format, 0))
@@ -330,4 +333,4 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
     data[60:90] = b"\xff" * 30
     file.write_bytes(data)
     with pytest.raises(InvalidInput):
-        list(read(Source.of(file), "chatgpt", 0))
+        list(read(ImportSource.of(file), "chatgpt", 0))

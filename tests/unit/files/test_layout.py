@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.errors import LimpetError, StorageError
-from limpet.model.scope import Level, Space
-from limpet.model.text import checked_name
-from limpet.notes.layout import folder_name, own_place, owner_folder
+from limpet.model.scope import Level, Partition
+from limpet.model.text import check_name
+from limpet.notes.layout import check_no_symlink, folder_name, owner_folder
 
 
 def _is_name(text: str) -> bool:
     with suppress(LimpetError):
-        return checked_name(text, "name") == text
+        return check_name(text, "name") == text
     return False
 
 
@@ -69,7 +69,7 @@ def test_long_names_are_cut_and_still_differ() -> None:
 
 def test_every_owner_has_a_folder_apart(tmp_path: Path) -> None:
     spaces = [
-        Space(tenant, level, owner)
+        Partition(tenant, level, owner)
         for tenant in ("default", "users", "tenants", "Default")
         for level, owner in ((Level.USER, "users"), (Level.USER, "a"), (Level.AGENT, "a"), (Level.GLOBAL, ""))
     ]
@@ -85,6 +85,6 @@ def test_a_link_below_the_folder_is_refused_and_one_above_is_not(tmp_path: Path)
     (tmp_path / "real" / "users" / "alice").symlink_to("bob")
     (tmp_path / "link").symlink_to("real")
     root = tmp_path / "link"
-    assert own_place(root, root / "users" / "bob" / "MEMORY.md")
+    assert check_no_symlink(root, root / "users" / "bob" / "MEMORY.md")
     with pytest.raises(StorageError, match="behind a link"):
-        own_place(root, root / "users" / "alice" / "MEMORY.md")
+        check_no_symlink(root, root / "users" / "alice" / "MEMORY.md")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreReadOnly, WrongState
-from limpet.notes.long_term import ANY, LongTerm, merged, version_of
+from limpet.notes.long_term import ANY_VERSION, LongTerm, compute_version, merge_edits
 from limpet.store import atomic_files
 from tests.contract.processes import run_together, start
 
@@ -118,7 +118,7 @@ def test_the_same_text_from_both_sides_is_no_conflict(file: Path) -> None:
     ],
 )
 def test_lines_added_at_the_end_are_joined(base: bytes, there: bytes, new: bytes, expected: bytes | None) -> None:
-    assert merged(base, there, new) == expected
+    assert merge_edits(base, there, new) == expected
 
 
 def test_what_was_joined_is_not_lost_by_the_next_write(file: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_save_in_the_last_moment_is_not_overwritten(file: Path, monkeypatch: p
     """The editor saves when our text is on the disk already and only the name has to change."""
     memory = handle(file)
     memory.write("a dog\n")
-    real, saves = atomic_files._write_beside, iter([b"a cat\n"])
+    real, saves = atomic_files._write_temporary, iter([b"a cat\n"])
 
     def slow(target: Path, data: bytes) -> Path:
         temporary = real(target, data)
@@ -186,7 +186,7 @@ def test_a_save_in_the_last_moment_is_not_overwritten(file: Path, monkeypatch: p
             saved_by_a_person(file, text)
         return temporary
 
-    monkeypatch.setattr(atomic_files, "_write_beside", slow)
+    monkeypatch.setattr(atomic_files, "_write_temporary", slow)
     assert memory.write("a walrus\n").conflict is not None
     assert file.read_text() == "a cat\n"
     assert copies(file) == [b"a walrus\n"]
@@ -194,7 +194,7 @@ def test_a_save_in_the_last_moment_is_not_overwritten(file: Path, monkeypatch: p
 
 
 def test_a_file_that_never_rests_is_busy(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, number = atomic_files._write_beside, iter(range(1000))
+    real, number = atomic_files._write_temporary, iter(range(1000))
 
     def slow(target: Path, data: bytes) -> Path:
         temporary = real(target, data)
@@ -202,7 +202,7 @@ def test_a_file_that_never_rests_is_busy(file: Path, monkeypatch: pytest.MonkeyP
         return temporary
 
     file.parent.mkdir(parents=True)
-    monkeypatch.setattr(atomic_files, "_write_beside", slow)
+    monkeypatch.setattr(atomic_files, "_write_temporary", slow)
     with pytest.raises(StoreBusy, match="again and again"):
         handle(file).append("mine")
 
@@ -319,9 +319,9 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_file(file: Path, tmp_path:
 def test_a_handle_that_has_read_nothing_replaces_the_version_it_names(file: Path) -> None:
     saved_by_a_person(file, b"- keeps bees\n")
     known = handle(file).read()
-    assert handle(file).write("- keeps goats\n", version=version_of(known)).text == "- keeps goats\n"
+    assert handle(file).write("- keeps goats\n", version=compute_version(known)).text == "- keeps goats\n"
     with pytest.raises(WrongState, match="read it again"):
-        handle(file).write("- keeps cats\n", version=version_of(known))
+        handle(file).write("- keeps cats\n", version=compute_version(known))
     assert handle(file).read() == "- keeps goats\n"
-    assert handle(file).write("", version=ANY).text == handle(file).read() == ""
+    assert handle(file).write("", version=ANY_VERSION).text == handle(file).read() == ""
     assert copies(file) == []

@@ -15,7 +15,7 @@ from limpet.errors import InvalidInput
 from limpet.lifecycle.formats.snapshot import Snapshot, SnapshotSession, parse_snapshot
 from limpet.model.message import ImagePart, Message, Role, TextPart, ToolCall
 from limpet.model.naming import SessionKey
-from limpet.model.session import State
+from limpet.model.session import SessionStatus
 from limpet.sessions.files.index import FileSessions
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
@@ -62,7 +62,7 @@ def test_the_three_shapes(document: Any) -> None:
         key=SessionKey("telegram", "42"),
         user="telegram:42",
         agent=None,
-        state=State.ACTIVE,
+        state=SessionStatus.ACTIVE,
         metadata={},
         created_at=NOW,
         last_active_at=NOW,
@@ -94,7 +94,7 @@ def test_a_whole_session() -> None:
         conversation=[{"role": "user", "content": "hi"}],
     )
     assert session.key == SessionKey("telegram", "42", "7")
-    assert (session.user, session.agent, session.state) == ("alice", "coder", State.PAUSED)
+    assert (session.user, session.agent, session.state) == ("alice", "coder", SessionStatus.PAUSED)
     assert (session.created_at, session.last_active_at) == (CREATED, datetime(2026, 2, 3, tzinfo=UTC))
     assert session.metadata == {"lang": "pt", "n": [1]}
     assert session.summary == "They met."
@@ -127,7 +127,7 @@ def test_a_rust_bots_snapshot_with_tagged_messages() -> None:
     [session] = snapshot.sessions
     assert session.key == SessionKey("whatsapp", "+351900")
     assert session.created_at == CREATED.replace(microsecond=123456)
-    assert session.state is State.ACTIVE
+    assert session.state is SessionStatus.ACTIVE
     assert [(m.role, m.content) for m in session.messages] == [
         ("system", "Be kind."),
         ("user", "Weather?"),
@@ -162,27 +162,27 @@ def test_a_channel_without_a_chat_is_told_apart_by_the_id() -> None:
 @pytest.mark.parametrize(
     ("fields", "state"),
     [
-        ({}, State.ACTIVE),
-        ({"state": None}, State.ACTIVE),
-        ({"state": "ACTIVE"}, State.ACTIVE),
-        ({"state": "Idle"}, State.ACTIVE),
-        ({"state": "awaiting_permission"}, State.ACTIVE),
-        ({"state": "terminated"}, State.TERMINATED),
-        ({"state": {"state": "paused"}}, State.PAUSED),
-        ({"state_json": '"Terminated"'}, State.TERMINATED),
-        ({"state_json": '{"state": "Paused"}'}, State.PAUSED),
-        ({"state_json": '{"AwaitingPermission": {"tool": "x"}}'}, State.ACTIVE),
-        ({"state_json": {"state": "TERMINATED"}}, State.TERMINATED),
-        ({"state_json": "{}"}, State.ACTIVE),
+        ({}, SessionStatus.ACTIVE),
+        ({"state": None}, SessionStatus.ACTIVE),
+        ({"state": "ACTIVE"}, SessionStatus.ACTIVE),
+        ({"state": "Idle"}, SessionStatus.ACTIVE),
+        ({"state": "awaiting_permission"}, SessionStatus.ACTIVE),
+        ({"state": "terminated"}, SessionStatus.TERMINATED),
+        ({"state": {"state": "paused"}}, SessionStatus.PAUSED),
+        ({"state_json": '"Terminated"'}, SessionStatus.TERMINATED),
+        ({"state_json": '{"state": "Paused"}'}, SessionStatus.PAUSED),
+        ({"state_json": '{"AwaitingPermission": {"tool": "x"}}'}, SessionStatus.ACTIVE),
+        ({"state_json": {"state": "TERMINATED"}}, SessionStatus.TERMINATED),
+        ({"state_json": "{}"}, SessionStatus.ACTIVE),
     ],
 )
-def test_states(fields: dict[str, Any], state: State) -> None:
+def test_states(fields: dict[str, Any], state: SessionStatus) -> None:
     assert one(**fields).state is state
 
 
 def test_a_state_about_something_else_is_skipped_and_said() -> None:
     snapshot = parsed([{**SESSION, "state_json": {"mood": "good", "step": 2}}, {**SESSION, "id": "s2", "mood": 1}])
-    assert snapshot.sessions[0].state is State.ACTIVE
+    assert snapshot.sessions[0].state is SessionStatus.ACTIVE
     assert snapshot.skipped == ("session field 'mood'", "session field 'state_json'")
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from limpet.knowledge.english.extract import Candidate, Said, extract
+from limpet.knowledge.english.extract import Candidate, TurnMessage, extract
 from limpet.model.message import Role, ToolCall
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def said(text: str, role: str = "user", *, at: int = 1, **more: object) -> Said:
-    return Said(at, Role(role), text, NOON + timedelta(minutes=at), **more)  # type: ignore[arg-type]
+def said(text: str, role: str = "user", *, at: int = 1, **more: object) -> TurnMessage:
+    return TurnMessage(at, Role(role), text, NOON + timedelta(minutes=at), **more)  # type: ignore[arg-type]
 
 
 def learned(text: str, **more: object) -> list[Candidate]:
@@ -22,7 +22,7 @@ def told(candidates: list[Candidate]) -> list[tuple[str, str | None, str | None,
     return [(one.subject, one.attribute, one.value, one.polarity) for one in candidates]
 
 
-def shell(command: str, output: str, *, failed: bool = False) -> list[Said]:
+def shell(command: str, output: str, *, failed: bool = False) -> list[TurnMessage]:
     call = ToolCall("c1", "bash", {"command": command})
     return [
         said("do it", at=1),

@@ -11,16 +11,16 @@ import pytest
 from limpet import Record
 from limpet.errors import ProviderError
 from limpet.knowledge import llm_digest, profile_text
-from limpet.knowledge.condense import condensed, days, digest
-from limpet.knowledge.grounding import grounded
+from limpet.knowledge.condense import build_day_record, digest_day, group_by_day
+from limpet.knowledge.grounding import is_grounded
 from limpet.model.record import Layer, Origin, RecordSource
-from limpet.model.scope import Home, Level, Scope
-from limpet.model.tokens import estimate
+from limpet.model.scope import Level, Owner, Scope
+from limpet.model.tokens import estimate_tokens
 from limpet.providers.fake_llm import FakeLlm
 from tests.learned import NOW, record
 
 DAY = timedelta(days=1)
-CHAT = Home(Scope("default", user="alice", session="01890000-0000-7000-8000-00000000000a"), Level.SESSION)
+CHAT = Owner(Scope("default", user="alice", session="01890000-0000-7000-8000-00000000000a"), Level.SESSION)
 
 
 def a_turn(text: str, hours: float = 0, **fields: Any) -> Record:
@@ -30,30 +30,30 @@ def a_turn(text: str, hours: float = 0, **fields: Any) -> Record:
 
 def test_turns_are_grouped_by_owner_and_local_day_once_the_day_is_long_over() -> None:
     turns = [a_turn("noon"), a_turn("late", 11), a_turn("next", 13), a_turn("chat", 1, home=CHAT)]
-    found = days(turns, NOW + 9 * DAY, 7, UTC)
+    found = group_by_day(turns, NOW + 9 * DAY, 7, UTC)
     assert [(day.home.level, str(day.day), [turn.content for turn in day.turns]) for day in found] == [
         (Level.SESSION, "2026-03-10", ["chat"]),
         (Level.USER, "2026-03-10", ["noon", "late"]),
         (Level.USER, "2026-03-11", ["next"]),
     ]
-    east = days(turns[:2], NOW + 9 * DAY, 7, timezone(timedelta(hours=3)))
+    east = group_by_day(turns[:2], NOW + 9 * DAY, 7, timezone(timedelta(hours=3)))
     assert [str(day.day) for day in east] == ["2026-03-10", "2026-03-11"]
-    assert days(turns, NOW + 7 * DAY, 7, UTC) == []
+    assert group_by_day(turns, NOW + 7 * DAY, 7, UTC) == []
 
 
 def test_what_is_no_turn_or_was_condensed_is_left_alone() -> None:
     others = [a_turn("x", archived_at=NOW), a_turn("x", pinned=True), a_turn("x", origin="extracted")]
-    assert days(others, NOW + 90 * DAY, 7, UTC) == []
+    assert group_by_day(others, NOW + 90 * DAY, 7, UTC) == []
 
 
 def test_a_day_tells_every_turn_and_is_linked_to_them() -> None:
     source = RecordSource("01890000-0000-7000-8000-00000000000a", (1, 2))
     turns = [a_turn(f"asked: topic{at} | answered: thing{at}", at, tags=(f"t{at}",), source=source) for at in range(9)]
-    [day] = days(turns, NOW + 30 * DAY, 7, UTC)
-    text = digest(day, 300, estimate)
+    [day] = group_by_day(turns, NOW + 30 * DAY, 7, UTC)
+    text = digest_day(day, 300, estimate_tokens)
     assert all(f"topic{at}" in text and f"thing{at}" in text for at in range(9))
-    assert estimate(digest(day, 60, estimate)) <= 60
-    made = condensed(day, text, "new", NOW + 30 * DAY)
+    assert estimate_tokens(digest_day(day, 60, estimate_tokens)) <= 60
+    made = build_day_record(day, text, "new", NOW + 30 * DAY)
     assert (made.layer, made.origin, made.home) == (Layer.EPISODIC, Origin.CONDENSED, day.home)
     assert made.inputs == tuple(turn.id for turn in day.turns)
     assert (made.created_at, made.updated_at) == (NOW + timedelta(hours=8), NOW + 30 * DAY)
@@ -72,10 +72,10 @@ def test_a_profile_is_grouped_short_and_names_its_sources() -> None:
         record("Alice hates rain", type="preference", polarity=False),
         record("Her sister is Ana", subject="user/sister", attribute="name of sister"),
     ]
-    lines = profile_text.by_rules(profile_text.inputs_of(known, NOW), 300, estimate)
+    lines = profile_text.build_lines(profile_text.select_inputs(known, NOW), 300, estimate_tokens)
     assert [line.text.partition(":")[0] for line in lines] == ["Who", "Where", "People", "Must", "Dislikes"]
     assert {source for line in lines for source in line.sources} == {each.id for each in known}
-    few = profile_text.by_rules(profile_text.inputs_of(known, NOW), 12, estimate)
+    few = profile_text.build_lines(profile_text.select_inputs(known, NOW), 12, estimate_tokens)
     assert [line.text for line in few] == ["Must: Alice must not eat nuts"]
 
 
@@ -93,21 +93,21 @@ def test_a_profile_is_grouped_short_and_names_its_sources() -> None:
     ],
 )
 def test_what_does_not_belong_into_a_profile(fields: dict[str, Any]) -> None:
-    assert not profile_text.belongs(record(**fields), NOW)
+    assert not profile_text.is_profile_input(record(**fields), NOW)
 
 
 def test_a_kept_profile_is_true_only_while_its_sources_are() -> None:
     one, two = record("Alice lives in Lisbon"), record("Alice likes oat milk", type="preference")
-    inputs = profile_text.inputs_of([one, two], NOW)
-    kept = profile_text.as_record(one.home, profile_text.by_rules(inputs, 300, estimate), inputs, "new", NOW)
-    assert profile_text.is_true(kept, [one, two], NOW)
+    inputs = profile_text.select_inputs([one, two], NOW)
+    kept = profile_text.to_record(one.home, profile_text.build_lines(inputs, 300, estimate_tokens), inputs, "new", NOW)
+    assert profile_text.is_accurate(kept, [one, two], NOW)
     assert profile_text.is_up_to_date(kept, [two, one])
     assert not profile_text.is_up_to_date(kept, [one, two, record("Alice runs")])
-    assert not profile_text.is_true(kept, [one], NOW)
-    assert not profile_text.is_true(kept, [one, replace(two, version=2)], NOW)
-    assert not profile_text.is_true(kept, [one, replace(two, superseded_by="x")], NOW)
-    assert profile_text.as_profile(kept).sources == tuple(
-        line.sources[0] for line in profile_text.as_profile(kept).lines
+    assert not profile_text.is_accurate(kept, [one], NOW)
+    assert not profile_text.is_accurate(kept, [one, replace(two, version=2)], NOW)
+    assert not profile_text.is_accurate(kept, [one, replace(two, superseded_by="x")], NOW)
+    assert profile_text.to_profile(kept).sources == tuple(
+        line.sources[0] for line in profile_text.to_profile(kept).lines
     )
 
 
@@ -116,13 +116,13 @@ def test_a_kept_profile_is_true_only_while_its_sources_are() -> None:
 
 def test_a_sentence_is_grounded_in_what_it_names() -> None:
     texts = ["Alice moved to Lisbon in 2024", "She does not eat meat"]
-    assert grounded("The user moved to Lisbon in 2024.", texts[:1])
-    assert not grounded("The user moved to Lisbon in 2025.", texts[:1])
-    assert not grounded("The user never moved to Lisbon.", texts[:1])
-    assert not grounded("The user is a famous astronaut from Mars.", texts)
-    assert grounded("The user does not eat meat.", texts)
-    assert not grounded("", texts)
-    assert not grounded("The user moved to Lisbon", [])
+    assert is_grounded("The user moved to Lisbon in 2024.", texts[:1])
+    assert not is_grounded("The user moved to Lisbon in 2025.", texts[:1])
+    assert not is_grounded("The user never moved to Lisbon.", texts[:1])
+    assert not is_grounded("The user is a famous astronaut from Mars.", texts)
+    assert is_grounded("The user does not eat meat.", texts)
+    assert not is_grounded("", texts)
+    assert not is_grounded("The user moved to Lisbon", [])
 
 
 def test_only_grounded_sentences_with_sources_are_kept() -> None:
@@ -136,8 +136,10 @@ def test_only_grounded_sentences_with_sources_are_kept() -> None:
         ]
     }
     llm = FakeLlm(answer)
-    assert llm_digest.ask(llm, "day", texts, 300, 5.0) == [llm_digest.Told("The flight lands in Porto at 18:40.", (0,))]
+    assert llm_digest.digest_texts(llm, "day", texts, 300, 5.0) == [
+        llm_digest.DigestSentence("The flight lands in Porto at 18:40.", (0,))
+    ]
     [request] = llm.calls
     assert "180 words" in request.messages[0].text
     with pytest.raises(ProviderError):
-        llm_digest.ask(FakeLlm("no JSON at all"), "profile", texts, 300, 5.0)
+        llm_digest.digest_texts(FakeLlm("no JSON at all"), "profile", texts, 300, 5.0)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet import Record
-from limpet.knowledge.duplicates import merges
-from limpet.model.scope import Home, Level, Scope
+from limpet.knowledge.duplicates import find_merges
+from limpet.model.scope import Level, Owner, Scope
 from tests.learned import NOW, record
 
 LATER = NOW + timedelta(days=1)
@@ -20,7 +20,7 @@ LATER = NOW + timedelta(days=1)
 def test_the_newest_words_stay_with_all_labels_and_counts() -> None:
     old = record("The user really loves oat milk in coffee", tags=("a",), references=("x",), said=2, uses=3)
     new = record("The user loves oat milk in coffee", tags=("b",), at=LATER, confidence=0.9)
-    [merge] = merges([old, new], LATER)
+    [merge] = find_merges([old, new], LATER)
     assert (merge.stays.id, merge.stays.content) == (new.id, new.content)
     assert [twin.id for twin in merge.gone] == [old.id]
     assert (merge.stays.tags, merge.stays.references) == (("b", "a"), ("x",))
@@ -31,9 +31,9 @@ def test_the_newest_words_stay_with_all_labels_and_counts() -> None:
 def test_what_somebody_stated_stays_as_it_is(fields: dict[str, Any]) -> None:
     stated = record("I enjoy oat milk", tags=("mine",), **fields)
     learned = record("The user enjoys oat milk", tags=("theirs",), at=LATER)
-    [merge] = merges([stated, learned], LATER)
+    [merge] = find_merges([stated, learned], LATER)
     assert (merge.stays.content, merge.stays.tags, merge.stays.said) == ("I enjoy oat milk", ("mine",), 2)
-    assert merges([stated, record("I enjoy oat milk", **fields)], LATER) == []
+    assert find_merges([stated, record("I enjoy oat milk", **fields)], LATER) == []
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_somebody_stated_stays_as_it_is(fields: dict[str, Any]) -> None:
         {"polarity": False},
         {"subject": "bob"},
         {"attribute": "likes", "value": "soy"},
-        {"home": Home(Scope("default", user="alice", session="s"), Level.SESSION)},
+        {"home": Owner(Scope("default", user="alice", session="s"), Level.SESSION)},
         {"archived_at": NOW},
         {"valid_to": NOW},
         {"origin": "turn"},
@@ -55,16 +55,16 @@ def test_what_somebody_stated_stays_as_it_is(fields: dict[str, Any]) -> None:
 def test_what_is_another_statement_or_anothers_stays_apart(fields: dict[str, Any]) -> None:
     one = record("The user loves oat milk", subject="user", attribute="likes", value="oat milk")
     other = record(**{"content": "The user loves oat milk", **fields})
-    assert merges([one, other], LATER) == []
+    assert find_merges([one, other], LATER) == []
 
 
 def test_near_vectors_merge_what_words_do_not_but_never_other_numbers() -> None:
     one, other = record("The user adores cats"), record("The user is fond of felines", at=LATER)
-    assert merges([one, other], LATER) == []
+    assert find_merges([one, other], LATER) == []
     near = {frozenset((one.id, other.id)): 0.98}
-    assert [merge.stays.id for merge in merges([one, other], LATER, near)] == [other.id]
+    assert [merge.stays.id for merge in find_merges([one, other], LATER, near)] == [other.id]
     three, four = record("The user has 3 cats"), record("The user keeps 4 felines")
-    assert merges([three, four], LATER, {frozenset((three.id, four.id)): 0.99}) == []
+    assert find_merges([three, four], LATER, {frozenset((three.id, four.id)): 0.99}) == []
 
 
 words = st.lists(st.sampled_from("oat milk cats lisbon piano not 3 4 user loves".split()), min_size=1, max_size=6)
@@ -73,7 +73,7 @@ words = st.lists(st.sampled_from("oat milk cats lisbon piano not 3 4 user loves"
 @given(st.lists(words, max_size=12))
 def test_nothing_gives_way_twice_and_what_is_merged_stays_merged(texts: list[list[str]]) -> None:
     records = [record(" ".join(text), at=NOW + timedelta(minutes=at)) for at, text in enumerate(texts)]
-    found = merges(records, LATER)
+    found = find_merges(records, LATER)
     gone = [twin.id for merge in found for twin in merge.gone]
     staying = [merge.stays.id for merge in found]
     assert len(set(gone) | set(staying)) == len(gone) + len(staying)

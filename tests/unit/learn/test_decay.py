@@ -11,21 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet import Record
-from limpet.knowledge.decay import FADED, Fate, Rules, fate, life, strength
+from limpet.knowledge.decay import FADE_THRESHOLD, DecayOutcome, DecayRules, decide_outcome, half_life, strength
 from limpet.model.record import Layer, Origin
 from tests.learned import NOW, record
 
-RULES = Rules()
+RULES = DecayRules()
 DAY = timedelta(days=1)
 MIDDLING = record(confidence=0.5, salience=0.5)
 
 
 def test_a_record_of_middling_worth_lives_as_long_as_the_setting_says() -> None:
-    assert life(MIDDLING, 30) == 30 * DAY
+    assert half_life(MIDDLING, 30) == 30 * DAY
     assert strength(MIDDLING, NOW, 30) == 1.0
-    assert strength(MIDDLING, NOW + 30 * DAY, 30) == FADED
-    assert fate(MIDDLING, NOW + 30 * DAY, RULES) is Fate.STAYS
-    assert fate(MIDDLING, NOW + 31 * DAY, RULES) is Fate.ARCHIVED
+    assert strength(MIDDLING, NOW + 30 * DAY, 30) == FADE_THRESHOLD
+    assert decide_outcome(MIDDLING, NOW + 30 * DAY, RULES) is DecayOutcome.STAYS
+    assert decide_outcome(MIDDLING, NOW + 31 * DAY, RULES) is DecayOutcome.ARCHIVED
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_a_record_of_middling_worth_lives_as_long_as_the_setting_says() -> None:
     ],
 )
 def test_worth_words_and_use_make_a_life_longer(fields: dict[str, Any], days: int) -> None:
-    assert life(record(**fields), 30) == days * DAY
+    assert half_life(record(**fields), 30) == days * DAY
 
 
 def test_use_begins_the_time_anew() -> None:
     used = replace(MIDDLING, last_used_at=NOW + 29 * DAY)
-    assert fate(used, NOW + 58 * DAY, RULES) is Fate.STAYS
+    assert decide_outcome(used, NOW + 58 * DAY, RULES) is DecayOutcome.STAYS
 
 
 @pytest.mark.parametrize("fields", [{"origin": "explicit"}, {"pinned": True}, {"key": "internal_profile"}])
@@ -51,22 +51,22 @@ def test_what_was_stated_or_pinned_never_fades(fields: dict[str, Any]) -> None:
     stated = record(confidence=0.0, salience=0.0, **fields)
     assert strength(stated, NOW + 36_500 * DAY, 30) == 1.0
     for archived in (None, NOW):
-        assert fate(replace(stated, archived_at=archived), NOW + 36_500 * DAY, RULES) is Fate.STAYS
+        assert decide_outcome(replace(stated, archived_at=archived), NOW + 36_500 * DAY, RULES) is DecayOutcome.STAYS
 
 
 def test_the_copy_of_what_was_stated_stays_with_it() -> None:
     origin = record(layer="episodic", origin="explicit")
     copy = record(origin="promoted", inputs=(origin.id,))
     late = NOW + 400 * DAY
-    assert fate(copy, late, RULES, [origin]) is Fate.STAYS
-    assert fate(copy, late, RULES, [replace(origin, origin=Origin.EXTRACTED)]) is Fate.ARCHIVED
+    assert decide_outcome(copy, late, RULES, [origin]) is DecayOutcome.STAYS
+    assert decide_outcome(copy, late, RULES, [replace(origin, origin=Origin.EXTRACTED)]) is DecayOutcome.ARCHIVED
 
 
 def test_archived_ones_are_deleted_in_their_time_or_never() -> None:
     faded = replace(MIDDLING, archived_at=NOW)
-    assert fate(faded, NOW + 179 * DAY, RULES) is Fate.STAYS
-    assert fate(faded, NOW + 180 * DAY, RULES) is Fate.DELETED
-    assert fate(faded, NOW + 18_000 * DAY, Rules(delete_archived=0)) is Fate.STAYS
+    assert decide_outcome(faded, NOW + 179 * DAY, RULES) is DecayOutcome.STAYS
+    assert decide_outcome(faded, NOW + 180 * DAY, RULES) is DecayOutcome.DELETED
+    assert decide_outcome(faded, NOW + 18_000 * DAY, DecayRules(delete_archived=0)) is DecayOutcome.STAYS
 
 
 def test_what_is_no_longer_true_is_history_and_has_its_own_rule() -> None:
@@ -75,13 +75,13 @@ def test_what_is_no_longer_true_is_history_and_has_its_own_rule() -> None:
         replace(MIDDLING, superseded_by="x"),
         replace(MIDDLING, expires_at=NOW),
     ):
-        assert fate(past, NOW + 5000 * DAY, RULES) is Fate.STAYS
-        assert fate(past, NOW + 99 * DAY, Rules(delete_past=100)) is Fate.STAYS
-        assert fate(past, NOW + 100 * DAY, Rules(delete_past=100)) is Fate.DELETED
+        assert decide_outcome(past, NOW + 5000 * DAY, RULES) is DecayOutcome.STAYS
+        assert decide_outcome(past, NOW + 99 * DAY, DecayRules(delete_past=100)) is DecayOutcome.STAYS
+        assert decide_outcome(past, NOW + 100 * DAY, DecayRules(delete_past=100)) is DecayOutcome.DELETED
 
 
 def test_nothing_fades_where_it_is_switched_off() -> None:
-    assert fate(MIDDLING, NOW + 5000 * DAY, Rules(fade=0)) is Fate.STAYS
+    assert decide_outcome(MIDDLING, NOW + 5000 * DAY, DecayRules(fade=0)) is DecayOutcome.STAYS
 
 
 shares = st.floats(0, 1)
@@ -110,5 +110,5 @@ def test_strength_only_falls_and_every_use_refreshes(found: Record, one: float, 
 
 @given(records, st.floats(0, 4000))
 def test_nothing_is_deleted_that_was_not_archived_before(found: Record, days: float) -> None:
-    assert fate(found, NOW + days * DAY, RULES) is not Fate.DELETED
-    assert days >= 15 or fate(found, NOW + days * DAY, RULES) is Fate.STAYS
+    assert decide_outcome(found, NOW + days * DAY, RULES) is not DecayOutcome.DELETED
+    assert days >= 15 or decide_outcome(found, NOW + days * DAY, RULES) is DecayOutcome.STAYS

@@ -7,20 +7,20 @@ import pytest
 
 from limpet.errors import ProviderError
 from limpet.knowledge.graph import llm
-from limpet.knowledge.graph.communities import Place, communities
-from limpet.knowledge.graph.find import found_in
-from limpet.knowledge.graph.read import by_message, by_record
-from limpet.model.graph import EntityKind, RelationKind, normal
+from limpet.knowledge.graph.communities import MentionPlace, find_communities
+from limpet.knowledge.graph.find import find_entities
+from limpet.knowledge.graph.read import extract_from_message, extract_from_record
+from limpet.model.graph import EntityKind, RelationKind, normalize_name
 from limpet.model.message import Message
 from limpet.model.record import Layer, Record, RecordType
-from limpet.model.scope import Home, Level, Scope
+from limpet.model.scope import Level, Owner, Scope
 from limpet.providers.fake_llm import FakeLlm
 
 AT = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 
 def kinds(text: str) -> dict[str, str]:
-    return {found.name: found.kind.value for found in found_in(text)}
+    return {found.name: found.kind.value for found in find_entities(text)}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_names_and_their_kinds(text: str, expected: dict[str, str]) -> None:
 
 
 def relations(text: str, role: str = "user", name: str | None = None) -> set[tuple[str, str, str | None, bool]]:
-    told = by_message(Message.new(role, text, name=name), "session", AT, 40)
+    told = extract_from_message(Message.new(role, text, name=name), "session", AT, 40)
     return {(each.subject, each.predicate, each.object, each.holds) for each in told.relations}
 
 
@@ -94,27 +94,29 @@ def test_i_is_whoever_speaks() -> None:
 
 
 def record(**about: Any) -> Record:
-    home = Home(Scope("default", user="alice"), Level.USER)
+    home = Owner(Scope("default", user="alice"), Level.USER)
     return Record("id", home, Layer.SEMANTIC, RecordType.FACT, about.pop("content"), created_at=AT, **about)
 
 
 def test_what_a_record_is_about_is_a_relation() -> None:
-    told = by_record(record(content="said so", subject="user/sister", attribute="home", value="Porto"), 40)
+    told = extract_from_record(record(content="said so", subject="user/sister", attribute="home", value="Porto"), 40)
     assert {(each.subject, each.predicate, each.object, each.kind) for each in told.relations} == {
         ("user", "sister", "user/sister", RelationKind.ROLE),
         ("user/sister", "lives in", "porto", RelationKind.FACT),
     }
-    named = by_record(record(content="said so", subject="user", attribute="name", value="Tom Baker"), 40)
+    named = extract_from_record(record(content="said so", subject="user", attribute="name", value="Tom Baker"), 40)
     assert [(each.subject, each.object, each.kind) for each in named.relations] == [
         ("user", "tom baker", RelationKind.IDENTITY)
     ]
-    plain = by_record(record(content="said so", subject="user", attribute="diet", value="meat", polarity=False), 40)
+    plain = extract_from_record(
+        record(content="said so", subject="user", attribute="diet", value="meat", polarity=False), 40
+    )
     assert [(each.predicate, each.value, each.holds) for each in plain.relations] == [("diet", "meat", False)]
 
 
 def test_a_message_keeps_so_many_names_at_most() -> None:
     text = " ".join(f"I met Tom{n}." for n in range(100))
-    assert len(by_message(Message.new("user", text), "session", AT, 7).entities) <= 8  # and the user
+    assert len(extract_from_message(Message.new("user", text), "session", AT, 7).entities) <= 8  # and the user
 
 
 def test_a_long_text_is_read_quickly() -> None:
@@ -129,7 +131,7 @@ def test_a_long_text_is_read_quickly() -> None:
         "A.b " * 20_000,
     ):
         begun = time.process_time()
-        by_message(Message.new("user", text), "session", AT, 40)
+        extract_from_message(Message.new("user", text), "session", AT, 40)
         assert time.process_time() - begun < 5
 
 
@@ -138,19 +140,19 @@ def test_a_long_text_is_read_quickly() -> None:
     [("Anna's", "anna"), (" Dr. Anna  Kowalska ", "anna kowalska"), ("The Beatles", "beatles"), ("ＡＮＮＡ", "anna")],
 )
 def test_spellings_of_one_name(one: str, other: str) -> None:
-    assert normal(one) == other
+    assert normalize_name(one) == other
 
 
 # A model
 
 
 def test_an_answer_that_is_none_is_an_error() -> None:
-    messages = [Message.new("user", "Anna called.").stored_as(1, AT)]
-    rules = [by_message(messages[0], "session", AT, 40)]
+    messages = [Message.new("user", "Anna called.").with_sequence(1, AT)]
+    rules = [extract_from_message(messages[0], "session", AT, 40)]
     answers: list[Any] = ["nothing", {"entities": 5}, {"facts": []}]
     for answer in answers:
         with pytest.raises(ProviderError):
-            llm.ask(FakeLlm(answer), messages, rules, 40, timeout=1)
+            llm.extract_graph(FakeLlm(answer), messages, rules, 40, timeout=1)
 
 
 def test_a_model_sees_no_tool_and_no_system_prompt() -> None:
@@ -159,19 +161,25 @@ def test_a_model_sees_no_tool_and_no_system_prompt() -> None:
         Message.new("user", 'say "}" to me'),
         Message.new("tool", "out"),
     ]
-    [_, question] = llm.request(messages, timeout=1).messages
+    [_, question] = llm.build_request(messages, timeout=1).messages
     assert "secret prompt" not in question.text
     assert '"out"' not in question.text
     assert 'say \\"}\\" to me' in question.text
 
 
 def test_what_a_model_says_of_another_message_is_refused() -> None:
-    messages = [Message.new("user", "zygi called").stored_as(1, AT), Message.new("user", "hello").stored_as(2, AT)]
-    rules = [by_message(message, "session", AT, 40) for message in messages]
+    messages = [
+        Message.new("user", "zygi called").with_sequence(1, AT),
+        Message.new("user", "hello").with_sequence(2, AT),
+    ]
+    rules = [extract_from_message(message, "session", AT, 40) for message in messages]
     answer: dict[str, Any] = {"entities": [{"name": "zygi", "kind": "person", "number": 2}], "relations": []}
-    assert [told.entities for told in llm.ask(FakeLlm(answer), messages, rules, 40, timeout=1).told] == [(), ()]
+    assert [told.entities for told in llm.extract_graph(FakeLlm(answer), messages, rules, 40, timeout=1).told] == [
+        (),
+        (),
+    ]
     answer["entities"][0]["number"] = 1
-    first, _ = llm.ask(FakeLlm(answer), messages, rules, 40, timeout=1).told
+    first, _ = llm.extract_graph(FakeLlm(answer), messages, rules, 40, timeout=1).told
     assert [(found.id, found.kind) for found in first.entities] == [("zygi", EntityKind.PERSON)]
 
 
@@ -180,10 +188,10 @@ def test_what_a_model_says_of_another_message_is_refused() -> None:
 
 def test_names_that_stand_together_are_a_community() -> None:
     spots = [{1, 2}, {1, 2, 3}, {2, 3}, {4, 5}, {4, 5}, *({9, n} for n in (1, 2, 3, 4, 5)), *([{9}] * 9)]
-    places = [Place(node, "session", at, None) for at, spot in enumerate(spots) for node in spot]
+    places = [MentionPlace(node, "session", at, None) for at, spot in enumerate(spots) for node in spot]
     names = {1: "bach", 2: "vivaldi", 3: "clara", 4: "tom baker", 5: "rome", 9: "user"}
-    found = communities((1, 1), names, places)
+    found = find_communities((1, 1), names, places)
     assert set(found.of) == {1, 2, 3, 4, 5}  # who is everywhere is in none
     assert found.of[1] == found.of[2] == found.of[3] != found.of[4] == found.of[5]
     assert set(found.words) == {"bach", "vivaldi", "clara", "tom", "baker", "rome"}
-    assert found.of == communities((1, 1), names, places[::-1]).of
+    assert found.of == find_communities((1, 1), names, places[::-1]).of

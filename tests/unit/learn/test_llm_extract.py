@@ -7,7 +7,7 @@ import json
 import pytest
 
 from limpet.errors import ProviderError
-from limpet.knowledge.llm_extract import ask, parse, request
+from limpet.knowledge.llm_extract import build_request, extract_facts, parse_answer
 from limpet.model.record import RecordType
 from limpet.providers.fake_llm import FakeLlm
 from tests.unit.learn.talk import said
@@ -32,7 +32,7 @@ def fact(**more):
 
 def test_what_is_asked_for_comes_grounded():
     llm = FakeLlm({"facts": [fact()]})
-    answered = ask(llm, TURN)
+    answered = extract_facts(llm, TURN)
     (candidate,) = answered.candidates
     assert answered.calls == 1
     assert answered.used.output_tokens > 0
@@ -46,7 +46,7 @@ def test_what_is_asked_for_comes_grounded():
 
 
 def test_the_turn_goes_out_as_data():
-    messages = request([*TURN, said("secret prompt", "system", at=3)]).messages
+    messages = build_request([*TURN, said("secret prompt", "system", at=3)]).messages
     assert "sentence" in messages[0].text
     assert [line["role"] for line in json.loads(messages[1].text)["messages"]] == ["user", "assistant"]
 
@@ -55,12 +55,12 @@ def test_the_turn_goes_out_as_data():
     "sentence", ["i LIVE in   porto", '"I live in Porto."', "I've got a dog named Rex", "I’ve got a dog named Rex."]
 )
 def test_case_spacing_and_quotes_do_not_matter(sentence):
-    assert len(parse(json.dumps({"facts": [fact(sentence=sentence)]}), TURN)) == 1
+    assert len(parse_answer(json.dumps({"facts": [fact(sentence=sentence)]}), TURN)) == 1
 
 
 def test_a_fact_whose_sentence_is_not_in_the_turn_is_refused():
     answer = {"facts": [fact(sentence="I live in Lisbon."), fact(sentence=""), "The user is tall."]}
-    assert parse(json.dumps(answer), TURN) == []
+    assert parse_answer(json.dumps(answer), TURN) == []
 
 
 def test_a_fact_that_its_sentence_contradicts_is_refused():
@@ -71,16 +71,16 @@ def test_a_fact_that_its_sentence_contradicts_is_refused():
         fact(statement="The user does not live in Porto.", holds=False),
         fact(statement="The user lives in Rome.", value="Rome", sentence="My sister lives in Rome."),
     ]
-    assert parse(json.dumps({"facts": wrong}), turn) == []
+    assert parse_answer(json.dumps({"facts": wrong}), turn) == []
     hers = fact(
         statement="The sister lives in Rome.", subject="user/sister", value="Rome", sentence=wrong[2]["sentence"]
     )
-    assert len(parse(json.dumps({"facts": [fact(value="Porto, Portugal"), hers]}), turn)) == 2
+    assert len(parse_answer(json.dumps({"facts": [fact(value="Porto, Portugal"), hers]}), turn)) == 2
 
 
 def test_an_assistants_sentence_teaches_nothing_about_the_user():
     answer = {"facts": [fact(sentence="You love tea."), fact(type="decision", sentence="We decided to use Go.")]}
-    assert [one.type for one in parse(json.dumps(answer), TURN)] == [RecordType.DECISION]
+    assert [one.type for one in parse_answer(json.dumps(answer), TURN)] == [RecordType.DECISION]
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_an_assistants_sentence_teaches_nothing_about_the_user():
 )
 def test_lines_and_bullets_of_every_common_kind(bullet):
     answer = f"{bullet}I live in Porto.\n{bullet}I've got a dog named Rex.\n"
-    assert [one.sentence for one in parse(answer, TURN)] == ["I live in Porto.", "I’ve got a dog named Rex."]
+    assert [one.sentence for one in parse_answer(answer, TURN)] == ["I live in Porto.", "I’ve got a dog named Rex."]
 
 
 def test_a_heading_is_no_fact():
-    assert len(parse("Facts:\n\n- I live in Porto.\n- None\n", TURN)) == 1
+    assert len(parse_answer("Facts:\n\n- I live in Porto.\n- None\n", TURN)) == 1
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_heading_is_no_fact():
     ],
 )
 def test_none_in_any_spelling_is_none(answer):
-    assert parse(answer, TURN) == []
+    assert parse_answer(answer, TURN) == []
 
 
 @pytest.mark.parametrize(
@@ -135,23 +135,23 @@ def test_none_in_any_spelling_is_none(answer):
 )
 def test_bad_json_is_an_error_and_never_nothing(answer):
     with pytest.raises(ProviderError):
-        parse(answer, TURN)
+        parse_answer(answer, TURN)
 
 
 def test_json_among_chatter_and_a_bare_list():
-    assert len(parse(f"Sure! Here it is:\n{json.dumps({'facts': [fact()]})}\nAnything else?", TURN)) == 1
-    assert len(parse(json.dumps([fact()]), TURN)) == 1
+    assert len(parse_answer(f"Sure! Here it is:\n{json.dumps({'facts': [fact()]})}\nAnything else?", TURN)) == 1
+    assert len(parse_answer(json.dumps([fact()]), TURN)) == 1
 
 
 def test_a_model_that_fails_is_an_error():
     with pytest.raises(ProviderError):
-        ask(FakeLlm("I would rather not."), TURN)
+        extract_facts(FakeLlm("I would rather not."), TURN)
 
 
 def test_what_is_no_subject_or_attribute_is_left_out():
-    (one,) = parse(json.dumps([fact(subject="<script>", attribute="DROP TABLE;", value="x")]), TURN)
+    (one,) = parse_answer(json.dumps([fact(subject="<script>", attribute="DROP TABLE;", value="x")]), TURN)
     assert (one.subject, one.attribute, one.value, one.exclusive) == ("user", None, None, False)
 
 
 def test_what_was_recalled_is_not_learned_again():
-    assert ask(FakeLlm({"facts": [fact()]}), TURN, ["I live in Porto."]).candidates == []
+    assert extract_facts(FakeLlm({"facts": [fact()]}), TURN, ["I live in Porto."]).candidates == []

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from limpet.errors import InvalidInput
-from limpet.knowledge.promotion_rules import equal, home_for, is_due, is_outdated, merged, promoted
+from limpet.knowledge.promotion_rules import build_promotion, choose_owner, find_equal, is_due, is_outdated, merge_into
 from limpet.model.record import Layer, Origin, RecordSource
-from limpet.model.scope import Home, Level, Scope
+from limpet.model.scope import Level, Owner, Scope
 from tests.learned import NOW, record
 
-SESSION = Home(Scope("default", user="alice", session="01890000-0000-7000-8000-00000000000a"), Level.SESSION)
+SESSION = Owner(Scope("default", user="alice", session="01890000-0000-7000-8000-00000000000a"), Level.SESSION)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ SESSION = Home(Scope("default", user="alice", session="01890000-0000-7000-8000-0
 def test_a_sure_episode_becomes_lasting(type: str, layer: Layer) -> None:
     episode = record("Use tabs", type=type, layer="episodic", confidence=0.75, source=RecordSource("s", (3,), "alice"))
     assert is_due(episode, NOW, 0.75)
-    copy = promoted(episode, episode.home, "new", NOW + timedelta(days=1))
+    copy = build_promotion(episode, episode.home, "new", NOW + timedelta(days=1))
     assert (copy.layer, copy.origin, copy.inputs, copy.source) == (
         layer,
         Origin.PROMOTED,
@@ -57,12 +57,12 @@ def test_what_is_not_promoted_by_itself(fields: dict[str, Any]) -> None:
 
 def test_the_scope_stays_unless_a_wider_one_is_named() -> None:
     episode = record(layer="episodic", home=SESSION)
-    assert home_for(episode, None) == SESSION
-    assert home_for(episode, "user") == Home(Scope("default", user="alice"), Level.USER)
-    assert home_for(episode, "global") == Home(Scope("default"), Level.GLOBAL)
-    agents = record(layer="episodic", home=Home(Scope("default", agent="coder"), Level.AGENT))
+    assert choose_owner(episode, None) == SESSION
+    assert choose_owner(episode, "user") == Owner(Scope("default", user="alice"), Level.USER)
+    assert choose_owner(episode, "global") == Owner(Scope("default"), Level.GLOBAL)
+    agents = record(layer="episodic", home=Owner(Scope("default", agent="coder"), Level.AGENT))
     with pytest.raises(InvalidInput, match="agent"):
-        home_for(agents, "user")
+        choose_owner(agents, "user")
 
 
 def test_an_old_episode_does_not_bring_back_an_old_value() -> None:
@@ -76,9 +76,9 @@ def test_an_old_episode_does_not_bring_back_an_old_value() -> None:
 
 def test_the_same_statement_in_the_same_place_is_merged_with() -> None:
     episode = record("Use tabs", layer="episodic", tags=("b",), confidence=0.9)
-    copy = promoted(episode, episode.home, "new", NOW)
+    copy = build_promotion(episode, episode.home, "new", NOW)
     there = record("use  TABS", tags=("a",), confidence=0.8)
-    assert equal(copy, [there], NOW) == there
+    assert find_equal(copy, [there], NOW) == there
     for other in (
         replace(there, home=SESSION),
         replace(there, archived_at=NOW),
@@ -86,7 +86,7 @@ def test_the_same_statement_in_the_same_place_is_merged_with() -> None:
         replace(there, layer=Layer.WORKING),
         replace(there, polarity=False),
     ):
-        assert equal(copy, [other], NOW) is None
-    both = merged(there, episode)
+        assert find_equal(copy, [other], NOW) is None
+    both = merge_into(there, episode)
     assert (both.content, both.tags, both.confidence, both.said) == ("use  TABS", ("a", "b"), 0.9, 2)
     assert both.inputs == (episode.id,)

@@ -8,14 +8,14 @@ from datetime import timedelta
 import pytest
 
 from limpet.knowledge.english.extract import Candidate
-from limpet.knowledge.reconcile import Add, End, Ignore, Known, Merge, Supersede, reconcile
+from limpet.knowledge.reconcile import Add, End, ExistingRecord, Ignore, Merge, Supersede, reconcile
 from limpet.model.record import Layer, Origin, RecordType, fingerprint
 from tests.unit.learn.talk import NOON, learned
 
 BEFORE, LATER = NOON - timedelta(days=30), NOON + timedelta(days=30)
 
 
-def known(text: str, id: str = "old", **more) -> Known:
+def known(text: str, id: str = "old", **more) -> ExistingRecord:
     """A record as it was learned from that sentence a month ago."""
     one = learned(text)[0]
     defaults = {
@@ -29,7 +29,7 @@ def known(text: str, id: str = "old", **more) -> Known:
         "valid_from": BEFORE,
         "confidence": 0.8,
     }
-    return Known(id, **(defaults | more))
+    return ExistingRecord(id, **(defaults | more))
 
 
 def candidate(text: str, **more) -> Candidate:
@@ -161,7 +161,7 @@ def test_confidence_can_go_down():
 def test_two_facts_of_one_sentence_are_no_duplicates():
     sentence = "I work at Novartis as a data analyst."
     employer, role = learned(sentence)
-    record = Known(
+    record = ExistingRecord(
         "old", RecordType.FACT, sentence, fingerprint(RecordType.FACT, sentence), "user", "employer", "Novartis"
     )
     assert isinstance(reconcile(replace(employer, content=sentence), [record]), Merge)
@@ -169,7 +169,9 @@ def test_two_facts_of_one_sentence_are_no_duplicates():
 
 
 def test_a_record_without_a_subject_can_be_a_duplicate_and_never_retired():
-    record = Known("hand", RecordType.FACT, "I live in Porto.", fingerprint(RecordType.FACT, "I live in Porto."))
+    record = ExistingRecord(
+        "hand", RecordType.FACT, "I live in Porto.", fingerprint(RecordType.FACT, "I live in Porto.")
+    )
     assert isinstance(reconcile(candidate("I live in Porto."), [record]), Merge)
     assert reconcile(candidate("I moved to Lisbon."), [record]) == Add(NOON)
 

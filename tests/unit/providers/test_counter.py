@@ -7,8 +7,8 @@ import pytest
 
 from limpet import AsyncLimpet, Limpet
 from limpet.errors import InvalidInput
-from limpet.model.tokens import estimate
-from limpet.providers.counter import checked_counter
+from limpet.model.tokens import estimate_tokens
+from limpet.providers.counter import check_counter
 
 
 def by_letters(text: str) -> int:
@@ -16,11 +16,11 @@ def by_letters(text: str) -> int:
 
 
 def test_without_a_counter_tokens_are_estimated() -> None:
-    assert checked_counter(None) is estimate
+    assert check_counter(None) is estimate_tokens
 
 
 def test_a_counter_counts() -> None:
-    count = checked_counter(by_letters)
+    count = check_counter(by_letters)
     assert count("four") == 4
     assert count("") == 0
 
@@ -45,9 +45,9 @@ def test_a_counter_that_fails_later_costs_exactness_only(later: Any, caplog: pyt
             raise answer
         return answer
 
-    count = checked_counter(tired)
+    count = check_counter(tired)
     with caplog.at_level(logging.WARNING, "limpet.providers"):
-        assert count("hello there") == estimate("hello there")
+        assert count("hello there") == estimate_tokens("hello there")
     assert "counter" in caplog.text
 
 

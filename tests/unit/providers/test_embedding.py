@@ -12,21 +12,21 @@ from limpet.config import EmbeddingSettings
 from limpet.errors import InvalidInput, ProviderError
 from limpet.model.chunk import Hit, Source, SourceKind
 from limpet.providers import embedding as use
-from limpet.providers.embedding import Embedding
+from limpet.providers.embedding import BatchEmbedder
 from limpet.providers.fake import FakeEmbedder
-from limpet.providers.reranker import checked_reranker, reranked
-from limpet.search.analysis import embedded_text
+from limpet.providers.reranker import check_reranker, rerank_hits
+from limpet.search.analysis import strip_names
 
 
 def test_texts_go_in_batches_and_come_back_in_order() -> None:
     fake, seen = FakeEmbedder(), list[tuple[str, int, int]]()
     texts = [str(number) for number in range(10)]
-    found = Embedding(fake, EmbeddingSettings(batch=4)).vectors(texts, lambda *step: seen.append(step))
+    found = BatchEmbedder(fake, EmbeddingSettings(batch=4)).embed_texts(texts, lambda *step: seen.append(step))
     assert [len(call) for call in fake.calls] == [4, 4, 2]
     assert [vector.values for vector in found] == [tuple(vector) for vector in FakeEmbedder().embed(texts)]
     assert {vector.model for vector in found} == {"fake-8"}
     assert seen == [("embedding", 4, 10), ("embedding", 8, 10), ("embedding", 10, 10)]
-    assert Embedding(fake, EmbeddingSettings()).vectors([]) == []
+    assert BatchEmbedder(fake, EmbeddingSettings()).embed_texts([]) == []
 
 
 class Given:
@@ -61,29 +61,32 @@ class Given:
 )
 def test_what_is_no_vector_for_each_text_is_the_providers_error(vectors: Any) -> None:
     with pytest.raises(ProviderError):
-        Embedding(Given(vectors), EmbeddingSettings()).vectors(["a text"])
-    assert Embedding(Given(vectors), EmbeddingSettings()).question("a text") is None
+        BatchEmbedder(Given(vectors), EmbeddingSettings()).embed_texts(["a text"])
+    assert BatchEmbedder(Given(vectors), EmbeddingSettings()).embed_question("a text") is None
 
 
 def test_more_dimensions_than_any_backend_keeps_are_refused() -> None:
     with pytest.raises(ProviderError, match="16000"):
-        Embedding(Given([[0.1] * 16_001], 16_001), EmbeddingSettings()).vectors(["a text"])
-    assert len(Embedding(Given([[0.1] * 16_000], 16_000), EmbeddingSettings()).vectors(["a text"])[0].values) == 16_000
+        BatchEmbedder(Given([[0.1] * 16_001], 16_001), EmbeddingSettings()).embed_texts(["a text"])
+    assert (
+        len(BatchEmbedder(Given([[0.1] * 16_000], 16_000), EmbeddingSettings()).embed_texts(["a text"])[0].values)
+        == 16_000
+    )
 
 
 def test_any_kind_of_numbers_will_do() -> None:
     import numpy as np
 
     for given in (np.ones((1, 2), dtype=np.float16), [(1, 1)], iter([iter([1, 1])])):
-        assert Embedding(Given(given), EmbeddingSettings()).vectors(["a text"])[0].values == (1.0, 1.0)
+        assert BatchEmbedder(Given(given), EmbeddingSettings()).embed_texts(["a text"])[0].values == (1.0, 1.0)
 
 
 def test_questions_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(use, "_QUESTIONS", 2)
     fake = FakeEmbedder()
-    embedding = Embedding(fake, EmbeddingSettings())
+    embedding = BatchEmbedder(fake, EmbeddingSettings())
     for text in ("a", "b", "a", "c", "a", "b"):
-        embedding.question(text)
+        embedding.embed_question(text)
     assert fake.calls == [("a",), ("b",), ("c",), ("b",)]
 
 
@@ -91,14 +94,14 @@ def test_a_question_is_not_asked_again_for_a_while_after_a_failure(monkeypatch: 
     now = [100.0]
     monkeypatch.setattr(use, "monotonic", lambda: now[0])
     fake = FakeEmbedder()
-    embedding = Embedding(fake, EmbeddingSettings())
-    known = embedding.question("known")
+    embedding = BatchEmbedder(fake, EmbeddingSettings())
+    known = embedding.embed_question("known")
     fake.failures = 1
-    assert embedding.question("a") is None
-    assert embedding.question("a") is None
-    assert embedding.question("known") == known
+    assert embedding.embed_question("a") is None
+    assert embedding.embed_question("a") is None
+    assert embedding.embed_question("known") == known
     now[0] += 31
-    assert embedding.question("a") is not None
+    assert embedding.embed_question("a") is not None
     assert [call[0] for call in fake.calls] == ["known", "a", "a"]
 
 
@@ -106,17 +109,17 @@ def test_a_question_is_not_asked_again_for_a_while_after_a_failure(monkeypatch: 
 def test_now_and_later_are_the_callers_to_say(when: Any, expected: bool) -> None:
     slow = FakeEmbedder()
     slow.quick = False  # type: ignore[attr-defined]
-    assert Embedding(slow, EmbeddingSettings(when=when)).at_once is expected
+    assert BatchEmbedder(slow, EmbeddingSettings(when=when)).is_inline is expected
 
 
 def test_the_first_call_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(0, 1000, 50))  # every look at the clock is 50 seconds later
     monkeypatch.setattr(use, "monotonic", lambda: next(now))
-    embedding = Embedding(FakeEmbedder(), EmbeddingSettings())
-    embedding.vectors(["loads the model"])
-    assert embedding.at_once
-    embedding.vectors(["a second text"])
-    assert not embedding.at_once
+    embedding = BatchEmbedder(FakeEmbedder(), EmbeddingSettings())
+    embedding.embed_texts(["loads the model"])
+    assert embedding.is_inline
+    embedding.embed_texts(["a second text"])
+    assert not embedding.is_inline
 
 
 def hit(text: str) -> Hit:
@@ -135,7 +138,7 @@ class Ranker:
 
 def test_the_rerankers_order_stands_and_equals_stay_as_they_were() -> None:
     hits = [hit(text) for text in "abcd"]
-    found = reranked(Ranker(1, 3, 1, 2.5), "?", hits)
+    found = rerank_hits(Ranker(1, 3, 1, 2.5), "?", hits)
     assert [(one.text, one.score) for one in found] == [("b", 3.0), ("d", 2.5), ("a", 1.0), ("c", 1.0)]
     assert [one.signals["rerank"].rank for one in found] == [1, 2, 3, 4]
 
@@ -143,14 +146,14 @@ def test_the_rerankers_order_stands_and_equals_stay_as_they_were() -> None:
 @pytest.mark.parametrize("scores", [(1,), (1, 2, 3), (1, float("nan")), (1, "x"), (1, None)])
 def test_scores_that_are_none_leave_the_hits_as_they_were(scores: Any) -> None:
     hits = [hit(text) for text in "ab"]
-    assert reranked(Ranker(*scores), "?", hits) == hits
+    assert rerank_hits(Ranker(*scores), "?", hits) == hits
 
 
 def test_what_is_no_reranker_is_refused() -> None:
-    checked_reranker(None)
-    checked_reranker(Ranker())
+    check_reranker(None)
+    check_reranker(Ranker())
     with pytest.raises(InvalidInput, match="scores"):
-        checked_reranker(object())
+        check_reranker(object())
 
 
 @pytest.mark.parametrize(
@@ -168,9 +171,9 @@ def test_what_is_no_reranker_is_refused() -> None:
     ],
 )
 def test_names_are_left_out_of_what_is_embedded(text: str, names: tuple[str, ...], expected: str) -> None:
-    assert embedded_text(text, names) == expected
+    assert strip_names(text, names) == expected
 
 
 def test_many_names_cost_no_more_than_a_few() -> None:
     names = tuple(f"Name{number}" for number in range(5000))
-    assert embedded_text("Name3 and a dog", names) == "and a dog"
+    assert strip_names("Name3 and a dog", names) == "and a dog"

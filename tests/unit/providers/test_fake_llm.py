@@ -4,7 +4,7 @@ import pytest
 
 from limpet.errors import InvalidInput, ProviderError
 from limpet.providers.fake_llm import FakeLlm
-from limpet.providers.llm import Completion, Finish, LlmRequest, asking
+from limpet.providers.llm import Completion, Finish, LlmRequest, build_prompt
 from tests.unit.providers.llm_server import CITY, QUESTION
 
 
@@ -27,7 +27,7 @@ def test_answers_in_turn_and_then_none_left():
 
 def test_a_function_of_the_request():
     fake = FakeLlm(lambda request: request.messages[-1].text.upper())
-    assert fake.complete(LlmRequest(asking("echo"))).text == "ECHO"
+    assert fake.complete(LlmRequest(build_prompt("echo"))).text == "ECHO"
 
 
 def test_it_fails_as_often_as_told_and_remembers_every_call():

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from limpet.providers.hashed import HashedEmbedder
+from limpet.providers.hashed import HashEmbedder
 
 SENTENCES = [
     "I moved to Lisbon, and Biscuit barks at every tram",
@@ -26,7 +26,7 @@ CODE = "import sys; from limpet.providers.hashed import HashedEmbedder; print(Ha
 
 
 def cosine(one, other):
-    left, right = HashedEmbedder().embed([one, other])
+    left, right = HashEmbedder().embed([one, other])
     return sum(a * b for a, b in zip(left, right, strict=True))
 
 
@@ -88,12 +88,12 @@ def test_every_process_gives_the_same():
 
 def test_the_vectors_of_this_version_never_change():
     """Stored vectors are compared with new ones: who changes these numbers changes the name."""
-    assert HashedEmbedder.name == "hashed-256-1"
-    (vector,) = HashedEmbedder().embed(["Biscuit 猫"])
+    assert HashEmbedder.name == "hashed-256-1"
+    (vector,) = HashEmbedder().embed(["Biscuit 猫"])
     assert [f"{place}:{value:.4f}" for place, value in enumerate(vector) if value] == VECTOR.split()
 
 
 def test_it_is_fast():
     started = time.process_time()
-    HashedEmbedder().embed(["a sentence of the usual length, said in a chat " * 3] * 500)
+    HashEmbedder().embed(["a sentence of the usual length, said in a chat " * 3] * 500)
     assert time.process_time() - started < 2

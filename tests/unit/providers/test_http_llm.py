@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from limpet.errors import ConfigError, InvalidInput, ProviderError
-from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage, Tool, asking
+from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage, ToolSpec, build_prompt
 from tests.unit.providers.embedding_server import (
     KEY,
     EmbeddingServer,
@@ -153,7 +153,7 @@ def test_the_timeout_is_for_all_attempts_together(server, api):
     llm = api.make(server.url, chance=lambda: 0.0, retries=50)
     server.plan = [status(500)] * 50
     started = time.monotonic()
-    assert "answered 500 (tried" in refused(llm, LlmRequest(asking("?"), timeout=1))
+    assert "answered 500 (tried" in refused(llm, LlmRequest(build_prompt("?"), timeout=1))
     assert time.monotonic() - started < 1.5
 
 
@@ -161,7 +161,7 @@ def test_the_timeout_is_for_all_attempts_together(server, api):
 def test_a_server_that_hangs_is_left(llm, server, waits, streamed, answering):
     server.plan = [answering]
     started = time.monotonic()
-    message = refused(llm, LlmRequest(asking("?"), timeout=0.3), streamed=streamed)
+    message = refused(llm, LlmRequest(build_prompt("?"), timeout=0.3), streamed=streamed)
     assert "did not answer within 0.3 seconds: try again later" in message
     assert (waits, len(server.requests)) == ([], 1)
     assert time.monotonic() - started < 5  # the server holds out for ten
@@ -169,7 +169,9 @@ def test_a_server_that_hangs_is_left(llm, server, waits, streamed, answering):
 
 def test_a_stream_that_stalls_is_left(llm, server, api):
     server.plan = [streams(api.events("half", finish=None), then=hangs)]
-    assert "did not answer within 0.3 seconds" in refused(llm, LlmRequest(asking("?"), timeout=0.3), streamed=True)
+    assert "did not answer within 0.3 seconds" in refused(
+        llm, LlmRequest(build_prompt("?"), timeout=0.3), streamed=True
+    )
 
 
 def test_a_connection_that_breaks_is_tried_again(llm, server, waits, streamed):
@@ -320,9 +322,11 @@ def test_text_no_database_keeps_is_cleaned(llm, server, api, streamed):
 
 
 def test_a_tool_is_offered_and_called(llm, server, api):
-    tool = Tool("weather", "The weather of a place.", {"type": "object", "properties": {"place": {"type": "string"}}})
+    tool = ToolSpec(
+        "weather", "The weather of a place.", {"type": "object", "properties": {"place": {"type": "string"}}}
+    )
     server.plan = [answers(api.calls("weather", {"place": "Lisbon"}))]
-    answer = llm.complete(LlmRequest(asking("Weather?"), tools=(tool,), timeout=5))
+    answer = llm.complete(LlmRequest(build_prompt("Weather?"), tools=(tool,), timeout=5))
     assert answer.finish is Finish.TOOLS
     assert [(call.id, call.name, call.arguments) for call in answer.tool_calls] == [
         ("call_9", "weather", {"place": "Lisbon"})
@@ -385,7 +389,7 @@ def test_a_refusal_is_not_argued_with(llm, server, api):
 def test_the_second_question_has_only_what_time_is_left(llm, server, api):
     server.plan = [answers(api.says("no")), hangs]
     started = time.monotonic()
-    request = LlmRequest(asking("?"), schema=CITY.schema, timeout=0.5)
+    request = LlmRequest(build_prompt("?"), schema=CITY.schema, timeout=0.5)
     assert "did not answer within 0.5 seconds" in refused(llm, request)
     assert time.monotonic() - started < 5  # the server holds out for ten
 

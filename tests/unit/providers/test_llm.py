@@ -5,17 +5,17 @@ import pytest
 from limpet.errors import InvalidInput
 from limpet.model.message import Message
 from limpet.providers.fake_llm import FakeLlm
-from limpet.providers.llm import LlmRequest, TokenUsage, Tool, asking, checked_llm, cost_of
+from limpet.providers.llm import LlmRequest, TokenUsage, ToolSpec, build_prompt, check_llm, compute_cost
 
 
 def test_a_question_is_one_message_or_two():
-    assert [(message.role, message.text) for message in asking("Hi")] == [("user", "Hi")]
-    assert [message.role for message in asking("Hi", system="Be short.")] == ["system", "user"]
+    assert [(message.role, message.text) for message in build_prompt("Hi")] == [("user", "Hi")]
+    assert [message.role for message in build_prompt("Hi", system="Be short.")] == ["system", "user"]
 
 
 def test_lists_become_tuples():
-    request = LlmRequest(list(asking("Hi")), tools=[Tool("t", "", {})], stop=["END"])  # type: ignore[arg-type]
-    assert request == LlmRequest(asking("Hi"), tools=(Tool("t", "", {}),), stop=("END",))
+    request = LlmRequest(list(build_prompt("Hi")), tools=[ToolSpec("t", "", {})], stop=["END"])  # type: ignore[arg-type]
+    assert request == LlmRequest(build_prompt("Hi"), tools=(ToolSpec("t", "", {}),), stop=("END",))
 
 
 @pytest.mark.parametrize(
@@ -33,19 +33,19 @@ def test_lists_become_tuples():
         ({"timeout": float("inf")}, "timeout"),
         ({"stop": "END"}, "stop must be a list"),
         ({"schema": {"type": "array"}}, "schema"),
-        ({"schema": {"type": "object"}, "tools": [Tool("t", "", {})]}, "not both"),
+        ({"schema": {"type": "object"}, "tools": [ToolSpec("t", "", {})]}, "not both"),
     ],
 )
 def test_a_wrong_request_is_refused_before_it_costs_anything(wrong, reason):
     with pytest.raises(InvalidInput, match=reason):
-        LlmRequest(**{"messages": asking("Hi"), **wrong})
+        LlmRequest(**{"messages": build_prompt("Hi"), **wrong})
 
 
 def test_costs():
     usage = TokenUsage(input_tokens=1_000_000, output_tokens=500_000, cached_tokens=250_000)
-    assert cost_of(usage, (2.0, 8.0, 0.5)) == pytest.approx(0.75 * 2 + 0.5 * 8 + 0.25 * 0.5)
-    assert cost_of(TokenUsage(5, 0, 10), (2.0, 8.0, 0.0)) == 0
-    assert cost_of(usage, None) is None
+    assert compute_cost(usage, (2.0, 8.0, 0.5)) == pytest.approx(0.75 * 2 + 0.5 * 8 + 0.25 * 0.5)
+    assert compute_cost(TokenUsage(5, 0, 10), (2.0, 8.0, 0.0)) == 0
+    assert compute_cost(usage, None) is None
 
 
 def test_usages_add_up():
@@ -54,9 +54,9 @@ def test_usages_add_up():
 
 
 def test_what_is_no_language_model_is_refused():
-    checked_llm(None)
-    checked_llm(FakeLlm())
+    check_llm(None)
+    check_llm(FakeLlm())
     with pytest.raises(InvalidInput, match="str has not"):
-        checked_llm("openai:x")
+        check_llm("openai:x")
     with pytest.raises(InvalidInput, match="Message has not"):
-        checked_llm(Message.new("user", "x"))
+        check_llm(Message.new("user", "x"))

@@ -11,7 +11,7 @@ import pytest
 from limpet.errors import ConfigError
 from limpet.model.message import Message
 from limpet.providers.anthropic_llm import AnthropicLlm
-from limpet.providers.llm import Finish, LlmRequest, Tool, asking
+from limpet.providers.llm import Finish, LlmRequest, ToolSpec, build_prompt
 from limpet.providers.openai_llm import OpenAiLlm
 from tests.unit.providers.embedding_server import KEY, EmbeddingServer, status
 from tests.unit.providers.llm_server import (
@@ -35,7 +35,7 @@ TALK = (
     Message.new("user", "And half 🍕?"),
     Message.new("assistant", "Sunny. "),
 )
-TOOL = Tool("weather", "The weather of a place.", {"type": "object", "properties": {}})
+TOOL = ToolSpec("weather", "The weather of a place.", {"type": "object", "properties": {}})
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_what_is_sent_to_anthropic(server, anthropic):
 
 
 def test_a_conversation_without_its_beginning_starts_with_the_user(server, anthropic):
-    anthropic.complete(LlmRequest((Message.new("assistant", "Hello!"), Message.new("user", " "), *asking("Hi"))))
+    anthropic.complete(LlmRequest((Message.new("assistant", "Hello!"), Message.new("user", " "), *build_prompt("Hi"))))
     assert [turn["role"] for turn in server.requests[0]["messages"]] == ["user", "assistant", "user"]
     assert server.requests[0]["messages"][-1]["content"] == [{"type": "text", "text": "Hi"}]
     anthropic.complete(LlmRequest((Message.new("system", "Say anything."),)))
@@ -159,7 +159,7 @@ def test_an_object_is_asked_for_by_each_apis_own_means(server, openai, anthropic
 
 def test_a_schema_that_is_open_is_not_called_strict(server, openai):
     server.plan = [answers(OPENAI.says("{}"))]
-    assert openai.complete(LlmRequest(asking("?"), schema={"type": "object"})).data == {}
+    assert openai.complete(LlmRequest(build_prompt("?"), schema={"type": "object"})).data == {}
     assert server.requests[0]["response_format"]["json_schema"]["strict"] is False
 
 
@@ -182,7 +182,7 @@ def test_a_server_without_response_format_is_asked_in_words_from_then_on(server,
 
 def test_a_server_without_forced_tools_is_asked_in_words_from_then_on(server, anthropic):
     server.plan = [status(400, "tool_choice: not supported"), answers(ANTHROPIC.says('{"city": "Lisbon"}'))]
-    request = LlmRequest(asking("Name a city.", system="Be short."), schema=CITY.schema)
+    request = LlmRequest(build_prompt("Name a city.", system="Be short."), schema=CITY.schema)
     assert anthropic.complete(request).data == {"city": "Lisbon"}
     assert "tools" not in server.requests[1]
     assert server.requests[1]["system"] == "Be short."
@@ -194,7 +194,7 @@ def test_models_that_want_another_word_for_max_tokens_get_it(server, openai):
         status(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."),
         status(400, "Unsupported value: 'temperature' does not support 0.3 with this model."),
     ]
-    openai.complete(LlmRequest(asking("?"), max_tokens=7, temperature=0.3))
+    openai.complete(LlmRequest(build_prompt("?"), max_tokens=7, temperature=0.3))
     last = server.requests[2]
     assert (last["max_completion_tokens"], "max_tokens" in last, "temperature" in last) == (7, False, False)
 
@@ -214,7 +214,7 @@ def test_what_was_not_sent_is_not_given_up(server, openai):
 
 def test_a_tool_named_answer_is_the_users_where_no_schema_is(server, anthropic):
     server.plan = [answers(ANTHROPIC.calls("answer", {"city": "Lisbon"}))]
-    answer = anthropic.complete(LlmRequest(asking("?"), tools=(Tool("answer", "", {"type": "object"}),)))
+    answer = anthropic.complete(LlmRequest(build_prompt("?"), tools=(ToolSpec("answer", "", {"type": "object"}),)))
     assert (answer.data, answer.tool_calls[0].name, answer.finish) == (None, "answer", Finish.TOOLS)
 
 
@@ -234,7 +234,7 @@ def test_tool_calls_of_an_openai_stream_grow(server, openai):
             ]
         )
     ]
-    (whole,) = openai.stream(LlmRequest(asking("?"), tools=(TOOL,)))
+    (whole,) = openai.stream(LlmRequest(build_prompt("?"), tools=(TOOL,)))
     assert [(call.id, call.name, call.arguments) for call in whole.tool_calls] == [
         ("a", "weather", {"place": "Lisbon"}),
         ("b", "time", {}),
@@ -260,7 +260,7 @@ def test_tool_calls_of_an_anthropic_stream_grow(server, anthropic):
             ]
         )
     ]
-    (whole,) = anthropic.stream(LlmRequest(asking("?"), tools=(TOOL,)))
+    (whole,) = anthropic.stream(LlmRequest(build_prompt("?"), tools=(TOOL,)))
     assert whole.text == ""
     assert [(call.id, call.name, call.arguments) for call in whole.tool_calls] == [
         ("a", "weather", {"place": "Lisbon"})
@@ -271,7 +271,7 @@ def test_calls_without_an_id_and_arguments_that_are_no_text(server, openai):
     functions = ({"name": "f", "arguments": {"x": 1}}, {"name": "g", "arguments": ""})
     calls = [{"id": None, "function": function} for function in functions]
     server.plan = [answers(OPENAI.says(None, "tool_calls", tool_calls=calls))]
-    found = openai.complete(LlmRequest(asking("?"), tools=(TOOL,))).tool_calls
+    found = openai.complete(LlmRequest(build_prompt("?"), tools=(TOOL,))).tool_calls
     assert [(call.id, call.arguments) for call in found] == [("call_0", {"x": 1}), ("call_1", {})]
 
 

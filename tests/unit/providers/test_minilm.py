@@ -109,9 +109,9 @@ def test_the_file_is_checked_once(monkeypatch, tmp_path):
         seen.append(model)
         return real(model)
 
-    real = minilm._checked
+    real = minilm._read_model
     (tmp_path / "model.onnx").symlink_to(MiniLmEmbedder()._model)
-    monkeypatch.setattr(minilm, "_checked", checked)
+    monkeypatch.setattr(minilm, "_read_model", checked)
     for text in ("one", "two"):
         installed_at(tmp_path, monkeypatch).embed([text])
     assert seen == [tmp_path / "model.onnx"]

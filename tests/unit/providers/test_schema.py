@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from limpet.errors import InvalidInput
-from limpet.providers.schema import checked_schema, fault, in_words, is_closed, trimmed
+from limpet.providers.schema import check_schema, describe_schema, drop_unknown_members, find_fault, is_closed
 
 PERSON = {
     "type": "object",
@@ -28,7 +28,7 @@ PERSON = {
     ],
 )
 def test_values_of_the_form(value):
-    assert fault(value, PERSON) is None
+    assert find_fault(value, PERSON) is None
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_values_of_the_form(value):
     ],
 )
 def test_others_are_told_why(value, reason):
-    assert (fault(value, PERSON) or "").startswith(reason)
+    assert (find_fault(value, PERSON) or "").startswith(reason)
 
 
 def test_a_schema_that_says_nothing_takes_anything():
-    assert fault([1, {"a": None}], {}) is None
+    assert find_fault([1, {"a": None}], {}) is None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_schema_that_says_nothing_takes_anything():
 )
 def test_what_would_never_be_checked_is_refused(schema, reason):
     with pytest.raises(InvalidInput, match=reason):
-        checked_schema(schema)
+        check_schema(schema)
 
 
 def test_closed_is_what_requires_all_and_allows_nothing_else():
@@ -96,11 +96,11 @@ def test_closed_is_what_requires_all_and_allows_nothing_else():
 def test_members_nobody_asked_for_are_left_out_where_they_are_forbidden():
     people = {"type": "object", "properties": {"people": {"type": "array", "items": PERSON}}}
     said = {"people": [{"name": "Ann", "town": "x"}, {"name": "Bob"}], "mood": "good"}
-    assert trimmed(said, people) == {"people": [{"name": "Ann"}, {"name": "Bob"}], "mood": "good"}
-    assert trimmed("text", people) == "text"
+    assert drop_unknown_members(said, people) == {"people": [{"name": "Ann"}, {"name": "Bob"}], "mood": "good"}
+    assert drop_unknown_members("text", people) == "text"
 
 
 def test_the_form_in_words_has_an_example():
     people = {"type": "object", "properties": {"people": {"type": "array", "items": PERSON}}}
     person = '{"name": "…", "age": 0, "mood": "good", "scores": [0.5], "sure": true}'
-    assert in_words(people).endswith(f'so it has this form:\n{{"people": [{person}]}}')
+    assert describe_schema(people).endswith(f'so it has this form:\n{{"people": [{person}]}}')

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.providers.sse import events
+from limpet.providers.sse import parse_events
 
 
 def pieces(content: bytes, cuts: list[int]) -> list[bytes]:
@@ -21,13 +21,17 @@ lines = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs
 def test_events_are_the_same_however_the_bytes_are_cut(said, cuts, data):
     end = data.draw(st.sampled_from(["\n", "\r\n", "\r"]))
     content = "".join("".join(f"data: {line}{end}" for line in event) + end for event in said).encode()
-    assert list(events(pieces(content, cuts))) == ["\n".join(event) for event in said]
+    assert list(parse_events(pieces(content, cuts))) == ["\n".join(event) for event in said]
 
 
 @given(st.lists(st.binary(max_size=50)))
 def test_any_bytes_are_safe_and_cutting_them_changes_nothing(given_pieces):
     whole = b"".join(given_pieces)
-    assert list(events(given_pieces)) == list(events([whole])) == list(events(bytes([byte]) for byte in whole))
+    assert (
+        list(parse_events(given_pieces))
+        == list(parse_events([whole]))
+        == list(parse_events(bytes([byte]) for byte in whole))
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +48,7 @@ def test_any_bytes_are_safe_and_cutting_them_changes_nothing(given_pieces):
     ],
 )
 def test_what_else_a_stream_holds(content, expected):
-    assert list(events([content])) == expected
+    assert list(parse_events([content])) == expected
 
 
 def test_an_event_is_given_before_the_next_one_comes():
@@ -52,4 +56,4 @@ def test_an_event_is_given_before_the_next_one_comes():
         yield b"data: a\r\n\r"
         raise AssertionError("asked for more than the first event needs")
 
-    assert next(events(arriving())) == "a"
+    assert next(parse_events(arriving())) == "a"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from limpet.providers.llm import LlmRequest, asking
+from limpet.providers.llm import LlmRequest, build_prompt
 from limpet.providers.openai_llm import OpenAiLlm
 from tests.unit.providers.embedding_server import KEY, EmbeddingServer, hangs, trickles
 from tests.unit.providers.llm_server import OPENAI, QUESTION, llm_server, refused, streams
@@ -71,5 +71,5 @@ def test_whole_and_streamed(llm, server, trusted):
 def test_the_deadline_holds(llm, server, trusted, answering):
     server.plan = [answering]
     started = time.monotonic()
-    assert "did not answer within 0.5 seconds" in refused(llm, LlmRequest(asking("?"), timeout=0.5))
+    assert "did not answer within 0.5 seconds" in refused(llm, LlmRequest(build_prompt("?"), timeout=0.5))
     assert time.monotonic() - started < 5  # the server holds out for ten

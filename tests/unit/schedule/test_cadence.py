@@ -9,9 +9,9 @@ import pytest
 
 from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput
-from limpet.model.times import zone_named
-from limpet.schedules.cadence import Every, parsed, smallest_gap
-from limpet.schedules.decide import refuse_haste
+from limpet.model.times import load_timezone
+from limpet.schedules.cadence import Interval, parse_cadence, smallest_gap
+from limpet.schedules.decide import check_min_gap
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -22,10 +22,10 @@ def at(text: str) -> datetime:
 
 def firings(cadence: str, zone: str, after: str, count: int) -> list[str]:
     """The next ones in UTC, as ``month-day hour:minute``."""
-    found, moment = parsed(cadence, zone, NOW), at(after)
+    found, moment = parse_cadence(cadence, zone, NOW), at(after)
     shown = []
     for _ in range(count):
-        following = found.after(moment)
+        following = found.next_after(moment)
         assert following is not None
         shown.append(following.strftime("%m-%d %H:%M"))
         moment = following
@@ -94,17 +94,17 @@ def test_a_line_for_every_hour_goes_by_the_time_that_passes(
     ],
 )
 def test_once_is_a_time_in_the_zone_unless_it_says_otherwise(zone: str, cadence: str, moment: str) -> None:
-    found = parsed(cadence, zone, NOW)
-    assert found.after(NOW) == at(moment)
-    assert found.after(at(moment)) is None
-    assert parsed(found.text, zone, NOW) == found
+    found = parse_cadence(cadence, zone, NOW)
+    assert found.next_after(NOW) == at(moment)
+    assert found.next_after(at(moment)) is None
+    assert parse_cadence(found.text, zone, NOW) == found
 
 
 def test_intervals_know_no_clocks() -> None:
-    found = parsed("every: 1d", "Europe/Lisbon", at("03-28T12:00"))
-    assert found.after(at("03-28T12:00")) == at("03-29T12:00")
-    assert found.after(at("03-29T12:00")) == at("03-30T12:00")
-    assert found.after(at("04-20T00:00")) == at("04-20T12:00")
+    found = parse_cadence("every: 1d", "Europe/Lisbon", at("03-28T12:00"))
+    assert found.next_after(at("03-28T12:00")) == at("03-29T12:00")
+    assert found.next_after(at("03-29T12:00")) == at("03-30T12:00")
+    assert found.next_after(at("04-20T00:00")) == at("04-20T12:00")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_intervals_know_no_clocks() -> None:
     ],
 )
 def test_intervals_as_people_write_them(text: str, seconds: int, kept: str) -> None:
-    found = parsed(text, "UTC", NOW)
-    assert found == Every(kept, timedelta(seconds=seconds), NOW)
+    found = parse_cadence(text, "UTC", NOW)
+    assert found == Interval(kept, timedelta(seconds=seconds), NOW)
 
 
 @pytest.mark.parametrize(
@@ -158,26 +158,28 @@ def test_what_cron_lines_may_say(text: str, expected: list[str]) -> None:
 )
 def test_what_is_no_cadence_is_refused_with_the_way_to_write_one(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"cron: |once: |every: |interval|bytes|NUL|outside"):
-        parsed(text, "UTC", NOW)
+        parse_cadence(text, "UTC", NOW)
 
 
 def test_a_cadence_that_never_fires_has_no_next() -> None:
     # Every twentieth day that is the month's last Monday, which is never the 1st or the 21st.
-    assert parsed("cron: 0 0 */20 * 1L", "UTC", NOW).after(NOW) is None
-    assert parsed("cron: 0 0 1 1 *", "UTC", NOW).after(datetime(9999, 12, 31, tzinfo=UTC)) is None
-    assert parsed("cron: 0 * * * *", "Asia/Tokyo", NOW).after(datetime(9999, 12, 31, 23, tzinfo=UTC)) is None
-    assert parsed("every: 10w", "UTC", NOW).after(datetime(9999, 12, 31, tzinfo=UTC)) is None
+    assert parse_cadence("cron: 0 0 */20 * 1L", "UTC", NOW).next_after(NOW) is None
+    assert parse_cadence("cron: 0 0 1 1 *", "UTC", NOW).next_after(datetime(9999, 12, 31, tzinfo=UTC)) is None
+    assert (
+        parse_cadence("cron: 0 * * * *", "Asia/Tokyo", NOW).next_after(datetime(9999, 12, 31, 23, tzinfo=UTC)) is None
+    )
+    assert parse_cadence("every: 10w", "UTC", NOW).next_after(datetime(9999, 12, 31, tzinfo=UTC)) is None
 
 
 def test_the_smallest_gap_is_looked_for_among_many_firings() -> None:
     # The two that are close stand a year apart: 23:59 on the last day, 00:00 on the first.
-    close = parsed("cron: 0,59 0,23 1,31 1,12 *", "UTC", NOW)
+    close = parse_cadence("cron: 0,59 0,23 1,31 1,12 *", "UTC", NOW)
     assert smallest_gap(close, at("01-02T00:00"), 2) == timedelta(minutes=59)
     assert smallest_gap(close, at("01-02T00:00"), 500) == timedelta(minutes=1)
     with pytest.raises(InvalidInput, match="60 seconds apart; at least 120"):
-        refuse_haste(close, NOW, ScheduleSettings(smallest_gap_s=120))
-    refuse_haste(close, NOW, ScheduleSettings())
-    assert smallest_gap(parsed("once: 2026-07-01T09:00", "UTC", NOW), NOW, 500) is None
+        check_min_gap(close, NOW, ScheduleSettings(smallest_gap_s=120))
+    check_min_gap(close, NOW, ScheduleSettings())
+    assert smallest_gap(parse_cadence("once: 2026-07-01T09:00", "UTC", NOW), NOW, 500) is None
 
 
 def test_without_a_zone_database_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,5 +189,5 @@ def test_without_a_zone_database_the_error_says_what_to_install(monkeypatch: pyt
     monkeypatch.setattr(zoneinfo, "ZoneInfo", missing)
     monkeypatch.setattr(zoneinfo, "available_timezones", set)
     with pytest.raises(InvalidInput, match="pip install tzdata"):
-        parsed("cron: 0 9 * * *", "Europe/Lisbon", NOW)
-    assert zone_named("UTC") is UTC
+        parse_cadence("cron: 0 9 * * *", "Europe/Lisbon", NOW)
+    assert load_timezone("UTC") is UTC

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 
 from limpet import Config, Limpet
 from limpet.errors import InvalidInput
-from limpet.providers.schema import checked_schema
-from limpet.tools import TOOLS, Toolbox, named
+from limpet.providers.schema import check_schema
+from limpet.tools import TOOLS, Toolbox, get_tool
 
 CONFIG = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
 
@@ -40,7 +40,7 @@ def data(box: Toolbox, name: str, **arguments: Any) -> Any:
 
 
 def _fault(value: Any, name: str) -> str | None:
-    found = Draft202012Validator(dict(named(name).result)).iter_errors(value)
+    found = Draft202012Validator(dict(get_tool(name).result)).iter_errors(value)
     return next((error.message for error in found), None)
 
 
@@ -52,8 +52,8 @@ def test_all_tools_together_cost_less_than_1500_tokens(box: Toolbox) -> None:
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_schemas_are_schemas(name: str) -> None:
-    tool = named(name)
-    checked_schema({**tool.arguments, "properties": _without_defaults(tool.arguments["properties"])})
+    tool = get_tool(name)
+    check_schema({**tool.arguments, "properties": _without_defaults(tool.arguments["properties"])})
     Draft202012Validator.check_schema(dict(tool.result))
     assert tool.arguments["additionalProperties"] is False
     assert not (tool.reads_only and tool.destroys)

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from limpet.providers.choose import embedder_named
+from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import SETS, Conversation
 from limpet_bench.peers import asked, ours
@@ -86,7 +86,7 @@ class Bench:
         self._conversations, self._effort = conversations, effort
         vectors = remember or folder / "vectors.db"
         asked.save(folder / "work", conversations)
-        embedder = embedder_named(model)
+        embedder = create_embedder(model)
         self._model = None if embedder is None else RememberingEmbedder(embedder, vectors)
         self._texts_a_second: float | None = None
         if self._model is not None:

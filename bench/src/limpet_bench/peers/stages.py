@@ -18,7 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from limpet.providers.choose import embedder_named
+from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Conversation, Turn, load
 from limpet_bench.peers.asked import first_turns
@@ -51,7 +51,7 @@ class Given:
 
     def embedder(self) -> Embedder | None:
         """One that knows all vectors already; it loads the model for a text it has never seen."""
-        model = embedder_named(self.model)
+        model = create_embedder(self.model)
         return None if model is None else RememberingEmbedder(model, Path(self.vectors))
 
     def opened(self) -> Peer:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli.options import UsageError, command
-from limpet.cli.place import everywhere, location, opened, settings
+from limpet.cli.options import UsageError, add_command
+from limpet.cli.place import load_config, map_config, open_memory, resolve_location
 
 if TYPE_CHECKING:
     from limpet import Config, Limpet
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 CHANNEL, CHAT = "tui", "local"
 PATIENCE = 0.5  # seconds of closing before a word is said
-_TOLD = ("limpet.api.turn", "limpet.context", "limpet.notes.user_notes", "limpet.jobs", "limpet.knowledge")
+_QUIET_LOGGERS = ("limpet.api.turn", "limpet.context", "limpet.notes.user_notes", "limpet.jobs", "limpet.knowledge")
 
 
 def add(commands: Any) -> None:
-    parser = command(commands, "chat", "talk with a language model that remembers; /help lists what it can do", run)
+    parser = add_command(commands, "chat", "talk with a language model that remembers; /help lists what it can do", run)
     parser.add_argument("--user", metavar="U", help="whose memory it is; default: tui:NAME, the chat's name")
     parser.add_argument("--agent", metavar="A", help="the agent you talk with (default: session.default_agent)")
     parser.add_argument(
@@ -33,37 +33,47 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--chat", metavar="NAME", default=CHAT, help=f"which conversation; default: {CHAT}")
     parser.add_argument(
-        "--max-tokens", metavar="N", type=_whole, help="tokens of a context at most (default: context.max_tokens)"
+        "--max-tokens",
+        metavar="N",
+        type=_parse_positive_int,
+        help="tokens of a context at most (default: context.max_tokens)",
     )
-    parser.add_argument("--window", metavar="N", type=_whole, help="tokens the model reads (default: compact.window)")
+    parser.add_argument(
+        "--window", metavar="N", type=_parse_positive_int, help="tokens the model reads (default: compact.window)"
+    )
 
 
-def _whole(text: str) -> int:
+def _parse_positive_int(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
     return int(text)
 
 
 def run(args: Namespace) -> int:
-    from limpet.cli.chat.lines import Lines
-    from limpet.cli.chat.loop import Chat
+    from limpet.cli.chat.lines import InputReader
+    from limpet.cli.chat.loop import ChatLoop
     from limpet.cli.chat.screen import JsonScreen, Screen
     from limpet.cli.chat.stopping import Stopper
 
-    config = _config(args)
+    config = _load_config(args)
     agent = config.session.default_agent if args.agent is None else args.agent
-    llm = _model(args, config.of_agent(agent))
+    llm = _select_llm(args, config.for_agent(agent))
     screen = JsonScreen(sys.stdout) if args.json else Screen.of(sys.stdout)
-    with _quiet(args), _closed_with_a_word(opened(args, creates=True, config=config, llm=llm), screen) as hf:
+    with (
+        _quiet_loggers(args),
+        _close_with_notice(open_memory(args, creates=True, config=config, llm=llm), screen) as hf,
+    ):
         session = hf.session(CHANNEL, args.chat, user=args.user, agent=agent)
         with Stopper() as stopper:
-            chat = Chat(hf, session, llm, (args.max_tokens, args.window), screen, Lines(sys.stdin, screen), stopper)
-            chat.run(location(args))
+            chat = ChatLoop(
+                hf, session, llm, (args.max_tokens, args.window), screen, InputReader(sys.stdin, screen), stopper
+            )
+            chat.run(resolve_location(args))
     return 0
 
 
 @contextmanager
-def _closed_with_a_word(hf: Limpet, screen: Screen) -> Iterator[Limpet]:
+def _close_with_notice(hf: Limpet, screen: Screen) -> Iterator[Limpet]:
     """Closing waits for the job at hand, which may be asking the model: who waits is told, and may leave."""
     from threading import Timer
 
@@ -80,11 +90,11 @@ def _closed_with_a_word(hf: Limpet, screen: Screen) -> Iterator[Limpet]:
 
 
 @contextmanager
-def _quiet(args: Namespace) -> Iterator[None]:
+def _quiet_loggers(args: Namespace) -> Iterator[None]:
     """What a turn had to go without is said in the chat, and jobs are tried again: neither belongs into a prompt."""
     import logging
 
-    loggers = [] if args.verbose else [logging.getLogger(name) for name in _TOLD]
+    loggers = [] if args.verbose else [logging.getLogger(name) for name in _QUIET_LOGGERS]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)
@@ -95,21 +105,21 @@ def _quiet(args: Namespace) -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _config(args: Namespace) -> Config:
+def _load_config(args: Namespace) -> Config:
     from dataclasses import replace
 
-    config = settings(args)
+    config = load_config(args)
     if args.llm is None:
         return config
-    return everywhere(config, lambda own: replace(own, llm=replace(own.llm, model=args.llm)))
+    return map_config(config, lambda own: replace(own, llm=replace(own.llm, model=args.llm)))
 
 
-def _model(args: Namespace, config: Config) -> Llm | None:
-    from limpet.api.runtime import chosen_llm
+def _select_llm(args: Namespace, config: Config) -> Llm | None:
+    from limpet.api.runtime import select_llm
     from limpet.errors import ConfigError
 
     try:
-        return chosen_llm(None, config)
+        return select_llm(None, config)
     except ConfigError as error:
         if args.llm is None:
             raise

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from limpet.cli import memory as verbs
 from limpet.cli import show
 from limpet.cli.chat.status import status_lines
-from limpet.cli.forget import forgotten_line
+from limpet.cli.forget import format_forgotten
 from limpet.cli.purge import receipt_lines
 from limpet.cli.records import record_table
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, NotFound, Unsupported
-from limpet.model.ids import checked_id
-from limpet.model.session import Compacted, SessionInfo, State
+from limpet.model.ids import check_id
+from limpet.model.session import CompactionResult, SessionInfo, SessionStatus
 
 if TYPE_CHECKING:
     from limpet import Limpet, Receipt, Record
-    from limpet.cli.chat.loop import Chat
+    from limpet.cli.chat.loop import ChatLoop
 
 _PAGE = 50
 _KEYED = re.compile(r"([a-z][a-z0-9_]*)=\s*(?=\S)")
 
 
-class WrongCommand(LimpetError):
+class ChatUsageError(LimpetError):
     code = "usage"
 
 
@@ -33,14 +33,14 @@ class Command(NamedTuple):
     name: str
     given: str
     summary: str
-    run: Callable[[Chat, str], None]
+    run: Callable[[ChatLoop, str], None]
 
     @property
     def usage(self) -> str:
         return f"{self.name} {self.given}".rstrip()
 
 
-def obey(chat: Chat, text: str) -> None:
+def run_command(chat: ChatLoop, text: str) -> None:
     found = re.match(r"(/\S*)\s*(.*)", text, re.DOTALL)
     assert found is not None
     name, given = found[1], found[2].strip()
@@ -48,13 +48,13 @@ def obey(chat: Chat, text: str) -> None:
     if command is None:
         near = get_close_matches(name, BY_NAME, 1)
         advice = f"did you mean {near[0]}?" if near else "/help lists all there are"
-        raise WrongCommand(f"there is no {name[:40]}; {advice} A message that begins with / needs a space before it.")
+        raise ChatUsageError(f"there is no {name[:40]}; {advice} A message that begins with / needs a space before it.")
     if given and not command.given:
-        raise WrongCommand(f"{name} takes nothing behind it")
+        raise ChatUsageError(f"{name} takes nothing behind it")
     command.run(chat, given)
 
 
-def show_help(chat: Chat, _: str) -> None:
+def show_help(chat: ChatLoop, _: str) -> None:
     longest = max(len(command.usage) for command in COMMANDS)
     chat.screen.say(
         *(f"{command.usage.ljust(longest)}  {command.summary}" for command in COMMANDS),
@@ -62,35 +62,35 @@ def show_help(chat: Chat, _: str) -> None:
     )
 
 
-def show_status(chat: Chat, _: str) -> None:
+def show_status(chat: ChatLoop, _: str) -> None:
     chat.screen.say(*status_lines(chat))
 
 
-def compact(chat: Chat, given: str) -> None:
-    keep = None if not given else _number(given, "/compact")
-    chat.screen.say(compacted_line(chat.session.compact(keep)))
+def compact(chat: ChatLoop, given: str) -> None:
+    keep = None if not given else _parse_number(given, "/compact")
+    chat.screen.say(format_compaction(chat.session.compact(keep)))
 
 
-def compacted_line(done: Compacted) -> str:
+def format_compaction(done: CompactionResult) -> str:
     if not done.done:
         return f"Nothing was condensed: {done.reason}."
     by = "the model" if done.by == "llm" else "a digest"
-    messages = show.quantity(done.messages, "message")
+    messages = show.pluralize(done.messages, "message")
     return f"Condensed {messages} by {by}: {done.tokens_before:,} tokens are {done.tokens_after:,} now."
 
 
-def new(chat: Chat, _: str) -> None:
+def start_session(chat: ChatLoop, _: str) -> None:
     old = chat.session
     chat.session, chat.context = old.new(), None
     chat.screen.say(f"Session {old.id} has ended and can still be recalled. New session {chat.session.id}.")
 
 
-def stop(chat: Chat, _: str) -> None:
+def stop(chat: ChatLoop, _: str) -> None:
     chat.screen.say("There is nothing to stop: no reply is coming.")
 
 
-def sessions(chat: Chat, _: str) -> None:
-    found = _listed(chat)
+def show_sessions(chat: ChatLoop, _: str) -> None:
+    found = _load_sessions(chat)
     rows = [
         (
             f"{'*' if info.id == chat.session.id else ''}{number}",
@@ -99,71 +99,75 @@ def sessions(chat: Chat, _: str) -> None:
             info.agent,
             info.state.value,
             f"{info.message_count:,}",
-            show.when(info.last_active_at),
+            show.format_time(info.last_active_at),
         )
         for number, info in enumerate(found, start=1)
     ]
-    chat.screen.say(*show.table((">#", "ID", "KEY", "?AGENT", "STATE", "?>MESSAGES", "?LAST ACTIVE"), rows))
+    chat.screen.say(*show.format_table((">#", "ID", "KEY", "?AGENT", "STATE", "?>MESSAGES", "?LAST ACTIVE"), rows))
     if len(found) == _PAGE:
         chat.screen.note(f"the latest {_PAGE}; `limpet sessions --user …` lists all")
 
 
-def _listed(chat: Chat) -> list[SessionInfo]:
+def _load_sessions(chat: ChatLoop) -> list[SessionInfo]:
     found = chat.hf.sessions(user=chat.session.user, limit=_PAGE)
     chat.listed = [info.id for info in found]
     return found
 
 
-def switch(chat: Chat, given: str) -> None:
+def switch(chat: ChatLoop, given: str) -> None:
     if not given:
-        raise WrongCommand("/switch needs a session: its id, its key, or its number in /sessions")
-    wanted = _switched_to(chat, given)
-    if wanted.state is State.TERMINATED:
-        raise WrongCommand(f"session {wanted.id} has ended; /switch {wanted.key} goes to the live one of its key")
+        raise ChatUsageError("/switch needs a session: its id, its key, or its number in /sessions")
+    wanted = _find_target(chat, given)
+    if wanted.state is SessionStatus.TERMINATED:
+        raise ChatUsageError(f"session {wanted.id} has ended; /switch {wanted.key} goes to the live one of its key")
     if wanted.id != chat.session.id:
         chat.session, chat.context = chat.load(wanted.id), None
-    messages = show.quantity(wanted.message_count, "message")
+    messages = show.pluralize(wanted.message_count, "message")
     chat.screen.say(f"Now in session {wanted.id} ({wanted.key}, {messages}).")
 
 
-def _switched_to(chat: Chat, given: str) -> SessionInfo:
+def _find_target(chat: ChatLoop, given: str) -> SessionInfo:
     if given.isdecimal():
         if not chat.listed:
-            _listed(chat)
+            _load_sessions(chat)
         number = int(given)
         if not 1 <= number <= len(chat.listed):
-            raise WrongCommand(f"there is no session {number}; /sessions numbers {len(chat.listed)}")
+            raise ChatUsageError(f"there is no session {number}; /sessions numbers {len(chat.listed)}")
         return chat.load(chat.listed[number - 1]).info
     if ":" in given:
-        return _by_key(chat, given)
+        return _find_by_key(chat, given)
     return chat.load(given).info
 
 
-def _by_key(chat: Chat, key: str) -> SessionInfo:
+def _find_by_key(chat: ChatLoop, key: str) -> SessionInfo:
     """The live one if there is one, else the latest. Nothing is made: a key may be mistyped."""
     page = 0
     ended: SessionInfo | None = None
     while found := chat.hf.sessions(user=chat.session.user, limit=_PAGE, offset=page * _PAGE):
         for info in found:
-            if str(info.key) == key and info.state is not State.TERMINATED:
+            if str(info.key) == key and info.state is not SessionStatus.TERMINATED:
                 return info
             if str(info.key) == key:
                 ended = ended or info
         page += 1
     if ended is None:
-        raise WrongCommand(f"{chat.session.user} has no session {key}; `limpet chat --chat NAME` begins tui:NAME")
+        raise ChatUsageError(f"{chat.session.user} has no session {key}; `limpet chat --chat NAME` begins tui:NAME")
     return ended
 
 
-def memory(chat: Chat, query: str) -> None:
+def show_memory(chat: ChatLoop, query: str) -> None:
     user = chat.session.user
     if query:
         hits = chat.hf.recall(query, user=user)
-        chat.screen.say(*(verbs.explained(hits) if hits else [verbs.NOTHING_FOUND]))
+        chat.screen.say(*(verbs.explain_hits(hits) if hits else [verbs.NOTHING_FOUND]))
         return
     found = chat.hf.records(user=user, limit=_PAGE)
     keyed, others = [r for r in found if r.key], [r for r in found if not r.key]
-    parts = [("User memories", _table(keyed)), ("Records", _table(others)), ("MEMORY.md", _long_term(chat))]
+    parts = [
+        ("User memories", _format_records(keyed)),
+        ("Records", _format_records(others)),
+        ("MEMORY.md", _read_long_term(chat)),
+    ]
     known = [(title, lines) for title, lines in parts if lines]
     if not known:
         chat.screen.say("Nothing is known yet but what was said. /remember TEXT keeps something.")
@@ -173,11 +177,11 @@ def memory(chat: Chat, query: str) -> None:
         chat.screen.note(f"the latest {_PAGE} records; /memory QUERY searches all")
 
 
-def _table(found: list[Record]) -> list[str]:
+def _format_records(found: list[Record]) -> list[str]:
     return record_table(found) if found else []
 
 
-def _long_term(chat: Chat) -> list[str]:
+def _read_long_term(chat: ChatLoop) -> list[str]:
     try:
         text = chat.hf.long_term(user=chat.session.user).read()
     except Unsupported:  # a store without a folder
@@ -185,42 +189,42 @@ def _long_term(chat: Chat) -> list[str]:
     return text.strip("\n").split("\n") if text.strip() else []
 
 
-def remember(chat: Chat, given: str) -> None:
+def remember(chat: ChatLoop, given: str) -> None:
     keyed = _KEYED.match(given)
     text = given[keyed.end() :] if keyed else given
     if not text:
-        raise WrongCommand("/remember needs a text: /remember TEXT, or /remember key=TEXT")
-    if not chat.keeps:
-        raise WrongCommand("the memory of this agent is switched off (memory.enabled); nothing was kept")
+        raise ChatUsageError("/remember needs a text: /remember TEXT, or /remember key=TEXT")
+    if not chat.has_memory:
+        raise ChatUsageError("the memory of this agent is switched off (memory.enabled); nothing was kept")
     record = chat.hf.remember(text, user=chat.session.user, key=keyed[1] if keyed else None)
     under = f" under {record.key}" if record.key else ""
     version = "" if record.version == 1 else f", now version {record.version}"
     chat.screen.say(f"Remembered{under}{version}: {record.id}")
 
 
-def forget(chat: Chat, given: str) -> None:
+def forget(chat: ChatLoop, given: str) -> None:
     """An id or a key names one memory. What words match is shown before it goes."""
     if not given:
-        raise WrongCommand("/forget needs an id, a key, or words that the memory holds")
+        raise ChatUsageError("/forget needs an id, a key, or words that the memory holds")
     hf, user = chat.hf, chat.session.user
     if _is_id(given):
         gone = hf.forget(given, user=user)
-        chat.screen.say(forgotten_line(gone.total))
+        chat.screen.say(format_forgotten(gone.total))
         return
     try:
         gone = hf.forget(key=given, user=user)
     except (InvalidKey, NotFound):
         _forget_matches(chat, given)
     else:
-        chat.screen.say(forgotten_line(gone.total))
+        chat.screen.say(format_forgotten(gone.total))
 
 
-def _forget_matches(chat: Chat, query: str) -> None:
+def _forget_matches(chat: ChatLoop, query: str) -> None:
     hf, user = chat.hf, chat.session.user
     found = [hf.record(id, user=user) for id in hf.forget(query=query, user=user, dry_run=True).ids]
     if found:
         chat.screen.say(*record_table(found))
-        if not chat.confirm(f"Forget {show.quantity(len(found), 'record')} for good?"):
+        if not chat.confirm(f"Forget {show.pluralize(len(found), 'record')} for good?"):
             chat.screen.say("Nothing was forgotten.")
             return
     gone = 0
@@ -229,18 +233,18 @@ def _forget_matches(chat: Chat, query: str) -> None:
             gone += hf.forget(record.id, user=user).total
         except NotFound:  # somebody else was quicker
             continue
-    chat.screen.say(forgotten_line(gone))
+    chat.screen.say(format_forgotten(gone))
 
 
 def _is_id(text: str) -> bool:
     try:
-        checked_id(text, "id")
+        check_id(text, "id")
     except InvalidInput:
         return False
     return True
 
 
-def purge_session(chat: Chat, _: str) -> None:
+def purge_session(chat: ChatLoop, _: str) -> None:
     session = chat.session.id
     _purge(
         chat,
@@ -249,7 +253,7 @@ def purge_session(chat: Chat, _: str) -> None:
     )
 
 
-def purge_user(chat: Chat, _: str) -> None:
+def purge_user(chat: ChatLoop, _: str) -> None:
     user = chat.session.user
     _purge(
         chat,
@@ -258,35 +262,35 @@ def purge_user(chat: Chat, _: str) -> None:
     )
 
 
-def purge_older(chat: Chat, given: str) -> None:
-    days, user = _number(given, "/purge_older"), chat.session.user
+def purge_older(chat: ChatLoop, given: str) -> None:
+    days, user = _parse_number(given, "/purge_older"), chat.session.user
     _purge(
         chat,
-        f"Purge everything of {show.one_line(user)} older than {show.quantity(days, 'day')}?",
+        f"Purge everything of {show.one_line(user)} older than {show.pluralize(days, 'day')}?",
         lambda hf: hf.purge_older(user, days),
     )
 
 
-def _purge(chat: Chat, question: str, purge: Callable[[Limpet], Receipt]) -> None:
+def _purge(chat: ChatLoop, question: str, purge: Callable[[Limpet], Receipt]) -> None:
     """The one place where a chat purges. Where its own session went, another takes its place."""
-    if not chat.keeps:
-        raise WrongCommand("the memory of this agent is switched off (memory.enabled); there is nothing to purge")
+    if not chat.has_memory:
+        raise ChatUsageError("the memory of this agent is switched off (memory.enabled); there is nothing to purge")
     if not chat.confirm(question):
         chat.screen.say("Nothing was removed.")
         return
-    lines = receipt_lines(purge(chat.everything))
-    if chat.renewed():
+    lines = receipt_lines(purge(chat.all_stores))
+    if chat.renew_session():
         lines.append(f"New session {chat.session.id}.")
     chat.screen.say(*lines)
 
 
-def quit_(chat: Chat, _: str) -> None:
+def quit_chat(chat: ChatLoop, _: str) -> None:
     chat.over = True
 
 
-def _number(given: str, name: str) -> int:
+def _parse_number(given: str, name: str) -> int:
     if not (given.isascii() and given.isdecimal()):
-        raise WrongCommand(f"usage: {BY_NAME[name].usage}, with a whole number")
+        raise ChatUsageError(f"usage: {BY_NAME[name].usage}, with a whole number")
     return int(given[:18])
 
 
@@ -294,16 +298,16 @@ COMMANDS = (
     Command("/help", "", "list these commands", show_help),
     Command("/status", "", "session, model, the last context and what memory gave it, usage and cost", show_status),
     Command("/compact", "[n]", "condense all but the newest n messages into the summary", compact),
-    Command("/new", "", "end this session and begin another; the old one can still be recalled", new),
+    Command("/new", "", "end this session and begin another; the old one can still be recalled", start_session),
     Command("/stop", "", "stop the reply that is coming; so does Ctrl-C", stop),
-    Command("/sessions", "", "list your sessions", sessions),
+    Command("/sessions", "", "list your sessions", show_sessions),
     Command("/switch", "ID|number|key", "go on in another session", switch),
-    Command("/memory", "[query]", "show what is known, or what is recalled for a query and why", memory),
+    Command("/memory", "[query]", "show what is known, or what is recalled for a query and why", show_memory),
     Command("/remember", "[key=] TEXT", "keep a memory; the same key again replaces its text", remember),
     Command("/forget", "ID|key|query", "remove a memory, or after a question all that hold the words", forget),
     Command("/purge_session", "", "remove this session, after a question", purge_session),
     Command("/purge_user", "", "remove everything of yours, after a question", purge_user),
     Command("/purge_older", "<days>", "remove what is older, after a question", purge_older),
-    Command("/quit", "", "leave the chat; so does Ctrl-D", quit_),
+    Command("/quit", "", "leave the chat; so does Ctrl-D", quit_chat),
 )
 BY_NAME = {command.name: command for command in COMMANDS}

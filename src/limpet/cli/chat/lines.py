@@ -19,7 +19,7 @@ _YES, _NO = ("y", "yes"), ("n", "no")
 _PIECE = 1 << 16
 
 
-class Lines:
+class InputReader:
     """Lines are read as bytes by ourselves wherever two may read at once: a buffer in between would hide some.
 
     At a terminal any number of lines may be typed ahead. A pipe gives its lines all at once, and they mean what they do
@@ -40,13 +40,13 @@ class Lines:
 
     def next(self) -> str | None:
         """The next input; None at the end. A line that ends in a backslash goes on in the next one."""
-        line = self._taken(PROMPT)
+        line = self._next_line(PROMPT)
         if line is None:
             return None
         parts = [line]
-        while _goes_on(parts[-1]):
+        while _is_continued(parts[-1]):
             parts[-1] = parts[-1][:-1]
-            line = self._taken(MORE)
+            line = self._next_line(MORE)
             if line is None:
                 break
             parts.append(line)
@@ -57,13 +57,13 @@ class Lines:
         if self.terminal:
             answer = self._read(f"{question} [y/N] ")
             return answer is not None and answer.strip().lower() in _YES
-        answer = self._taken("")
+        answer = self._next_line("")
         if answer is not None and answer.strip().lower() not in (*_YES, *_NO):
             self._ahead.appendleft(answer)
         return answer is not None and answer.strip().lower() in _YES
 
     @contextmanager
-    def watched(self, stop: Callable[[], None]) -> Iterator[None]:
+    def watch(self, stop: Callable[[], None]) -> Iterator[None]:
         """Meanwhile ``/stop`` calls ``stop``; whatever else is typed is kept for later."""
         if self._fd is None or sys.platform == "win32":  # there select is for sockets only
             yield
@@ -80,7 +80,7 @@ class Lines:
 
     def _watch(self, fd: int, wake: int, stop: Callable[[], None]) -> None:
         while self.terminal or not self._ahead:
-            line = self._complete()
+            line = self._pop_line()
             if line is None:
                 if self._ended or wake in select([fd, wake], [], [])[0]:
                     return
@@ -90,7 +90,7 @@ class Lines:
             else:
                 self._ahead.append(line)
 
-    def _taken(self, prompt: str) -> str | None:
+    def _next_line(self, prompt: str) -> str | None:
         if self._ahead:
             line = self._ahead.popleft()
             self._screen.echo(prompt, line)
@@ -99,13 +99,13 @@ class Lines:
 
     def _read(self, prompt: str) -> str | None:
         if self._edits and not self._bytes:
-            return None if self._ended else _edited(prompt)
+            return None if self._ended else _read_with_readline(prompt)
         if self.terminal:
             print(prompt, end="", file=sys.stdout if self._screen.terminal else sys.stderr, flush=True)
         if self._fd is None:
             line = self._source.readline() if self._source is not None else ""
             return line.rstrip("\r\n") if line else None
-        while (found := self._complete()) is None and not self._ended:
+        while (found := self._pop_line()) is None and not self._ended:
             self._receive(self._fd)
         return found
 
@@ -117,7 +117,7 @@ class Lines:
         self._bytes += data
         self._ended = not data
 
-    def _complete(self) -> str | None:
+    def _pop_line(self) -> str | None:
         """A whole line of what has come, the last one also without its end."""
         line, end, rest = self._bytes.partition(b"\n")
         if not end and not (self._ended and line):
@@ -126,12 +126,12 @@ class Lines:
         return line.removesuffix(b"\r").decode("utf-8", "replace")
 
 
-def _goes_on(line: str) -> bool:
+def _is_continued(line: str) -> bool:
     """Two backslashes at the end are meant as they stand."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
-def _edited(prompt: str) -> str | None:
+def _read_with_readline(prompt: str) -> str | None:
     """With the keys and the history of readline. The history is not kept on disk: no purge would find it there."""
     try:
         line = input(prompt)

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from limpet.api.session import Session
 from limpet.cli import show
 from limpet.cli.chat import commands
-from limpet.cli.chat.lines import Lines
-from limpet.cli.chat.prompt import SYSTEM, messages_of
+from limpet.cli.chat.lines import InputReader
+from limpet.cli.chat.prompt import SYSTEM, build_messages
 from limpet.cli.chat.screen import Screen
-from limpet.cli.chat.stopping import Stopped, Stopper
-from limpet.cli.memory import left_out
-from limpet.context.compose import budget_of
+from limpet.cli.chat.stopping import ReplyInterrupt, Stopper
+from limpet.cli.memory import dropped_lines
+from limpet.context.compose import compute_budget
 from limpet.errors import LimpetError, ProviderError, SessionNotFound
 from limpet.model import views
-from limpet.model.context import Context, Dropped
-from limpet.model.session import State
-from limpet.model.tokens import estimate
+from limpet.model.context import Context, Omission
+from limpet.model.session import SessionStatus
+from limpet.model.tokens import estimate_tokens
 from limpet.providers.llm import Completion, Finish, Llm, LlmRequest
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class Limits:
     def of(cls, config: Config, max_tokens: int | None, window: int | None) -> Limits:
         """Raises BudgetTooSmall."""
         known = window or config.compact.window or None
-        left = None if known is None else known - estimate(SYSTEM)
-        budget = budget_of(max_tokens or config.context.max_tokens, left, config.context)
+        left = None if known is None else known - estimate_tokens(SYSTEM)
+        budget = compute_budget(max_tokens or config.context.max_tokens, left, config.context)
         return cls(budget, config.context.reply_reserve or _REPLY, max_tokens, known, left)
 
 
-class Chat:
+class ChatLoop:
     def __init__(
         self,
         hf: Limpet,
@@ -62,7 +62,7 @@ class Chat:
         llm: Llm | None,
         given: tuple[int | None, int | None],
         screen: Screen,
-        lines: Lines,
+        lines: InputReader,
         stopper: Stopper,
     ) -> None:
         self._all = hf
@@ -82,11 +82,11 @@ class Chat:
         return self._all.agent(self.session.agent)
 
     @property
-    def everything(self) -> Limpet:
+    def all_stores(self) -> Limpet:
         """All stores there are, for what has to reach them all."""
         return self._all
 
-    def renewed(self) -> bool:
+    def renew_session(self) -> bool:
         """After a purge: whether another session had to take the place of this one."""
         old = self.session
         with suppress(SessionNotFound):
@@ -97,7 +97,7 @@ class Chat:
         return True
 
     @property
-    def keeps(self) -> bool:
+    def has_memory(self) -> bool:
         """Whether the agent has a memory at all."""
         return self.hf.config.memory.enabled
 
@@ -117,7 +117,7 @@ class Chat:
                 self._end_prompt()
                 break
             if text.startswith("/"):
-                self._obey(text)
+                self._run_command(text)
             elif text.strip():
                 self._turn(text)
 
@@ -125,13 +125,13 @@ class Chat:
         """Raises BudgetTooSmall before anything is said."""
         budget = self.limits.budget
         info, model = self.session.info, NO_MODEL if self.llm is None else f"model {self.llm.name}"
-        messages = show.quantity(info.message_count, "message")
-        where = f"{shown_place(place)} · {info.user} · session {info.id} ({messages}) · {model} · /help"
+        messages = show.pluralize(info.message_count, "message")
+        where = f"{redact_location(place)} · {info.user} · session {info.id} ({messages}) · {model} · /help"
         self.screen.note(where)
-        if not self.keeps:
+        if not self.has_memory:
             self.screen.note(NOTHING_KEPT)
         told = {"session": views.session(info), "model": self.llm.name if self.llm else None, "budget": budget}
-        self.screen.done("start", **told)
+        self.screen.finish("start", **told)
 
     def _next(self) -> str | None:
         while True:
@@ -157,66 +157,66 @@ class Chat:
         if self.lines.terminal:
             self.screen.break_line()
 
-    def _obey(self, text: str) -> None:
+    def _run_command(self, text: str) -> None:
         try:
-            commands.obey(self, text)
+            commands.run_command(self, text)
         except LimpetError as error:
-            self.screen.fault(str(error), error.code)
+            self.screen.show_error(str(error), error.code)
         name, _, _ = text.partition(" ")
-        self.screen.done("command", command=name)
+        self.screen.finish("command", command=name)
 
     def _turn(self, text: str) -> None:
         told: dict[str, Any] = {"message": None, "context": None, "reply": None, "stopped": False, "usage": None}
         try:
-            self._stay_live()
-            with self._watched():
-                self._held(text, told)
-        except Stopped:
+            self._ensure_live_session()
+            with self._watch_input():
+                self._run_turn(text, told)
+        except ReplyInterrupt:
             told["stopped"] = True
             self.screen.break_line()
-            kept = self.keeps and told["message"] is not None and bool(told["message"]["sequence"])
+            kept = self.has_memory and told["message"] is not None and bool(told["message"]["sequence"])
             self.screen.note(f"Stopped. {ONLY_THE_QUESTION if kept else 'Nothing of this turn is kept.'}")
         except LimpetError as error:
-            self.screen.fault(str(error), error.code)
-        self.screen.done("turn", **told)
+            self.screen.show_error(str(error), error.code)
+        self.screen.finish("turn", **told)
 
-    def _watched(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.llm is None else self.lines.watched(self._stopper.ask)
+    def _watch_input(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.llm is None else self.lines.watch(self._stopper.request_stop)
 
-    def _held(self, text: str, told: dict[str, Any]) -> None:
+    def _run_turn(self, text: str, told: dict[str, Any]) -> None:
         limits = self.limits
         with self.session.turn(text, max_tokens=limits.max_tokens, model_window=limits.model_window) as turn:
             self.context = turn.context
-            told["message"], told["context"] = views.message(turn.message), self._context_told(turn.context)
+            told["message"], told["context"] = views.message(turn.message), self._context_json(turn.context)
             self._note_failed(turn.failed)
             if turn.compacted is not None and turn.compacted.done:
-                self.screen.note(commands.compacted_line(turn.compacted))
+                self.screen.note(commands.format_compaction(turn.compacted))
             if self.llm is None:
                 self.screen.say(_ASK_WITHOUT_MODEL, *memory_lines(turn.context))
                 return
-            whole = self._answered(self.llm, turn.context)
-            told["usage"] = usage_of(self.llm, whole)
+            whole = self._request_reply(self.llm, turn.context)
+            told["usage"] = to_usage(self.llm, whole)
             before = len(turn.failed)
             turn.reply(whole.text, usage=told["usage"])
             told["reply"] = whole.text
-            self._remark(whole)
+            self._note_finish(whole)
             self._note_failed(turn.failed[before:])
 
-    def _context_told(self, context: Context) -> dict[str, Any]:
+    def _context_json(self, context: Context) -> dict[str, Any]:
         told = {**views.context(context), "budget": self.limits.budget}
         told["messages"] = len(context.messages)
         return told
 
-    def _note_failed(self, failed: Sequence[Dropped]) -> None:
+    def _note_failed(self, failed: Sequence[Omission]) -> None:
         for entry in failed:
             self.screen.note(f"memory goes without {entry.what}: {entry.reason}")
 
-    def _answered(self, llm: Llm, context: Context) -> Completion:
+    def _request_reply(self, llm: Llm, context: Context) -> Completion:
         timeout, began = self.hf.config.llm.timeout_s, time.monotonic()
-        request = LlmRequest(messages_of(context), max_tokens=self.limits.reply, timeout=timeout)
+        request = LlmRequest(build_messages(context), max_tokens=self.limits.reply, timeout=timeout)
         stream = llm.stream(request)
         try:
-            return self._streamed(stream, llm)
+            return self._read_stream(stream, llm)
         except ProviderError as error:
             if time.monotonic() - began < timeout:
                 raise
@@ -225,7 +225,7 @@ class Chat:
             with suppress(AttributeError):  # whatever gives the pieces; a generator hangs up
                 stream.close()  # type: ignore[attr-defined]
 
-    def _streamed(self, stream: Iterator[str | Completion], llm: Llm) -> Completion:
+    def _read_stream(self, stream: Iterator[str | Completion], llm: Llm) -> Completion:
         with self._stopper.reply():
             for piece in stream:
                 self._stopper.check()
@@ -233,21 +233,21 @@ class Chat:
                     if not piece.text.strip():
                         raise ProviderError(f"{llm.name} answered without a word; ask another way, or another model")
                     return piece
-                self.screen.piece(piece)
+                self.screen.write_piece(piece)
         raise ProviderError(f"{llm.name} broke off in the middle of its answer")
 
-    def _remark(self, whole: Completion) -> None:
+    def _note_finish(self, whole: Completion) -> None:
         if whole.finish is Finish.LENGTH:
             said = f"cut off at {self.limits.reply:,} tokens, or at the end of the model's window"
             self.screen.note(f"({said}; context.reply_reserve is the limit)")
         elif whole.finish is Finish.REFUSED:
             self.screen.note("(the model refused)")
 
-    def _stay_live(self) -> None:
+    def _ensure_live_session(self) -> None:
         """Another chat may have ended this session, or removed it: its key leads on."""
         old = self.session
         try:
-            ended = "ended" if old.refresh().state is State.TERMINATED else ""
+            ended = "ended" if old.refresh().state is SessionStatus.TERMINATED else ""
         except SessionNotFound:
             ended = "deleted"
         if ended:
@@ -255,7 +255,7 @@ class Chat:
             self.screen.note(f"session {old.id} was {ended} elsewhere; this goes on in {self.session.id}")
 
 
-def usage_of(llm: Llm, whole: Completion) -> dict[str, Any]:
+def to_usage(llm: Llm, whole: Completion) -> dict[str, Any]:
     used = whole.usage
     return {
         "model": llm.model,
@@ -266,7 +266,7 @@ def usage_of(llm: Llm, whole: Completion) -> dict[str, Any]:
     }
 
 
-def shown_place(place: str) -> str:
+def redact_location(place: str) -> str:
     """An address without what may be secret in it."""
     from urllib.parse import urlsplit
 
@@ -278,5 +278,5 @@ def shown_place(place: str) -> str:
 
 def memory_lines(context: Context) -> list[str]:
     """What would have stood before the conversation."""
-    size = f"{show.quantity(len(context.messages), 'message')}, about {context.tokens:,} tokens with what is below"
-    return [size, *left_out(context.dropped), *(context.text.split("\n") if context.text else [NOTHING_KNOWN])]
+    size = f"{show.pluralize(len(context.messages), 'message')}, about {context.tokens:,} tokens with what is below"
+    return [size, *dropped_lines(context.dropped), *(context.text.split("\n") if context.text else [NOTHING_KNOWN])]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from limpet.context.quote import inline, quoted_document
-from limpet.model.chat_format import BEGINNING
+from limpet.context.quote import quote_document, quote_inline
+from limpet.model.chat_format import OPENING_TEXT
 from limpet.model.context import Context
 from limpet.model.message import Message, Role
 
@@ -16,24 +16,24 @@ SYSTEM = (
 MESSAGE = "# Message"
 
 
-def messages_of(context: Context) -> tuple[Message, ...]:
+def build_messages(context: Context) -> tuple[Message, ...]:
     """User and assistant in turn, which many models insist on: what the same one says next joins what was said.
 
     There are no tools here. Results of another program's tools are data as memory is, and its calls are left out.
     """
     system = [SYSTEM, *(message.text for message in context.messages if message.role is Role.SYSTEM)]
-    turns = _Turns()
+    turns = _MessageBuilder()
     if context.text:
         turns.quote(context.text)
     for message in context.messages:
         if message.role is Role.TOOL:
-            turns.quote(f"# Result of {inline(message.name or 'a tool')}\n{quoted_document(message.text)}")
+            turns.quote(f"# Result of {quote_inline(message.name or 'a tool')}\n{quote_document(message.text)}")
         elif message.role is not Role.SYSTEM:
             turns.say(message.role, message.text)
     return (Message.new("system", "\n\n".join(filter(None, system))), *turns.messages())
 
 
-class _Turns:
+class _MessageBuilder:
     def __init__(self) -> None:
         self._turns: list[tuple[Role, list[str]]] = []
         self._quoting = False
@@ -46,7 +46,7 @@ class _Turns:
         if not text.strip():
             return
         if role is Role.ASSISTANT and not self._turns:
-            self._add(Role.USER, BEGINNING)
+            self._add(Role.USER, OPENING_TEXT)
         self._add(role, f"{MESSAGE}\n{text}" if self._quoting and role is Role.USER else text)
         self._quoting = False
 

@@ -30,18 +30,18 @@ class Screen:
 
     def note(self, line: str) -> None:
         """Something beside the conversation, on one line."""
-        self._line(show.message(line), _DIM)
+        self._line(show.escape_line(line), _DIM)
 
-    def fault(self, line: str, code: str) -> None:
-        self._line(show.message(line), _RED)
+    def show_error(self, line: str, code: str) -> None:
+        self._line(show.escape_line(line), _RED)
 
-    def piece(self, text: str) -> None:
+    def write_piece(self, text: str) -> None:
         """A part of the reply, as it comes."""
         if text:
             self._inside = not text.endswith("\n")  # before it is written: it may be stopped right after
-            self._write(show.visible(text))
+            self._write(show.escape(text))
 
-    def done(self, kind: str, **value: Any) -> None:
+    def finish(self, kind: str, **value: Any) -> None:
         """The end of a turn or a command."""
         self._end_line()
 
@@ -57,7 +57,7 @@ class Screen:
 
     def _line(self, text: str, style: str = "") -> None:
         self._end_line()
-        text = show.visible(text)
+        text = show.escape(text)
         self._write(f"{style}{text}{_PLAIN}\n" if style and self._colour else f"{text}\n")
 
     def _end_line(self) -> None:
@@ -84,13 +84,13 @@ class JsonScreen(Screen):
     def note(self, line: str) -> None:
         self._said.append(line)
 
-    def fault(self, line: str, code: str) -> None:
+    def show_error(self, line: str, code: str) -> None:
         self._fault = {"code": code, "message": line}
 
-    def piece(self, text: str) -> None:
+    def write_piece(self, text: str) -> None:
         """The reply is in the turn's object, whole or not at all."""
 
-    def done(self, kind: str, **value: Any) -> None:
+    def finish(self, kind: str, **value: Any) -> None:
         found = {"kind": kind, **value, "lines": self._said, "error": self._fault}
         self._said, self._fault = [], None
         self._write(f"{show.to_json(found, indent=None)}\n")

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from limpet.cli import show
-from limpet.cli.memory import left_out, speaker
+from limpet.cli.memory import dropped_lines, speaker
 from limpet.model.chunk import Hit
 from limpet.model.context import Context
 from limpet.model.session import Summary, Usage
-from limpet.model.tokens import estimate
+from limpet.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from limpet.cli.chat.loop import Chat
+    from limpet.cli.chat.loop import ChatLoop
 
 _HITS = 3  # hits that are shown, of those in the last context
 
 
-def status_lines(chat: Chat) -> list[str]:
+def status_lines(chat: ChatLoop) -> list[str]:
     info, summary = chat.session.refresh(), chat.session.summary()
     window = chat.limits.window
-    lines = show.fields(
+    lines = show.format_fields(
         [
             ("session", f"{info.id} ({info.key}, {info.state.value.lower()})"),
             ("user", info.user),
@@ -40,31 +40,31 @@ def status_lines(chat: Chat) -> list[str]:
 def _summary(summary: Summary | None) -> str:
     if summary is None:
         return "none"
-    covers = show.quantity(summary.message_count, "message")
+    covers = show.pluralize(summary.message_count, "message")
     return f"epoch {summary.epoch}, covers {covers} up to #{summary.upper_sequence}"
 
 
 def _usage(usage: Usage) -> str:
     if not usage.models:
         return "none"
-    calls = show.quantity(sum(entry.calls for entry in usage.models), "call")
+    calls = show.pluralize(sum(entry.calls for entry in usage.models), "call")
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
     cost = f"cost {usage.cost:.4f}" if usage.cost else "cost not known"
     return f"{calls}, {usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out, {cost}"
 
 
 def _context(context: Context, budget: int) -> list[str]:
-    messages = show.quantity(len(context.messages), "message")
+    messages = show.pluralize(len(context.messages), "message")
     lines = [f"context  {context.tokens:,} of {budget:,} tokens, {messages}"]
-    lines += [f"  {name}: about {estimate(body):,} tokens" for name, body in context.sections.items()]
+    lines += [f"  {name}: about {estimate_tokens(body):,} tokens" for name, body in context.sections.items()]
     if context.hits:
-        lines.append(f"  {show.quantity(len(context.hits), 'hit')}:")
+        lines.append(f"  {show.pluralize(len(context.hits), 'hit')}:")
         lines += [f"    {_hit(hit)}" for hit in context.hits[:_HITS]]
-    return lines + [f"  {line}" for line in left_out(context.dropped)]
+    return lines + [f"  {line}" for line in dropped_lines(context.dropped)]
 
 
 def _hit(hit: Hit) -> str:
     source = hit.source
     where = f"#{source.first_sequence} of {source.session_id}" if source.session_id else source.id
     line = show.one_line(f"{hit.score:.3f} {source.kind.value} {where}, {speaker(hit)}: {hit.text}")
-    return show.cut(line, show.screen() - 4)
+    return show.truncate(line, show.screen_width() - 4)

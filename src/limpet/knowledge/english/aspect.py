@@ -63,7 +63,7 @@ class Aspect:
         return not (self.negated or self.ended)
 
 
-def aspect(predicate: str) -> Aspect:
+def parse_aspect(predicate: str) -> Aspect:
     core = predicate
     negated = ended = future = perfect = possible = False
     habit = ""

@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from limpet.knowledge.english.opt_out import asks_to_forget, beyond, takes_back, unheard, within
-from limpet.model.sentences import Sentence, sentences
+from limpet.knowledge.english.opt_out import (
+    find_forget_start,
+    find_remainder,
+    is_forget_request,
+    is_opt_out,
+    is_retraction,
+)
+from limpet.model.sentences import Sentence, split_sentences
 
 MAX_SENTENCE = 600  # nobody states one fact in more; what is longer is pasted
 
@@ -144,30 +150,30 @@ _TASK = re.compile(
 _LASTS = re.compile(r"\b(?:from now on|going forward|in (?:the )?future)\b", re.IGNORECASE)
 
 
-def masked(text: str) -> str:
+def mask_quotations(text: str) -> str:
     """The text with code, quoted lines and quoted speech blanked out, of the same length."""
     plain = text.replace("’", "'").replace("‛", "'").replace("`", "`")
-    plain = _without_code(plain)
+    plain = _blank_code(plain)
     plain = _CODE_LINE.sub(lambda found: _BLANK * len(found.group()), plain)
     plain = _QUOTED_LINE.sub(lambda found: _BLANK * len(found.group()), plain)
     return _QUOTATION.sub(lambda found: _blank_speech(found.group()), plain)
 
 
-def _without_code(text: str) -> str:
+def _blank_code(text: str) -> str:
     kept, at, fence = [], 0, ""
     for mark in _FENCE.finditer(text):
         if not fence:
             kept.append(text[at : mark.start()])
             at, fence = mark.start(), mark[1]
         elif mark[1].startswith(fence):
-            kept.append(_blanked(text[at : mark.end()]))
+            kept.append(_blank_lines(text[at : mark.end()]))
             at, fence = mark.end(), ""
     rest = text[at:]
-    kept.append(_blanked(rest) if fence else rest)
+    kept.append(_blank_lines(rest) if fence else rest)
     return "".join(kept)
 
 
-def _blanked(text: str) -> str:
+def _blank_lines(text: str) -> str:
     return "\n".join(_BLANK * len(line) for line in text.split("\n"))
 
 
@@ -176,14 +182,14 @@ def _blank_speech(quotation: str) -> str:
     return _BLANK * len(quotation) if _OWN_VOICE.search(quotation) and quotation.count(" ") else quotation
 
 
-def statements(text: str, *, unheard_too: bool = False) -> Iterator[tuple[Sentence, bool]]:
+def find_statements(text: str, *, unheard_too: bool = False) -> Iterator[tuple[Sentence, bool]]:
     """The sentences the speaker asserts, each with whether it opens the message. Material for a task ends it.
 
     ``unheard_too``: also what the speaker asks not to have remembered, for whoever has to find all that says it.
     """
-    if unheard(text) and not unheard_too:
+    if is_opt_out(text) and not unheard_too:
         return
-    found = [sentence for sentence in sentences(masked(text)) if len(sentence.text) <= MAX_SENTENCE]
+    found = [sentence for sentence in split_sentences(mask_quotations(text)) if len(sentence.text) <= MAX_SENTENCE]
     invented = False
     for at, sentence in enumerate(found):
         if _MATERIAL.search(sentence.text) or (at and _SALUTATION.match(sentence.text)):
@@ -192,34 +198,36 @@ def statements(text: str, *, unheard_too: bool = False) -> Iterator[tuple[Senten
             invented = True
             continue
         following = found[at + 1].text if at + 1 < len(found) else ""
-        taken_back = _TAKEN_BACK.match(following) or (takes_back(following) and not unheard_too)
+        taken_back = _TAKEN_BACK.match(following) or (is_retraction(following) and not unheard_too)
         if taken_back and len(following) < 200:
             continue
-        told = _from(sentence, within(sentence.text)) if unheard_too else _heard(sentence)
-        kept = _own(told.text) if told else None
+        told = (
+            _cut_sentence(sentence, find_forget_start(sentence.text)) if unheard_too else _drop_forget_request(sentence)
+        )
+        kept = _extract_own(told.text) if told else None
         if told and kept and not (invented and not _OF_ONESELF.match(kept)):
             yield Sentence(told.start, kept, told.bullet), at <= 1
 
 
-def _heard(sentence: Sentence) -> Sentence | None:
+def _drop_forget_request(sentence: Sentence) -> Sentence | None:
     """What is left of it when it asks to forget something: "forget my old job, I work at Shell"."""
-    if not asks_to_forget(sentence.text):
+    if not is_forget_request(sentence.text):
         return sentence
-    further = beyond(sentence.text)
-    return None if further is None else _from(sentence, further)
+    further = find_remainder(sentence.text)
+    return None if further is None else _cut_sentence(sentence, further)
 
 
-def _from(sentence: Sentence, at: int) -> Sentence:
+def _cut_sentence(sentence: Sentence, at: int) -> Sentence:
     rest = sentence.text[at:].lstrip()
     return sentence._replace(start=sentence.start + len(sentence.text) - len(rest), text=rest) if rest else sentence
 
 
-def asserted(sentence: str) -> str | None:
+def extract_assertion(sentence: str) -> str | None:
     """The sentence, the part of it that is no question, or nothing."""
-    return None if _FICTION.search(sentence) else _own(sentence)
+    return None if _FICTION.search(sentence) else _extract_own(sentence)
 
 
-def _own(sentence: str) -> str | None:
+def _extract_own(sentence: str) -> str | None:
     if (
         _IRONY.search(sentence)
         or _UNREAL.search(sentence)

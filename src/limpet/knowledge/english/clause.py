@@ -175,25 +175,25 @@ class Clause:
 
 
 @lru_cache(maxsize=64)
-def expanded(text: str) -> str:
+def expand_contractions(text: str) -> str:
     """Short forms written out, so that the rules have one of each to know."""
     for pattern, plain in _EXPANSIONS if "'" in text else _WITHOUT_APOSTROPHE:
         text = pattern.sub(plain, text)
     return text
 
 
-def as_subject(name: str) -> str:
+def normalize_subject(name: str) -> str:
     return " ".join(name.casefold().replace("/", " ").split())
 
 
-def relation_of(words: str) -> str:
+def normalize_relation(words: str) -> str:
     """The one word for who somebody is. An ex-wife is no wife, and a former boss no boss."""
     word = re.sub(r"^(?:ex|former|previous|old)[ -]", "", words.casefold())
     plain = RELATIONS.get(word, word)
     return f"ex-{plain}" if word != words.casefold() else plain
 
 
-class Narrator:
+class ClauseReader:
     """Reads one message sentence by sentence: who "I" is stays, who "she" is changes."""
 
     def __init__(self, me: str) -> None:
@@ -203,75 +203,75 @@ class Narrator:
         self._age = 0
         self._ambiguous = False
 
-    def clauses(self, text: str, *, bullet: bool = False) -> Iterator[Clause]:
+    def read_clauses(self, text: str, *, bullet: bool = False) -> Iterator[Clause]:
         hedged = bool(_HEDGE.search(text))
         subject: str | None = self.me if bullet else None
         before = ""
         self._met = None
-        self._look_around(text)
-        for piece, unreal, relative in _pieces(expanded(text)):
+        self._update_mentions(text)
+        for piece, unreal, relative in _split_pieces(expand_contractions(text)):
             if unreal:
                 continue
             if relative:
-                subject = self._just_named(before)
+                subject = self._find_antecedent(before)
             infinitive, first = bool(_INFINITIVE.search(before)), not before
             before = piece
             at_once = self._third
             for clause in self._read(piece, subject, infinitive=infinitive, first=first):
                 subject = clause.subject
                 yield replace(clause, hedged=hedged or clause.hedged, whole=text)
-            self._look_back(piece, at_once)
+            self._update_from_piece(piece, at_once)
         if self._ambiguous:
             self._third = None
 
-    def _look_around(self, text: str) -> None:
+    def _update_mentions(self, text: str) -> None:
         """Who "she" is lasts for a sentence or two, and no longer than until somebody else is mentioned."""
         self._age += 1
-        mentioned = {f"{self.me}/{relation_of(word)}" for word in _MENTION.findall(text)}
+        mentioned = {f"{self.me}/{normalize_relation(word)}" for word in _MENTION.findall(text)}
         if self._age > _MEMORY or (mentioned and self._third not in mentioned):
             self._third = next(iter(mentioned)) if len(mentioned) == 1 else None
             self._age = 1
         self._ambiguous = len(mentioned) > 1
 
-    def _look_back(self, piece: str, before: str | None) -> None:
+    def _update_from_piece(self, piece: str, before: str | None) -> None:
         """ "He has a dog and it scares my daughter, she is four": she is no dog of somebody else's."""
         if self._third is not None and self._third.count("/") < 2:
             return
         found = _MENTION.findall(piece)
-        if found and before != (subject := f"{self.me}/{relation_of(found[-1])}"):
-            self._turn_to(subject)
+        if found and before != (subject := f"{self.me}/{normalize_relation(found[-1])}"):
+            self._set_third_person(subject)
 
-    def _turn_to(self, subject: str) -> None:
+    def _set_third_person(self, subject: str) -> None:
         self._third, self._age = subject, 0
 
-    def _just_named(self, piece: str) -> str | None:
+    def _find_antecedent(self, piece: str) -> str | None:
         """Whom "who" goes on about: the last words before it."""
         if found := _ENDS_IN_RELATIVE.search(piece):
-            return f"{self.me}/{relation_of(found[1])}"
+            return f"{self.me}/{normalize_relation(found[1])}"
         return self._met
 
     def _read(
         self, piece: str, inherited: str | None, *, infinitive: bool = False, first: bool = False
     ) -> Iterator[Clause]:
-        piece = _without_leads(piece)
+        piece = _strip_leads(piece)
         if found := _SELF.match(piece):
             predicate = piece[found.end() :]
             if who := _I_AM_SOMEBODY.match(predicate):
                 yield Clause(self.me, f"am {predicate[who.end() :]}")
-            yield from self._told(self.me, predicate)
+            yield from self._read_predicate(self.me, predicate)
         elif found := _RELATIVE.match(piece):
-            yield from self._of_relative(found, piece[found.end() :])
+            yield from self._read_relative(found, piece[found.end() :])
         elif _TITLED.match(piece):
             yield from self._read(f"my {piece}", inherited)
         elif found := _OWN.match(piece):
-            owner = self._owner(found[1])
+            owner = self._find_owner(found[1])
             if owner:
                 yield Clause(owner, piece[found.end() :], owned=True)
         elif found := _PRONOUN.match(piece):
-            if self._fits(found[1].lower()):
-                yield from self._told(str(self._third), piece[found.end() :])
+            if self._is_referent(found[1].lower()):
+                yield from self._read_predicate(str(self._third), piece[found.end() :])
         elif (found := _NAMED.match(piece)) and is_name(found[1]) and not (first and _ELIDED.match(piece)):
-            yield from self._of_name(found[1], piece[found.end() :])
+            yield from self._read_name(found[1], piece[found.end() :])
         elif inherited and not infinitive and re.match(_VERBS, piece):
             yield Clause(inherited, piece, elided=True)
         elif first and _LIKING.match(piece):
@@ -281,42 +281,42 @@ class Narrator:
         elif first and _ELIDED.match(piece):
             yield Clause(self.me, piece, elided=True)
 
-    def _apart(self, subject: str, rest: str) -> Iterator[Clause]:
+    def _read_apposition(self, subject: str, rest: str) -> Iterator[Clause]:
         """What stands between commas: "my brother Tom, a plumber from Cork, …"."""
         if found := _APART.match(rest):
             yield Clause(subject, f"is {found[1].strip()}", elided=True)
 
-    def _of_relative(self, found: re.Match[str], rest: str) -> Iterator[Clause]:
-        subject = f"{self.me}/{relation_of(found[1])}"
+    def _read_relative(self, found: re.Match[str], rest: str) -> Iterator[Clause]:
+        subject = f"{self.me}/{normalize_relation(found[1])}"
         name = found[2] if found[2] and found[2][0].isupper() and is_name(found[2]) else None
         if name is None and not found[2] and (small := _SMALL.match(rest)) and _is_small_name(small[1], subject):
             name, rest = small[1].title(), rest[small.end() :]
         if found[2] and name is None:
             rest = f" {found[2]}{rest}"
         if rest.startswith("'s "):
-            self._turn_to(subject)
+            self._set_third_person(subject)
             yield Clause(subject, rest[3:], owned=True, name=name)
             return
-        yield from (replace(clause, name=name) for clause in self._apart(subject, rest))
+        yield from (replace(clause, name=name) for clause in self._read_apposition(subject, rest))
         rest = _APART.sub("", rest, count=1)
         rest = re.sub(r"^,?\s*(?:not my [^,]{2,40},|and I\b)\s*", "", rest).lstrip(" ,")
-        self._turn_to(subject)
-        yield from (replace(clause, name=name or clause.name) for clause in self._told(subject, rest))
+        self._set_third_person(subject)
+        yield from (replace(clause, name=name or clause.name) for clause in self._read_predicate(subject, rest))
 
-    def _of_name(self, name: str, rest: str) -> Iterator[Clause]:
-        subject = as_subject(name)
+    def _read_name(self, name: str, rest: str) -> Iterator[Clause]:
+        subject = normalize_subject(name)
         if rest.startswith("'s "):
-            self._turn_to(subject)
+            self._set_third_person(subject)
             yield Clause(subject, rest[3:], owned=True)
         elif not rest.startswith(","):
             before = self._third
-            self._turn_to(subject)
-            told = list(self._told(subject, rest.lstrip()))
+            self._set_third_person(subject)
+            told = list(self._read_predicate(subject, rest.lstrip()))
             if not told:
                 self._third = before
             yield from told
 
-    def _told(self, subject: str, predicate: str) -> Iterator[Clause]:
+    def _read_predicate(self, subject: str, predicate: str) -> Iterator[Clause]:
         """What somebody says of others is about the others; what somebody thinks or wishes is not so."""
         adverb = re.match(r"(?:really|just|also|still|always|never|did not)\s+", predicate)
         report = _REPORT.match(predicate, adverb.end() if adverb else 0)
@@ -336,20 +336,20 @@ class Narrator:
         for clause in self._read(inner, None):
             yield replace(clause, hedged=clause.hedged or not firm)
 
-    def _owner(self, word: str) -> str | None:
+    def _find_owner(self, word: str) -> str | None:
         if word.lower() in {"my", "our"}:
             return self.me
-        return self._third if self._third and self._fits("he" if word.lower() == "his" else "she") else None
+        return self._third if self._third and self._is_referent("he" if word.lower() == "his" else "she") else None
 
-    def _fits(self, pronoun: str) -> bool:
+    def _is_referent(self, pronoun: str) -> bool:
         if self._third is None:
             return False
         last = self._third.rpartition("/")[2].removeprefix("ex-")
         return last not in (MALE if pronoun == "she" else FEMALE)
 
-    def meet(self, subject: str) -> None:
+    def introduce(self, subject: str) -> None:
         """Somebody was introduced: "she" is them, and so is "who"."""
-        self._turn_to(subject)
+        self._set_third_person(subject)
         self._met = subject
 
 
@@ -370,7 +370,7 @@ _ELIDED = re.compile(
 )
 
 
-def _pieces(text: str) -> Iterator[tuple[str, bool, bool]]:
+def _split_pieces(text: str) -> Iterator[tuple[str, bool, bool]]:
     """Each piece of the sentence, whether it is a condition, and whether it goes on about who was just named."""
     at, unreal, relative = 0, False, False
     for found in _SPLIT.finditer(text):
@@ -390,7 +390,7 @@ _LY_NAMES = frozenset(
 )
 
 
-def _without_leads(piece: str) -> str:
+def _strip_leads(piece: str) -> str:
     piece = piece.lstrip(" ,.:!\"'(*_")
     for _ in range(4):
         found = _LEAD.match(piece)

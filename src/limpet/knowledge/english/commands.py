@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from limpet.knowledge.candidate import Said, texts_in
-from limpet.knowledge.english.table import Finding
+from limpet.knowledge.candidate import TurnMessage, iter_texts
+from limpet.knowledge.english.table import RuleMatch
 from limpet.model.message import Role, ToolCall
 from limpet.model.record import Layer, RecordType
 
@@ -41,18 +41,18 @@ MAX_LINE = 300
 _LOOKED_AT = 200  # lines from either end of an output
 
 
-def outcomes(turn: Sequence[Said]) -> Iterator[tuple[Said, str, Finding, tuple[str, ...]]]:
+def find_outcomes(turn: Sequence[TurnMessage]) -> Iterator[tuple[TurnMessage, str, RuleMatch, tuple[str, ...]]]:
     """For each result: the message, the line it is grounded in, what it means, and the command."""
-    waiting: list[tuple[ToolCall, Said]] = []
+    waiting: list[tuple[ToolCall, TurnMessage]] = []
     for said in turn:
         if said.role is Role.ASSISTANT:
             waiting += [(call, said) for call in said.tool_calls]
         elif said.role is Role.TOOL:
-            call = _call_of(said, waiting)
-            yield from _outcome(said, _command(call) if call else None, call)
+            call = _find_call(said, waiting)
+            yield from _build_outcome(said, _get_command(call) if call else None, call)
 
 
-def _call_of(said: Said, waiting: list[tuple[ToolCall, Said]]) -> ToolCall | None:
+def _find_call(said: TurnMessage, waiting: list[tuple[ToolCall, TurnMessage]]) -> ToolCall | None:
     """By its id; without one, results come in the order of the calls."""
     for at, (call, _) in enumerate(waiting):
         if said.tool_call_id is None or call.id == said.tool_call_id:
@@ -60,25 +60,25 @@ def _call_of(said: Said, waiting: list[tuple[ToolCall, Said]]) -> ToolCall | Non
     return None
 
 
-def _command(call: ToolCall) -> str | None:
+def _get_command(call: ToolCall) -> str | None:
     if not _SHELL.search(call.name):
         return None
     for name in _ARGUMENTS:
         if isinstance(call.arguments.get(name), str):
             return str(call.arguments[name]).strip()[:MAX_LINE] or None
-    return next((text.strip()[:MAX_LINE] for text in texts_in(call) if text.strip()), None)
+    return next((text.strip()[:MAX_LINE] for text in iter_texts(call) if text.strip()), None)
 
 
-def _outcome(
-    said: Said, command: str | None, call: ToolCall | None
-) -> Iterator[tuple[Said, str, Finding, tuple[str, ...]]]:
+def _build_outcome(
+    said: TurnMessage, command: str | None, call: ToolCall | None
+) -> Iterator[tuple[TurnMessage, str, RuleMatch, tuple[str, ...]]]:
     ran = command or (call.name if call else "a tool")
     shown = ran.splitlines()[0][:120]
     if said.is_error:
-        line = _line(said.text, _TELLING, last=False)
+        line = _find_line(said.text, _TELLING, last=False)
         if line:
             content = f"`{shown}` failed: {line}"
-            finding = Finding(
+            finding = RuleMatch(
                 RecordType.FAILURE,
                 "project",
                 None,
@@ -91,9 +91,9 @@ def _outcome(
             )
             yield said, line, finding, (shown,) if command else ()
     elif command and _WORTH.search(command):
-        line = _line(said.text, _OUTCOME, _FIGURE, last=True)
+        line = _find_line(said.text, _OUTCOME, _FIGURE, last=True)
         if line:
-            finding = Finding(
+            finding = RuleMatch(
                 RecordType.COMMAND_RESULT,
                 "project",
                 None,
@@ -107,7 +107,7 @@ def _outcome(
             yield said, line, finding, (shown,)
 
 
-def _line(output: str, *telling: re.Pattern[str], last: bool) -> str | None:
+def _find_line(output: str, *telling: re.Pattern[str], last: bool) -> str | None:
     """The line that says most about how it ended."""
     lines = [line.strip() for line in (output[:20_000] + "\n" + output[20_000:][-20_000:]).split("\n")]
     lines = [line for line in lines if any(map(str.isalnum, line[:MAX_LINE]))]

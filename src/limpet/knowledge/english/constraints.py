@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from limpet.knowledge.english import values
 from limpet.knowledge.english.lexicon import LANGUAGES, any_of
-from limpet.knowledge.english.table import Finding
+from limpet.knowledge.english.table import RuleMatch
 from limpet.model.record import RecordType
 
 _DO = (
@@ -249,25 +249,25 @@ _REMEMBER = re.compile(
 )
 
 
-def constraints(sentence: str, me: str) -> Iterator[Finding]:
-    if limits := list(_limits(sentence, me)):
+def find_constraints(sentence: str, me: str) -> Iterator[RuleMatch]:
+    if limits := list(_find_limits(sentence, me)):
         yield from limits
         return
     if _AVAILABLE.search(sentence):
-        yield _constraint(me, 0.75)
+        yield _build_constraint(me, 0.75)
         return
     if _GUESSING.search(sentence):
         return
     if lifted := _LIFTED.search(sentence):
         value = (lifted["v"] or lifted["w"]).strip(" .!")
-        yield replace(_constraint("project", 0.75, None, value), polarity=False)
+        yield replace(_build_constraint("project", 0.75, None, value), polarity=False)
         return
-    if any(rule.search(sentence) for rule in _ORDERS) or _requires(sentence):
+    if any(rule.search(sentence) for rule in _ORDERS) or _is_requirement(sentence):
         mine = re.search(r"\bI am not allowed\b", sentence, re.IGNORECASE) is not None
-        yield _constraint(me if mine else "project", 0.65 if _DO_NOT.search(sentence) else 0.8)
+        yield _build_constraint(me if mine else "project", 0.65 if _DO_NOT.search(sentence) else 0.8)
 
 
-def _requires(sentence: str) -> bool:
+def _is_requirement(sentence: str) -> bool:
     """Of things, not of people: "the service must run on ARM", not "I have to run"."""
     found = _MUST.search(sentence)
     if not found or found["who"].lower() in _PEOPLE:
@@ -285,16 +285,16 @@ def _requires(sentence: str) -> bool:
     )
 
 
-def _constraint(
+def _build_constraint(
     subject: str, confidence: float, attribute: str | None = None, value: str | None = None, *, changed: bool = False
-) -> Finding:
+) -> RuleMatch:
     exclusive = attribute is not None and (":" in attribute or changed)
-    return Finding(
+    return RuleMatch(
         RecordType.CONSTRAINT, subject, attribute, value, exclusive=exclusive, confidence=confidence, salience=0.8
     )
 
 
-def _limits(sentence: str, me: str) -> Iterator[Finding]:
+def _find_limits(sentence: str, me: str) -> Iterator[RuleMatch]:
     """A budget for nothing in particular may be another one than the last, unless it is said to have changed."""
     changed = _CHANGED.search(sentence) is not None
     if found := _BUDGET.search(sentence) if "budget" in sentence.casefold() else None:
@@ -307,7 +307,7 @@ def _limits(sentence: str, me: str) -> Iterator[Finding]:
             or re.match(r"I (?:am|have|only have)\b", sentence)
         )
         subject = me if mine else "project"
-        yield _constraint(
+        yield _build_constraint(
             subject,
             0.85,
             f"budget:{what.lower().strip()}" if what else "budget",
@@ -315,26 +315,26 @@ def _limits(sentence: str, me: str) -> Iterator[Finding]:
             changed=changed,
         )
     elif found := _HAVE.search(sentence):
-        yield _constraint(me, 0.75, f"budget:{found['for'].lower()}", found["v"].strip(" .,"), changed=changed)
+        yield _build_constraint(me, 0.75, f"budget:{found['for'].lower()}", found["v"].strip(" .,"), changed=changed)
     elif found := _SPEND.search(sentence):
-        yield _constraint(me, 0.8, "budget", found["v"].strip(" .,"))
+        yield _build_constraint(me, 0.8, "budget", found["v"].strip(" .,"))
     if (found := _DEADLINE.search(sentence)) and _WHEN.search(found["v"]):
         what = found["for"]
-        yield _constraint(
+        yield _build_constraint(
             "project",
             0.85,
             f"deadline:{what.lower().strip()}" if what else "deadline",
-            values.span(found["v"]),
+            values.parse_span(found["v"]),
             changed=changed,
         )
     elif found := _RELEASE.search(sentence):
         when = re.sub(r"^the ", "", found["v"])
-        yield _constraint("project", 0.8, f"deadline:{found['for'].lower()}", when, changed=changed)
+        yield _build_constraint("project", 0.8, f"deadline:{found['for'].lower()}", when, changed=changed)
     elif (found := _DUE.search(sentence)) and _WHEN.search(found["v"] or found["w"] or found["x"]):
-        yield _constraint("project", 0.75, "deadline", values.span(found["v"] or found["w"] or found["x"]))
+        yield _build_constraint("project", 0.75, "deadline", values.parse_span(found["v"] or found["w"] or found["x"]))
 
 
-def notes(sentence: str, me: str) -> Iterator[Finding]:
+def find_notes(sentence: str, me: str) -> Iterator[RuleMatch]:
     """What somebody asked to have remembered, and no other rule understood."""
     if _REMEMBER.match(sentence):
-        yield Finding(RecordType.NOTE, me, None, None, confidence=0.85, salience=0.8, tags=("asked",))
+        yield RuleMatch(RecordType.NOTE, me, None, None, confidence=0.85, salience=0.8, tags=("asked",))

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from limpet.knowledge.candidate import Candidate, Said
-from limpet.knowledge.english.assertion_filter import statements
+from limpet.knowledge.candidate import Candidate, TurnMessage
+from limpet.knowledge.english.assertion_filter import find_statements
 from limpet.knowledge.english.clause import NAME
-from limpet.knowledge.english.statement import stated
-from limpet.knowledge.similarity import folded
+from limpet.knowledge.english.statement import format_statement
+from limpet.knowledge.similarity import fold_text
 from limpet.model.message import Role
 from limpet.model.record import Record
 
@@ -24,29 +24,31 @@ _NOT = re.compile(
 
 
 class Correction(NamedTuple):
-    said: Said
+    said: TurnMessage
     sentence: str
     new: str
     old: str
 
 
-def corrections(turn: Sequence[Said], found: Iterable[Candidate]) -> Iterator[Correction]:
+def find_corrections(turn: Sequence[TurnMessage], found: Iterable[Candidate]) -> Iterator[Correction]:
     """Those of the user that no rule could place, as nobody says whom they are about."""
     placed = {candidate.sentence for candidate in found}
     for said in turn:
         if said.role is Role.USER:
-            for sentence, _ in statements(said.text):
+            for sentence, _ in find_statements(said.text):
                 match = _NOT.search(sentence.text)
                 if match and sentence.text not in placed:
                     yield Correction(said, sentence.text, match["new"], match["old"])
 
 
-def applied(correction: Correction, records: Iterable[Record]) -> Candidate | None:
+def apply_correction(correction: Correction, records: Iterable[Record]) -> Candidate | None:
     """What it says of the one thing that was known under the wrong value; nothing where there are two such."""
     wrong = [
         record
         for record in records
-        if record.attribute in _CORRECTED and record.polarity and folded(record.value or "") == folded(correction.old)
+        if record.attribute in _CORRECTED
+        and record.polarity
+        and fold_text(record.value or "") == fold_text(correction.old)
     ]
     if len({(record.subject, record.attribute) for record in wrong}) != 1:
         return None
@@ -54,7 +56,7 @@ def applied(correction: Correction, records: Iterable[Record]) -> Candidate | No
     return Candidate(
         type=record.type,
         layer=record.layer,
-        content=stated(record.subject or "user", record.attribute or "", correction.new),
+        content=format_statement(record.subject or "user", record.attribute or "", correction.new),
         sentence=correction.sentence,
         sequence=correction.said.sequence,
         subject=record.subject or "user",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from limpet.knowledge.english import values
 from limpet.knowledge.english.lexicon import PETS, RELATIONS, any_of
-from limpet.knowledge.english.table import Finding
+from limpet.knowledge.english.table import RuleMatch
 from limpet.model.record import RecordType
 
 _LETS = re.compile(
@@ -77,7 +77,7 @@ _REFUSED = re.compile(
 )
 
 
-def decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[Finding]:
+def find_decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[RuleMatch]:
     """``proposes``: "let's" counts. What an assistant proposes is no decision; what it reports as settled is."""
     if _OPEN.search(sentence):
         return
@@ -87,29 +87,29 @@ def decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[Finding]:
     lets = _LETS.search(sentence) if proposes and "let" in sentence.casefold() else None
     if lets and (settled is None or not _REFUSED.search(lets.group())):  # what it gives way to says more
         if not _IDLE.match(lets["v"].strip(" .!")):
-            yield _decision("project", lets)
+            yield _build_decision("project", lets)
     elif settled:
         mine = settled["who"].lower() == "i" or settled["who"].lower().endswith(" i")
         if mine and not proposes and not _OF_THE_WORK.search(settled.group()):
             return
-        yield _decision(me if mine and proposes else "project", settled)
-    elif (changed := _CHANGED.search(sentence)) and _of_tools(changed, proposes=proposes):
-        yield _decision("project", changed)
+        yield _build_decision(me if mine and proposes else "project", settled)
+    elif (changed := _CHANGED.search(sentence)) and _is_about_tools(changed, proposes=proposes):
+        yield _build_decision("project", changed)
     elif (found := _STATED.search(sentence)) and (proposes or not found["d"]):
-        yield _decision("project", found)
+        yield _build_decision("project", found)
 
 
-def _of_tools(changed: re.Match[str], *, proposes: bool) -> bool:
+def _is_about_tools(changed: re.Match[str], *, proposes: bool) -> bool:
     if changed["v"]:
-        return values.product(changed["v"]) is not None
-    return proposes and bool(changed["x"] or values.product(changed["w"]))
+        return values.parse_product(changed["v"]) is not None
+    return proposes and bool(changed["x"] or values.parse_product(changed["w"]))
 
 
-def _decision(subject: str, found: re.Match[str]) -> Finding:
+def _build_decision(subject: str, found: re.Match[str]) -> RuleMatch:
     salience = 0.75 if subject == "project" else 0.5  # which dessert somebody chose matters less than which database
     named = found.groupdict()
     value = next(text for text in map(named.get, "vdwx") if text)
-    return Finding(
+    return RuleMatch(
         RecordType.DECISION,
         subject,
         None,

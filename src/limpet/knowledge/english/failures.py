@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from limpet.knowledge.english.table import Finding
+from limpet.knowledge.english.table import RuleMatch
 from limpet.model.record import Layer, RecordType
 
 _FAILED = re.compile(
@@ -97,20 +97,20 @@ _THING = re.compile(
 )
 
 
-def failures(sentence: str, *, reported: bool = False) -> Iterator[Finding]:
+def find_failures(sentence: str, *, reported: bool = False) -> Iterator[RuleMatch]:
     """With a cause, or it is only a complaint. ``reported``: by a user, of what happens now."""
     now = _FAILS.search(sentence) if reported else None
     still = _STILL.search(sentence) if reported and "still " in sentence else None
     if still and not _OPEN_TRY.search(sentence[: still.start()]):
-        yield Finding(RecordType.FAILURE, "project", layer=Layer.PROCEDURAL, confidence=0.7, salience=0.7)
+        yield RuleMatch(RecordType.FAILURE, "project", layer=Layer.PROCEDURAL, confidence=0.7, salience=0.7)
         return
     for found in (_FAILED.search(sentence), _CAUSE.search(sentence), now):
         if found and not _OPEN.search(sentence[: found.start()]) and not _THING.search(sentence):
-            yield Finding(RecordType.FAILURE, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.7)
+            yield RuleMatch(RecordType.FAILURE, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.7)
             return
 
 
-def fixes(sentence: str) -> Iterator[Finding]:
+def find_fixes(sentence: str) -> Iterator[RuleMatch]:
     found = _FIXED_BY.search(sentence) if _HINT.search(sentence) else None
     before = "" if found and found.group().startswith(";") else sentence[: found.start() if found else 0]
     instead = found is not None and re.match(r"(?:did|does) not ", found.group(), re.IGNORECASE)
@@ -123,4 +123,4 @@ def fixes(sentence: str) -> Iterator[Finding]:
     # "was resolved by pinning it" is a fix; "was resolved with the help of …" is any story.
     if _PASSIVE.search(sentence[: found.start()]) and not re.search(r"\bby \w+ing\b", found.group(), re.IGNORECASE):
         return
-    yield Finding(RecordType.FIX, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.75)
+    yield RuleMatch(RecordType.FIX, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.75)

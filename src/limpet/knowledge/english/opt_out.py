@@ -50,30 +50,30 @@ _THAT = re.compile(_LEAD + r"\w+(?: about)? (?:(?:that|the fact that) )?", re.IG
 _GOES_ON = re.compile(r"[,;:.!–—]\s*(?=(?:I|we|my|our|let's|use)\b)", re.IGNORECASE)
 
 
-def unheard(message: str) -> bool:
+def is_opt_out(message: str) -> bool:
     """Whether the speaker asks that nothing of the message be kept."""
     return _ALL.search(message) is not None
 
 
-def takes_back(sentence: str) -> bool:
+def is_retraction(sentence: str) -> bool:
     """Whether it asks to forget what was said just before it."""
     return _BACK.match(sentence) is not None
 
 
-def asks_to_forget(sentence: str) -> bool:
+def is_forget_request(sentence: str) -> bool:
     return _FORGET.match(sentence) is not None
 
 
-def within(sentence: str) -> int:
+def find_forget_start(sentence: str) -> int:
     """Where the words begin that are to be forgotten: after "forget that", after "do not remember this:"."""
-    if asks_to_forget(sentence) and (found := _THAT.match(sentence)):
+    if is_forget_request(sentence) and (found := _THAT.match(sentence)):
         return found.end()
     kept = _ALL.search(sentence)
     colon = sentence.find(":", kept.end(), kept.end() + 30) if kept else -1
     return colon + 1
 
 
-def beyond(sentence: str) -> int | None:
+def find_remainder(sentence: str) -> int | None:
     """Where, behind the words that ask to forget, the speaker goes on to say something: "forget my job, I quit"."""
     found = _GOES_ON.search(sentence)
     return None if found is None else found.end()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from limpet.knowledge.english import values
 from limpet.knowledge.english.clause import Clause
-from limpet.knowledge.english.table import Finding, Rule, pattern
+from limpet.knowledge.english.table import Rule, RuleMatch, compile_pattern
 from limpet.model.record import RecordType
 
 _P = RecordType.PREFERENCE
@@ -17,44 +17,44 @@ _VERY = r"(?:really |very |super |so |quite |pretty |totally |huge |big |a big |
 RULES: tuple[Rule, ...] = (
     Rule(
         "likes",
-        pattern(
+        compile_pattern(
             r"(?:(?:like|likes|dig|digs) (?!the (?!\w+(?: \w+)? of\b))|(?:love|loves|enjoy|enjoys|adore|"
             r"adores) )(?P<v>.+)"
         ),
-        values.thing,
+        values.parse_thing,
         _P,
     ),
     Rule(
         "likes",
-        pattern(
+        compile_pattern(
             rf"{_BE} {_VERY}(?:into|fond of|fan of|fans of|crazy about|obsessed with|keen on|passionate about) "
             rf"(?P<v>.+)"
         ),
-        values.thing,
+        values.parse_thing,
         _P,
     ),
     Rule(
         "likes",
-        pattern(
+        compile_pattern(
             r"(?:hate|hates|dislike|dislikes|detest|detests|loathe|loathes|despise|despises|can not (?:stand|"
             r"bear|stomach|tolerate)) (?P<v>.+)"
         ),
-        values.thing,
+        values.parse_thing,
         _P,
         denies=True,
     ),
-    Rule("prefers", pattern(r"(?:prefer|prefers) (?P<v>.+)"), values.choice, _P, salience=0.7),
+    Rule("prefers", compile_pattern(r"(?:prefer|prefers) (?P<v>.+)"), values.parse_choice, _P, salience=0.7),
     Rule(
         "prefers",
-        pattern(r"would (?:much |really )?(?:rather|prefer) (?P<v>(?!die\b|not\b)(?!.* here$).+)"),
-        values.choice,
+        compile_pattern(r"would (?:much |really )?(?:rather|prefer) (?P<v>(?!die\b|not\b)(?!.* here$).+)"),
+        values.parse_choice,
         _P,
         when="possible",
         salience=0.7,
     ),
-    Rule("uses", pattern(r"(?:use|uses) (?P<v>[^,.;]+? for .+)"), values.thing, _P),
-    Rule("uses", pattern(r"(?:use|uses) (?P<v>.+)"), values.thing, _P, when="habit"),
-    Rule("uses", pattern(r"(?:use|uses) (?P<v>.+)"), values.tools, _P, confidence=0.75),
+    Rule("uses", compile_pattern(r"(?:use|uses) (?P<v>[^,.;]+? for .+)"), values.parse_thing, _P),
+    Rule("uses", compile_pattern(r"(?:use|uses) (?P<v>.+)"), values.parse_thing, _P, when="habit"),
+    Rule("uses", compile_pattern(r"(?:use|uses) (?P<v>.+)"), values.parse_tools, _P, confidence=0.75),
 )
 _FAVOURITE = re.compile(
     r"(?:all-time |absolute |current |new |latest )?favou?rites? (?P<what>[\w -]{2,40}?)(?: of all time| ever)?"
@@ -71,21 +71,21 @@ _PARTS = frozenset("part bit thing one line section option moment version featur
 _SPELLINGS = {"color": "colour", "flavor": "flavour", "neighborhood": "neighbourhood", "movie": "film"}
 
 
-def favourites(clause: Clause) -> Iterator[Finding]:
+def find_favourites(clause: Clause) -> Iterator[RuleMatch]:
     if clause.owned and (found := _FAVOURITE.match(clause.predicate)):
-        yield from _favourite(clause.subject, found)
+        yield from _build_favourite(clause.subject, found)
 
 
-def favourites_in(sentence: str, me: str, *, bullet: bool) -> Iterator[Finding]:
+def find_listed_favourites(sentence: str, me: str, *, bullet: bool) -> Iterator[RuleMatch]:
     if (bullet and (found := _FAVOURITE.match(sentence))) or (found := _IS_FAVOURITE.match(sentence)):
-        yield from _favourite(me, found)
+        yield from _build_favourite(me, found)
 
 
-def _favourite(subject: str, found: re.Match[str]) -> Iterator[Finding]:
+def _build_favourite(subject: str, found: re.Match[str]) -> Iterator[RuleMatch]:
     what = found["what"].casefold().strip()
     what = _SPELLINGS.get(what, what.removesuffix("s") if not what.endswith("ss") else what)
-    value = values.thing(found["v"])
+    value = values.parse_thing(found["v"])
     if value and not _PARTS.intersection(what.split()) and not what.startswith("so far"):
-        yield Finding(
+        yield RuleMatch(
             _P, subject, f"favourite:{what}", value, exclusive=True, confidence=0.9, salience=0.7, tags=("favourite",)
         )

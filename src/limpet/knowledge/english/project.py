@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from limpet.knowledge.english import values
-from limpet.knowledge.english.table import Finding
+from limpet.knowledge.english.table import RuleMatch
 from limpet.model.record import RecordType
 
 _PART = (
@@ -36,13 +36,13 @@ _HINT = re.compile(
 _SHORT_NAMES = re.compile(r"(?:go|c|r|d|zig|haskell|clojure|erlang)\b(?! (?:down|to|away|live)\b)", re.IGNORECASE)
 
 
-def made_of(sentence: str) -> Iterator[Finding]:
+def find_stack(sentence: str) -> Iterator[RuleMatch]:
     found = _MADE_OF.search(sentence) if _HINT.search(sentence) else None
     made = (found["v"] or found["w"] or found["x"]) if found else None
     if made and (values.is_product(made) or _SHORT_NAMES.match(made)):
-        yield Finding(RecordType.FACT, "project", None, None, confidence=0.8, salience=0.6)
+        yield RuleMatch(RecordType.FACT, "project", None, None, confidence=0.8, salience=0.6)
 
 
-def routine(sentence: str) -> Iterator[Finding]:
+def find_routine(sentence: str) -> Iterator[RuleMatch]:
     if _ROUTINE.search(sentence):
-        yield Finding(RecordType.FACT, "project", None, None, confidence=0.8, salience=0.6)
+        yield RuleMatch(RecordType.FACT, "project", None, None, confidence=0.8, salience=0.6)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from limpet.knowledge.english import people, values
-from limpet.knowledge.english.clause import NAME, Clause, Narrator, is_name, relation_of
+from limpet.knowledge.english.clause import NAME, Clause, ClauseReader, is_name, normalize_relation
 from limpet.knowledge.english.lexicon import COUNTS, DEMONYMS, DIETS, NO_NAMES, PETS, PRODUCTS, RELATIONS, any_of
-from limpet.knowledge.english.table import Finding
+from limpet.knowledge.english.table import RuleMatch
 from limpet.knowledge.graph.words import GIVEN_NAMES, PLACES
 from limpet.model.record import RecordType
 
@@ -41,12 +41,12 @@ _OWNED: tuple[tuple[re.Pattern[str], str, bool], ...] = tuple(
     )
 )
 _OWNED_VALUES = {
-    "birthday": values.span,
-    "goal": values.deed,
-    "role": values.any_role,
-    "employer": values.organisation,
-    "origin": values.named_place,
-    "home": values.named_place,
+    "birthday": values.parse_span,
+    "goal": values.parse_deed,
+    "role": values.parse_any_role,
+    "employer": values.parse_organisation,
+    "origin": values.parse_named_place,
+    "home": values.parse_named_place,
 }
 
 _DAY = re.compile(people.DAY)
@@ -144,7 +144,7 @@ _PARTED = re.compile(
 )
 
 
-def names(sentence: str, me: str, *, opening: bool) -> Iterator[Finding]:
+def find_names(sentence: str, me: str, *, opening: bool) -> Iterator[RuleMatch]:
     """What somebody is called, where no clause says it: greetings, "call me", "home is"."""
     greeted = _I_AM.search(sentence) if opening and _GREETING.match(sentence) else None
     if found := greeted or _I_AM_FIRST.match(sentence):
@@ -160,75 +160,75 @@ def names(sentence: str, me: str, *, opening: bool) -> Iterator[Finding]:
             "not",
             "good",
         }:
-            yield Finding(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.8, salience=0.9)
-    elif small := _small_name(sentence, opening=opening):
-        yield Finding(RecordType.FACT, me, "name", small.title(), exclusive=True, confidence=0.75, salience=0.9)
+            yield RuleMatch(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.8, salience=0.9)
+    elif small := _find_small_name(sentence, opening=opening):
+        yield RuleMatch(RecordType.FACT, me, "name", small.title(), exclusive=True, confidence=0.75, salience=0.9)
     if opening and (found := _NAME_AND_AGE.match(sentence)):
-        yield Finding(RecordType.FACT, me, "age", found["v"], exclusive=True, confidence=0.8, salience=0.6)
-    if (found := _AS_A.match(sentence)) and (finding := _as_somebody(found["v"], me)):
+        yield RuleMatch(RecordType.FACT, me, "age", found["v"], exclusive=True, confidence=0.8, salience=0.6)
+    if (found := _AS_A.match(sentence)) and (finding := _parse_self_description(found["v"], me)):
         yield finding
     if opening and (found := _HERE.match(sentence)) and is_name(found["v"]) and found["v"].casefold() not in PLACES:
-        yield Finding(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.75, salience=0.8)
+        yield RuleMatch(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.75, salience=0.8)
     if found := _CALL_ME.search(sentence):
-        yield Finding(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.85, salience=0.9)
-    elif (found := _CALL_ME_SMALL.search(sentence)) and _is_short_for(found["v"]):
+        yield RuleMatch(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.85, salience=0.9)
+    elif (found := _CALL_ME_SMALL.search(sentence)) and _is_short_name(found["v"]):
         short = found["v"].title()
-        yield Finding(RecordType.FACT, me, "nickname", short, exclusive=True, confidence=0.75, salience=0.9)
+        yield RuleMatch(RecordType.FACT, me, "nickname", short, exclusive=True, confidence=0.75, salience=0.9)
     if found := _CALLS_ME.search(sentence):
-        yield Finding(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.8, salience=0.8)
+        yield RuleMatch(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.8, salience=0.8)
     if found := _NOW_IN.search(sentence):
-        yield Finding(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.8, salience=0.8)
+        yield RuleMatch(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.8, salience=0.8)
     if found := _HOME_IS.search(sentence):
-        yield Finding(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.75, salience=0.8)
+        yield RuleMatch(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.75, salience=0.8)
 
 
-def _is_short_for(word: str) -> bool:
+def _is_short_name(word: str) -> bool:
     """Whether it is a name, or how one begins: "jo", not "call me crazy"."""
     return word not in _NO_SMALL_NAMES and any(name.startswith(word) for name in GIVEN_NAMES)
 
 
-def parted(sentence: str, me: str) -> Iterator[Finding]:
+def find_breakup(sentence: str, me: str) -> Iterator[RuleMatch]:
     """A couple no longer: "me and my bf broke up"."""
     if found := _PARTED.search(sentence):
-        who = relation_of(found["a"] or found["b"] or found["c"])
-        yield Finding(RecordType.FACT, me, "relationship", who, polarity=False, confidence=0.8, salience=0.7)
+        who = normalize_relation(found["a"] or found["b"] or found["c"])
+        yield RuleMatch(RecordType.FACT, me, "relationship", who, polarity=False, confidence=0.8, salience=0.7)
 
 
-def _small_name(sentence: str, *, opening: bool) -> str | None:
+def _find_small_name(sentence: str, *, opening: bool) -> str | None:
     if opening and (found := _I_AM_SMALL.match(sentence)) and found["v"] in GIVEN_NAMES:
         return found["v"]
     found = _MY_NAME_SMALL.search(sentence) if "y name is " in sentence else None
     return found["v"] if found and found["v"] not in _NO_SMALL_NAMES else None
 
 
-def _as_somebody(what: str, me: str) -> Finding | None:
+def _parse_self_description(what: str, me: str) -> RuleMatch | None:
     diet = what.rsplit(maxsplit=1)[-1].casefold()
     if diet in DIETS:
-        return Finding(RecordType.FACT, me, "diet", diet, exclusive=True, confidence=0.8, salience=0.8)
-    role = values.role(what)
+        return RuleMatch(RecordType.FACT, me, "diet", diet, exclusive=True, confidence=0.8, salience=0.8)
+    role = values.parse_role(what)
     if role is None or role.split()[-1].casefold() in _PASSING:
         return None
-    return Finding(RecordType.FACT, me, "role", role, exclusive=True, confidence=0.75, salience=0.7)
+    return RuleMatch(RecordType.FACT, me, "role", role, exclusive=True, confidence=0.75, salience=0.7)
 
 
-def in_profile(line: str, me: str) -> Iterator[Finding]:
+def parse_profile_line(line: str, me: str) -> Iterator[RuleMatch]:
     """A line of a list about oneself: "product designer at Monzo"."""
     found = _PROFILE_ROLE.match(line)
-    if found and (role := values.role(found["v"])):
-        yield Finding(RecordType.FACT, me, "role", role, exclusive=True, confidence=0.75, salience=0.75)
-        if found["at"] and (where := values.employer(found["at"])):
-            yield Finding(RecordType.FACT, me, "employer", where, exclusive=True, confidence=0.75, salience=0.75)
+    if found and (role := values.parse_role(found["v"])):
+        yield RuleMatch(RecordType.FACT, me, "role", role, exclusive=True, confidence=0.75, salience=0.75)
+        if found["at"] and (where := values.parse_employer(found["at"])):
+            yield RuleMatch(RecordType.FACT, me, "employer", where, exclusive=True, confidence=0.75, salience=0.75)
 
 
-def mentioned(sentence: str, me: str) -> Iterator[Finding]:
+def find_relatives(sentence: str, me: str) -> Iterator[RuleMatch]:
     """Somebody's people with their names, wherever they stand: "he scares my daughter Lily"."""
     if not _OWN.search(sentence):
         return
     for found in _MENTIONED.finditer(sentence):
-        who, name = relation_of(found["who"]), found["v"]
+        who, name = normalize_relation(found["who"]), found["v"]
         first = name.split()[0].casefold()
         if is_name(name) and first not in _NO_FIRST_NAMES and first not in PLACES and first not in PRODUCTS:
-            yield Finding(
+            yield RuleMatch(
                 RecordType.FACT,
                 f"{me}/{who}",
                 "name",
@@ -240,10 +240,10 @@ def mentioned(sentence: str, me: str) -> Iterator[Finding]:
             )
 
 
-def _outright(subject: str, found: re.Match[str] | None) -> Iterator[Finding]:
+def _build_small_name(subject: str, found: re.Match[str] | None) -> Iterator[RuleMatch]:
     """Said to be a name, so that it may be any word, written small."""
     if found and found["v"] not in _NO_SMALL_NAMES and found["v"] not in NO_NAMES:
-        yield Finding(
+        yield RuleMatch(
             RecordType.FACT,
             subject,
             "name",
@@ -255,12 +255,12 @@ def _outright(subject: str, found: re.Match[str] | None) -> Iterator[Finding]:
         )
 
 
-def owned(clause: Clause) -> Iterator[Finding]:
+def find_attributes(clause: Clause) -> Iterator[RuleMatch]:
     if "/" in clause.subject:
-        yield from _outright(clause.subject, _NAME_IS_SMALL.match(clause.predicate))
+        yield from _build_small_name(clause.subject, _NAME_IS_SMALL.match(clause.predicate))
     for looked_for, attribute, exclusive in _OWNED:
         if found := looked_for.match(clause.predicate):
-            value = _OWNED_VALUES.get(attribute, values.given)(found["v"])
+            value = _OWNED_VALUES.get(attribute, values.parse_value)(found["v"])
             if attribute == "birthday" and (day := _DAY.search(found["v"])):
                 value = day.group().removeprefix("the ")
             if attribute == "name" and value and value.casefold() == clause.subject:
@@ -268,7 +268,7 @@ def owned(clause: Clause) -> Iterator[Finding]:
             if attribute == "birthday" and value and not re.search(r"\d|\b[A-Z][a-z]{2,8}\b", value):
                 continue
             if value:
-                yield Finding(
+                yield RuleMatch(
                     RecordType.FACT,
                     clause.subject,
                     attribute,
@@ -280,39 +280,39 @@ def owned(clause: Clause) -> Iterator[Finding]:
             return
 
 
-def relations(clause: Clause, narrator: Narrator) -> Iterator[Finding]:
+def find_relations(clause: Clause, narrator: ClauseReader) -> Iterator[RuleMatch]:
     """Who somebody's people are: told in passing, introduced, or said outright."""
 
-    def named(subject: str, name: str) -> Finding:
-        return Finding(
+    def build_name(subject: str, name: str) -> RuleMatch:
+        return RuleMatch(
             RecordType.FACT, subject, "name", name, exclusive=True, confidence=0.85, salience=0.75, tags=("people",)
         )
 
     if clause.name:
-        yield named(clause.subject, clause.name)
+        yield build_name(clause.subject, clause.name)
     if found := _INTRODUCED.search(clause.predicate):
         who = found["who"].lower()
         subject = f"{clause.subject}/{RELATIONS.get(who, who)}"
-        narrator.meet(subject)
-        yield named(subject, found["v"])
+        narrator.introduce(subject)
+        yield build_name(subject, found["v"])
         for other in _AND_ANOTHER.finditer(clause.predicate, found.end()):
             who = other["who"].lower()
-            yield named(f"{clause.subject}/{RELATIONS.get(who, who)}", other["v"])
+            yield build_name(f"{clause.subject}/{RELATIONS.get(who, who)}", other["v"])
     elif small := _INTRODUCED_SMALL.search(clause.predicate):
         subject = f"{clause.subject}/{RELATIONS.get(small['who'], small['who'])}"
-        narrator.meet(subject)
-        yield from _outright(subject, small)
+        narrator.introduce(subject)
+        yield from _build_small_name(subject, small)
     elif found := _KITTEN.search(clause.predicate):
         who = found["who"].lower()
-        narrator.meet(f"{clause.subject}/{RELATIONS.get(who, who)}")
+        narrator.introduce(f"{clause.subject}/{RELATIONS.get(who, who)}")
     if clause.owned:
         return
     if "/" in clause.subject:
         called = _CALLED.match(clause.predicate) or (None if clause.name else _IS_NAMED.match(clause.predicate))
         if called and called["v"].split()[0].casefold() not in _NO_FIRST_NAMES:
-            yield named(clause.subject, called["v"])
+            yield build_name(clause.subject, called["v"])
         elif called is None:
-            yield from _outright(clause.subject, _CALLED_SMALL.match(clause.predicate))
+            yield from _build_small_name(clause.subject, _CALLED_SMALL.match(clause.predicate))
     elif not clause.elided and clause.subject != narrator.me and (found := _IS_MY.match(clause.predicate)):
         who = found["who"].lower()
-        yield named(f"{narrator.me}/{RELATIONS.get(who, who)}", clause.subject.title())
+        yield build_name(f"{narrator.me}/{RELATIONS.get(who, who)}", clause.subject.title())

@@ -6,7 +6,7 @@ import re
 from typing import Protocol
 
 from limpet.knowledge.candidate import Candidate
-from limpet.knowledge.similarity import gist, same_value, stem, words
+from limpet.knowledge.similarity import compute_signature, is_same_value, stem, tokenize
 from limpet.model.record import RecordType
 
 _VERBS = re.compile(
@@ -44,7 +44,7 @@ _WHICH = re.compile(
 _NOW = re.compile(r"\b(?:now|only|left|no longer|any ?more)\b", re.IGNORECASE)
 
 
-class Told(Protocol):
+class StatementLike(Protocol):
     @property
     def content(self) -> str: ...
     @property
@@ -53,79 +53,81 @@ class Told(Protocol):
     def polarity(self) -> bool: ...
 
 
-def contradicts(candidate: Candidate, record: Told) -> bool:
+def is_contradiction(candidate: Candidate, record: StatementLike) -> bool:
     """Whether the candidate takes back what the record says, both of one kind and one subject."""
     if candidate.type is RecordType.DECISION:
         return _is_rejected(candidate, record)
     if candidate.type is RecordType.CONSTRAINT and not candidate.polarity and record.polarity:
-        allowed = gist(candidate.value or "").stems
-        return len(allowed) > 1 and allowed <= gist(record.content).stems
+        allowed = compute_signature(candidate.value or "").stems
+        return len(allowed) > 1 and allowed <= compute_signature(record.content).stems
     return False
 
 
-def _is_rejected(candidate: Candidate, record: Told) -> bool:
+def _is_rejected(candidate: Candidate, record: StatementLike) -> bool:
     """Not Redis, or SQLite instead of Redis: both undo what was decided for Redis. Redis after all undoes them."""
-    decided = _thing(record.value)
+    decided = _extract_object(record.value)
     if not decided:
         return False
     if candidate.polarity != record.polarity:
-        return same_value(_thing(candidate.value), decided)
+        return is_same_value(_extract_object(candidate.value), decided)
     found = _REJECTED.search(candidate.sentence)
-    return record.polarity and found is not None and same_value(_thing(found["x"]), decided)
+    return record.polarity and found is not None and is_same_value(_extract_object(found["x"]), decided)
 
 
-def _thing(value: str | None) -> str:
+def _extract_object(value: str | None) -> str:
     plain = _VERBS.sub("", (value or "").strip())
     end = _END.search(plain)
     return (plain[: end.start()] if end else plain).strip()
 
 
-def turned(candidate: Candidate, record: Told) -> bool:
+def is_reversal(candidate: Candidate, record: StatementLike) -> bool:
     """Coffee over tea, after tea over coffee."""
     if candidate.attribute != "prefers" or not (found := _OVER.search(candidate.sentence)):
         return False
     reverse = _OVER.search(record.content)
     return (
         reverse is not None
-        and same_value(found["less"].strip(" .!"), record.value)
-        and same_value(reverse["less"].strip(" .!"), candidate.value)
+        and is_same_value(found["less"].strip(" .!"), record.value)
+        and is_same_value(reverse["less"].strip(" .!"), candidate.value)
     )
 
 
-def corrected(candidate: Candidate, before: str | None) -> bool:
+def is_correction_of(candidate: Candidate, before: str | None) -> bool:
     """Alexis, not Alexa."""
     wrong = re.escape(before or "")
     return bool(wrong) and re.search(rf"\bnot {wrong}(?!\w)", candidate.sentence, re.IGNORECASE) is not None
 
 
-def grew(candidate: Candidate, before: str | None) -> bool:
+def has_count_changed(candidate: Candidate, before: str | None) -> bool:
     """Three children, or only two cats now, where other numbers of the same were told."""
-    mine, theirs = _counted(candidate.value), _counted(before)
+    mine, theirs = _parse_count(candidate.value), _parse_count(before)
     if candidate.attribute not in {"family", "pet"} or mine is None or theirs is None or mine[1] != theirs[1]:
         return False
     return mine[0] > theirs[0] or (mine[0] != theirs[0] and _NOW.search(candidate.sentence) is not None)
 
 
-def _counted(value: str | None) -> tuple[int, tuple[str, ...]] | None:
-    first, *rest = words(value or "") or [""]
+def _parse_count(value: str | None) -> tuple[int, tuple[str, ...]] | None:
+    first, *rest = tokenize(value or "") or [""]
     number = int(first) if first.isdigit() else _NUMBERS.get(first)
     if number is None and first:  # of pets the article is left out
         number, rest = 1, [first, *rest]
     return None if number is None or not rest else (number, tuple(map(stem, rest)))
 
 
-def changes(subject: str, sentence: str) -> bool:
+def is_change(subject: str, sentence: str) -> bool:
     """Whether it tells of a change, and of whom there is mostly one: a sister, not a friend."""
     who, _, role = subject.rpartition("/")
-    return bool(who) and role in _MOSTLY_ONE and _CHANGE.search(sentence) is not None and not tells_apart(sentence)
+    return (
+        bool(who) and role in _MOSTLY_ONE and _CHANGE.search(sentence) is not None and not is_one_of_several(sentence)
+    )
 
 
-def tells_apart(text: str) -> bool:
+def is_one_of_several(text: str) -> bool:
     """Which of several: nobody says so of the only one."""
     return _WHICH.search(text) is not None
 
 
-def counts(subject: str, value: str | None) -> bool:
+def has_several(subject: str, value: str | None) -> bool:
     """Whether a number of somebody's people means several like this one: two sisters."""
-    counted = _counted(value)
+    counted = _parse_count(value)
     return counted is not None and counted[0] > 1 and stem(subject.rpartition("/")[2]) in counted[1]

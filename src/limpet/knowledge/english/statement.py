@@ -48,9 +48,11 @@ _WORDINGS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def stated(subject: str, attribute: str, value: str, *, polarity: bool = True, name: str | None = None) -> str:
+def format_statement(
+    subject: str, attribute: str, value: str, *, polarity: bool = True, name: str | None = None
+) -> str:
     """``name``: of whom it is about, where there may be several of them: "The user's sister Anna lives in Porto."."""
-    who = _who(subject) if name is None or attribute == "name" else f"{_who(subject)} {name}"
+    who = _format_subject(subject) if name is None or attribute == "name" else f"{_format_subject(subject)} {name}"
     if attribute.startswith("favourite:"):
         what = attribute.partition(":")[2]
         return f"{who}'s favourite {what} {'is' if polarity else 'is not'} {value}."
@@ -58,17 +60,17 @@ def stated(subject: str, attribute: str, value: str, *, polarity: bool = True, n
     wording = holds if polarity else fails
     if "{}" in wording:
         return f"{who} {wording.format(value)}."
-    return f"{who} {wording.format(a=_article(value))} {value}.".replace("  ", " ")
+    return f"{who} {wording.format(a=_choose_article(value))} {value}.".replace("  ", " ")
 
 
-def named(subject: str, content: str) -> str | None:
+def find_name(subject: str, content: str) -> str | None:
     """The name that a text gives whom it is about: Anna, of "The user's sister Anna lives in Porto."."""
     role = subject.rpartition("/")[2]
     found = re.search(rf"(?:\b[Mm]y|\b[Oo]ur|'s) (?:[a-z]+ )?{re.escape(role)},? ([A-ZÀ-Þ][\w'-]+)", content)
     return found[1].removesuffix("'s") if found and "/" in subject else None
 
 
-def _article(value: str) -> str:
+def _choose_article(value: str) -> str:
     """Before one of something, unless the words say how many or whose."""
     first, last = value.split(maxsplit=1)[0].casefold(), value.rsplit(maxsplit=1)[-1].casefold()
     several = last.endswith("s") and not last.endswith("ss")
@@ -77,7 +79,7 @@ def _article(value: str) -> str:
     return "an" if first[0] in "aeiou" else "a"
 
 
-def _who(subject: str) -> str:
+def _format_subject(subject: str) -> str:
     first, *way = subject.split("/")
     person = "The user" if first == "user" else "The project" if first == "project" else first.title()
     return "'s ".join([person, *way])

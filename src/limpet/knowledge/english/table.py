@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from limpet.knowledge.english.values import given
+from limpet.knowledge.english.values import parse_value
 from limpet.model.record import Layer, RecordType
 
 
@@ -19,7 +19,7 @@ class Rule:
 
     attribute: str
     pattern: re.Pattern[str]
-    value: Callable[[str], str | None] = given
+    value: Callable[[str], str | None] = parse_value
     type: RecordType = RecordType.FACT
     layer: Layer = Layer.SEMANTIC
     exclusive: bool = False
@@ -33,7 +33,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleMatch:
     """What a rule found, before it is tied to its message."""
 
     type: RecordType
@@ -49,5 +49,5 @@ class Finding:
     content: str | None = None  # the sentence, where there is nothing shorter to say
 
 
-def pattern(text: str) -> re.Pattern[str]:
+def compile_pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)

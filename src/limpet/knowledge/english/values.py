@@ -117,7 +117,7 @@ def _cut(text: str, stop: re.Pattern[str]) -> str:
     return _tidy(text[: found.start()] if found else text)
 
 
-def place(text: str) -> str | None:
+def parse_place(text: str) -> str | None:
     """A place has a name. Who writes everything small names it small, too."""
     found = _cut(text, _PLACE_STOP)
     if not found or len(found.split()) > 7:
@@ -131,13 +131,13 @@ def place(text: str) -> str | None:
     return None if _NO_PLACES.match(found) or len(found.split()) > 2 or text != text.lower() else found
 
 
-def product(text: str) -> str | None:
+def parse_product(text: str) -> str | None:
     """A tool, a language, a service by its name, with what it is used for."""
-    found = thing(text)
+    found = parse_thing(text)
     return found if found and is_product(found) and found.split()[0].casefold() not in _NO_PRODUCTS else None
 
 
-def tools(text: str) -> str | None:
+def parse_tools(text: str) -> str | None:
     """Tools by their names and nothing else: "Vim and tmux" of "Vim and tmux on an old laptop"."""
     found = re.match(r"[\w.+#-]+(?:(?:, and|,| and) (?!I\b|we\b|it\b|then\b)[\w.+#-]+){0,3}", text)
     if found is None:
@@ -156,25 +156,25 @@ def is_product(name: str) -> bool:
     return first.isupper() and 1 < len(first) <= 3 and first.isascii() and first.casefold() not in SHORT_PLACES
 
 
-def new_place(text: str) -> str | None:
+def parse_new_place(text: str) -> str | None:
     """Where somebody moved to; of several stations the last."""
     further = re.split(r"(?:,| and| then)(?: then| later| finally| now)? to (?=[A-Z])", text)
-    return place(further[-1])
+    return parse_place(further[-1])
 
 
-def named_place(text: str) -> str | None:
-    found = place(text)
+def parse_named_place(text: str) -> str | None:
+    found = parse_place(text)
     known = found and (re.match(r"(?:the )?[A-ZÀ-Þ]", found) or found in PLACES)
     return found if known else None
 
 
-def destination(text: str) -> str | None:
+def parse_destination(text: str) -> str | None:
     """Where somebody was that is worth knowing: no shop and no Sunday mass."""
-    found = named_place(text)
+    found = parse_named_place(text)
     return None if found is None or _ERRAND.match(found) else found
 
 
-def employer(text: str) -> str | None:
+def parse_employer(text: str) -> str | None:
     if called := _CALLED.match(text):
         return called[1]
     found = _cut(text, _ORG_STOP)
@@ -184,13 +184,13 @@ def employer(text: str) -> str | None:
     return _ARTICLE.sub("", found, count=1) if named or len(found.split()) == 1 else None
 
 
-def named_employer(text: str) -> str | None:
+def parse_named_employer(text: str) -> str | None:
     """After a role, where "for fun" and "for ten years" stand as well."""
-    found = employer(text)
+    found = parse_employer(text)
     return found if found and any(word[0].isupper() for word in found.split()) else None
 
 
-def organisation(text: str) -> str | None:
+def parse_organisation(text: str) -> str | None:
     """One with a name: after verbs that take anything, "joined" and "left"."""
     if called := _CALLED.match(text):
         return called[1]
@@ -204,7 +204,7 @@ def organisation(text: str) -> str | None:
     return None if first in _NO_COMPANIES or found.casefold() in PLACES or len(found.split()) > 5 else found
 
 
-def role(text: str) -> str | None:
+def parse_role(text: str) -> str | None:
     found = _cut(text, _ROLE_STOP)
     words = found.lower().replace(" of ", " ").split()
     if words and (words[0] in _PRAISE or words[-2:] == ["role", "model"]):
@@ -215,14 +215,14 @@ def role(text: str) -> str | None:
     return found if known and len(words) <= 6 else None
 
 
-def any_role(text: str) -> str | None:
+def parse_any_role(text: str) -> str | None:
     """After "work as": whatever it is, it is a role."""
     found = _cut(text, _ROLE_STOP)
     settled = found and not re.match(r"(?:yet|still|not|to be|unclear|undecided)\b", found, re.IGNORECASE)
     return found if settled and len(found.split()) <= 6 and not _VAGUE.match(found) else None
 
 
-def promoted_role(text: str) -> str | None:
+def parse_promoted_role(text: str) -> str | None:
     found = _cut(text, re.compile(r"\s+(?:at|in|with|and|but|last|this|yesterday|today)\b|[;,.!?():]"))
     return (
         found
@@ -231,7 +231,7 @@ def promoted_role(text: str) -> str | None:
     )
 
 
-def thing(text: str) -> str | None:
+def parse_thing(text: str) -> str | None:
     """What is liked, used, owned: not a pronoun, not half a sentence."""
     listed = _LIST.match(text)
     found = _tidy(listed.group()) if listed else _cut(text, _THING_STOP)
@@ -242,18 +242,18 @@ def thing(text: str) -> str | None:
     return found if any(map(str.isalpha, found)) else None
 
 
-def choice(text: str) -> str | None:
+def parse_choice(text: str) -> str | None:
     """What is preferred, without what it is preferred to."""
     return (
         None
         if re.match(r"not\b", text, re.IGNORECASE)
-        else thing(re.split(r" (?:over|rather than|instead of|to|than) ", text, maxsplit=1)[0])
+        else parse_thing(re.split(r" (?:over|rather than|instead of|to|than) ", text, maxsplit=1)[0])
     )
 
 
-def allergen(text: str) -> str | None:
+def parse_allergen(text: str) -> str | None:
     """Nobody is allergic to Mondays but in jest."""
-    found = thing(re.sub(r" (?:in|since) (?:[A-Z][a-z]+|\d{4})\b.*", "", text))
+    found = parse_thing(re.sub(r" (?:in|since) (?:[A-Z][a-z]+|\d{4})\b.*", "", text))
     if found is None or _IN_JEST.match(found):
         return None
     return (
@@ -263,12 +263,12 @@ def allergen(text: str) -> str | None:
     )
 
 
-def bare_thing(text: str) -> str | None:
-    found = thing(text)
+def parse_bare_thing(text: str) -> str | None:
+    found = parse_thing(text)
     return _ARTICLE.sub("", found, count=1) or None if found else None
 
 
-def deed(text: str) -> str | None:
+def parse_deed(text: str) -> str | None:
     """Something somebody means to do, with its time."""
     found = _tidy(re.split(r"[;!?(]|\.\s|\s[-–—]\s|,\s|\s(?:because|but|so that|so|since|if)\s", text, maxsplit=1)[0])
     if _POINTS_ELSEWHERE.search(found):
@@ -276,17 +276,17 @@ def deed(text: str) -> str | None:
     return found if found and 1 < len(found.split()) <= 16 else None
 
 
-def intent(text: str) -> str | None:
+def parse_intent(text: str) -> str | None:
     """A plan that may be one word long: retiring."""
-    return deed(text) or _tidy(text) or None
+    return parse_deed(text) or _tidy(text) or None
 
 
-def span(text: str) -> str | None:
+def parse_span(text: str) -> str | None:
     found = re.sub(r"^(?:actually |really |on )+", "", _cut(text, _SPAN_STOP))
     return found if found and len(found.split()) <= 8 and not _UNFINISHED.search(found) else None
 
 
-def languages(text: str) -> str | None:
+def parse_languages(text: str) -> str | None:
     """As they are listed; where more is said of each, their names: French of "French at work"."""
     listed = re.match(
         r"[\w-]+(?:(?:, and|,| and| but| plus) (?:(?:some|a bit of|a little|fluent|basic|broken|good|"
@@ -301,5 +301,5 @@ def languages(text: str) -> str | None:
     return first if not others else f"{', '.join([first, *others[:-1]])} and {others[-1]}"
 
 
-def given(text: str) -> str | None:
+def parse_value(text: str) -> str | None:
     return _tidy(text) or None

@@ -7,58 +7,71 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from limpet.knowledge.graph.relate import EXCLUSIVE, role_of
-from limpet.knowledge.graph.resolve import Joined, joined
-from limpet.model.graph import Entity, EntityKind, Graph, Link, Mention, Node, Relation, RelationKind, Seen, normal
+from limpet.knowledge.graph.relate import EXCLUSIVE, find_role
+from limpet.knowledge.graph.resolve import EntityGroups, resolve_entities
+from limpet.model.graph import (
+    Entity,
+    EntityKind,
+    Graph,
+    Link,
+    Mention,
+    Node,
+    NodeMention,
+    Relation,
+    RelationKind,
+    normalize_name,
+)
 
 _Key = tuple[int, str, int | None, str | None, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Subgraph:
     """The part of the graph that was asked for; its mentions are still to be read, of ``nodes``."""
 
-    joined: Joined
+    joined: EntityGroups
     nodes: Mapping[int, Node]
     groups: tuple[int, ...]  # by the node that stands for each entity
     relations: tuple[tuple[_Key, Relation], ...]
     cut: bool
 
     @property
-    def numbers(self) -> list[int]:
+    def node_numbers(self) -> list[int]:
         wanted = set(self.groups)
         return [number for number in self.nodes if self.joined[number] in wanted]
 
 
-def chosen(nodes: Sequence[Node], links: Sequence[Link], entity: str | None, depth: int, most: int) -> Chosen:
+def select_subgraph(
+    nodes: Sequence[Node], links: Sequence[Link], entity: str | None, depth: int, most: int
+) -> Subgraph:
     """Around one entity so many relations far, or everything; of too many the most mentioned."""
     known = {node.number: node for node in nodes}
-    one = joined(nodes, links)
-    relations = _relations(links, known, one)
+    one = resolve_entities(nodes, links)
+    relations = _build_relations(links, known, one)
     weight: dict[int, int] = defaultdict(int)
     for node in nodes:
         weight[one[node.number]] += sum(node.kinds.values())
-    wanted = set(weight) if entity is None else _around(_named(entity, nodes, one), relations, depth)
+    wanted = set(weight) if entity is None else _expand(_find_by_name(entity, nodes, one), relations, depth)
     ranked = sorted(wanted, key=lambda number: (-weight[number], known[number].id))
     groups = tuple(ranked[:most])
     kept = set(groups)
     between = tuple(
         (key, relation) for key, relation in relations.items() if key[0] in kept and (key[2] is None or key[2] in kept)
     )
-    return Chosen(one, known, groups, between, len(ranked) > most)
+    return Subgraph(one, known, groups, between, len(ranked) > most)
 
 
-def assembled(part: Chosen, seen: Sequence[Seen], cut: bool) -> Graph:
+def assemble_graph(part: Subgraph, seen: Sequence[NodeMention], cut: bool) -> Graph:
     members: dict[int, list[Node]] = defaultdict(list)
     for node in part.nodes.values():
         members[part.joined[node.number]].append(node)
-    entities = tuple(_entity(part.nodes[group], members[group], part) for group in part.groups)
+    entities = tuple(_build_entity(part.nodes[group], members[group], part) for group in part.groups)
     ids = {node.number: part.nodes[part.joined[node.number]].id for node in part.nodes.values()}
     mentions = dict.fromkeys(Mention(ids[each.node], each.source) for each in seen if each.node in ids)
     return Graph(entities, tuple(relation for _, relation in part.relations), tuple(mentions), part.cut or cut)
 
 
-def _entity(head: Node, members: Sequence[Node], part: Chosen) -> Entity:
+def _build_entity(head: Node, members: Sequence[Node], part: Subgraph) -> Entity:
     kinds: dict[EntityKind, int] = defaultdict(int)
     for node in members:
         for kind, count in node.kinds.items():
@@ -73,12 +86,12 @@ def _entity(head: Node, members: Sequence[Node], part: Chosen) -> Entity:
     )
 
 
-def _named(entity: str, nodes: Iterable[Node], one: Joined) -> set[int]:
-    wanted = normal(entity)
-    return {one[node.number] for node in nodes if wanted in (node.id, normal(node.name))}
+def _find_by_name(entity: str, nodes: Iterable[Node], one: EntityGroups) -> set[int]:
+    wanted = normalize_name(entity)
+    return {one[node.number] for node in nodes if wanted in (node.id, normalize_name(node.name))}
 
 
-def _around(start: set[int], relations: Mapping[_Key, Relation], depth: int) -> set[int]:
+def _expand(start: set[int], relations: Mapping[_Key, Relation], depth: int) -> set[int]:
     reached = set(start)
     for _ in range(depth):
         ends = [(subject, object_) for subject, _, object_, *_ in relations if object_ is not None]
@@ -91,22 +104,22 @@ def _around(start: set[int], relations: Mapping[_Key, Relation], depth: int) -> 
     return reached
 
 
-def _relations(links: Sequence[Link], known: Mapping[int, Node], one: Joined) -> dict[_Key, Relation]:
+def _build_relations(links: Sequence[Link], known: Mapping[int, Node], one: EntityGroups) -> dict[_Key, Relation]:
     groups: dict[_Key, list[Link]] = defaultdict(list)
-    meant = _Meant.of(links, known, one)
+    meant = _EndpointResolver.from_links(links, known, one)
     for link in links:
         if link.subject not in known or (link.object is not None and link.object not in known):
             continue
-        from_, to = meant.ends(link)
+        from_, to = meant.resolve(link)
         subject, object_ = one[from_], None if to is None else one[to]
         if subject != object_:  # that two names are one is shown by the entity itself
             groups[subject, link.predicate, object_, link.value, link.holds].append(link)
-    ends = _ends(groups)
-    return {key: _relation(key, said, known, ends.get(key)) for key, said in groups.items()}
+    ends = _find_end_times(groups)
+    return {key: _build_relation(key, said, known, ends.get(key)) for key, said in groups.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class _Meant:
+class _EndpointResolver:
     """Whom a relation is about where a name is shared, or a way leads to several: its sentence often says."""
 
     known: Mapping[int, Node]
@@ -114,7 +127,7 @@ class _Meant:
     several: Mapping[int, Mapping[str, int]]  # ways, with the names they lead to
 
     @classmethod
-    def of(cls, links: Sequence[Link], known: Mapping[int, Node], one: Joined) -> _Meant:
+    def from_links(cls, links: Sequence[Link], known: Mapping[int, Node], one: EntityGroups) -> _EndpointResolver:
         names: dict[int, dict[str, int]] = defaultdict(dict)
         for link in links:
             if link.object is None or link.object not in known or link.subject not in known:
@@ -123,22 +136,24 @@ class _Meant:
                 names[link.subject][known[link.object].name] = link.object
         return cls(known, one.could_be, {way: found for way, found in names.items() if len(found) > 1})
 
-    def ends(self, link: Link) -> tuple[int, int | None]:
+    def resolve(self, link: Link) -> tuple[int, int | None]:
         if link.kind is RelationKind.IDENTITY:
             return link.subject, link.object
-        return self._one(link.subject, link), None if link.object is None else self._one(link.object, link)
+        return self._resolve_node(link.subject, link), None if link.object is None else self._resolve_node(
+            link.object, link
+        )
 
-    def _one(self, node: int, link: Link) -> int:
+    def _resolve_node(self, node: int, link: Link) -> int:
         if node in self.shared:
-            role = link.predicate if link.kind is RelationKind.ROLE else role_of(self.known[node].name, link.sentence)
+            role = link.predicate if link.kind is RelationKind.ROLE else find_role(self.known[node].name, link.sentence)
             ways = [way for way in self.shared[node] if role and self.known[way].id.endswith(f"/{role}")]
             return ways[0] if len(ways) == 1 else node
         step = self.known[node].id.rpartition("/")[2]
-        names = [at for name, at in self.several.get(node, {}).items() if role_of(name, link.sentence) == step]
+        names = [at for name, at in self.several.get(node, {}).items() if find_role(name, link.sentence) == step]
         return names[0] if len(names) == 1 and names[0] not in self.shared else node
 
 
-def _relation(key: _Key, said: Sequence[Link], known: Mapping[int, Node], end: datetime | None) -> Relation:
+def _build_relation(key: _Key, said: Sequence[Link], known: Mapping[int, Node], end: datetime | None) -> Relation:
     subject, predicate, object_, value, holds = key
     by_records = [link for link in said if link.source.record_id is not None]
     telling = by_records or said  # a record knows when it ended; a message only that it was said
@@ -159,7 +174,7 @@ def _relation(key: _Key, said: Sequence[Link], known: Mapping[int, Node], end: d
     )
 
 
-def _ends(groups: Mapping[_Key, Sequence[Link]]) -> dict[_Key, datetime]:
+def _find_end_times(groups: Mapping[_Key, Sequence[Link]]) -> dict[_Key, datetime]:
     """When messages alone tell: of what there is one of at a time, the later ends the earlier."""
     lines: dict[tuple[int, str], list[tuple[datetime, _Key]]] = defaultdict(list)
     for key, said in groups.items():

@@ -17,7 +17,7 @@ _FEW = 10
 _HUB = 0.2  # share of the places; who is everywhere is nobody's company
 
 
-class Place(NamedTuple):
+class MentionPlace(NamedTuple):
     """Where a name stands: in a message, or in a record's chunk."""
 
     node: int
@@ -33,14 +33,14 @@ class Communities:
     stamp: tuple[int, ...]
     of: Mapping[int, int]
     words: Mapping[str, Mapping[int, int]]
-    places: Mapping[int, Sequence[Place]]
+    places: Mapping[int, Sequence[MentionPlace]]
 
     @property
     def nbytes(self) -> int:
         return 200 * sum(map(len, self.places.values())) + 150 * len(self.words) + 60 * len(self.of)
 
 
-def communities(stamp: tuple[int, ...], names: Mapping[int, str], places: Sequence[Place]) -> Communities:
+def find_communities(stamp: tuple[int, ...], names: Mapping[int, str], places: Sequence[MentionPlace]) -> Communities:
     spots: dict[tuple[str | None, int | None], set[int]] = defaultdict(set)
     for place in places:
         spots[place.session, place.sequence if place.session is not None else place.ordinal].add(place.node)
@@ -53,19 +53,19 @@ def communities(stamp: tuple[int, ...], names: Mapping[int, str], places: Sequen
             for one, two in combinations(known, 2):
                 company[one][two] += 1
                 company[two][one] += 1
-    of = _labels(sorted(set(counts) - hubs), company)
+    of = _propagate_labels(sorted(set(counts) - hubs), company)
     words: dict[str, Counter[int]] = defaultdict(Counter)
     for node, label in of.items():
         for word in set(names.get(node, "").replace("/", " ").split()):
             words[word][label] += counts[node]
-    where: dict[int, list[Place]] = defaultdict(list)
+    where: dict[int, list[MentionPlace]] = defaultdict(list)
     for place in places:
         if place.node in of:
             where[of[place.node]].append(place)
     return Communities(stamp, of, words, where)
 
 
-def _labels(nodes: Sequence[int], company: Mapping[int, Counter[int]]) -> dict[int, int]:
+def _propagate_labels(nodes: Sequence[int], company: Mapping[int, Counter[int]]) -> dict[int, int]:
     labels = {node: node for node in nodes}
     for _ in range(_ROUNDS):
         changed = False

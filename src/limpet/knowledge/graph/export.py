@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from limpet.model.times import iso
+from limpet.model.times import to_iso
 
 if TYPE_CHECKING:
     from limpet.model.graph import Graph, GraphSource, Relation
@@ -21,7 +21,7 @@ _EDGE_KEYS = {
 }
 
 
-def as_json(graph: Graph) -> dict[str, Any]:
+def to_json(graph: Graph) -> dict[str, Any]:
     return {
         "entities": [
             {
@@ -34,13 +34,13 @@ def as_json(graph: Graph) -> dict[str, Any]:
             }
             for entity in graph.entities
         ],
-        "relations": [_relation(relation) for relation in graph.relations],
-        "mentions": [{"entity": mention.entity, **_source(mention.source)} for mention in graph.mentions],
+        "relations": [_relation_json(relation) for relation in graph.relations],
+        "mentions": [{"entity": mention.entity, **_source_json(mention.source)} for mention in graph.mentions],
         "cut": graph.cut,
     }
 
 
-def _relation(relation: Relation) -> dict[str, Any]:
+def _relation_json(relation: Relation) -> dict[str, Any]:
     return {
         "subject": relation.subject,
         "predicate": relation.predicate,
@@ -48,27 +48,27 @@ def _relation(relation: Relation) -> dict[str, Any]:
         "value": relation.value,
         "kind": relation.kind.value,
         "holds": relation.holds,
-        "valid_from": iso(relation.valid_from),
-        "valid_to": iso(relation.valid_to),
+        "valid_from": to_iso(relation.valid_from),
+        "valid_to": to_iso(relation.valid_to),
         "sentence": relation.sentence,
-        "sources": [_source(source) for source in relation.sources],
+        "sources": [_source_json(source) for source in relation.sources],
     }
 
 
-def _source(source: GraphSource) -> dict[str, Any]:
+def _source_json(source: GraphSource) -> dict[str, Any]:
     place: dict[str, Any] = (
         {"record_id": source.record_id}
         if source.record_id is not None
         else {"session_id": source.session_id, "sequence": source.sequence}
     )
-    return {**place, "at": iso(source.at)}
+    return {**place, "at": to_iso(source.at)}
 
 
-def as_graphml(graph: Graph) -> str:
-    return "\n".join(_lines(graph)) + "\n"
+def to_graphml(graph: Graph) -> str:
+    return "\n".join(_iter_lines(graph)) + "\n"
 
 
-def _lines(graph: Graph) -> Iterator[str]:
+def _iter_lines(graph: Graph) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
     for target, keys in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):
@@ -104,8 +104,8 @@ def _edge(relation: Relation) -> dict[str, str]:
         "predicate": relation.predicate,
         "relation_kind": relation.kind.value,
         "holds": str(relation.holds).lower(),
-        "valid_from": iso(relation.valid_from) or "",
-        "valid_to": iso(relation.valid_to) or "",
+        "valid_from": to_iso(relation.valid_from) or "",
+        "valid_to": to_iso(relation.valid_to) or "",
         "sentence": relation.sentence,
         "sources": "; ".join(
             source.record_id or f"{source.session_id}#{source.sequence}" for source in relation.sources

@@ -12,16 +12,16 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from limpet.knowledge.english.assertion_filter import masked
+from limpet.knowledge.english.assertion_filter import mask_quotations
 from limpet.knowledge.graph.words import ENDINGS, GIVEN_NAMES, LOCATED, NAMELESS, ORGANISED, PLACES, TOOLS
-from limpet.knowledge.references import references
-from limpet.model.graph import MAX_NAME, EntityKind, Found, normal
-from limpet.model.sentences import Sentence, sentences
+from limpet.knowledge.references import find_references
+from limpet.model.graph import MAX_NAME, EntityDraft, EntityKind, normalize_name
+from limpet.model.sentences import Sentence, split_sentences
 
 MAX_TEXT = 20_000  # characters of a message that are looked at; what is longer was pasted
 
 
-def _ranges(chars: list[int]) -> str:
+def _char_ranges(chars: list[int]) -> str:
     """Characters as a class of a pattern."""
     parts, start, last = [], chars[0], chars[0]
     for char in [*chars[1:], sys.maxunicode]:
@@ -32,7 +32,7 @@ def _ranges(chars: list[int]) -> str:
     return "".join(parts)
 
 
-_CAPITAL = "[A-Z" + _ranges([at for at in range(0xC0, 0x530) if unicodedata.category(chr(at)) == "Lu"]) + "]"
+_CAPITAL = "[A-Z" + _char_ranges([at for at in range(0xC0, 0x530) if unicodedata.category(chr(at)) == "Lu"]) + "]"
 _WORD = rf"{_CAPITAL}[\w-]*(?:['’](?!s\b|ll\b|re\b|ve\b|d\b|m\b|t\b)[\w-]+)?"
 _LINK = r"(?:of the|of|de la|de|del|la|van der|van|von|der|di|da|dos|du|al|bin|&)"
 _NAME = re.compile(rf"(?<![\w'’@#/.-]){_WORD}(?: (?:{_LINK} )?{_WORD}){{0,5}}(?![\w@])")
@@ -64,49 +64,49 @@ _SHORT = 3  # letters of a place in capitals only: UK, NYC
 _OPENING = 2  # characters before the first word, such as a quotation mark
 
 
-class Spot(NamedTuple):
+class NameSpan(NamedTuple):
     """A name, and where it stands in its sentence."""
 
     start: int
     end: int
-    found: Found
+    found: EntityDraft
 
 
-class Reading(NamedTuple):
+class EntityScan(NamedTuple):
     """Each name once, with the kind that most speaks for, and every sentence with the names in it."""
 
-    entities: tuple[Found, ...]
-    sentences: tuple[tuple[Sentence, tuple[Spot, ...]], ...]
+    entities: tuple[EntityDraft, ...]
+    sentences: tuple[tuple[Sentence, tuple[NameSpan, ...]], ...]
 
 
-def found_in(text: str) -> tuple[Found, ...]:
-    return read(text).entities
+def find_entities(text: str) -> tuple[EntityDraft, ...]:
+    return scan_text(text).entities
 
 
-def read(text: str) -> Reading:
-    whole = masked(text[:MAX_TEXT])
-    calm = [sentence for sentence in sentences(_without_titles(whole)) if not _is_shouted(sentence.text)]
-    inner = _in_the_middle(calm)
-    said = tuple((sentence, tuple(_spots(sentence.text, inner))) for sentence in calm)
-    best: dict[str, Found] = {}
+def scan_text(text: str) -> EntityScan:
+    whole = mask_quotations(text[:MAX_TEXT])
+    calm = [sentence for sentence in split_sentences(_blank_titles(whole)) if not _is_shouted(sentence.text)]
+    inner = _find_inner_names(calm)
+    said = tuple((sentence, tuple(_iter_spans(sentence.text, inner))) for sentence in calm)
+    best: dict[str, EntityDraft] = {}
     for _, spots in said:
         for spot in spots:
             known = best.get(spot.found.id)
             if known is None or known.kind is EntityKind.THING:
                 best[spot.found.id] = spot.found
-    for name in _titles(whole):
-        best.setdefault(normal(name), Found(normal(name), name))
-    for found in (*_tags(whole), *_files(text[:MAX_TEXT])):
+    for name in _iter_titles(whole):
+        best.setdefault(normalize_name(name), EntityDraft(normalize_name(name), name))
+    for found in (*_iter_tags(whole), *_iter_files(text[:MAX_TEXT])):
         best.setdefault(found.id, found)
-    return Reading(tuple(found for found in best.values() if found.id), said)
+    return EntityScan(tuple(found for found in best.values() if found.id), said)
 
 
-def _without_titles(text: str) -> str:
+def _blank_titles(text: str) -> str:
     """A title's words are no names by themselves."""
     return _QUOTED.sub(lambda match: " " * len(match.group()) if _is_title(match[1]) else match.group(), text)
 
 
-def _in_the_middle(calm: Sequence[Sentence]) -> frozenset[str]:
+def _find_inner_names(calm: Sequence[Sentence]) -> frozenset[str]:
     """Words that are in capitals although no sentence begins there: they are names where one does, too."""
     inner: set[str] = set()
     for sentence in calm:
@@ -116,12 +116,14 @@ def _in_the_middle(calm: Sequence[Sentence]) -> frozenset[str]:
     return frozenset(inner - NAMELESS)
 
 
-def _spots(text: str, inner: frozenset[str]) -> Iterator[Spot]:
+def _iter_spans(text: str, inner: frozenset[str]) -> Iterator[NameSpan]:
     for match in _NAME.finditer(text):
-        for start, name in _pieces(match.group(), match.start(), inner):
-            kind = _kind(name, text[max(0, start - 40) : start], text[start + len(name) : start + len(name) + 30])
-            if id_ := normal(name):
-                yield Spot(start, start + len(name), Found(id_, name, kind))
+        for start, name in _trim_name(match.group(), match.start(), inner):
+            kind = _classify_name(
+                name, text[max(0, start - 40) : start], text[start + len(name) : start + len(name) + 30]
+            )
+            if id_ := normalize_name(name):
+                yield NameSpan(start, start + len(name), EntityDraft(id_, name, kind))
 
 
 def _is_shouted(text: str) -> bool:
@@ -129,7 +131,7 @@ def _is_shouted(text: str) -> bool:
     return len(letters) > 12 and sum(map(str.isupper, letters)) > 0.6 * len(letters)
 
 
-def _pieces(name: str, start: int, inner: frozenset[str]) -> Iterator[tuple[int, str]]:
+def _trim_name(name: str, start: int, inner: frozenset[str]) -> Iterator[tuple[int, str]]:
     """The name without the words around it that are in capitals for another reason."""
     words = name.split(" ")
     at = start
@@ -159,8 +161,8 @@ def _begins_name(words: list[str], inner: frozenset[str]) -> bool:
     return several and not first.endswith(ENDINGS)
 
 
-def _kind(name: str, before: str, after: str) -> EntityKind:
-    words = normal(name).split()
+def _classify_name(name: str, before: str, after: str) -> EntityKind:
+    words = normalize_name(name).split()
     if not words:
         return EntityKind.THING
     if " ".join(words) in PLACES:
@@ -183,7 +185,7 @@ def _kind(name: str, before: str, after: str) -> EntityKind:
     return EntityKind.THING
 
 
-def _titles(text: str) -> Iterator[str]:
+def _iter_titles(text: str) -> Iterator[str]:
     """What stands in quotation marks and is written like a title."""
     for match in _QUOTED.finditer(text):
         if _is_title(match[1]):
@@ -198,12 +200,12 @@ def _is_title(quotation: str) -> bool:
     return len(words) > 1 or words[0].casefold() not in NAMELESS
 
 
-def _tags(text: str) -> Iterator[Found]:
+def _iter_tags(text: str) -> Iterator[EntityDraft]:
     for match in _TAG.finditer(text):
-        yield Found(normal(match[1]), match[1], EntityKind.TOPIC)
+        yield EntityDraft(normalize_name(match[1]), match[1], EntityKind.TOPIC)
 
 
-def _files(text: str) -> Iterator[Found]:
-    for name in references(text):
-        if len(name) <= MAX_NAME and "\n" not in name and " " not in name and (id_ := normal(name)):
-            yield Found(id_, name)
+def _iter_files(text: str) -> Iterator[EntityDraft]:
+    for name in find_references(text):
+        if len(name) <= MAX_NAME and "\n" not in name and " " not in name and (id_ := normalize_name(name)):
+            yield EntityDraft(id_, name)

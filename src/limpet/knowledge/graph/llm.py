@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
 from limpet.knowledge.english.lexicon import PETS, RELATIONS
-from limpet.knowledge.graph.read import MAX_SENTENCE_KEPT, is_heard, speaker
-from limpet.knowledge.similarity import folded
-from limpet.model.graph import EntityKind, Found, RelationKind, Stated, Told, normal
+from limpet.knowledge.graph.read import MAX_SENTENCE_KEPT, find_speaker, is_eligible
+from limpet.knowledge.similarity import fold_text
+from limpet.model.graph import EntityDraft, EntityKind, GraphDraft, RelationDraft, RelationKind, normalize_name
 from limpet.model.message import Message
-from limpet.providers.llm import Llm, LlmRequest, TokenUsage, asking
+from limpet.providers.llm import Llm, LlmRequest, TokenUsage, build_prompt
 from limpet.providers.structured import Unreadable, read_object
 
 MAX_TOKENS = 3000
@@ -60,11 +60,11 @@ SCHEMA: Mapping[str, Any] = {
 
 
 @cache
-def instructions() -> str:
+def load_instructions() -> str:
     return resources.files("limpet.knowledge").joinpath("prompts/graph.md").read_text(encoding="utf-8")
 
 
-def request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
+def build_request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
     """As JSON nothing that was said can pass for a part of the question."""
     heard = [
         {
@@ -74,83 +74,91 @@ def request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
             "text": message.text[:_MAX_MESSAGE],
         }
         for message in messages
-        if is_heard(message)
+        if is_eligible(message)
     ]
     question = json.dumps({"messages": heard}, ensure_ascii=False)
     return LlmRequest(
-        asking(question, system=instructions()), max_tokens=MAX_TOKENS, temperature=0.0, timeout=timeout, schema=SCHEMA
+        build_prompt(question, system=load_instructions()),
+        max_tokens=MAX_TOKENS,
+        temperature=0.0,
+        timeout=timeout,
+        schema=SCHEMA,
     )
 
 
-class Answered(NamedTuple):
+class LlmGraphResult(NamedTuple):
     """What was told, and what it cost to learn it."""
 
-    told: list[Told]
+    told: list[GraphDraft]
     calls: int = 0
     used: TokenUsage = TokenUsage(cost=0.0)
 
 
-def ask(llm: Llm, messages: Sequence[Message], by_rules: Sequence[Told], most: int, *, timeout: float) -> Answered:
+def extract_graph(
+    llm: Llm, messages: Sequence[Message], by_rules: Sequence[GraphDraft], most: int, *, timeout: float
+) -> LlmGraphResult:
     """One ``Told`` for each message, as the rules gave. Who is "my sister" the rules know better, and they keep that.
 
     Raises ProviderError; no answer is never taken for "nothing is named".
     """
-    if not any(map(is_heard, messages)):
-        return Answered(list(by_rules))
-    answer = llm.complete(request(messages, timeout=timeout))
+    if not any(map(is_eligible, messages)):
+        return LlmGraphResult(list(by_rules))
+    answer = llm.complete(build_request(messages, timeout=timeout))
     data = answer.data
     if data is None:  # a model that somebody handed over may know nothing of schemas
         try:
             data = read_object(answer.text, SCHEMA).data
         except Unreadable as error:
             raise ProviderError(f"{llm.name} gave no object for the graph: {error}") from None
-    told = [_grounded(message, rules, data, most) for message, rules in zip(messages, by_rules, strict=True)]
-    return Answered(told, 1, answer.usage)
+    told = [_ground_message(message, rules, data, most) for message, rules in zip(messages, by_rules, strict=True)]
+    return LlmGraphResult(told, 1, answer.usage)
 
 
-def _grounded(message: Message, rules: Told, data: Mapping[str, Any], most: int) -> Told:
-    if not is_heard(message):
+def _ground_message(message: Message, rules: GraphDraft, data: Mapping[str, Any], most: int) -> GraphDraft:
+    if not is_eligible(message):
         return rules
-    text = folded(message.text)
+    text = fold_text(message.text)
     entities = {found.id: found for found in rules.entities if "/" in found.id}
-    me = speaker(message)
+    me = find_speaker(message)
     for item in data["entities"]:
-        name, id_ = str(item["name"]).strip(), normal(str(item["name"]))
+        name, id_ = str(item["name"]).strip(), normalize_name(str(item["name"]))
         if (
             item["number"] == message.sequence
             and id_
             and "/" not in id_
-            and folded(name) in text
+            and fold_text(name) in text
             and len(entities) < most
         ):
-            entities[id_] = Found(id_, name, EntityKind(item["kind"]))
+            entities[id_] = EntityDraft(id_, name, EntityKind(item["kind"]))
     relations = [stated for stated in rules.relations if stated.kind is not RelationKind.FACT]
     ends = {end for stated in relations for end in (stated.subject, stated.object)}
     entities = {found.id: found for found in rules.entities if found.id in ends} | entities
     for item in data["relations"] if me is not None else ():
-        stated = _stated(item, message, text, entities, me)
+        stated = _parse_relation(item, message, text, entities, me)
         if stated is not None and stated not in relations:
             relations.append(stated)
             if me is not None and me.id in {stated.subject, stated.object}:
                 entities.setdefault(me.id, me)
-    return Told(rules.source, tuple(entities.values()), tuple(relations))
+    return GraphDraft(rules.source, tuple(entities.values()), tuple(relations))
 
 
-def _stated(
-    item: Mapping[str, Any], message: Message, text: str, known: Mapping[str, Found], me: Found | None
-) -> Stated | None:
+def _parse_relation(
+    item: Mapping[str, Any], message: Message, text: str, known: Mapping[str, EntityDraft], me: EntityDraft | None
+) -> RelationDraft | None:
     """The relation, if its sentence and its ends stand in the message."""
     sentence, predicate = str(item["sentence"]).strip(), " ".join(str(item["predicate"]).casefold().split())
-    if item["number"] != message.sequence or not sentence or folded(sentence) not in text:
+    if item["number"] != message.sequence or not sentence or fold_text(sentence) not in text:
         return None
     ends = []
     for name in (str(item["subject"]), str(item["object"])):
         if name.strip().casefold() == _ME:
             ends.append(me.id if me is not None else "")
         else:
-            ends.append(normal(name) if normal(name) in known else "")
+            ends.append(normalize_name(name) if normalize_name(name) in known else "")
     if not all(ends) or ends[0] == ends[1] or not _PREDICATE.fullmatch(predicate):
         return None
     role = RELATIONS.get(predicate, predicate if predicate in PETS else None)
     kind = RelationKind.FACT if role is None else RelationKind.ROLE
-    return Stated(ends[0], role or predicate, ends[1], None, kind, bool(item["holds"]), sentence[:MAX_SENTENCE_KEPT])
+    return RelationDraft(
+        ends[0], role or predicate, ends[1], None, kind, bool(item["holds"]), sentence[:MAX_SENTENCE_KEPT]
+    )

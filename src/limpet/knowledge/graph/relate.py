@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from limpet.knowledge.english.aspect import FOR_A_WHILE
-from limpet.knowledge.english.assertion_filter import asserted
+from limpet.knowledge.english.assertion_filter import extract_assertion
 from limpet.knowledge.english.lexicon import KIN, PETS, RELATIONS, SINGLE, any_of
 from limpet.knowledge.english.values import is_product
-from limpet.knowledge.graph.find import Spot
-from limpet.model.graph import EntityKind, Found, RelationKind, Stated
+from limpet.knowledge.graph.find import NameSpan
+from limpet.model.graph import EntityDraft, EntityKind, RelationDraft, RelationKind
 from limpet.model.sentences import Sentence
 
 IDENTITY = "is"
@@ -32,7 +32,7 @@ _NOT = r"(?P<not>(?i:don['’]t |doesn['’]t |didn['’]t |never |no longer |us
 _OFTEN = r"(?i:(?:also|now|currently|just|still|recently|already|really|have|has|had|['’]ve) )*"
 
 
-class _Fact(NamedTuple):
+class _FactPattern(NamedTuple):
     predicate: str
     verbs: str
 
@@ -46,14 +46,20 @@ _FACTS = tuple(
         ),
     )
     for fact in (
-        _Fact("lives in", r"live[sd]? in|living in|moved (?:back )?to|moving to|am based in|is based in|based in"),
-        _Fact("works at", r"works? (?:at|for)|worked (?:at|for)|working (?:at|for)|(?:got|have|has) a job at|joined"),
-        _Fact("is from", r"(?:am |is |was |are )?from|grew up in|come from|comes from|was born in"),
-        _Fact("studied at", r"stud(?:y|ies|ied) at|studying at|graduated from|graduate of|go(?:es)? to school at"),
-        _Fact("is married to", r"(?:am |is |was )?married to|married"),
-        _Fact("visited", r"visited|visiting|went to|travell?ed to|flew to|been to|trip to"),
-        _Fact("met", r"met(?: with)?"),
-        _Fact("uses", r"use|uses|using|switched to"),
+        _FactPattern(
+            "lives in", r"live[sd]? in|living in|moved (?:back )?to|moving to|am based in|is based in|based in"
+        ),
+        _FactPattern(
+            "works at", r"works? (?:at|for)|worked (?:at|for)|working (?:at|for)|(?:got|have|has) a job at|joined"
+        ),
+        _FactPattern("is from", r"(?:am |is |was |are )?from|grew up in|come from|comes from|was born in"),
+        _FactPattern(
+            "studied at", r"stud(?:y|ies|ied) at|studying at|graduated from|graduate of|go(?:es)? to school at"
+        ),
+        _FactPattern("is married to", r"(?:am |is |was )?married to|married"),
+        _FactPattern("visited", r"visited|visiting|went to|travell?ed to|flew to|been to|trip to"),
+        _FactPattern("met", r"met(?: with)?"),
+        _FactPattern("uses", r"use|uses|using|switched to"),
     )
 )
 # Of these there is one at a time: a later one ends the earlier.
@@ -74,82 +80,86 @@ _WAS = re.compile(r"\b(?:lived in|worked (?:at|for))", re.IGNORECASE)
 _HAS = re.compile(r"\b(?:have|has)\b|['’]ve\b", re.IGNORECASE)
 
 
-class Related(NamedTuple):
-    entities: tuple[Found, ...]
-    relations: tuple[Stated, ...]
+class SentenceRelations(NamedTuple):
+    entities: tuple[EntityDraft, ...]
+    relations: tuple[RelationDraft, ...]
 
 
-def way(owner: Found, role: str) -> Found:
+def build_relative(owner: EntityDraft, role: str) -> EntityDraft:
     """Somebody known by who they are to somebody."""
     kind = EntityKind.ANIMAL if role in PETS else EntityKind.PERSON
-    return Found(f"{owner.id}/{role}", f"{owner.name}'s {role}", kind)
+    return EntityDraft(f"{owner.id}/{role}", f"{owner.name}'s {role}", kind)
 
 
-def role_of(name: str, sentence: str) -> str | None:
+def find_role(name: str, sentence: str) -> str | None:
     """Who a name is to whoever says the sentence: a sister, of "my sister Anna"."""
     for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", sentence):
         before = sentence[max(0, found.start() - 70) : found.start()]
         if role := _MINE_BEFORE.search(before) or _SOMEBODYS_BEFORE.search(before):
-            return _role(role)
+            return _parse_role(role)
     return None
 
 
-def related(sentence: Sentence, spots: Sequence[Spot], me: Found | None) -> Related:
+def find_relations(sentence: Sentence, spots: Sequence[NameSpan], me: EntityDraft | None) -> SentenceRelations:
     """``me`` is who says "my" and "I"; nobody for an assistant."""
-    entities: dict[str, Found] = {}
-    relations: dict[Stated, None] = {}
+    entities: dict[str, EntityDraft] = {}
+    relations: dict[RelationDraft, None] = {}
 
-    def meet(*found: Found) -> None:
+    def add_entities(*found: EntityDraft) -> None:
         for each in found:
             entities.setdefault(each.id, each)
 
-    for stated, ends in (*_roles(sentence.text, spots, me), *_facts(sentence.text, spots, me)):
-        meet(*ends)
+    for stated, ends in (*_iter_roles(sentence.text, spots, me), *_iter_facts(sentence.text, spots, me)):
+        add_entities(*ends)
         relations[stated] = None
     if me is not None:
         for match in _MINE.finditer(sentence.text):
-            role = _role(match)
+            role = _parse_role(match)
             if role in PARTICULAR:
-                meet(me, way(me, role))
-                relations[Stated(me.id, role, way(me, role).id, None, RelationKind.ROLE, True, sentence.text)] = None
-    return Related(tuple(entities.values()), tuple(relations))
+                add_entities(me, build_relative(me, role))
+                relations[
+                    RelationDraft(
+                        me.id, role, build_relative(me, role).id, None, RelationKind.ROLE, True, sentence.text
+                    )
+                ] = None
+    return SentenceRelations(tuple(entities.values()), tuple(relations))
 
 
-_Known = tuple[Stated, tuple[Found, ...]]
+_RelationWithEnds = tuple[RelationDraft, tuple[EntityDraft, ...]]
 
 
-def _roles(text: str, spots: Sequence[Spot], me: Found | None) -> Iterator[_Known]:
+def _iter_roles(text: str, spots: Sequence[NameSpan], me: EntityDraft | None) -> Iterator[_RelationWithEnds]:
     for at, spot in enumerate(spots):
         before, after = text[max(0, spot.start - 70) : spot.start], text[spot.end : spot.end + 60]
         mine = (_MINE_BEFORE.search(before) or _MINE_AFTER.search(after)) if me is not None else None
         if mine is not None and me is not None:
-            yield from _named(me, _role(mine), spot.found, text)
+            yield from _build_role_relations(me, _parse_role(mine), spot.found, text)
         elif at and (theirs := _THEIRS.search(text[spots[at - 1].end : spot.start])):
-            owner = _as_person(spots[at - 1].found)
-            yield from _named(owner, _role(theirs), spot.found, text)
+            owner = _to_person(spots[at - 1].found)
+            yield from _build_role_relations(owner, _parse_role(theirs), spot.found, text)
 
 
-def _role(match: re.Match[str]) -> str:
+def _parse_role(match: re.Match[str]) -> str:
     word = match["role"].casefold()
     return RELATIONS.get(word, word)
 
 
-def _named(owner: Found, role: str, found: Found, text: str) -> Iterator[_Known]:
-    found = Found(found.id, found.name, EntityKind.ANIMAL) if role in PETS else _as_person(found)
+def _build_role_relations(owner: EntityDraft, role: str, found: EntityDraft, text: str) -> Iterator[_RelationWithEnds]:
+    found = EntityDraft(found.id, found.name, EntityKind.ANIMAL) if role in PETS else _to_person(found)
     if found.id == owner.id:
         return
-    yield Stated(owner.id, role, found.id, None, RelationKind.ROLE, True, text), (owner, found)
+    yield RelationDraft(owner.id, role, found.id, None, RelationKind.ROLE, True, text), (owner, found)
     if role in PARTICULAR:
-        known = way(owner, role)
-        yield Stated(known.id, IDENTITY, found.id, None, RelationKind.IDENTITY, True, text), (known, found)
+        known = build_relative(owner, role)
+        yield RelationDraft(known.id, IDENTITY, found.id, None, RelationKind.IDENTITY, True, text), (known, found)
 
 
-def _as_person(found: Found) -> Found:
-    return Found(found.id, found.name, EntityKind.PERSON)
+def _to_person(found: EntityDraft) -> EntityDraft:
+    return EntityDraft(found.id, found.name, EntityKind.PERSON)
 
 
-def _facts(text: str, spots: Sequence[Spot], me: Found | None) -> Iterator[_Known]:
-    if asserted(text) != text:
+def _iter_facts(text: str, spots: Sequence[NameSpan], me: EntityDraft | None) -> Iterator[_RelationWithEnds]:
+    if extract_assertion(text) != text:
         return
     for at, spot in enumerate(spots):
         before = text[max(0, spot.start - 90) : spot.start]
@@ -159,12 +169,12 @@ def _facts(text: str, spots: Sequence[Spot], me: Found | None) -> Iterator[_Know
                 continue
             if predicate == "lives in" and _is_no_home(spot, text):
                 break
-            subject = _subject(text, match, spot.start - len(before), spots[:at], me)
+            subject = _find_subject(text, match, spot.start - len(before), spots[:at], me)
             if subject is not None and subject.id != spot.found.id:
                 over = _WAS.search(match.group()) and not _HAS.search(match.group())
                 holds = match["not"] is None and not over
                 yield (
-                    Stated(subject.id, predicate, spot.found.id, None, RelationKind.FACT, holds, text),
+                    RelationDraft(subject.id, predicate, spot.found.id, None, RelationKind.FACT, holds, text),
                     (
                         subject,
                         spot.found,
@@ -173,12 +183,14 @@ def _facts(text: str, spots: Sequence[Spot], me: Found | None) -> Iterator[_Know
             break
 
 
-def _is_no_home(spot: Spot, text: str) -> bool:
+def _is_no_home(spot: NameSpan, text: str) -> bool:
     """What a team moved to, or where somebody is for three months."""
     return is_product(spot.found.name) or FOR_A_WHILE.match(text[spot.end :].lstrip(" ,")) is not None
 
 
-def _subject(text: str, match: re.Match[str], shift: int, earlier: Sequence[Spot], me: Found | None) -> Found | None:
+def _find_subject(
+    text: str, match: re.Match[str], shift: int, earlier: Sequence[NameSpan], me: EntityDraft | None
+) -> EntityDraft | None:
     """I, or whoever stands right before the verb."""
     if match["who"]:
         return me
@@ -186,5 +198,5 @@ def _subject(text: str, match: re.Match[str], shift: int, earlier: Sequence[Spot
     if earlier and not text[earlier[-1].end : verb].strip() and earlier[-1].found.kind is EntityKind.PERSON:
         return earlier[-1].found
     if me is not None and (own := re.search(rf"{_MY}$", text[:verb].rstrip())):
-        return way(me, role) if (role := _role(own)) in PARTICULAR else None
+        return build_relative(me, role) if (role := _parse_role(own)) in PARTICULAR else None
     return None

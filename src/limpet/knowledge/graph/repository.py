@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from limpet.knowledge.graph.communities import Communities, Place, communities
-from limpet.model.graph import EntityKind, GraphSource, Link, Node, RelationKind, Seen, Told, first_word
-from limpet.model.scope import Level, Scope, Space
+from limpet.knowledge.graph.communities import Communities, MentionPlace, find_communities
+from limpet.model.graph import EntityKind, GraphDraft, GraphSource, Link, Node, NodeMention, RelationKind, first_word
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import from_micros, to_micros
 from limpet.search import word_index
 from limpet.search.chunk_repository import Chunks
 from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import ENTITIES, RELATIONS
-from limpet.store.encryption import Box, Shape
+from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.rows import moment
 from limpet.store.tx import Tx
 
 _NAMES_AT_ONCE = 500
-_NODE = Shape(ENTITIES, "id normal name")
-_NORMAL = Shape(ENTITIES, "normal id")
-_RELATION = Shape(RELATIONS, "subject_id predicate object_id value kind polarity sentence")
+_NODE = RowLayout(ENTITIES, "id normal name")
+_NORMAL = RowLayout(ENTITIES, "normal id")
+_RELATION = RowLayout(RELATIONS, "subject_id predicate object_id value kind polarity sentence")
 
 
-class _Dropping(NamedTuple):
+class _DropQueries(NamedTuple):
     """The queries on what one kind of source says."""
 
     names: str
@@ -31,9 +31,9 @@ class _Dropping(NamedTuple):
     mentions: str
 
 
-_DROPPING = {
-    "session": _Dropping("mentions.of_session", "relations.drop_session", "mentions.drop_session"),
-    "record": _Dropping("mentions.of_record", "relations.drop_record", "mentions.drop_record"),
+_DROP_QUERIES = {
+    "session": _DropQueries("mentions.of_session", "relations.drop_session", "mentions.drop_session"),
+    "record": _DropQueries("mentions.of_record", "relations.drop_record", "mentions.drop_record"),
 }
 
 
@@ -46,36 +46,36 @@ class GraphTables:
         self._chunks = Chunks(tx)
         self._communities = tx.caches.communities
 
-    def add(self, space: Space, told: Sequence[Told]) -> None:
+    def add(self, space: Partition, told: Sequence[GraphDraft]) -> None:
         """Names of the same normal form are one row. The same mention twice is one."""
         said = [each for each in told if each.entities]
         if not said:
             return
-        at = self._chunks.ensure_space(space).id
-        box = self._seals.of(space.tenant)
-        numbers = self._numbered(box, at, {found.id: found.name for each in said for found in each.entities})
+        at = self._chunks.ensure_partition(space).id
+        box = self._seals.cipher_for(space.tenant)
+        numbers = self._ensure_numbers(box, at, {found.id: found.name for each in said for found in each.entities})
         for query, of_records in (("mentions.add_message", False), ("mentions.add_record", True)):
             some = [each for each in said if (each.source.record_id is not None) is of_records]
-            self._db.many(query, [row for each in some for row in _mentions(at, numbers, each)])
-        self._db.many("relations.add", [row for each in said for row in _relations(box, at, numbers, each)])
+            self._db.run_many(query, [row for each in some for row in _mention_rows(at, numbers, each)])
+        self._db.run_many("relations.add", [row for each in said for row in _relation_rows(box, at, numbers, each)])
 
-    def _numbered(self, box: Box, at: int, names: dict[str, str]) -> dict[str, int]:
+    def _ensure_numbers(self, box: Cipher, at: int, names: dict[str, str]) -> dict[str, int]:
         """The numbers of the names; those that are new get one. In one order, whoever writes them."""
         ids = sorted(names)
-        known = self._numbers(box, at, ids)
+        known = self._find_numbers(box, at, ids)
         fresh = [id_ for id_ in ids if id_ not in known]
         rows = [{"space_id": at, "normal": id_, "first_word": first_word(id_), "name": names[id_]} for id_ in fresh]
-        bound = box.all_same(ENTITIES["normal"], fresh)
-        sealed = [box.params(ENTITIES, (at, normal), row) for normal, row in zip(bound, rows, strict=True)]
-        self._db.many("entities.add", sealed)
-        return known | self._numbers(box, at, fresh)
+        bound = box.encrypt_all_deterministic(ENTITIES["normal"], fresh)
+        sealed = [box.encrypt_params(ENTITIES, (at, normal), row) for normal, row in zip(bound, rows, strict=True)]
+        self._db.run_many("entities.add", sealed)
+        return known | self._find_numbers(box, at, fresh)
 
-    def _numbers(self, box: Box, at: int, ids: Sequence[str]) -> dict[str, int]:
-        stored = dict(zip(box.all_same(ENTITIES["normal"], ids), ids, strict=True))
+    def _find_numbers(self, box: Cipher, at: int, ids: Sequence[str]) -> dict[str, int]:
+        stored = dict(zip(box.encrypt_all_deterministic(ENTITIES["normal"], ids), ids, strict=True))
         wanted = list(stored)
         known: dict[str, int] = {}
         for start in range(0, len(wanted), _NAMES_AT_ONCE):
-            page = self._db.texts(wanted[start : start + _NAMES_AT_ONCE])
+            page = self._db.to_text_array(wanted[start : start + _NAMES_AT_ONCE])
             found = self._db.all("entities.numbers", {"space_id": at, "names": page})
             known.update((stored[normal], number) for normal, number in found)
         return known
@@ -83,105 +83,107 @@ class GraphTables:
     def drop_session(self, scope: Scope) -> int:
         """What its messages say, and the names that nothing else mentions. Answers how many mentions went."""
         assert scope.user is not None
-        return self._drop(Space(scope.tenant, Level.USER, scope.user), "session", scope.session)
+        return self._drop(Partition(scope.tenant, Level.USER, scope.user), "session", scope.session)
 
-    def drop_record(self, space: Space, record_id: str) -> int:
+    def drop_record(self, space: Partition, record_id: str) -> int:
         return self._drop(space, "record", record_id)
 
-    def _drop(self, space: Space, kind: str, id_: str | None) -> int:
+    def _drop(self, space: Partition, kind: str, id_: str | None) -> int:
         """What one source says, and the names that nothing else mentions."""
-        at = self._chunks.space_id(space)
+        at = self._chunks.find_partition_id(space)
         if at is None:
             return 0
         params = {"space_id": at, kind: id_}
-        queries = _DROPPING[kind]
+        queries = _DROP_QUERIES[kind]
         named = self._db.all(queries.names, params)
         if not named:
             return 0
-        self._chunks.ensure_space(space)  # held, so that nobody mentions a name that is being removed
+        self._chunks.ensure_partition(space)  # held, so that nobody mentions a name that is being removed
         self._db.run(queries.relations, params)
         gone = self._db.run(queries.mentions, params)
-        self._db.many("entities.prune", [{"id": number, "space_id": at} for (number,) in named])
+        self._db.run_many("entities.prune", [{"id": number, "space_id": at} for (number,) in named])
         return gone
 
-    def nodes(self, space: Space, beginning: Sequence[str] | None = None) -> list[Node]:
+    def nodes(self, space: Partition, beginning: Sequence[str] | None = None) -> list[Node]:
         """All names, or those whose first word is one of these."""
         if beginning is None:
-            return self._nodes(space, "TRUE", {})
-        words_ = self._seals.of(space.tenant).all_same(ENTITIES["first_word"], beginning)
-        return self._nodes(space, "e.first_word IN :words[]", {"words": self._db.texts(words_)})
+            return self._select_nodes(space, "TRUE", {})
+        words_ = self._seals.cipher_for(space.tenant).encrypt_all_deterministic(ENTITIES["first_word"], beginning)
+        return self._select_nodes(space, "e.first_word IN :words[]", {"words": self._db.to_text_array(words_)})
 
-    def _nodes(self, space: Space, where: str, params: dict[str, Any]) -> list[Node]:
-        at = self._chunks.space_id(space)
+    def _select_nodes(self, space: Partition, where: str, params: dict[str, Any]) -> list[Node]:
+        at = self._chunks.find_partition_id(space)
         if at is None:
             return []
-        box = self._seals.of(space.tenant)
+        box = self._seals.cipher_for(space.tenant)
         found: dict[int, tuple[str, str, dict[EntityKind, int]]] = {}
         for row in self._db.all("entities.select", {"space_id": at, **params}, where=where):
-            number, normal, name, kind, count = box.opened(_NODE, (at, row[1]), row)
+            number, normal, name, kind, count = box.decrypt_row(_NODE, (at, row[1]), row)
             found.setdefault(number, (normal, name, {}))[2][EntityKind(kind)] = count
         return [Node(number, *rest) for number, rest in found.items()]
 
-    def links(self, space: Space, nodes: Sequence[int] | None = None) -> list[Link]:
+    def links(self, space: Partition, nodes: Sequence[int] | None = None) -> list[Link]:
         """All relations, or those that one of these stands in."""
-        at = self._chunks.space_id(space)
+        at = self._chunks.find_partition_id(space)
         if at is None:
             return []
         where, params = "TRUE", {"space_id": at}
         if nodes is not None:
             where = "(x.subject_id IN :nodes[] OR x.object_id IN :nodes[])"
-            params["nodes"] = self._db.numbers(nodes)
-        box = self._seals.of(space.tenant)
+            params["nodes"] = self._db.to_int_array(nodes)
+        box = self._seals.cipher_for(space.tenant)
         found = self._db.all("relations.select", params, where=where)
-        return [_link(box.opened(_RELATION, (at, row[0]), row)) for row in found]
+        return [_build_link(box.decrypt_row(_RELATION, (at, row[0]), row)) for row in found]
 
-    def mentions(self, space: Space, nodes: Sequence[int], limit: int) -> list[Seen]:
-        at = self._chunks.space_id(space)
+    def mentions(self, space: Partition, nodes: Sequence[int], limit: int) -> list[NodeMention]:
+        at = self._chunks.find_partition_id(space)
         if at is None:
             return []
-        params = {"space_id": at, "nodes": self._db.numbers(nodes), "limit": limit}
+        params = {"space_id": at, "nodes": self._db.to_int_array(nodes), "limit": limit}
         rows = self._db.all("mentions.select", params, where="entity_id IN :nodes[]", order="LIMIT :limit")
-        return [Seen(node, _source(*rest)) for node, *rest in rows]
+        return [NodeMention(node, _build_source(*rest)) for node, *rest in rows]
 
-    def places(self, space: Space, nodes: Sequence[int] | None = None) -> list[Place]:
+    def places(self, space: Partition, nodes: Sequence[int] | None = None) -> list[MentionPlace]:
         """The mentions as a search needs them."""
-        at = self._chunks.space_id(space)
+        at = self._chunks.find_partition_id(space)
         if at is None:
             return []
         where, params = "TRUE", {"space_id": at}
         if nodes is not None:
-            where, params["nodes"] = "m.entity_id IN :nodes[]", self._db.numbers(nodes)
+            where, params["nodes"] = "m.entity_id IN :nodes[]", self._db.to_int_array(nodes)
         rows = self._db.all("mentions.places", params, where=where)
         return [
-            Place(node, session, sequence, None if chunk is None else word_index.ordinal_of(chunk))
+            MentionPlace(node, session, sequence, None if chunk is None else word_index.to_ordinal(chunk))
             for node, session, sequence, chunk in rows
             if session is not None or chunk is not None
         ]
 
-    def communities(self, space: Space) -> Communities | None:
+    def communities(self, space: Partition) -> Communities | None:
         """Groups of names that stand together, remembered until the mentions change."""
-        at = self._chunks.space_id(space)
+        at = self._chunks.find_partition_id(space)
         stamp = None if at is None else self._db.one("mentions.stamp", {"space_id": at})
         if at is None or not stamp or not stamp[0]:
             return None
         known = self._communities.get(at)
         if known is None or known.stamp != tuple(stamp):
-            box = self._seals.of(space.tenant)
+            box = self._seals.cipher_for(space.tenant)
             stored = self._db.all("entities.all", {"space_id": at})
-            names = {number: normal for normal, number in (box.opened(_NORMAL, (at, row[0]), row) for row in stored)}
-            known = communities(tuple(stamp), names, self.places(space))
+            names = {
+                number: normal for normal, number in (box.decrypt_row(_NORMAL, (at, row[0]), row) for row in stored)
+            }
+            known = find_communities(tuple(stamp), names, self.places(space))
             self._communities.put(at, known)
         return known
 
-    def behind(self, space: Space, cursor: str) -> list[str]:
+    def find_unread_sessions(self, space: Partition, cursor: str) -> list[str]:
         """The sessions with messages after this cursor."""
-        at = self._chunks.space_id(space)
+        at = self._chunks.find_partition_id(space)
         if at is None:
             return []
         return [id_ for (id_,) in self._db.all("graph.behind", {"space_id": at, "name": cursor})]
 
 
-def _mentions(space_id: int, numbers: dict[str, int], told: Told) -> Iterable[dict[str, Any]]:
+def _mention_rows(space_id: int, numbers: dict[str, int], told: GraphDraft) -> Iterable[dict[str, Any]]:
     source = told.source
     for found in {found.id: found for found in told.entities}.values():
         yield {
@@ -195,7 +197,7 @@ def _mentions(space_id: int, numbers: dict[str, int], told: Told) -> Iterable[di
         }
 
 
-def _relations(box: Box, space_id: int, numbers: dict[str, int], told: Told) -> Iterable[Params]:
+def _relation_rows(box: Cipher, space_id: int, numbers: dict[str, int], told: GraphDraft) -> Iterable[Params]:
     source = told.source
     for stated in told.relations:
         if stated.subject not in numbers or (stated.object is not None and stated.object not in numbers):
@@ -214,14 +216,14 @@ def _relations(box: Box, space_id: int, numbers: dict[str, int], told: Told) -> 
             "record": source.record_id,
             "said_at": to_micros(source.at),
         }
-        yield box.params(RELATIONS, (space_id, numbers[stated.subject]), row)
+        yield box.encrypt_params(RELATIONS, (space_id, numbers[stated.subject]), row)
 
 
-def _source(session_id: str | None, sequence: int | None, record_id: str | None, at: int) -> GraphSource:
+def _build_source(session_id: str | None, sequence: int | None, record_id: str | None, at: int) -> GraphSource:
     return GraphSource(from_micros(at), session_id, sequence, record_id)
 
 
-def _link(row: Row) -> Link:
+def _build_link(row: Row) -> Link:
     subject, predicate, object_, value, kind, polarity, sentence, session, sequence, record, at, begin, *ends = row
     end = min((end for end in ends if end is not None), default=None)
     return Link(
@@ -232,7 +234,7 @@ def _link(row: Row) -> Link:
         kind=RelationKind(kind),
         holds=bool(polarity),
         sentence=sentence,
-        source=_source(session, sequence, record, at),
+        source=_build_source(session, sequence, record, at),
         valid_from=moment(begin),
         valid_to=moment(end),
     )

@@ -17,7 +17,7 @@ _Roles = Mapping[int, set[tuple[int, str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class EntityGroups:
     """The node each node stands with, by their numbers, and whom those that stand alone could mean."""
 
     with_: Mapping[int, int]
@@ -27,20 +27,21 @@ class Joined:
         return self.with_.get(number, number)
 
 
-def joined(nodes: Iterable[Node], links: Iterable[Link]) -> Joined:
+def resolve_entities(nodes: Iterable[Node], links: Iterable[Link]) -> EntityGroups:
     known = {node.number: node for node in nodes}
     stated = [link for link in links if link.holds and link.object in known and link.subject in known]
-    roles = _roles(stated)
-    with_, could_be = _first_names({at: node for at, node in known.items() if _is_person(node)}, roles)
+    roles = _collect_roles(stated)
+    with_, could_be = _join_first_names({at: node for at, node in known.items() if _is_person(node)}, roles)
     identities = [link for link in stated if link.kind is RelationKind.IDENTITY]
-    bearers = _bearers(identities, known, with_)
-    ways = _ways(bearers, known, with_, roles)
+    bearers = _find_bearers(identities, known, with_)
+    ways = _join_relatives(bearers, known, with_, roles)
     shared = {
         name: tuple(sorted(found))
         for name, found in bearers.items()
-        if _is_person(known[name]) and not _is_one(known[name], [known[at] for at in found], roles.get(name, set()))
+        if _is_person(known[name])
+        and not _is_one_person(known[name], [known[at] for at in found], roles.get(name, set()))
     }
-    return Joined(
+    return EntityGroups(
         with_ | {way: name for way, name in ways.items() if name not in could_be},
         {name: found for name, found in shared.items() if name not in with_} | could_be,
     )
@@ -50,7 +51,7 @@ def _is_person(node: Node) -> bool:
     return node.kind is EntityKind.PERSON
 
 
-def _roles(links: Iterable[Link]) -> _Roles:
+def _collect_roles(links: Iterable[Link]) -> _Roles:
     """Who each is to whom."""
     roles: dict[int, set[tuple[int, str]]] = defaultdict(set)
     for link in links:
@@ -59,7 +60,7 @@ def _roles(links: Iterable[Link]) -> _Roles:
     return roles
 
 
-def _first_names(people: Mapping[int, Node], roles: _Roles) -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
+def _join_first_names(people: Mapping[int, Node], roles: _Roles) -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
     full: dict[str, list[int]] = defaultdict(list)
     for number, node in people.items():
         first, _, rest = node.id.partition(" ")
@@ -69,7 +70,9 @@ def _first_names(people: Mapping[int, Node], roles: _Roles) -> tuple[dict[int, i
     could_be: dict[int, tuple[int, ...]] = {}
     for number, node in people.items():
         candidates = sorted(full.get(node.id, ()))
-        agreeing = [other for other in candidates if _agree(roles.get(number, set()), roles.get(other, set()))]
+        agreeing = [
+            other for other in candidates if _has_agreeing_roles(roles.get(number, set()), roles.get(other, set()))
+        ]
         if len(candidates) == 1 and agreeing:
             with_[number] = candidates[0]
         elif agreeing:
@@ -77,21 +80,23 @@ def _first_names(people: Mapping[int, Node], roles: _Roles) -> tuple[dict[int, i
     return with_, could_be
 
 
-def _agree(short: set[tuple[int, str]], full: set[tuple[int, str]]) -> bool:
+def _has_agreeing_roles(short: set[tuple[int, str]], full: set[tuple[int, str]]) -> bool:
     """Nobody calls one person by two of these words: their sister Anna is not their colleague Anna Schmidt."""
     return all(len({role for whose, role in short | full if whose == owner}) == 1 for owner, _ in short)
 
 
-def _bearers(identities: Iterable[Link], known: Mapping[int, Node], with_: Mapping[int, int]) -> dict[int, set[int]]:
+def _find_bearers(
+    identities: Iterable[Link], known: Mapping[int, Node], with_: Mapping[int, int]
+) -> dict[int, set[int]]:
     """The ways that lead to each name."""
     bearers: dict[int, set[int]] = defaultdict(set)
     for link in identities:
-        if link.object is not None and _is_way(known[link.subject]) and not _is_way(known[link.object]):
+        if link.object is not None and _is_relative(known[link.subject]) and not _is_relative(known[link.object]):
             bearers[with_.get(link.object, link.object)].add(link.subject)
     return bearers
 
 
-def _ways(
+def _join_relatives(
     bearers: Mapping[int, set[int]], known: Mapping[int, Node], with_: Mapping[int, int], roles: _Roles
 ) -> dict[int, int]:
     """Each way with the one that was named for it, if no other way leads to that one."""
@@ -103,17 +108,17 @@ def _ways(
     return {
         way: name
         for way, name in one.items()
-        if _is_one(known[name], [known[at] for at in bearers[name]], roles.get(name, set()))
+        if _is_one_person(known[name], [known[at] for at in bearers[name]], roles.get(name, set()))
     }
 
 
-def _is_way(node: Node) -> bool:
+def _is_relative(node: Node) -> bool:
     """The user, or somebody's sister: whoever is known by no name yet."""
     return node.id == USER or "/" in node.id
 
 
-def _is_one(name: Node, ways: list[Node], roles: set[tuple[int, str]]) -> bool:
+def _is_one_person(name: Node, ways: list[Node], roles: set[tuple[int, str]]) -> bool:
     """My sister Anna and my aunt Anna are two, and so are his sister Anna and hers; a full name is one person's."""
     owners = [way.id.partition("/")[0] for way in ways]
     several = len(ways) > 1 and (" " not in name.id or len(set(owners)) < len(owners))
-    return not several and _agree(roles, set())
+    return not several and _has_agreeing_roles(roles, set())

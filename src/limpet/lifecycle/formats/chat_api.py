@@ -9,11 +9,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.lifecycle.formats.blocks import Spoken, calls_of, spoken
-from limpet.lifecycle.formats.contents import Found, FoundSession, key_of, name_of, when
-from limpet.lifecycle.formats.source import Source, json_lines, values
+from limpet.lifecycle.formats.blocks import MessageDraft, parse_tool_calls, split_messages
+from limpet.lifecycle.formats.contents import ForeignItem, ForeignSession, clean_name, make_key, try_parse_time
+from limpet.lifecycle.formats.source import ImportSource, iter_json_lines, iter_values
 from limpet.model.message import Message
-from limpet.model.transfer import Skipped
+from limpet.model.transfer import ImportSkip
 
 OPENAI, ANTHROPIC = "openai", "anthropic"
 _ROLES = {
@@ -28,22 +28,22 @@ _TIMES = ("created_at", "timestamp", "created")
 _OF_ANTHROPIC = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"}
 
 
-def read(source: Source) -> Iterator[Found]:
+def read(source: ImportSource) -> Iterator[ForeignItem]:
     for name in source.names:
         stem = PurePosixPath(name).stem
-        for place, number, value in _conversations(source, name):
-            yield from _conversation(place, stem if number is None else f"{stem}:{number}", value)
+        for place, number, value in _iter_conversations(source, name):
+            yield from _read_conversation(place, stem if number is None else f"{stem}:{number}", value)
 
 
-def _conversations(source: Source, name: str) -> Iterator[tuple[str, int | None, Any]]:
+def _iter_conversations(source: ImportSource, name: str) -> Iterator[tuple[str, int | None, Any]]:
     """Each with its number in the file, where there are several."""
     if name.endswith(".jsonl"):
         with source.open(name) as file:
-            for number, (place, value, problem) in enumerate(json_lines(file, name)):
+            for number, (place, value, problem) in enumerate(iter_json_lines(file, name)):
                 yield place, number, problem or value
         return
     with source.open(name) as file:
-        found = list(values(file, name))
+        found = list(iter_values(file, name))
     if len(found) == 1 and isinstance(found[0][1], Mapping) and "messages" in found[0][1]:
         yield name, None, found[0][1]
     elif all(isinstance(value, Mapping) and isinstance(value.get("messages"), list) for _, value in found):
@@ -52,7 +52,7 @@ def _conversations(source: Source, name: str) -> Iterator[tuple[str, int | None,
         yield name, None, {"messages": [value for _, value in found]}
 
 
-def flavour(messages: object, value: Mapping[str, Any] | None = None) -> str | None:
+def detect_flavour(messages: object, value: Mapping[str, Any] | None = None) -> str | None:
     """Whose list it is; None for what is no list of messages."""
     if not isinstance(messages, list) or not messages:
         return None
@@ -68,9 +68,9 @@ def flavour(messages: object, value: Mapping[str, Any] | None = None) -> str | N
     return ANTHROPIC if of_anthropic else OPENAI
 
 
-def _conversation(place: str, id_: str, value: object) -> Iterator[Found]:
+def _read_conversation(place: str, id_: str, value: object) -> Iterator[ForeignItem]:
     if not isinstance(value, Mapping) or not isinstance(value.get("messages"), list):
-        yield Skipped(place, value if isinstance(value, str) else "it is no list of messages")
+        yield ImportSkip(place, value if isinstance(value, str) else "it is no list of messages")
         return
     entries: list[Any] = list(value["messages"])
     if isinstance(value.get("system"), (str, list)):
@@ -79,37 +79,37 @@ def _conversation(place: str, id_: str, value: object) -> Iterator[Found]:
     for number, entry in enumerate(entries):
         where = f"{place}, messages[{number}]"
         if not isinstance(entry, Mapping) or str(entry.get("role")) not in _ROLES:
-            yield Skipped(where, "it has no role that is known")
+            yield ImportSkip(where, "it has no role that is known")
             continue
         notes: list[str] = []
-        for part, one in enumerate(_spoken(entry, notes)):
+        for part, one in enumerate(_parse_entry(entry, notes)):
             try:
-                messages.append(_message(entry, one, number, part))
+                messages.append(_build_message(entry, one, number, part))
             except InvalidInput as error:
-                yield Skipped(where, f"it cannot be kept: {error}")
-        yield from (Skipped(where, note) for note in notes)
-    yield FoundSession(name_of(id_) or "messages", tuple(messages))
+                yield ImportSkip(where, f"it cannot be kept: {error}")
+        yield from (ImportSkip(where, note) for note in notes)
+    yield ForeignSession(clean_name(id_) or "messages", tuple(messages))
 
 
-def _spoken(entry: Mapping[str, Any], notes: list[str]) -> list[Spoken]:
+def _parse_entry(entry: Mapping[str, Any], notes: list[str]) -> list[MessageDraft]:
     role, content = _ROLES[str(entry["role"])], entry.get("content")
-    found = list(spoken(role, content, notes))
-    calls = calls_of(entry)
+    found = list(split_messages(role, content, notes))
+    calls = parse_tool_calls(entry)
     if calls:
-        found = found or [Spoken(role)]
+        found = found or [MessageDraft(role)]
         found[-1].calls += calls
     if role == "tool":
-        found = found or [Spoken(role)]
+        found = found or [MessageDraft(role)]
         for one in found:
-            one.call_id, one.name = name_of(entry.get("tool_call_id")), name_of(entry.get("name"))
-    elif found and name_of(entry.get("name")):
-        found[0].name = name_of(entry.get("name"))
+            one.call_id, one.name = clean_name(entry.get("tool_call_id")), clean_name(entry.get("name"))
+    elif found and clean_name(entry.get("name")):
+        found[0].name = clean_name(entry.get("name"))
     if not found and not notes:
         notes.append("it says nothing")
     return found
 
 
-def _message(entry: Mapping[str, Any], one: Spoken, number: int, part: int) -> Message:
+def _build_message(entry: Mapping[str, Any], one: MessageDraft, number: int, part: int) -> Message:
     """Known again by its place and its words: the same list, grown at its end, adds what is new."""
     words = json.dumps([one.role, str(one.content), [call.name for call in one.calls]], ensure_ascii=False)
     digest = hashlib.blake2b(words.encode("utf-8", "replace"), digest_size=8).hexdigest()
@@ -120,6 +120,6 @@ def _message(entry: Mapping[str, Any], one: Spoken, number: int, part: int) -> M
         tool_calls=one.calls,
         tool_call_id=one.call_id,
         is_error=one.is_error,
-        created_at=next((moment for name in _TIMES if (moment := when(entry.get(name)))), None),
-        idempotency_key=key_of("messages", number, part, digest),
+        created_at=next((moment for name in _TIMES if (moment := try_parse_time(entry.get(name)))), None),
+        idempotency_key=make_key("messages", number, part, digest),
     )

@@ -13,10 +13,18 @@ from dataclasses import replace
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.lifecycle.formats.contents import Found, FoundSession, clean, dicts, key_of, name_of, when
-from limpet.lifecycle.formats.source import Source, values
+from limpet.lifecycle.formats.contents import (
+    ForeignItem,
+    ForeignSession,
+    clean_name,
+    clean_text,
+    iter_objects,
+    make_key,
+    try_parse_time,
+)
+from limpet.lifecycle.formats.source import ImportSource, iter_values
 from limpet.model.message import FilePart, ImagePart, Message, Part, TextPart, ToolCall
-from limpet.model.transfer import Skipped
+from limpet.model.transfer import ImportSkip
 
 NAME = "chatgpt"
 _ROLES = {"user", "assistant", "system", "tool"}
@@ -29,54 +37,54 @@ _HIDDEN = {
 _OTHERS = ("message_feedback", "model_comparisons", "shared_conversations", "user", "user_settings")
 
 
-def read(source: Source) -> Iterator[Found]:
-    conversations = source.named("conversations") if source.kind != "file" else source.names
+def read(source: ImportSource) -> Iterator[ForeignItem]:
+    conversations = source.find_json("conversations") if source.kind != "file" else source.names
     for name in conversations:
         with source.open(name) as file:
-            for place, value in values(file, name):
-                yield from _conversation(place, value)
+            for place, value in iter_values(file, name):
+                yield from _read_conversation(place, value)
     if source.kind != "file":
-        for name in source.named(*_OTHERS):
-            yield Skipped(name, "it is no conversation")
+        for name in source.find_json(*_OTHERS):
+            yield ImportSkip(name, "it is no conversation")
         others = [name for name in source.names if not name.endswith(".json")]
         if others:
-            yield Skipped(others[0], f"{len(others):,} files of pictures, sounds and pages; messages name theirs")
+            yield ImportSkip(others[0], f"{len(others):,} files of pictures, sounds and pages; messages name theirs")
 
 
-def _conversation(place: str, value: object) -> Iterator[Found]:
+def _read_conversation(place: str, value: object) -> Iterator[ForeignItem]:
     mapping = value.get("mapping") if isinstance(value, Mapping) else None
     if not isinstance(value, Mapping) or not isinstance(mapping, Mapping):
-        yield Skipped(place, "it is no conversation: it has no mapping")
+        yield ImportSkip(place, "it is no conversation: it has no mapping")
         return
-    id_ = name_of(value.get("conversation_id") or value.get("id"))
+    id_ = clean_name(value.get("conversation_id") or value.get("id"))
     if id_ is None:
-        yield Skipped(place, "it has no id")
+        yield ImportSkip(place, "it has no id")
         return
-    branch = _branch(mapping, value.get("current_node"))
+    branch = _find_branch(mapping, value.get("current_node"))
     left: Counter[str] = Counter()
     elsewhere = sum(1 for node in mapping.values() if isinstance(node, Mapping) and node.get("message")) - sum(
         1 for node in branch if node.get("message")
     )
     left["on branches that were left"] = elsewhere
-    created, messages = when(value.get("create_time")), []
+    created, messages = try_parse_time(value.get("create_time")), []
     last = created
     for node in branch:
-        message, reason = _message(node)
+        message, reason = _parse_message(node)
         if message is not None:
             last = message.created_at or last
             messages.append(replace(message, created_at=last))
         elif reason:
             left[reason] += 1
-    about = {"title": clean(value.get("title")), "model": clean(value.get("default_model_slug"))}
+    about = {"title": clean_text(value.get("title")), "model": clean_text(value.get("default_model_slug"))}
     metadata = {name: text for name, text in about.items() if text}
-    yield FoundSession(id_, tuple(messages), created, when(value.get("update_time")), metadata)
-    yield from (Skipped(place, f"left out {number:,}: {reason}") for reason, number in left.items() if number > 0)
+    yield ForeignSession(id_, tuple(messages), created, try_parse_time(value.get("update_time")), metadata)
+    yield from (ImportSkip(place, f"left out {number:,}: {reason}") for reason, number in left.items() if number > 0)
 
 
-def _branch(mapping: Mapping[str, Any], leaf: object) -> list[Mapping[str, Any]]:
+def _find_branch(mapping: Mapping[str, Any], leaf: object) -> list[Mapping[str, Any]]:
     """From the root to the leaf; without one, to the leaf that was said last. Never in a circle."""
     if not isinstance(leaf, str) or leaf not in mapping:
-        leaf = max(mapping, key=lambda id_: _said_at(mapping[id_]), default=None)
+        leaf = max(mapping, key=lambda id_: _message_time(mapping[id_]), default=None)
     found: list[Mapping[str, Any]] = []
     seen: set[str] = set()
     while isinstance(leaf, str) and leaf in mapping and leaf not in seen:
@@ -89,18 +97,18 @@ def _branch(mapping: Mapping[str, Any], leaf: object) -> list[Mapping[str, Any]]
     return found[::-1]
 
 
-def _said_at(node: object) -> float:
+def _message_time(node: object) -> float:
     message = node.get("message") if isinstance(node, Mapping) else None
     at = message.get("create_time") if isinstance(message, Mapping) else None
     return float(at) if isinstance(at, (int, float)) else 0.0
 
 
-def _message(node: Mapping[str, Any]) -> tuple[Message | None, str]:
+def _parse_message(node: Mapping[str, Any]) -> tuple[Message | None, str]:
     message = node.get("message")
     if not isinstance(message, Mapping):
         return None, ""
-    author, content = _object(message, "author"), _object(message, "content")
-    about, kind = _object(message, "metadata"), str(content.get("content_type"))
+    author, content = _get_object(message, "author"), _get_object(message, "content")
+    about, kind = _get_object(message, "metadata"), str(content.get("content_type"))
     role = str(author.get("role"))
     if kind in _HIDDEN:
         return None, _HIDDEN[kind]
@@ -109,12 +117,12 @@ def _message(node: Mapping[str, Any]) -> tuple[Message | None, str]:
     if role not in _ROLES:
         return None, f"of the unknown role {role[:40]!r}"
     try:
-        return _read(message, role, author, content, about, kind)
+        return _build_message(message, role, author, content, about, kind)
     except InvalidInput as error:
         return None, f"it cannot be kept: {error}"[:200]
 
 
-def _read(
+def _build_message(
     message: Mapping[str, Any],
     role: str,
     author: Mapping[str, Any],
@@ -122,66 +130,68 @@ def _read(
     about: Mapping[str, Any],
     kind: str,
 ) -> tuple[Message | None, str]:
-    parts = _parts(content, kind)
+    parts = _parse_parts(content, kind)
     if parts is None:
         return None, f"of the unknown kind {kind[:40]!r}"
     recipient = message.get("recipient")
     calls: tuple[ToolCall, ...] = ()
     if role == "assistant" and isinstance(recipient, str) and recipient not in ("all", ""):
-        calls = (ToolCall(str(message.get("id") or ""), recipient[:256], _arguments(parts)),)
+        calls = (ToolCall(str(message.get("id") or ""), recipient[:256], _parse_arguments(parts)),)
         parts = []
-    for file in dicts(about.get("attachments")):
-        id_ = clean(file.get("id")) or clean(file.get("name"))
+    for file in iter_objects(about.get("attachments")):
+        id_ = clean_text(file.get("id")) or clean_text(file.get("name"))
         if id_:
-            parts.append(FilePart(f"chatgpt-file:{id_}", name_of(file.get("mime_type")), clean(file.get("name"))))
+            parts.append(
+                FilePart(f"chatgpt-file:{id_}", clean_name(file.get("mime_type")), clean_text(file.get("name")))
+            )
     if not calls and not any(not isinstance(part, TextPart) or part.text.strip() for part in parts):
         return None, "empty" if role != "system" else ""
     plain = all(isinstance(part, TextPart) for part in parts)
     body: Any = "\n".join(part.text for part in parts if isinstance(part, TextPart)) if plain else parts
-    model = clean(about.get("model_slug"))
+    model = clean_text(about.get("model_slug"))
     return Message.new(
         role,
         body,
-        name=name_of(author.get("name")) if role == "tool" else None,
+        name=clean_name(author.get("name")) if role == "tool" else None,
         tool_calls=calls,
         is_error=kind == "system_error",
         metadata={"model": model} if model else None,
-        created_at=when(message.get("create_time")),
-        idempotency_key=key_of(NAME, message.get("id")),
+        created_at=try_parse_time(message.get("create_time")),
+        idempotency_key=make_key(NAME, message.get("id")),
     ), ""
 
 
-def _parts(content: Mapping[str, Any], kind: str) -> list[Part] | None:
+def _parse_parts(content: Mapping[str, Any], kind: str) -> list[Part] | None:
     if kind in ("text", "multimodal_text"):
         given = content.get("parts")
-        found = [_part(part) for part in given] if isinstance(given, list) else []
+        found = [_parse_part(part) for part in given] if isinstance(given, list) else []
         return [part for part in found if part is not None]
     if kind in ("code", "execution_output", "system_error"):
-        return [TextPart(clean(content.get("text")))]
+        return [TextPart(clean_text(content.get("text")))]
     if kind == "tether_quote":
-        head = " ".join(filter(None, (clean(content.get("title")), clean(content.get("url")))))
-        return [TextPart("\n".join(filter(None, (head, clean(content.get("text"))))))]
+        head = " ".join(filter(None, (clean_text(content.get("title")), clean_text(content.get("url")))))
+        return [TextPart("\n".join(filter(None, (head, clean_text(content.get("text"))))))]
     if kind == "tether_browsing_display":
-        return [TextPart(clean(content.get("result")) or clean(content.get("summary")))]
+        return [TextPart(clean_text(content.get("result")) or clean_text(content.get("summary")))]
     return None
 
 
-def _part(part: object) -> Part | None:
+def _parse_part(part: object) -> Part | None:
     if isinstance(part, str):
-        return TextPart(clean(part))
+        return TextPart(clean_text(part))
     if not isinstance(part, Mapping):
         return None
-    kind, pointer = part.get("content_type"), clean(part.get("asset_pointer"))
+    kind, pointer = part.get("content_type"), clean_text(part.get("asset_pointer"))
     if kind == "image_asset_pointer" and pointer:
-        prompt = _object(_object(part, "metadata"), "dalle").get("prompt")
-        return ImagePart(pointer, alt=clean(prompt)[:1000])
+        prompt = _get_object(_get_object(part, "metadata"), "dalle").get("prompt")
+        return ImagePart(pointer, alt=clean_text(prompt)[:1000])
     if pointer:
         return FilePart(pointer, name=str(kind or "")[:200])
-    text = clean(part.get("text"))
+    text = clean_text(part.get("text"))
     return TextPart(text) if text else None
 
 
-def _arguments(parts: list[Part]) -> dict[str, Any]:
+def _parse_arguments(parts: list[Part]) -> dict[str, Any]:
     """What a tool was given: the text as an object if it is one, else as it is."""
     text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     try:
@@ -194,6 +204,6 @@ def _arguments(parts: list[Part]) -> dict[str, Any]:
     return {"input": text}
 
 
-def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _get_object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = value.get(name)
     return found if isinstance(found, Mapping) else {}

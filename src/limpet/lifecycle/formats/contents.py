@@ -12,14 +12,14 @@ from typing import Any
 from limpet.errors import InvalidInput
 from limpet.lifecycle.formats.snapshot_fields import read_time
 from limpet.model.message import Message
-from limpet.model.transfer import Skipped
+from limpet.model.transfer import ImportSkip
 
 _MAX_LABEL = 1024
 _MAX_NAME = 256
 
 
 @dataclass(frozen=True, slots=True)
-class FoundSession:
+class ForeignSession:
     """A conversation under the name it has there. Every message has a key that a newer export gives it, too."""
 
     id: str
@@ -30,7 +30,7 @@ class FoundSession:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRecord:
+class ForeignRecord:
     id: str
     content: str
     user: str | None = None  # as it is called there
@@ -45,17 +45,17 @@ class FoundRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundDocument:
+class ForeignDocument:
     uri: str
     text: str
     title: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-Found = FoundSession | FoundRecord | FoundDocument | Skipped
+ForeignItem = ForeignSession | ForeignRecord | ForeignDocument | ImportSkip
 
 
-def clean(value: object) -> str:
+def clean_text(value: object) -> str:
     """Text that every backend can keep: what is no character is shown as U+FFFD."""
     if not isinstance(value, str):
         return ""
@@ -63,33 +63,35 @@ def clean(value: object) -> str:
     return whole.replace("\x00", "\ufffd")
 
 
-def name_of(value: object) -> str | None:
+def clean_name(value: object) -> str | None:
     """A short name on one line, or None where there is none."""
-    text = " ".join(clean(str(value) if isinstance(value, int) else value).split())
+    text = " ".join(clean_text(str(value) if isinstance(value, int) else value).split())
     text = "".join(letter for letter in text if letter.isprintable())
     return text.encode()[:_MAX_NAME].decode(errors="ignore").strip() or None
 
 
-def label(value: object) -> str:
-    return clean(value if isinstance(value, str) else str(value)).encode()[:_MAX_LABEL].decode(errors="ignore")
+def clean_label(value: object) -> str:
+    return clean_text(value if isinstance(value, str) else str(value)).encode()[:_MAX_LABEL].decode(errors="ignore")
 
 
-def labels(value: object) -> dict[str, str]:
+def flatten_metadata(value: object) -> dict[str, str]:
     """Metadata of any shape as text by text."""
     if not isinstance(value, Mapping):
         return {}
-    return {label(key): _flat(item) for key, item in value.items() if label(key) and item is not None}
+    return {
+        clean_label(key): _flatten_value(item) for key, item in value.items() if clean_label(key) and item is not None
+    }
 
 
-def _flat(value: object) -> str:
+def _flatten_value(value: object) -> str:
     if isinstance(value, str):
-        return clean(value)
+        return clean_text(value)
     import json
 
-    return clean(json.dumps(value, ensure_ascii=False, default=str))
+    return clean_text(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def when(value: object) -> datetime | None:
+def try_parse_time(value: object) -> datetime | None:
     """The time a field tells, or None."""
     if value is None or value == "":
         return None
@@ -98,12 +100,12 @@ def when(value: object) -> datetime | None:
     return None
 
 
-def dicts(value: object) -> Iterator[Mapping[str, Any]]:
+def iter_objects(value: object) -> Iterator[Mapping[str, Any]]:
     """The objects of a list, whatever else is in it."""
     yield from (item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else ()
 
 
-def key_of(*parts: object) -> str:
+def make_key(*parts: object) -> str:
     """A key made of names of any length."""
     text = ":".join(map(str, parts))
     if len(text.encode("utf-8", "replace")) <= _MAX_NAME and text.isprintable() and text == text.strip():

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from limpet.documents.files import readable
+from limpet.documents.files import printable_path
 from limpet.errors import LimpetError, Unsupported
 from limpet.lifecycle.export_folder import FORMAT
 from limpet.lifecycle.formats import chat_api, chatgpt, claude, markdown, mcp_memory, mem0
-from limpet.lifecycle.formats.contents import Found
-from limpet.lifecycle.formats.source import Source, values
-from limpet.model.document import DocumentKind, kind_of
-from limpet.model.text import shown
+from limpet.lifecycle.formats.contents import ForeignItem
+from limpet.lifecycle.formats.source import ImportSource, iter_values
+from limpet.model.document import DocumentKind, detect_kind
+from limpet.model.text import short_repr
 
 SNAPSHOT = "sessions.json"
 AUTO = "auto"
@@ -24,42 +24,44 @@ _START = 65_536
 
 def checked_format(value: object) -> str:
     if not isinstance(value, str) or value not in (AUTO, *FORMATS):
-        raise Unsupported(f"{shown(value)} is no format this release knows; it knows {', '.join((AUTO, *FORMATS))}")
+        raise Unsupported(
+            f"{short_repr(value)} is no format this release knows; it knows {', '.join((AUTO, *FORMATS))}"
+        )
     return value
 
 
-def detect(source: Source) -> str:
+def detect(source: ImportSource) -> str:
     """InvalidInput for what is broken, Unsupported for what is nothing we know."""
-    found = _in_file(source, source.names[0]) if source.kind == "file" else _in_many(source)
+    found = _detect_file(source, source.names[0]) if source.kind == "file" else _detect_folder(source)
     if found is None:
-        name = readable(str(source.path))
+        name = printable_path(str(source.path))
         raise Unsupported(f"{name} is in no format this release knows; it knows {', '.join(FORMATS)}")
     return found
 
 
-def _in_many(source: Source) -> str | None:
-    chats = source.named("conversations")
-    for name in chats or source.named("memories", "projects", "sessions"):
-        return _in_file(source, name)
-    if source.kind == "folder" and any(kind_of(name) is DocumentKind.MARKDOWN for name in source.names):
+def _detect_folder(source: ImportSource) -> str | None:
+    chats = source.find_json("conversations")
+    for name in chats or source.find_json("memories", "projects", "sessions"):
+        return _detect_file(source, name)
+    if source.kind == "folder" and any(detect_kind(name) is DocumentKind.MARKDOWN for name in source.names):
         return markdown.NAME
     return None
 
 
-def _in_file(source: Source, name: str) -> str | None:
-    if kind_of(name) is DocumentKind.MARKDOWN:
+def _detect_file(source: ImportSource, name: str) -> str | None:
+    if detect_kind(name) is DocumentKind.MARKDOWN:
         return markdown.NAME
-    start = source.beginning(name, _START).removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = source.read_start(name, _START).removeprefix(b"\xef\xbb\xbf").lstrip()
     if start[:1] not in (b"[", b"{"):
         return None
     line = _first_line(start)
     if isinstance(line, Mapping) and line.get("type") in ("entity", "relation"):
         return mcp_memory.NAME
     if name.endswith(".jsonl"):
-        return chat_api.flavour(line.get("messages"), line) if isinstance(line, Mapping) else None
+        return chat_api.detect_flavour(line.get("messages"), line) if isinstance(line, Mapping) else None
     try:
         with source.open(name) as file:
-            return _by(next((value for _, value in values(file, name)), None), source, name)
+            return _detect_value(next((value for _, value in iter_values(file, name)), None), source, name)
     except LimpetError:
         return SNAPSHOT  # whose reader says what is wrong
 
@@ -71,7 +73,7 @@ def _first_line(start: bytes) -> Any:
         return None
 
 
-def _by(value: object, source: Source, name: str) -> str | None:
+def _detect_value(value: object, source: ImportSource, name: str) -> str | None:
     if not isinstance(value, Mapping):
         return SNAPSHOT
     if isinstance(value.get("mapping"), Mapping):
@@ -83,18 +85,18 @@ def _by(value: object, source: Source, name: str) -> str | None:
     ):
         return mem0.NAME
     if isinstance(value.get("role"), str):
-        return chat_api.flavour(_all(source, name))
+        return chat_api.detect_flavour(_read_values(source, name))
     if "id" not in value and "channel" not in value:
-        return chat_api.flavour(value.get("messages"), value) or SNAPSHOT
+        return chat_api.detect_flavour(value.get("messages"), value) or SNAPSHOT
     return SNAPSHOT
 
 
-def _all(source: Source, name: str) -> list[Any]:
+def _read_values(source: ImportSource, name: str) -> list[Any]:
     with source.open(name) as file:
-        return [value for _, value in values(file, name)]
+        return [value for _, value in iter_values(file, name)]
 
 
-def read(source: Source, format: str, max_document_bytes: int) -> Iterator[Found]:
+def read(source: ImportSource, format: str, max_document_bytes: int) -> Iterator[ForeignItem]:
     """Everything in it, one by one."""
     if format == markdown.NAME:
         return markdown.read(source, max_document_bytes)

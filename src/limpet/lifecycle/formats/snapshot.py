@@ -15,26 +15,26 @@ from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.lifecycle.formats.snapshot_fields import Fields, at, kind
-from limpet.lifecycle.formats.snapshot_messages import SESSION_MESSAGES, dated, read_messages
+from limpet.lifecycle.formats.snapshot_fields import Fields, error_location, json_type_name
+from limpet.lifecycle.formats.snapshot_messages import SESSION_MESSAGES, fill_missing_times, read_messages
 from limpet.model.message import Message
-from limpet.model.naming import SessionKey, user_for
-from limpet.model.session import State
-from limpet.model.text import checked_text
-from limpet.model.times import checked_time
+from limpet.model.naming import SessionKey, default_user_id
+from limpet.model.session import SessionStatus
+from limpet.model.text import check_text
+from limpet.model.times import check_time
 from limpet.store import strict_json
 
 FILE_CHANNEL = "file"
 
 _STATES = {
-    "active": State.ACTIVE,
-    "idle": State.ACTIVE,
-    "awaitingpermission": State.ACTIVE,
-    "paused": State.PAUSED,
-    "suspended": State.PAUSED,
-    "terminated": State.TERMINATED,
-    "closed": State.TERMINATED,
-    "ended": State.TERMINATED,
+    "active": SessionStatus.ACTIVE,
+    "idle": SessionStatus.ACTIVE,
+    "awaitingpermission": SessionStatus.ACTIVE,
+    "paused": SessionStatus.PAUSED,
+    "suspended": SessionStatus.PAUSED,
+    "terminated": SessionStatus.TERMINATED,
+    "closed": SessionStatus.TERMINATED,
+    "ended": SessionStatus.TERMINATED,
 }
 _CHANNEL = ("channel", "channel_type")
 _CHAT = ("chat", "chat_id", "channel_id")
@@ -53,7 +53,7 @@ class SnapshotSession:
     key: SessionKey
     user: str
     agent: str | None
-    state: State
+    state: SessionStatus
     metadata: Mapping[str, Any]
     created_at: datetime
     last_active_at: datetime
@@ -70,16 +70,16 @@ class Snapshot:
 
 def parse_snapshot(data: bytes, *, now: datetime) -> Snapshot:
     """``now`` dates a session that tells no time at all, neither its own nor that of a message."""
-    now = checked_time(now, "now")
+    now = check_time(now, "now")
     try:
         document = strict_json.loads(data)
     except ValueError as error:
         raise InvalidInput(f"the snapshot is not JSON: {error}") from error
     skipped: Counter[str] = Counter()
     sessions: dict[str, SnapshotSession] = {}
-    for where, entry in _entries(document, skipped):
-        with at(where):
-            session = _session(Fields.of(entry), now, skipped)
+    for where, entry in _iter_entries(document, skipped):
+        with error_location(where):
+            session = _parse_session(Fields.of(entry), now, skipped)
             if session.original_id in sessions:
                 raise InvalidInput(f"id: {session.original_id!r} is there twice")
             sessions[session.original_id] = session
@@ -87,7 +87,7 @@ def parse_snapshot(data: bytes, *, now: datetime) -> Snapshot:
     return Snapshot(tuple(sessions.values()), notes, hashlib.sha256(data).hexdigest())
 
 
-def _entries(document: object, skipped: Counter[str]) -> Iterator[tuple[str, Any]]:
+def _iter_entries(document: object, skipped: Counter[str]) -> Iterator[tuple[str, Any]]:
     """Each session with its place; in the object form it gets the name it stands under as its id, unless it has one."""
     if isinstance(document, Mapping) and isinstance(document.get("sessions"), (list, Mapping)):
         skipped.update(f"top-level field {name!r}" for name in document if name != "sessions")
@@ -99,29 +99,29 @@ def _entries(document: object, skipped: Counter[str]) -> Iterator[tuple[str, Any
             named = {**entry, "id": entry.get("id") or name} if isinstance(entry, Mapping) else entry
             yield f"sessions[{name!r}]", named
     else:
-        raise InvalidInput(f"a snapshot is a list or an object of sessions, not {kind(document)}")
+        raise InvalidInput(f"a snapshot is a list or an object of sessions, not {json_type_name(document)}")
 
 
-def _session(fields: Fields, now: datetime, skipped: Counter[str]) -> SnapshotSession:
+def _parse_session(fields: Fields, now: datetime, skipped: Counter[str]) -> SnapshotSession:
     skipped.update(f"session field {name!r}" for name in fields.values.keys() - _KNOWN)
-    key = _key(fields)
+    key = _parse_key(fields)
     messages = read_messages(fields, skipped)
-    created, active = _times(fields, messages, now)
+    created, active = _parse_times(fields, messages, now)
     return SnapshotSession(
         original_id=fields.name("id") or str(key),
         key=key,
-        user=fields.name(*_USER) or user_for(key),
+        user=fields.name(*_USER) or default_user_id(key),
         agent=fields.name(*_AGENT),
-        state=_state(fields, skipped),
+        state=_parse_state(fields, skipped),
         metadata=fields.metadata("metadata"),
         created_at=created,
         last_active_at=active,
-        summary=_summary(fields),
-        messages=dated(messages, created),
+        summary=_parse_summary(fields),
+        messages=fill_missing_times(messages, created),
     )
 
 
-def _key(fields: Fields) -> SessionKey:
+def _parse_key(fields: Fields) -> SessionKey:
     """By channel and chat. Without a channel the id says it (``telegram:42``), or it is a session kept in files."""
     name, channel, chat = fields.name("id"), fields.name(*_CHANNEL), fields.name(*_CHAT)
     if channel is None and chat is None and name is not None and name.count(":") in (1, 2):
@@ -132,38 +132,38 @@ def _key(fields: Fields) -> SessionKey:
     return SessionKey.of(channel or FILE_CHANNEL, chat, fields.name(*_THREAD))
 
 
-def _times(fields: Fields, messages: tuple[Message, ...], now: datetime) -> tuple[datetime, datetime]:
+def _parse_times(fields: Fields, messages: tuple[Message, ...], now: datetime) -> tuple[datetime, datetime]:
     spoken = [message.created_at for message in messages if message.created_at]
     created, active = fields.time("created_at"), fields.time(*_ACTIVE)
     created = created or min(spoken, default=active or now)
     return created, active or max(spoken, default=created)
 
 
-def _state(fields: Fields, skipped: Counter[str]) -> State:
+def _parse_state(fields: Fields, skipped: Counter[str]) -> SessionStatus:
     field, value = fields.find(*_STATE)
-    with at(field):
+    with error_location(field):
         if isinstance(value, str) and value[0] in '"{':
-            value = _nested(value)
+            value = _parse_nested(value)
         if isinstance(value, Mapping):
-            word = _state_word(value)
+            word = _find_state_word(value)
             if word is None and value:
                 skipped[f"session field {field!r}"] += 1
             value = word
         if value is None:
-            return State.ACTIVE
-        if not isinstance(value, str) or _plain(value) not in _STATES:
+            return SessionStatus.ACTIVE
+        if not isinstance(value, str) or _normalize(value) not in _STATES:
             raise InvalidInput(f"must be one of {', '.join(_STATES)}; not {value!r}")
-        return _STATES[_plain(value)]
+        return _STATES[_normalize(value)]
 
 
-def _state_word(value: Mapping[str, Any]) -> object:
+def _find_state_word(value: Mapping[str, Any]) -> object:
     """``{"state": "Active"}``, or ``{"AwaitingPermission": {…}}``; None when the object is about something else."""
     if "state" in value:
         return value["state"]
-    return next((name for name in value if len(value) == 1 and _plain(name) in _STATES), None)
+    return next((name for name in value if len(value) == 1 and _normalize(name) in _STATES), None)
 
 
-def _nested(text: str) -> object:
+def _parse_nested(text: str) -> object:
     try:
         value: object = strict_json.loads(text.encode())
     except ValueError as error:
@@ -171,12 +171,12 @@ def _nested(text: str) -> object:
     return value
 
 
-def _plain(word: str) -> str:
+def _normalize(word: str) -> str:
     return word.casefold().replace("_", "").replace("-", "").replace(" ", "")
 
 
-def _summary(fields: Fields) -> str | None:
+def _parse_summary(fields: Fields) -> str | None:
     _, value = fields.find("summary")
     if isinstance(value, Mapping):
         _, value = Fields(value).find("text", "summary", "content")
-    return checked_text(value, "summary") or None if value is not None else None
+    return check_text(value, "summary") or None if value is not None else None

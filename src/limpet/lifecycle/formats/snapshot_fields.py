@@ -9,17 +9,17 @@ from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.model.text import checked_name
+from limpet.model.text import check_name
 from limpet.model.times import from_micros
-from limpet.model.values import checked_metadata
-from limpet.store.timestamps import read_stamp
+from limpet.model.values import check_metadata
+from limpet.store.timestamps import parse_timestamp
 
 # Seconds stay below this for three thousand years; milliseconds passed it in 1973.
 _MILLISECONDS_FROM = 1e11
 
 
 @contextmanager
-def at(where: str) -> Iterator[None]:
+def error_location(where: str) -> Iterator[None]:
     """Put the place in front of whatever is wrong there."""
     try:
         yield
@@ -34,7 +34,7 @@ class Fields:
     @classmethod
     def of(cls, value: object) -> Fields:
         if not isinstance(value, Mapping):
-            raise InvalidInput(f"must be an object, not {kind(value)}")
+            raise InvalidInput(f"must be an object, not {json_type_name(value)}")
         return cls(value)
 
     def find(self, *names: str) -> tuple[str, Any]:
@@ -49,23 +49,23 @@ class Fields:
         field, value = self.find(*names)
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
-        return None if value is None else checked_name(value, field)
+        return None if value is None else check_name(value, field)
 
     def time(self, *names: str) -> datetime | None:
         field, value = self.find(*names)
-        with at(field):
+        with error_location(field):
             return None if value is None else read_time(value)
 
     def metadata(self, *names: str) -> dict[str, Any]:
         field, value = self.find(*names)
-        return checked_metadata(value, field)
+        return check_metadata(value, field)
 
     def items(self, *names: str) -> list[Any]:
         field, value = self.find(*names)
         if value is None:
             return []
         if not isinstance(value, list):
-            raise InvalidInput(f"{field}: must be a list, not {kind(value)}")
+            raise InvalidInput(f"{field}: must be a list, not {json_type_name(value)}")
         return value
 
 
@@ -73,18 +73,18 @@ def read_time(value: object) -> datetime:
     """ISO text (no zone means UTC), or a number of seconds or milliseconds since 1970."""
     if isinstance(value, str):
         try:
-            return read_stamp(value)
+            return parse_timestamp(value)
         except ValueError:
             raise InvalidInput(f"{value[:80]!r} is not an ISO 8601 time") from None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidInput(f"must be an ISO 8601 time or a number, not {kind(value)}")
+        raise InvalidInput(f"must be an ISO 8601 time or a number, not {json_type_name(value)}")
     try:
         return from_micros(round(value * (1_000 if abs(value) >= _MILLISECONDS_FROM else 1_000_000)))
     except OverflowError:
         raise InvalidInput(f"{str(value)[:40]} is outside the years 1 to 9999") from None
 
 
-def kind(value: object) -> str:
+def json_type_name(value: object) -> str:
     """The JSON word for a value's type."""
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")

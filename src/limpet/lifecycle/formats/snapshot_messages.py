@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.lifecycle.formats.snapshot_fields import Fields, at, kind
+from limpet.lifecycle.formats.snapshot_fields import Fields, error_location, json_type_name
 from limpet.model.message import ImagePart, Message, Part, Role, TextPart, ToolCall, part_from_json
 
 SESSION_MESSAGES = ("messages", "conversation", "history")
@@ -34,33 +34,33 @@ def read_messages(session: Fields, skipped: Counter[str]) -> tuple[Message, ...]
     """In the order of their sequence numbers where they have them, else as listed. A message may be without a time."""
     found = []
     for position, value in enumerate(session.items(*SESSION_MESSAGES)):
-        with at(f"messages[{position}]"):
-            fields = _untagged(Fields.of(value))
+        with error_location(f"messages[{position}]"):
+            fields = _unwrap_tag(Fields.of(value))
             skipped.update(f"message field {name!r}" for name in fields.values.keys() - _KNOWN)
-            found.append((_sequence(fields), _message(fields)))
-    return _in_order(found)
+            found.append((_parse_sequence(fields), _parse_message(fields)))
+    return _sort_messages(found)
 
 
-def dated(messages: tuple[Message, ...], moment: datetime) -> tuple[Message, ...]:
+def fill_missing_times(messages: tuple[Message, ...], moment: datetime) -> tuple[Message, ...]:
     """The messages, those without a time at the moment given."""
     return tuple(message if message.created_at else replace(message, created_at=moment) for message in messages)
 
 
-def _message(fields: Fields) -> Message:
-    calls = [_tool_call(position, call) for position, call in enumerate(fields.items("tool_calls"))]
+def _parse_message(fields: Fields) -> Message:
+    calls = [_parse_tool_call(position, call) for position, call in enumerate(fields.items("tool_calls"))]
     return Message.new(
-        _role(fields),
-        _content(fields, optional=bool(calls)),
+        _parse_role(fields),
+        _parse_content(fields, optional=bool(calls)),
         name=fields.name("name"),
         tool_calls=calls,
         tool_call_id=fields.name("tool_call_id"),
-        is_error=_flag(fields, "is_error"),
+        is_error=_parse_flag(fields, "is_error"),
         metadata=fields.metadata("metadata"),
         created_at=fields.time(*_TIME),
     )
 
 
-def _untagged(fields: Fields) -> Fields:
+def _unwrap_tag(fields: Fields) -> Fields:
     """``{"User": {"content": …}}`` as ``{"role": "User", "content": …}``."""
     if len(fields.values) != 1:
         return fields
@@ -70,7 +70,7 @@ def _untagged(fields: Fields) -> Fields:
     return Fields({**inner, "role": tag})
 
 
-def _role(fields: Fields) -> Role:
+def _parse_role(fields: Fields) -> Role:
     field, value = fields.find(*_ROLE)
     role = _ROLES.get(value.casefold()) if isinstance(value, str) else None
     if role is None:
@@ -78,22 +78,22 @@ def _role(fields: Fields) -> Role:
     return role
 
 
-def _content(fields: Fields, *, optional: bool) -> str | list[Part]:
+def _parse_content(fields: Fields, *, optional: bool) -> str | list[Part]:
     value = fields.values.get("content")
     if value is None and optional:
         return ""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
-        raise InvalidInput(f"content: must be text or a list of parts, not {kind(value)}")
+        raise InvalidInput(f"content: must be text or a list of parts, not {json_type_name(value)}")
     parts: list[Part] = []
     for position, part in enumerate(value):
-        with at(f"content[{position}]"):
-            parts.append(_part(part))
+        with error_location(f"content[{position}]"):
+            parts.append(_parse_part(part))
     return parts
 
 
-def _part(value: object) -> Part:
+def _parse_part(value: object) -> Part:
     """Our own shape, or one of those in which model APIs write text and images."""
     match value:
         case str() as text:
@@ -109,19 +109,19 @@ def _part(value: object) -> Part:
     return part_from_json(Fields.of(value).values)
 
 
-def _tool_call(position: int, value: object) -> ToolCall:
+def _parse_tool_call(position: int, value: object) -> ToolCall:
     """Ours (id, name, arguments), or the same with name and arguments under ``function``."""
-    with at(f"tool_calls[{position}]"):
+    with error_location(f"tool_calls[{position}]"):
         outer = Fields.of(value)
         function = outer.values.get("function")
         inner = outer if function is None else Fields.of(function)
         name = inner.name("name")
         if name is None:
             raise InvalidInput("name: is missing")
-        return ToolCall(outer.name("id") or "", name, _arguments(inner))
+        return ToolCall(outer.name("id") or "", name, _parse_arguments(inner))
 
 
-def _arguments(fields: Fields) -> dict[str, Any]:
+def _parse_arguments(fields: Fields) -> dict[str, Any]:
     _, value = fields.find("arguments")
     if isinstance(value, str):
         try:
@@ -131,25 +131,25 @@ def _arguments(fields: Fields) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InvalidInput(f"arguments: must be an object, not {kind(value)}")
+        raise InvalidInput(f"arguments: must be an object, not {json_type_name(value)}")
     return value
 
 
-def _flag(fields: Fields, name: str) -> bool:
+def _parse_flag(fields: Fields, name: str) -> bool:
     value = fields.values.get(name)
     if value is not None and not isinstance(value, bool):
-        raise InvalidInput(f"{name}: must be true or false, not {kind(value)}")
+        raise InvalidInput(f"{name}: must be true or false, not {json_type_name(value)}")
     return bool(value)
 
 
-def _sequence(fields: Fields) -> int | None:
+def _parse_sequence(fields: Fields) -> int | None:
     field, value = fields.find(*_SEQUENCE)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62 - 1):
         raise InvalidInput(f"{field}: must be a whole number from 0, not {value!r}")
     return value
 
 
-def _in_order(found: list[tuple[int | None, Message]]) -> tuple[Message, ...]:
+def _sort_messages(found: list[tuple[int | None, Message]]) -> tuple[Message, ...]:
     numbers = [number for number, _ in found if number is not None]
     if not numbers:
         return tuple(message for _, message in found)

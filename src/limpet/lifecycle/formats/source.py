@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn
 
-from limpet.documents.files import readable
+from limpet.documents.files import printable_path
 from limpet.errors import InvalidInput
 
 MAX_VALUE = 268_435_456  # characters of one conversation or memory
@@ -22,7 +22,7 @@ _UNREADABLE = (OSError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ImportSource:
     """``names`` are relative to the path; a single file has its own name."""
 
     path: Path
@@ -31,20 +31,22 @@ class Source:
     passed_over: tuple[str, ...] = ()  # links and hidden files of a folder
 
     @classmethod
-    def of(cls, path: Path) -> Source:
+    def of(cls, path: Path) -> ImportSource:
         try:
             if path.is_dir():
-                return cls._folder(path)
+                return cls._from_folder(path)
             os.stat(path)  # says why it cannot be read
             if path.is_file() and zipfile.is_zipfile(path):
                 with zipfile.ZipFile(path) as archive:
                     return cls(path, tuple(info.filename for info in archive.infolist() if not info.is_dir()), "zip")
         except (OSError, zipfile.BadZipFile) as error:
-            raise InvalidInput(f"{readable(str(path))} cannot be read: {getattr(error, 'strerror', error)}") from error
+            raise InvalidInput(
+                f"{printable_path(str(path))} cannot be read: {getattr(error, 'strerror', error)}"
+            ) from error
         return cls(path, (path.name,), "file")
 
     @classmethod
-    def _folder(cls, path: Path) -> Source:
+    def _from_folder(cls, path: Path) -> ImportSource:
         names: list[str] = []
         passed: list[str] = []
         for here, folders, files in os.walk(path):
@@ -58,7 +60,7 @@ class Source:
             folders[:] = [name for name in folders if (below / name).as_posix() not in passed]
         return cls(path, tuple(sorted(names)), "folder", tuple(sorted(passed)))
 
-    def named(self, *stems: str) -> list[str]:
+    def find_json(self, *stems: str) -> list[str]:
         """Files called so wherever they lie, also in parts such as ``conversations-001.json``."""
         found = [PurePosixPath(name) for name in self.names if name.endswith(".json")]
         return sorted(str(name) for name in found if name.stem.rstrip("-0123456789") in stems)
@@ -70,31 +72,31 @@ class Source:
                     return archive.open(name)
             return open(self.path if self.kind == "file" else self.path / name, "rb")
         except (OSError, KeyError, RuntimeError, zipfile.BadZipFile, NotImplementedError) as error:
-            raise InvalidInput(f"{readable(name)} cannot be read: {error}") from error
+            raise InvalidInput(f"{printable_path(name)} cannot be read: {error}") from error
 
-    def beginning(self, name: str, size: int) -> bytes:
+    def read_start(self, name: str, size: int) -> bytes:
         try:
             with self.open(name) as file:
                 return file.read(size)
         except _UNREADABLE as error:
-            raise InvalidInput(f"{readable(name)} cannot be read: {error}") from None
+            raise InvalidInput(f"{printable_path(name)} cannot be read: {error}") from None
 
 
-def values(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
+def iter_values(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
     """The values of a list one by one with their places, without holding it; of anything else the one value."""
-    reader = _Values(file, name)
-    if not reader.begins_list():
-        yield name, reader.value()
-        reader.end()
+    reader = _ValueReader(file, name)
+    if not reader.enter_list():
+        yield name, reader.read_value()
+        reader.expect_end()
         return
     number = 0
-    while reader.has_another(first=number == 0):
-        yield f"{name}[{number}]", reader.value()
+    while reader.next_item(first=number == 0):
+        yield f"{name}[{number}]", reader.read_value()
         number += 1
-    reader.end()
+    reader.expect_end()
 
 
-class _Values:
+class _ValueReader:
     """Text that is read as far as one value needs it."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
@@ -104,44 +106,44 @@ class _Values:
         self._json = json.JSONDecoder(parse_constant=_refuse)
         self._text, self._at, self._ended = "", 0, False
 
-    def begins_list(self) -> bool:
+    def enter_list(self) -> bool:
         if self._peek() != "[":
             return False
         self._at += 1
         return True
 
-    def has_another(self, *, first: bool) -> bool:
+    def next_item(self, *, first: bool) -> bool:
         mark = self._peek()
         if mark == "]":
             self._at += 1
             return False
         if not first:
             if mark != ",":
-                raise self._broken("a comma is missing")
+                raise self._syntax_error("a comma is missing")
             self._at += 1
         return True
 
-    def value(self) -> Any:
+    def read_value(self) -> Any:
         self._peek()
         size = _PIECE
         while True:
             try:
                 found, end = self._json.raw_decode(self._text, self._at)
             except RecursionError:
-                raise self._broken("it is nested too deeply") from None
+                raise self._syntax_error("it is nested too deeply") from None
             except ValueError as error:
                 if self._ended or len(self._text) - self._at > MAX_VALUE:
-                    raise self._broken(str(error)) from None
+                    raise self._syntax_error(str(error)) from None
             else:
                 if end < len(self._text) or self._ended:
                     self._at = end
                     return found
-            self._more(size)
+            self._read_more(size)
             size *= 2  # a value that is parsed again each time it has grown costs twice its length, not its square
 
-    def end(self) -> None:
+    def expect_end(self) -> None:
         if self._peek():
-            raise self._broken("something stands behind its end")
+            raise self._syntax_error("something stands behind its end")
 
     def _peek(self) -> str:
         while True:
@@ -151,28 +153,28 @@ class _Values:
                 return self._text[self._at]
             if self._ended:
                 return ""
-            self._more(_PIECE)
+            self._read_more(_PIECE)
 
-    def _more(self, size: int) -> None:
+    def _read_more(self, size: int) -> None:
         try:
             data = self._file.read(size)
             self._ended = len(data) == 0
             self._text = self._text[self._at :] + self._decode(data, self._ended)
             self._at = 0
         except (*_UNREADABLE, UnicodeDecodeError) as error:
-            raise self._broken(str(error)) from None
+            raise self._syntax_error(str(error)) from None
 
-    def _broken(self, reason: str) -> InvalidInput:
-        return InvalidInput(f"{readable(self._name)} is not JSON: {reason}")
+    def _syntax_error(self, reason: str) -> InvalidInput:
+        return InvalidInput(f"{printable_path(self._name)} is not JSON: {reason}")
 
 
-def json_lines(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, str]]:
+def iter_json_lines(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, str]]:
     """Each line's place, its value, and why there is none."""
     number = 0
-    while raw := _line(file, name):
+    while raw := _read_line(file, name):
         number += 1
         if len(raw) > MAX_VALUE:
-            raise InvalidInput(f"{readable(name)}, line {number}: it is longer than {MAX_VALUE:,} bytes")
+            raise InvalidInput(f"{printable_path(name)}, line {number}: it is longer than {MAX_VALUE:,} bytes")
         if not raw.strip():
             continue
         try:
@@ -181,11 +183,11 @@ def json_lines(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, str]]:
             yield f"{name}, line {number}", None, f"it is not JSON: {error}"
 
 
-def _line(file: IO[bytes], name: str) -> bytes:
+def _read_line(file: IO[bytes], name: str) -> bytes:
     try:
         return file.readline(MAX_VALUE + 1)
     except _UNREADABLE as error:
-        raise InvalidInput(f"{readable(name)} cannot be read: {error}") from None
+        raise InvalidInput(f"{printable_path(name)} cannot be read: {error}") from None
 
 
 def _refuse(constant: str) -> NoReturn:

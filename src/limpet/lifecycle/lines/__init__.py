@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from limpet.lifecycle.lines.documents import DOCUMENTS, PIECES
 from limpet.lifecycle.lines.graph import GRAPH
-from limpet.lifecycle.lines.kind import Into, Kind, Outcome
+from limpet.lifecycle.lines.kind import ImportTarget, LineKind, LineOutcome
 from limpet.lifecycle.lines.kv import KV
 from limpet.lifecycle.lines.messages import MESSAGES
 from limpet.lifecycle.lines.records import RECORDS
 from limpet.lifecycle.lines.schedules import SCHEDULE_RUNS, SCHEDULES
-from limpet.lifecycle.lines.sessions import SESSIONS, SETTLED
+from limpet.lifecycle.lines.sessions import SESSION_STATES, SESSIONS
 
-KINDS: tuple[Kind, ...] = (
+KINDS: tuple[LineKind, ...] = (
     *(SESSIONS, KV, MESSAGES, RECORDS, DOCUMENTS, PIECES, GRAPH),
     *(SCHEDULES, SCHEDULE_RUNS),
 )
-STEPS: tuple[Kind, ...] = (
-    *(SESSIONS, KV, MESSAGES, SETTLED, RECORDS, DOCUMENTS, PIECES, GRAPH),
+IMPORT_STEPS: tuple[LineKind, ...] = (
+    *(SESSIONS, KV, MESSAGES, SESSION_STATES, RECORDS, DOCUMENTS, PIECES, GRAPH),
     *(SCHEDULES, SCHEDULE_RUNS),
 )
 
-__all__ = ["KINDS", "STEPS", "Into", "Kind", "Outcome"]
+__all__ = ["IMPORT_STEPS", "KINDS", "ImportTarget", "LineKind", "LineOutcome"]

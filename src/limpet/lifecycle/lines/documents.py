@@ -9,18 +9,26 @@ from typing import Any, NamedTuple
 
 from limpet.documents.repository import Documents
 from limpet.errors import InvalidInput
-from limpet.lifecycle.lines.kind import HERE, PAGE, Into, Kind, Outcome, lean, need
-from limpet.lifecycle.lines.times import moment, stamp
+from limpet.lifecycle.lines.kind import (
+    ALREADY_PRESENT,
+    PAGE,
+    ImportTarget,
+    LineKind,
+    LineOutcome,
+    drop_empty,
+    require_fields,
+)
+from limpet.lifecycle.lines.times import format_time, parse_time
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
-from limpet.model.document import Document, checked_title, checked_uri
-from limpet.model.ids import checked_id
-from limpet.model.scope import Level, Scope, Space
-from limpet.model.text import checked_choice, checked_name, checked_text
-from limpet.model.transfer import DocumentState, Piece
-from limpet.model.values import checked_number, checked_strings
+from limpet.model.document import Document, check_title, check_uri
+from limpet.model.ids import check_id
+from limpet.model.scope import Level, Partition, Scope
+from limpet.model.text import check_choice, check_name, check_text
+from limpet.model.transfer import DocumentPiece, DocumentState
+from limpet.model.values import check_number, check_strings
 from limpet.search.chunk_repository import Chunks
-from limpet.search.chunker import piece_draft
+from limpet.search.chunker import make_document_draft
 from limpet.store.tx import Tx
 
 _HASH = re.compile(r"[0-9a-f]{32}")
@@ -42,20 +50,20 @@ _PIECE = {
 }
 
 
-def _documents(tx: Tx, scope: Scope) -> Iterator[DocumentState]:
+def _iter_documents(tx: Tx, scope: Scope) -> Iterator[DocumentState]:
     after = ""
     while page := Transfers(tx).documents(scope, after, PAGE):
         yield from page
         after = page[-1].document.id
 
 
-def _lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
-    return map(line_of, _documents(tx, scope))
+def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
+    return map(to_line, _iter_documents(tx, scope))
 
 
-def line_of(state: DocumentState) -> dict[str, Any]:
+def to_line(state: DocumentState) -> dict[str, Any]:
     document, space = state.document, state.space
-    return lean(
+    return drop_empty(
         {
             "id": document.id,
             "level": space.level.value,
@@ -64,89 +72,89 @@ def line_of(state: DocumentState) -> dict[str, Any]:
             "title": document.title,
             "content_hash": document.content_hash,
             "metadata": dict(document.metadata),
-            "created_at": stamp(document.created_at),
-            "updated_at": stamp(document.updated_at),
+            "created_at": format_time(document.created_at),
+            "updated_at": format_time(document.updated_at),
         }
     )
 
 
-def _read(value: dict[str, Any], into: Into) -> DocumentState:
-    need(value, "id", "level", "uri", "content_hash", "created_at", "updated_at")
+def _read(value: dict[str, Any], into: ImportTarget) -> DocumentState:
+    require_fields(value, "id", "level", "uri", "content_hash", "created_at", "updated_at")
     hash_, title = value["content_hash"], value.get("title")
     if not isinstance(hash_, str) or not _HASH.fullmatch(hash_):
         raise InvalidInput("content_hash must be 32 hexadecimal digits")
     document = Document(
-        id=into.id(checked_id(value["id"], "id")),
-        uri=checked_uri(value["uri"]),
-        title=None if title is None else checked_title(title),
-        metadata=checked_strings(value.get("metadata", {})),
+        id=into.map_id(check_id(value["id"], "id")),
+        uri=check_uri(value["uri"]),
+        title=None if title is None else check_title(title),
+        metadata=check_strings(value.get("metadata", {})),
         content_hash=hash_,
-        created_at=moment(value["created_at"], "created_at"),
-        updated_at=moment(value["updated_at"], "updated_at"),
+        created_at=parse_time(value["created_at"], "created_at"),
+        updated_at=parse_time(value["updated_at"], "updated_at"),
     )
-    return DocumentState(_space(value, into), document)
+    return DocumentState(_parse_partition(value, into), document)
 
 
-def _space(value: dict[str, Any], into: Into) -> Space:
-    level = checked_choice(Level, value["level"], "level")
+def _parse_partition(value: dict[str, Any], into: ImportTarget) -> Partition:
+    level = check_choice(Level, value["level"], "level")
     if level is Level.USER:
-        return Space(into.tenant, level, into.owner(value.get("owner"), "owner"))
+        return Partition(into.tenant, level, into.map_user(value.get("owner"), "owner"))
     if level is Level.SESSION or into.told_of is not None:
         raise InvalidInput(f"level: a document of {into.told_of or 'anybody'!r} is none of a {level}'s")
-    owner = checked_name(value.get("owner"), "owner") if level is Level.AGENT else ""
-    return Space(into.tenant, level, owner)
+    owner = check_name(value.get("owner"), "owner") if level is Level.AGENT else ""
+    return Partition(into.tenant, level, owner)
 
 
-def _put(tx: Tx, states: Sequence[DocumentState], _: Into) -> list[Outcome]:
+def _put(tx: Tx, states: Sequence[DocumentState], _: ImportTarget) -> list[LineOutcome]:
     return [_put_one(tx, state) for state in states]
 
 
-def _put_one(tx: Tx, state: DocumentState) -> Outcome:
+def _put_one(tx: Tx, state: DocumentState) -> LineOutcome:
     there = Documents(tx).lock(state.space, state.document.uri)
     if there is not None:
         same = there.id == state.document.id
-        return Outcome(False, HERE if same else f"another document is here under {state.document.uri}")
+        return LineOutcome(False, ALREADY_PRESENT if same else f"another document is here under {state.document.uri}")
     if Transfers(tx).document(Scope(state.space.tenant), state.document.id) is not None:
-        return Outcome(False, "its id belongs to another document here")
+        return LineOutcome(False, "its id belongs to another document here")
     Documents(tx).insert(state.space, state.document)
-    return Outcome(True)
+    return LineOutcome(True)
 
 
-class _Text(NamedTuple):
+class _PieceLine(NamedTuple):
     document_id: str
-    piece: Piece
+    piece: DocumentPiece
     draft: ChunkDraft | None = None
 
 
-def _piece_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
-    for state in _documents(tx, scope):
+def _iter_piece_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
+    for state in _iter_documents(tx, scope):
         after = -1
         while page := Transfers(tx).pieces(state.space, state.document.id, after, PAGE):
             for after, piece in page:  # noqa: B007 - the last of a page is where the next begins
                 yield {"document_id": state.document.id, "offset": piece.offset, "text": piece.text}
 
 
-def _read_piece(value: dict[str, Any], into: Into) -> _Text:
-    need(value, "document_id", "offset", "text")
-    piece = Piece(checked_text(value["text"], "text"), checked_number(value["offset"], "offset"))
-    return _Text(into.id(checked_id(value["document_id"], "document_id")), piece)
+def _read_piece(value: dict[str, Any], into: ImportTarget) -> _PieceLine:
+    require_fields(value, "document_id", "offset", "text")
+    piece = DocumentPiece(check_text(value["text"], "text"), check_number(value["offset"], "offset"))
+    return _PieceLine(into.map_id(check_id(value["document_id"], "document_id")), piece)
 
 
-def _prepare(text: _Text, _: Into) -> _Text:
-    return text._replace(draft=piece_draft(text.piece.text, text.piece.offset))
+def _prepare(text: _PieceLine, _: ImportTarget) -> _PieceLine:
+    return text._replace(draft=make_document_draft(text.piece.text, text.piece.offset))
 
 
-def _put_pieces(tx: Tx, items: Sequence[_Text], into: Into) -> list[Outcome]:
-    outcomes: list[Outcome] = []
+def _put_pieces(tx: Tx, items: Sequence[_PieceLine], into: ImportTarget) -> list[LineOutcome]:
+    outcomes: list[LineOutcome] = []
     for document_id, group in groupby(items, key=lambda item: item.document_id):
         outcomes += _put_text(tx, into, document_id, list(group))
     return outcomes
 
 
-def _put_text(tx: Tx, into: Into, document_id: str, texts: Sequence[_Text]) -> list[Outcome]:
+def _put_text(tx: Tx, into: ImportTarget, document_id: str, texts: Sequence[_PieceLine]) -> list[LineOutcome]:
     state = Transfers(tx).document(into.scope, document_id)
     if state is None:
-        return [Outcome(False, "its document is not here")] * len(texts)
+        return [LineOutcome(False, "its document is not here")] * len(texts)
     last = Transfers(tx).last_piece(state.space, document_id)
     document = state.document
     source = ChunkSource(
@@ -154,24 +162,24 @@ def _put_text(tx: Tx, into: Into, document_id: str, texts: Sequence[_Text]) -> l
     )
     new = [text for text in texts if text.piece.offset > last]
     Chunks(tx).add(state.space, source, [text.draft for text in new if text.draft is not None])
-    return [Outcome(True) if text.piece.offset > last else Outcome(False, HERE) for text in texts]
+    return [LineOutcome(True) if text.piece.offset > last else LineOutcome(False, ALREADY_PRESENT) for text in texts]
 
 
-DOCUMENTS = Kind(
+DOCUMENTS = LineKind(
     "documents",
     "a text somebody gave to be remembered",
     _DOCUMENT,
-    _lines,
+    _iter_lines,
     _read,
     _put,
     noun="documents",
     owner=lambda state: (state.document.id, f"{state.space.level.value}:{state.space.owner}"),
 )
-PIECES = Kind(
+PIECES = LineKind(
     "pieces",
     "a piece of a document's text, as it is searched; two neighbours share a few words",
     _PIECE,
-    _piece_lines,
+    _iter_piece_lines,
     _read_piece,
     _put_pieces,
     prepare=_prepare,

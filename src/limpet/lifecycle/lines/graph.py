@@ -9,25 +9,25 @@ from limpet.errors import InvalidInput
 from limpet.knowledge.graph.repository import GraphTables
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.lines.kind import (
-    HERE,
+    ALREADY_PRESENT,
     IDS,
-    Into,
-    Kind,
-    Outcome,
-    lean,
-    listed,
-    mapped,
-    need,
-    pages,
-    session_scopes,
+    ImportTarget,
+    LineKind,
+    LineOutcome,
+    check_list,
+    check_object,
+    drop_empty,
+    iter_pages,
+    iter_session_scopes,
+    require_fields,
 )
-from limpet.lifecycle.lines.times import moment, stamp
+from limpet.lifecycle.lines.times import format_time, parse_time
 from limpet.lifecycle.transfer_repository import Transfers
-from limpet.model.graph import EntityKind, Found, GraphSource, RelationKind, Stated, Told
-from limpet.model.ids import checked_id
-from limpet.model.scope import Level, Scope, Space
-from limpet.model.text import checked_choice, checked_text
-from limpet.model.values import checked_flag, checked_number
+from limpet.model.graph import EntityDraft, EntityKind, GraphDraft, GraphSource, RelationDraft, RelationKind
+from limpet.model.ids import check_id
+from limpet.model.scope import Level, Partition, Scope
+from limpet.model.text import check_choice, check_text
+from limpet.model.values import check_flag, check_number
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 
@@ -43,26 +43,26 @@ _FIELDS = {
 }
 
 
-def _lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
-    for one in session_scopes(tx, scope):
+def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
+    for one in iter_session_scopes(tx, scope):
         info = Sessions(tx).get(one)
         if info is None:
             continue
         after = 0
-        while page := Transfers(tx).told_by_session(info.scope, after, _MENTIONS):
-            yield from map(line_of, page)
+        while page := Transfers(tx).find_graph_by_session(info.scope, after, _MENTIONS):
+            yield from map(to_line, page)
             after = page[-1].source.sequence or 0
-    for ids in pages(lambda after: Transfers(tx).record_ids(scope, after, IDS)):
+    for ids in iter_pages(lambda after: Transfers(tx).record_ids(scope, after, IDS)):
         for state in Transfers(tx).records(scope, ids):
-            told = Transfers(tx).told_by_record(state.record.home.space, state.record.id)
+            told = Transfers(tx).get_graph_of_record(state.record.home.space, state.record.id)
             if told is not None:
-                yield line_of(told)
+                yield to_line(told)
 
 
-def line_of(told: Told) -> dict[str, Any]:
+def to_line(told: GraphDraft) -> dict[str, Any]:
     source = told.source
     relations = [
-        lean(
+        drop_empty(
             {
                 "subject": stated.subject,
                 "predicate": stated.predicate,
@@ -75,91 +75,94 @@ def line_of(told: Told) -> dict[str, Any]:
         )
         for stated in told.relations
     ]
-    return lean(
+    return drop_empty(
         {
             "session_id": source.session_id,
             "sequence": source.sequence,
             "record_id": source.record_id,
-            "at": stamp(source.at),
+            "at": format_time(source.at),
             "entities": [{"id": found.id, "name": found.name, "kind": found.kind.value} for found in told.entities],
             "relations": relations,
         }
     )
 
 
-def _read(value: dict[str, Any], into: Into) -> Told:
-    need(value, "at", "entities")
-    entities = tuple(_entity(mapped(entry, "an entity")) for entry in listed(value["entities"], "entities"))
+def _read(value: dict[str, Any], into: ImportTarget) -> GraphDraft:
+    require_fields(value, "at", "entities")
+    entities = tuple(
+        _parse_entity(check_object(entry, "an entity")) for entry in check_list(value["entities"], "entities")
+    )
     named = {found.id for found in entities}
     relations = tuple(
-        _relation(mapped(entry, "a relation"), named) for entry in listed(value.get("relations", []), "relations")
+        _parse_relation(check_object(entry, "a relation"), named)
+        for entry in check_list(value.get("relations", []), "relations")
     )
     if not entities or len(entities) > _MOST or len(relations) > _MOST:
         raise InvalidInput(f"a source has 1 to {_MOST:,} entities, and at most as many relations")
-    return Told(_source(value, into), entities, relations)
+    return GraphDraft(_parse_source(value, into), entities, relations)
 
 
-def _source(value: dict[str, Any], into: Into) -> GraphSource:
-    at = moment(value["at"], "at")
+def _parse_source(value: dict[str, Any], into: ImportTarget) -> GraphSource:
+    at = parse_time(value["at"], "at")
     if value.get("record_id") is not None:
-        return GraphSource(at, record_id=into.id(checked_id(value["record_id"], "record_id")))
-    need(value, "session_id", "sequence")
-    session_id = into.id(checked_id(value["session_id"], "session_id"))
-    return GraphSource(at, session_id, checked_number(value["sequence"], "sequence"))
+        return GraphSource(at, record_id=into.map_id(check_id(value["record_id"], "record_id")))
+    require_fields(value, "session_id", "sequence")
+    session_id = into.map_id(check_id(value["session_id"], "session_id"))
+    return GraphSource(at, session_id, check_number(value["sequence"], "sequence"))
 
 
-def _text(value: object, what: str) -> str:
-    text = checked_text(value, what)
+def _check_text(value: object, what: str) -> str:
+    text = check_text(value, what)
     if not text:
         raise InvalidInput(f"{what} is empty")
     return text
 
 
-def _entity(value: dict[str, Any]) -> Found:
-    return Found(
-        _text(value.get("id"), "an entity's id"),
-        _text(value.get("name"), "an entity's name"),
-        checked_choice(EntityKind, value.get("kind"), "an entity's kind"),
+def _parse_entity(value: dict[str, Any]) -> EntityDraft:
+    return EntityDraft(
+        _check_text(value.get("id"), "an entity's id"),
+        _check_text(value.get("name"), "an entity's name"),
+        check_choice(EntityKind, value.get("kind"), "an entity's kind"),
     )
 
 
-def _relation(value: dict[str, Any], named: set[str]) -> Stated:
+def _parse_relation(value: dict[str, Any], named: set[str]) -> RelationDraft:
     object_, said = value.get("object"), value.get("value")
     if value.get("subject") not in named or (object_ is not None and object_ not in named):
         raise InvalidInput("a relation is between entities of its own line")
-    return Stated(
+    return RelationDraft(
         subject=value["subject"],
-        predicate=_text(value.get("predicate"), "a relation's predicate"),
+        predicate=_check_text(value.get("predicate"), "a relation's predicate"),
         object=object_,
-        value=None if said is None else checked_text(said, "a relation's value"),
-        kind=checked_choice(RelationKind, value.get("kind"), "a relation's kind"),
-        holds=checked_flag(value.get("holds", True), "holds"),
-        sentence=checked_text(value.get("sentence", ""), "a relation's sentence"),
+        value=None if said is None else check_text(said, "a relation's value"),
+        kind=check_choice(RelationKind, value.get("kind"), "a relation's kind"),
+        holds=check_flag(value.get("holds", True), "holds"),
+        sentence=check_text(value.get("sentence", ""), "a relation's sentence"),
     )
 
 
-def _put(tx: Tx, items: Sequence[Told], into: Into) -> list[Outcome]:
+def _put(tx: Tx, items: Sequence[GraphDraft], into: ImportTarget) -> list[LineOutcome]:
     return [_put_one(tx, told, into) for told in items]
 
 
-def _put_one(tx: Tx, told: Told, into: Into) -> Outcome:
-    space = _space(tx, told.source, into)
+def _put_one(tx: Tx, told: GraphDraft, into: ImportTarget) -> LineOutcome:
+    space = _find_partition(tx, told.source, into)
     if space is None:
-        return Outcome(False, "what it was read from is not here")
-    if Transfers(tx).has_told(space, told.source):
-        return Outcome(False, HERE)
+        return LineOutcome(False, "what it was read from is not here")
+    if Transfers(tx).has_graph_source(space, told.source):
+        return LineOutcome(False, ALREADY_PRESENT)
     GraphTables(tx).add(space, [told])
-    return Outcome(True)
+    return LineOutcome(True)
 
 
-def _space(tx: Tx, source: GraphSource, into: Into) -> Space | None:
+def _find_partition(tx: Tx, source: GraphSource, into: ImportTarget) -> Partition | None:
     if source.record_id is not None:
         record = Records(tx).get(into.scope, source.record_id)
         return None if record is None else record.home.space
     info = Sessions(tx).get(Scope(into.tenant, user=into.user, session=source.session_id))
     if info is None or not Transfers(tx).has_message(info.scope, source.sequence or 0):
         return None
-    return Space(into.tenant, Level.USER, info.user)
+    return Partition(into.tenant, Level.USER, info.user)
 
 
-GRAPH = Kind("graph", "what one message or record says for the graph", _FIELDS, _lines, _read, _put)
+GRAPH = LineKind("graph", "what one message or record says for the graph", _FIELDS, _iter_lines, _read, _put)

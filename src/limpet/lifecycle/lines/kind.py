@@ -10,16 +10,16 @@ from limpet.config import Config
 from limpet.errors import InvalidInput
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.scope import Scope
-from limpet.model.text import checked_name, shown
-from limpet.model.transfer import renewed_id
+from limpet.model.text import check_name, short_repr
+from limpet.model.transfer import derive_id
 from limpet.store.tx import Tx
 
 PAGE = 200  # rows read at once
 IDS = 10_000  # ids read at once: a page of them costs a sort of all
-HERE = "it is here already"
+ALREADY_PRESENT = "it is here already"
 
 
-class Outcome(NamedTuple):
+class LineOutcome(NamedTuple):
     """What became of a line: taken in or not, and what there is to say about it."""
 
     added: bool
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Into:
+class ImportTarget:
     """Where lines go: the tenant, the user they are for if that is another than they tell of, and what ids become."""
 
     config: Config
@@ -40,19 +40,19 @@ class Into:
     def scope(self) -> Scope:
         return Scope(self.tenant, user=self.user)
 
-    def owner(self, name: object, what: str = "user") -> str:
+    def map_user(self, name: object, what: str = "user") -> str:
         """The user there, of a user here."""
-        checked = checked_name(name, what)
+        checked = check_name(name, what)
         if self.told_of is not None and checked != self.told_of:
             raise InvalidInput(f"{what}: the export is of {self.told_of!r}, and this of {checked!r}")
         return checked if self.user is None else self.user
 
-    def id(self, old: str) -> str:
-        return renewed_id(old, f"{self.tenant}\n{self.user or ''}") if self.renews else old
+    def map_id(self, old: str) -> str:
+        return derive_id(old, f"{self.tenant}\n{self.user or ''}") if self.renews else old
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class LineKind:
     """``lines`` tells of everything in a scope. ``read`` checks a line and says what it means there; ``prepare`` does
     what is slow, outside every transaction; ``put`` stores some, and says of each what became of it."""
 
@@ -60,23 +60,23 @@ class Kind:
     about: str
     fields: Mapping[str, str]  # what each field of a line means
     lines: Callable[[Tx, Scope], Iterator[dict[str, Any]]]
-    read: Callable[[dict[str, Any], Into], Any]
-    put: Callable[[Tx, Sequence[Any], Into], list[Outcome]]
-    prepare: Callable[[Any, Into], Any] = lambda item, _: item
+    read: Callable[[dict[str, Any], ImportTarget], Any]
+    put: Callable[[Tx, Sequence[Any], ImportTarget], list[LineOutcome]]
+    prepare: Callable[[Any, ImportTarget], Any] = lambda item, _: item
     noun: str | None = None  # what it is counted as in a report
     owner: Callable[[Any], tuple[str, str]] | None = None  # the id it takes, and whose it is
 
-    def check(self, value: dict[str, Any]) -> None:
+    def check_fields(self, value: dict[str, Any]) -> None:
         if unknown := value.keys() - self.fields.keys():
             raise InvalidInput(f"{self.name} have no {', '.join(sorted(map(repr, unknown)))[:200]}")
 
 
-def lean(line: dict[str, Any]) -> dict[str, Any]:
+def drop_empty(line: dict[str, Any]) -> dict[str, Any]:
     """Without fields that say nothing."""
     return {name: value for name, value in line.items() if value is not None and value not in ([], {})}
 
 
-def pages(read: Callable[[str], list[str]]) -> Iterator[list[str]]:
+def iter_pages(read: Callable[[str], list[str]]) -> Iterator[list[str]]:
     """All ids, page by page: ``read`` gives those after one."""
     after = ""
     while ids := read(after):
@@ -85,24 +85,24 @@ def pages(read: Callable[[str], list[str]]) -> Iterator[list[str]]:
             yield ids[start : start + PAGE]
 
 
-def session_scopes(tx: Tx, scope: Scope) -> Iterator[Scope]:
-    for page in pages(lambda after: Transfers(tx).session_ids(scope, after, IDS)):
+def iter_session_scopes(tx: Tx, scope: Scope) -> Iterator[Scope]:
+    for page in iter_pages(lambda after: Transfers(tx).session_ids(scope, after, IDS)):
         for id_ in page:
             yield Scope(scope.tenant, user=scope.user, session=id_)
 
 
-def need(value: Mapping[str, Any], *names: str) -> None:
+def require_fields(value: Mapping[str, Any], *names: str) -> None:
     if missing := [name for name in names if value.get(name) is None]:
         raise InvalidInput(f"{', '.join(missing)} is missing")
 
 
-def listed(value: object, what: str) -> list[Any]:
+def check_list(value: object, what: str) -> list[Any]:
     if not isinstance(value, list):
         raise InvalidInput(f"{what} must be a list, not {type(value).__name__}")
     return value
 
 
-def mapped(value: object, what: str) -> dict[str, Any]:
+def check_object(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput(f"{what} must be an object, not {type(value).__name__}")
     return value
@@ -110,5 +110,5 @@ def mapped(value: object, what: str) -> dict[str, Any]:
 
 def checked_cost(value: object, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise InvalidInput(f"{what} must be a number from 0 up, not {shown(value)}")
+        raise InvalidInput(f"{what} must be a number from 0 up, not {short_repr(value)}")
     return float(value)

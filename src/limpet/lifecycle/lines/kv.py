@@ -6,9 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from limpet.lifecycle.lines.kind import HERE, Into, Kind, Outcome, need, session_scopes
-from limpet.lifecycle.lines.times import moment, stamp
-from limpet.model.ids import checked_id
+from limpet.lifecycle.lines.kind import (
+    ALREADY_PRESENT,
+    ImportTarget,
+    LineKind,
+    LineOutcome,
+    iter_session_scopes,
+    require_fields,
+)
+from limpet.lifecycle.lines.times import format_time, parse_time
+from limpet.model.ids import check_id
 from limpet.model.scope import Scope
 from limpet.model.session import KvEntry
 from limpet.sessions import kv
@@ -24,45 +31,47 @@ _FIELDS = {
 }
 
 
-class _Entry(NamedTuple):
+class _KvLine(NamedTuple):
     session_id: str
     entry: KvEntry
 
 
-def _lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
-    for one in session_scopes(tx, scope):
+def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
+    for one in iter_session_scopes(tx, scope):
         for entry in KeyValueEntries(tx).items(one, _ALL):
             yield {
                 "session_id": one.session,
                 "key": entry.key,
                 "value": entry.value,
-                "updated_at": stamp(entry.updated_at),
+                "updated_at": format_time(entry.updated_at),
             }
 
 
-def _read(value: dict[str, Any], into: Into) -> _Entry:
-    need(value, "session_id", "key", "updated_at")
+def _read(value: dict[str, Any], into: ImportTarget) -> _KvLine:
+    require_fields(value, "session_id", "key", "updated_at")
     entry = KvEntry(
-        kv.checked_key(value["key"]), kv.checked_value(value.get("value")), moment(value["updated_at"], "updated_at")
+        kv.checked_key(value["key"]),
+        kv.checked_value(value.get("value")),
+        parse_time(value["updated_at"], "updated_at"),
     )
-    return _Entry(into.id(checked_id(value["session_id"], "session_id")), entry)
+    return _KvLine(into.map_id(check_id(value["session_id"], "session_id")), entry)
 
 
-def _put(tx: Tx, items: Sequence[_Entry], into: Into) -> list[Outcome]:
-    outcomes: list[Outcome] = []
+def _put(tx: Tx, items: Sequence[_KvLine], into: ImportTarget) -> list[LineOutcome]:
+    outcomes: list[LineOutcome] = []
     for session_id, group in groupby(items, key=lambda item: item.session_id):
         entries = [item.entry for item in group]
         info = Sessions(tx).get(Scope(into.tenant, user=into.user, session=session_id))
         if info is None:
-            outcomes += [Outcome(False, "its session is not here")] * len(entries)
+            outcomes += [LineOutcome(False, "its session is not here")] * len(entries)
             continue
-        Sessions(tx).head(info.scope)
+        Sessions(tx).get_head(info.scope)
         known = {entry.key for entry in KeyValueEntries(tx).items(info.scope, _ALL)}
         for entry in entries:
             if entry.key not in known:
                 KeyValueEntries(tx).set(info.scope, entry.key, entry.value, entry.updated_at, _ALL)
-            outcomes.append(Outcome(False, HERE) if entry.key in known else Outcome(True))
+            outcomes.append(LineOutcome(False, ALREADY_PRESENT) if entry.key in known else LineOutcome(True))
     return outcomes
 
 
-KV = Kind("kv", "a key-value entry of a session", _FIELDS, _lines, _read, _put)
+KV = LineKind("kv", "a key-value entry of a session", _FIELDS, _iter_lines, _read, _put)

@@ -7,13 +7,22 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from limpet.lifecycle.lines.kind import HERE, PAGE, Into, Kind, Outcome, lean, need, session_scopes
-from limpet.lifecycle.lines.times import moment, stamp_or_none
+from limpet.lifecycle.lines.kind import (
+    ALREADY_PRESENT,
+    PAGE,
+    ImportTarget,
+    LineKind,
+    LineOutcome,
+    drop_empty,
+    iter_session_scopes,
+    require_fields,
+)
+from limpet.lifecycle.lines.times import format_time_or_none, parse_time
 from limpet.lifecycle.transfer_repository import Transfers
-from limpet.model.ids import checked_id
+from limpet.model.ids import check_id
 from limpet.model.message import Message, part_to_json
 from limpet.model.scope import Scope
-from limpet.model.values import checked_number
+from limpet.model.values import check_number
 from limpet.sessions import append
 from limpet.sessions.repository import Messages, Sessions
 from limpet.store.tx import Tx
@@ -32,27 +41,27 @@ _FIELDS = {
     "created_at": "when it was said",
     "idempotency_key": "what makes a repeated append a no-op",
 }
-_NO_SESSION = Outcome(False, "its session is not here")
-_REMOVED = Outcome(False, "it was removed here since")
+_NO_SESSION = LineOutcome(False, "its session is not here")
+_REMOVED = LineOutcome(False, "it was removed here since")
 
 
-class _Said(NamedTuple):
+class _MessageLine(NamedTuple):
     session_id: str
-    entry: append.Entry
+    entry: append.MessageWithChunks
 
 
-def _lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
-    for one in session_scopes(tx, scope):
+def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
+    for one in iter_session_scopes(tx, scope):
         after = 0
         while page := Messages(tx).range(one, after, None, PAGE):
-            yield from (line_of(str(one.session), message) for message in page)
+            yield from (to_line(str(one.session), message) for message in page)
             after = page[-1].sequence
 
 
-def line_of(session_id: str, message: Message) -> dict[str, Any]:
+def to_line(session_id: str, message: Message) -> dict[str, Any]:
     content: Any = message.content
     if not isinstance(content, str):
-        content = [lean(part_to_json(part)) for part in content]
+        content = [drop_empty(part_to_json(part)) for part in content]
     calls = [{"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in message.tool_calls]
     line = {
         "session_id": session_id,
@@ -65,14 +74,14 @@ def line_of(session_id: str, message: Message) -> dict[str, Any]:
         "is_error": message.is_error or None,
         "metadata": dict(message.metadata),
         "tokens": message.tokens,
-        "created_at": stamp_or_none(message.created_at),
+        "created_at": format_time_or_none(message.created_at),
         "idempotency_key": message.idempotency_key,
     }
-    return lean(line) | {"content": content}
+    return drop_empty(line) | {"content": content}
 
 
-def _read(value: dict[str, Any], into: Into) -> _Said:
-    need(value, "session_id", "sequence", "role", "content", "created_at")
+def _read(value: dict[str, Any], into: ImportTarget) -> _MessageLine:
+    require_fields(value, "session_id", "sequence", "role", "content", "created_at")
     message = Message.new(
         value["role"],
         value["content"],
@@ -81,50 +90,52 @@ def _read(value: dict[str, Any], into: Into) -> _Said:
         tool_call_id=value.get("tool_call_id"),
         is_error=value.get("is_error", False),
         metadata=value.get("metadata"),
-        created_at=moment(value["created_at"], "created_at"),
+        created_at=parse_time(value["created_at"], "created_at"),
         sequence=value["sequence"],
         idempotency_key=value.get("idempotency_key"),
     )
-    tokens = checked_number(value.get("tokens", message.tokens), "tokens")
+    tokens = check_number(value.get("tokens", message.tokens), "tokens")
     if tokens != message.tokens:
         message = replace(message, tokens=tokens)
-    return _Said(into.id(checked_id(value["session_id"], "session_id")), append.Entry(message, ()))
+    return _MessageLine(into.map_id(check_id(value["session_id"], "session_id")), append.MessageWithChunks(message, ()))
 
 
-def _prepare(said: _Said, into: Into) -> _Said:
+def _prepare(said: _MessageLine, into: ImportTarget) -> _MessageLine:
     message = said.entry.message
     assert message.created_at is not None
     [entry] = append.prepare([message], into.config.chunks, message.created_at)
     return said._replace(entry=entry)
 
 
-def _put(tx: Tx, items: Sequence[_Said], into: Into) -> list[Outcome]:
-    outcomes: list[Outcome] = []
+def _put(tx: Tx, items: Sequence[_MessageLine], into: ImportTarget) -> list[LineOutcome]:
+    outcomes: list[LineOutcome] = []
     for session_id, said in groupby(items, key=lambda item: item.session_id):
-        outcomes += _put_some(tx, into, session_id, [item.entry for item in said])
+        outcomes += _put_messages(tx, into, session_id, [item.entry for item in said])
     return outcomes
 
 
-def _put_some(tx: Tx, into: Into, session_id: str, entries: Sequence[append.Entry]) -> list[Outcome]:
+def _put_messages(
+    tx: Tx, into: ImportTarget, session_id: str, entries: Sequence[append.MessageWithChunks]
+) -> list[LineOutcome]:
     info = Sessions(tx).get(Scope(into.tenant, user=into.user, session=session_id))
     if info is None:
         return [_NO_SESSION] * len(entries)
-    head = Sessions(tx).head(info.scope)
+    head = Sessions(tx).get_head(info.scope)
     last, outcomes = head.last_sequence, []
     for entry in entries:
         message = entry.message
         if message.sequence <= last:
             here = Transfers(tx).has_message(info.scope, message.sequence)
-            outcomes.append(Outcome(False, HERE) if here else _REMOVED)
+            outcomes.append(LineOutcome(False, ALREADY_PRESENT) if here else _REMOVED)
             continue
         key = message.idempotency_key
-        if key is not None and Messages(tx).by_idempotency_key(info.scope, key) is not None:
-            outcomes.append(Outcome(False, f"{HERE}, under another number"))
+        if key is not None and Messages(tx).find_by_idempotency_key(info.scope, key) is not None:
+            outcomes.append(LineOutcome(False, f"{ALREADY_PRESENT}, under another number"))
             continue
         Messages(tx).insert(info.scope, message)
         append.index(tx, info.scope, message, entry.chunks)
         last = message.sequence
-        outcomes.append(Outcome(True))
+        outcomes.append(LineOutcome(True))
     added = sum(outcome.added for outcome in outcomes)
     if added:
         oldest = min(entry.message.created_at or head.last_active_at for entry in entries)
@@ -132,6 +143,6 @@ def _put_some(tx: Tx, into: Into, session_id: str, entries: Sequence[append.Entr
     return outcomes
 
 
-MESSAGES = Kind(
-    "messages", "one entry of a conversation", _FIELDS, _lines, _read, _put, prepare=_prepare, noun="messages"
+MESSAGES = LineKind(
+    "messages", "one entry of a conversation", _FIELDS, _iter_lines, _read, _put, prepare=_prepare, noun="messages"
 )

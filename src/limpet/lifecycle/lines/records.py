@@ -8,19 +8,30 @@ from typing import Any
 from limpet.errors import InvalidInput
 from limpet.knowledge import record_json, remember
 from limpet.knowledge.repository import Records
-from limpet.lifecycle.lines.kind import HERE, IDS, Into, Kind, Outcome, lean, listed, mapped, need, pages
-from limpet.lifecycle.lines.times import moment, stamp, stamp_or_none
+from limpet.lifecycle.lines.kind import (
+    ALREADY_PRESENT,
+    IDS,
+    ImportTarget,
+    LineKind,
+    LineOutcome,
+    check_list,
+    check_object,
+    drop_empty,
+    iter_pages,
+    require_fields,
+)
+from limpet.lifecycle.lines.times import format_time, format_time_or_none, parse_time
 from limpet.lifecycle.transfer_repository import Transfers
-from limpet.model.ids import checked_id
+from limpet.model.ids import check_id
 from limpet.model.job import GRAPH_RECORD
 from limpet.model.record import Record
-from limpet.model.scope import Home, Level, Scope
-from limpet.model.text import checked_choice, checked_name
+from limpet.model.scope import Level, Owner, Scope
+from limpet.model.text import check_choice, check_name
 from limpet.model.transfer import RecordState, RecordVersion
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 
-_OWN = ("user", "agent", "versions", "waiting")
+_TRANSFER_FIELDS = ("user", "agent", "versions", "waiting")
 _FIELDS = {
     "id": "the record's id, a UUID",
     "level": "whose it is: a `session`'s, a `user`'s, an `agent`'s, or `global`, the whole tenant's",
@@ -60,91 +71,91 @@ _FIELDS = {
     "versions": "what it said before: a list of the same fields but `level` to `session_id`, and `replaced_at` each",
     "waiting": "work that is asked for and not done: `graph-record`",
 }
-_BEFORE = ("level", "session_id")  # a version is where its record is
+_OMITTED_IN_VERSIONS = ("level", "session_id")  # a version is where its record is
 
 
-def _lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
-    for page in pages(lambda after: Transfers(tx).record_ids(scope, after, IDS)):
-        yield from map(line_of, Transfers(tx).records(scope, page))
+def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
+    for page in iter_pages(lambda after: Transfers(tx).record_ids(scope, after, IDS)):
+        yield from map(to_line, Transfers(tx).records(scope, page))
 
 
-def line_of(state: RecordState) -> dict[str, Any]:
+def to_line(state: RecordState) -> dict[str, Any]:
     record = state.record
-    line = _plain(record) | {"user": record.user, "agent": record.agent}
+    line = _record_fields(record) | {"user": record.user, "agent": record.agent}
     versions = [
-        {name: value for name, value in _plain(version.record).items() if name not in _BEFORE}
-        | {"replaced_at": stamp(version.replaced_at)}
+        {name: value for name, value in _record_fields(version.record).items() if name not in _OMITTED_IN_VERSIONS}
+        | {"replaced_at": format_time(version.replaced_at)}
         for version in state.versions
     ]
-    return lean(line | {"versions": versions, "waiting": list(state.waiting)})
+    return drop_empty(line | {"versions": versions, "waiting": list(state.waiting)})
 
 
-def _plain(record: Record) -> dict[str, Any]:
-    line = record_json.as_json(record) | {"fingerprint": record.fingerprint, "metadata": dict(record.metadata)}
-    line |= {name: stamp_or_none(getattr(record, name)) for name in record_json.TIMES}
-    line["source"] = lean(line["source"])
-    return lean(line)
+def _record_fields(record: Record) -> dict[str, Any]:
+    line = record_json.to_json(record) | {"fingerprint": record.fingerprint, "metadata": dict(record.metadata)}
+    line |= {name: format_time_or_none(getattr(record, name)) for name in record_json.TIMES}
+    line["source"] = drop_empty(line["source"])
+    return drop_empty(line)
 
 
-def _read(value: dict[str, Any], into: Into) -> RecordState:
-    home = _home(value, into)
-    told = {name: found for name, found in value.items() if name not in _OWN}
-    record = record_json.as_stored(told, home, into.id)
-    versions = [mapped(entry, "one of versions") for entry in listed(value.get("versions", []), "versions")]
-    waiting = (GRAPH_RECORD,) if GRAPH_RECORD in listed(value.get("waiting", []), "waiting") else ()
-    return RecordState(record, tuple(_version(entry, home, into, record.id) for entry in versions), waiting)
+def _read(value: dict[str, Any], into: ImportTarget) -> RecordState:
+    home = _parse_owner(value, into)
+    told = {name: found for name, found in value.items() if name not in _TRANSFER_FIELDS}
+    record = record_json.from_export_json(told, home, into.map_id)
+    versions = [check_object(entry, "one of versions") for entry in check_list(value.get("versions", []), "versions")]
+    waiting = (GRAPH_RECORD,) if GRAPH_RECORD in check_list(value.get("waiting", []), "waiting") else ()
+    return RecordState(record, tuple(_parse_version(entry, home, into, record.id) for entry in versions), waiting)
 
 
-def _version(value: dict[str, Any], home: Home, into: Into, record_id: str) -> RecordVersion:
-    need(value, "replaced_at")
+def _parse_version(value: dict[str, Any], home: Owner, into: ImportTarget, record_id: str) -> RecordVersion:
+    require_fields(value, "replaced_at")
     told = {name: found for name, found in value.items() if name != "replaced_at"}
-    record = record_json.as_stored(told, home, into.id)
+    record = record_json.from_export_json(told, home, into.map_id)
     if record.id != record_id:
         raise InvalidInput("versions: a version has another id than its record")
-    return RecordVersion(record, moment(value["replaced_at"], "replaced_at"))
+    return RecordVersion(record, parse_time(value["replaced_at"], "replaced_at"))
 
 
-def _home(value: dict[str, Any], into: Into) -> Home:
-    level = checked_choice(Level, value.get("level"), "level")
+def _parse_owner(value: dict[str, Any], into: ImportTarget) -> Owner:
+    level = check_choice(Level, value.get("level"), "level")
     if level in (Level.AGENT, Level.GLOBAL):
         if into.told_of is not None:
             raise InvalidInput(f"level: the export is of {into.told_of!r}, and this is the tenant's")
-        agent = checked_name(value.get("agent"), "agent") if level is Level.AGENT else None
-        return Home(Scope(into.tenant, agent=agent), level)
-    user = into.owner(value.get("user"))
-    agent = None if value.get("agent") is None else checked_name(value["agent"], "agent")
+        agent = check_name(value.get("agent"), "agent") if level is Level.AGENT else None
+        return Owner(Scope(into.tenant, agent=agent), level)
+    user = into.map_user(value.get("user"))
+    agent = None if value.get("agent") is None else check_name(value["agent"], "agent")
     if level is Level.USER:
-        return Home(Scope(into.tenant, user=user, agent=agent), level)
-    session = into.id(checked_id(value.get("session_id"), "session_id"))
-    return Home(Scope(into.tenant, user=user, agent=agent, session=session), level)
+        return Owner(Scope(into.tenant, user=user, agent=agent), level)
+    session = into.map_id(check_id(value.get("session_id"), "session_id"))
+    return Owner(Scope(into.tenant, user=user, agent=agent, session=session), level)
 
 
-def _put(tx: Tx, states: Sequence[RecordState], into: Into) -> list[Outcome]:
-    cut = remember.Cutter(into.config.chunks)
+def _put(tx: Tx, states: Sequence[RecordState], into: ImportTarget) -> list[LineOutcome]:
+    cut = remember.RecordChunker(into.config.chunks)
     return [_put_one(tx, state, cut) for state in states]
 
 
-def _put_one(tx: Tx, state: RecordState, cut: remember.Cutter) -> Outcome:
+def _put_one(tx: Tx, state: RecordState, cut: remember.RecordChunker) -> LineOutcome:
     record = state.record
     home, tenant = record.home, record.home.scope.tenant
     if Records(tx).get(Scope(tenant), record.id) is not None:
-        return Outcome(False, HERE)
+        return LineOutcome(False, ALREADY_PRESENT)
     if home.level is Level.SESSION:
         owner = Scope(tenant, user=home.scope.user, session=home.scope.session)
         if Sessions(tx).get(owner) is None:
-            return Outcome(False, "its session is not here")
-    if record.key is not None and (holder := Records(tx).by_key(home, record.key)) is not None:
-        return Outcome(False, f"its key {record.key!r} belongs to record {holder.id} here")
+            return LineOutcome(False, "its session is not here")
+    if record.key is not None and (holder := Records(tx).find_by_key(home, record.key)) is not None:
+        return LineOutcome(False, f"its key {record.key!r} belongs to record {holder.id} here")
     Transfers(tx).put_record(home, state)
     remember.index(tx, record, cut)
-    return Outcome(True)
+    return LineOutcome(True)
 
 
-RECORDS = Kind(
+RECORDS = LineKind(
     "records",
     "a long-term memory",
     _FIELDS,
-    _lines,
+    _iter_lines,
     _read,
     _put,
     noun="records",

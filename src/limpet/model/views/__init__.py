@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, overload
 
 if TYPE_CHECKING:
     from limpet.model import view_types
-    from limpet.model.access import Granted
+    from limpet.model.access import GrantInfo
     from limpet.model.api_key import KeyInfo
     from limpet.model.audit import AuditEntry
     from limpet.model.chunk import Hit, Source
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from limpet.model.message import Message
     from limpet.model.receipt import Receipt
     from limpet.model.record import Forgotten, Record
-    from limpet.model.retention import Retained
+    from limpet.model.retention import RetentionResult
     from limpet.model.schedule import Run, Schedule
-    from limpet.model.session import Compacted, SessionInfo, Summary, Usage
+    from limpet.model.session import CompactionResult, SessionInfo, Summary, Usage
     from limpet.store.base import Finding
 
 
@@ -233,7 +233,7 @@ def finding(given: Finding) -> view_types.Finding:
     return {"check": given.check, "status": status(given), "detail": given.detail}
 
 
-def granted(given: Granted) -> view_types.Granted:
+def granted(given: GrantInfo) -> view_types.Granted:
     return {"user": given.user, "grant": str(given.grant), "at": iso(given.at), "by": given.by}
 
 
@@ -340,11 +340,11 @@ def receipt(given: Receipt) -> view_types.Receipt:
     }
 
 
-def retained(given: Retained) -> view_types.Retained:
+def retained(given: RetentionResult) -> view_types.Retained:
     return {"tenant": given.tenant, "agent": given.agent, "days": dict(given.days), "counts": dict(given.counts)}
 
 
-def compacted(given: Compacted) -> view_types.Compacted:
+def compacted(given: CompactionResult) -> view_types.Compacted:
     return {
         "done": given.done,
         "messages": given.messages,

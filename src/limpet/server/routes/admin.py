@@ -15,7 +15,7 @@ from limpet.model import view_types, views
 from limpet.model.times import system_clock
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
-from limpet.server.pages import Page, counted
+from limpet.server.pages import Page, make_offset_page
 from limpet.server.params import Body, Counted, Id, Name, OfAgent, OfSession, OfUser, Query
 
 operations = Operations("keeping")
@@ -109,7 +109,7 @@ def purge(who: Caller, body: Purge) -> Purged:
 def list_receipts(who: Caller, query: Counted) -> Page[view_types.Receipt]:
     """What was purged, the latest first, without names and content"""
     offset = int(query.cursor or 0)
-    return counted(who.hf.receipts(query.limit + 1, offset), query.limit, offset, views.receipt)
+    return make_offset_page(who.hf.receipts(query.limit + 1, offset), query.limit, offset, views.receipt)
 
 
 @operations.post("/v1/sample", 201)

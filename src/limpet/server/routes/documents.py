@@ -10,8 +10,8 @@ from limpet import Document
 from limpet.model import view_types, views
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
-from limpet.server.owner import Owner, Shared
-from limpet.server.pages import Page, before, page
+from limpet.server.owner import OwnerBody, OwnerQuery
+from limpet.server.pages import Page, make_page, parse_cursor
 from limpet.server.params import Name, OwnLabels, Pages, Text, Words
 
 operations = Operations("documents")
@@ -19,32 +19,34 @@ operations = Operations("documents")
 _Uri = Annotated[Name, Field(description="any name that tells it apart")]
 
 
-class DocumentsQuery(Pages, Shared):
+class DocumentsQuery(Pages, OwnerQuery):
     """Those of a user, or of what is shared."""
 
 
-class AddDocument(Owner):
+class AddDocument(OwnerBody):
     uri: _Uri
     text: Annotated[Words, Field(description="what it says, whole")]
     title: Annotated[Text, Field(max_length=500, description="left out: its own heading")] | None = None
     metadata: OwnLabels = None
 
 
-class OneDocument(Owner):
+class OneDocument(OwnerBody):
     uri: _Uri
 
 
 @operations.get("/v1/documents")
 def list_documents(who: Caller, query: DocumentsQuery) -> Page[view_types.Document]:
     """Documents, the latest change first"""
-    found = who.hf.documents(**query.owner(who), limit=query.limit + 1, before=before(query.cursor))
-    return page(found, query.limit, views.document, lambda document: (document.updated_at, document.id))
+    found = who.hf.documents(**query.owner_arguments(who), limit=query.limit + 1, before=parse_cursor(query.cursor))
+    return make_page(found, query.limit, views.document, lambda document: (document.updated_at, document.id))
 
 
 @operations.post("/v1/documents", 201)
 def add_document(who: Caller, body: AddDocument) -> view_types.Document:
     """Keep a text under a uri; the same text again changes nothing, another takes its place"""
-    kept = who.hf.add_document(body.uri, body.text, **body.home(who), title=body.title, metadata=body.metadata)
+    kept = who.hf.add_document(
+        body.uri, body.text, **body.owner_arguments(who), title=body.title, metadata=body.metadata
+    )
     assert isinstance(kept, Document)
     return views.document(kept)
 
@@ -52,4 +54,4 @@ def add_document(who: Caller, body: AddDocument) -> view_types.Document:
 @operations.delete("/v1/documents")
 def remove_document(who: Caller, body: OneDocument) -> view_types.Forgotten:
     """Remove the document with this uri"""
-    return views.forgotten(who.hf.remove_document(body.uri, **body.home(who)))
+    return views.forgotten(who.hf.remove_document(body.uri, **body.owner_arguments(who)))

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
-from limpet.server.owner import Shared
+from limpet.server.owner import OwnerQuery
 from limpet.server.params import WHOLE, Flag, Words
 
 operations = Operations("graph")
@@ -23,7 +23,7 @@ class Graph(TypedDict):
     cut: Annotated[bool, "whether there is more than is shown"]
 
 
-class GraphQuery(Shared):
+class GraphQuery(OwnerQuery):
     entity: Annotated[Words, Field(max_length=1000, description="only what is around this one")] | None = None
     depth: Annotated[int, Field(ge=0, le=10, description="how many relations far"), WHOLE] = 1
     fresh: Annotated[Flag, Field(description="read first what was not read yet")] = False
@@ -32,7 +32,9 @@ class GraphQuery(Shared):
 @operations.get("/v1/graph")
 def get_graph(who: Caller, query: GraphQuery) -> Graph:
     """Who and what is spoken of, and how they are related"""
-    found = who.hf.graph(entity=query.entity, depth=query.depth, fresh=query.fresh, **query.owner(who)).to_json()
+    found = who.hf.graph(
+        entity=query.entity, depth=query.depth, fresh=query.fresh, **query.owner_arguments(who)
+    ).to_json()
     return {
         "entities": found["entities"],
         "relations": found["relations"],

@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 from pydantic import Field
 
-from limpet.notes.long_term import ANY, version_of
+from limpet.notes.long_term import ANY_VERSION, compute_version
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
 from limpet.server.params import Body, Query, Text, User
@@ -41,7 +41,7 @@ class WriteNotes(Body):
 @operations.get("/v1/notes")
 def get_notes(who: Caller, query: NotesQuery) -> Notes:
     """A user's MEMORY.md"""
-    return _notes(who.hf.long_term(who.own(query.user)).read())
+    return _notes(who.hf.long_term(who.resolve_user(query.user)).read())
 
 
 @operations.put("/v1/notes")
@@ -50,15 +50,15 @@ def put_notes(who: Caller, body: WriteNotes) -> Notes:
 
     With a `version` only if it is still that one: what somebody else wrote meanwhile is not lost.
     """
-    notes = who.hf.long_term(who.own(body.user))
-    return _notes(notes.write(body.text, version=body.version or ANY).text)
+    notes = who.hf.long_term(who.resolve_user(body.user))
+    return _notes(notes.write(body.text, version=body.version or ANY_VERSION).text)
 
 
 @operations.get("/v1/profile")
 def get_profile(who: Caller, query: NotesQuery) -> Profile:
     """A short text about a user, made of what is known"""
-    return {"text": who.hf.profile(who.own(query.user)).text}
+    return {"text": who.hf.profile(who.resolve_user(query.user)).text}
 
 
 def _notes(text: str) -> Notes:
-    return {"text": text, "version": version_of(text)}
+    return {"text": text, "version": compute_version(text)}

@@ -11,8 +11,8 @@ from limpet.model import view_types, views
 from limpet.model.naming import MAX_RECORD_KEY
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
-from limpet.server.owner import Home, OneSession
-from limpet.server.pages import Page, before, page
+from limpet.server.owner import OneSession, SessionOwnerBody
+from limpet.server.pages import Page, make_page, parse_cursor
 from limpet.server.params import (
     INT,
     WHOLE,
@@ -81,7 +81,7 @@ class RecallQuery(Query):
     recipe: _Recipe | None = None
 
 
-class Recall(Home):
+class Recall(SessionOwnerBody):
     query: _Question
     k: Annotated[_Most, INT] = 10
     recipe: _Recipe | None = None
@@ -112,7 +112,7 @@ class RecordsQuery(Pages):
     archived: Annotated[Flag, Field(description="those that have faded, and no others")] = False
 
 
-class Remember(Home):
+class Remember(SessionOwnerBody):
     content: _Said
     key: Annotated[_Key, Field(description="saying it again replaces what it said")] | None = None
     type: _Type = "fact"
@@ -145,11 +145,11 @@ class Promote(Body):
     scope: Annotated[Literal["user", "global"], Field(description="how far it reaches then")] | None = None
 
 
-class ForgetByKey(Home):
+class ForgetByKey(SessionOwnerBody):
     key: Annotated[_Key, Field(description="of the record")]
 
 
-class ForgetByWords(Home):
+class ForgetByWords(SessionOwnerBody):
     query: Annotated[Words, Field(description="all records that hold every word of it")]
     dry_run: Annotated[bool, Field(description="only say what would go")] = False
 
@@ -157,7 +157,7 @@ class ForgetByWords(Home):
 @operations.get("/v1/recall")
 def recall(who: Caller, query: RecallQuery) -> Hits:
     """What memory knows about a question"""
-    owner = who.home(query.user, None, query.session, None)
+    owner = who.owner_arguments(query.user, None, query.session, None)
     return _hits(who.hf.recall(query.query, k=query.k, recipe=query.recipe, **owner))
 
 
@@ -165,7 +165,7 @@ def recall(who: Caller, query: RecallQuery) -> Hits:
 def search(who: Caller, body: Recall) -> Hits:
     """What memory knows about a question, with every filter there is"""
     wanted = body.model_dump(exclude={"user", "agent", "session", "scope"}, exclude_none=True)
-    return _hits(who.hf.recall(**wanted, **body.home(who)))
+    return _hits(who.hf.recall(**wanted, **body.owner_arguments(who)))
 
 
 @operations.get("/v1/records")
@@ -184,16 +184,16 @@ def list_records(who: Caller, query: RecordsQuery) -> Page[view_types.Record]:
         agent=query.agent,
         history=query.history,
         archived=query.archived,
-        before=before(query.cursor),
+        before=parse_cursor(query.cursor),
     )
-    return page(found, query.limit, views.record, lambda record: (_changed(record), record.id))
+    return make_page(found, query.limit, views.record, lambda record: (_changed(record), record.id))
 
 
 @operations.post("/v1/records", 201, keyed=True)
 def remember(who: Caller, body: Remember) -> view_types.Record:
     """Keep a memory"""
     values = body.model_dump(exclude={"user", "agent", "session", "scope", "ttl_seconds"})
-    kept = who.hf.remember(**values, ttl=body.ttl_seconds, idempotency_key=who.once, **body.home(who))
+    kept = who.hf.remember(**values, ttl=body.ttl_seconds, idempotency_key=who.once, **body.owner_arguments(who))
     return views.record(kept)
 
 
@@ -231,13 +231,13 @@ def promote_record(who: Caller, id: str, body: Promote) -> view_types.Record:
 @operations.post("/v1/forget/key")
 def forget_key(who: Caller, body: ForgetByKey) -> view_types.Forgotten:
     """Forget what is kept under a key"""
-    return views.forgotten(who.hf.forget(key=body.key, **body.home(who)))
+    return views.forgotten(who.hf.forget(key=body.key, **body.owner_arguments(who)))
 
 
 @operations.post("/v1/forget/words")
 def forget_words(who: Caller, body: ForgetByWords) -> view_types.Forgotten:
     """Forget all records that hold every word of a query"""
-    return views.forgotten(who.hf.forget(query=body.query, dry_run=body.dry_run, **body.home(who)))
+    return views.forgotten(who.hf.forget(query=body.query, dry_run=body.dry_run, **body.owner_arguments(who)))
 
 
 def _hits(found: list[Any]) -> Hits:

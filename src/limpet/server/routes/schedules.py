@@ -11,7 +11,7 @@ from typing_extensions import TypeAliasType
 from limpet.model import view_types, views
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
-from limpet.server.pages import Page, before, counted, page
+from limpet.server.pages import Page, make_offset_page, make_page, parse_cursor
 from limpet.server.params import (
     INT,
     WHOLE,
@@ -142,9 +142,9 @@ class OutputQuery(Query):
 def list_schedules(who: Caller, query: SchedulesQuery) -> Page[view_types.Schedule]:
     """Schedules, the newest first"""
     found = who.hf.schedules.search(
-        query.user, query.agent, query.state, query.text, limit=query.limit + 1, before=before(query.cursor)
+        query.user, query.agent, query.state, query.text, limit=query.limit + 1, before=parse_cursor(query.cursor)
     )
-    return page(found, query.limit, views.schedule, lambda each: (each.created_at, each.id))
+    return make_page(found, query.limit, views.schedule, lambda each: (each.created_at, each.id))
 
 
 @operations.post("/v1/schedules", 201, keyed=True)
@@ -152,7 +152,7 @@ def create_schedule(who: Caller, body: CreateSchedule) -> view_types.Schedule:
     """Let a goal come back"""
     values = body.model_dump(exclude={"user", "agent"})
     made = who.hf.schedules.create(
-        who.own(body.user), **values, agent=body.agent or who.agent, idempotency_key=who.once
+        who.resolve_user(body.user), **values, agent=body.agent or who.agent, idempotency_key=who.once
     )
     return views.schedule(made)
 
@@ -187,7 +187,7 @@ def list_runs(who: Caller, id: str, query: Counted) -> Page[view_types.Run]:
     """What came of a schedule, the latest first"""
     offset = int(query.cursor or 0)
     found = who.hf.schedules.runs(id, limit=query.limit + 1, offset=offset)
-    return counted(found, query.limit, offset, views.run)
+    return make_offset_page(found, query.limit, offset, views.run)
 
 
 @operations.get("/v1/runs/{id}/output")

@@ -10,10 +10,10 @@ from pydantic import Field
 from limpet import Message, Session, Turn
 from limpet.errors import IdempotencyConflict, StorageError
 from limpet.model import view_types, views
-from limpet.model.values import checked_metadata
+from limpet.model.values import check_metadata
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
-from limpet.server.pages import Page, before, page
+from limpet.server.pages import Page, make_page, parse_cursor
 from limpet.server.params import (
     INT,
     WHOLE,
@@ -179,9 +179,9 @@ class Condense(Body):
 def list_sessions(who: Caller, query: SessionsQuery) -> Page[view_types.Session]:
     """Sessions, the most recently active first"""
     found = who.hf.sessions(
-        query.user, query.agent, query.channel, query.state, query.limit + 1, before=before(query.cursor)
+        query.user, query.agent, query.channel, query.state, query.limit + 1, before=parse_cursor(query.cursor)
     )
-    return page(found, query.limit, views.session, lambda info: (info.last_active_at, info.id))
+    return make_page(found, query.limit, views.session, lambda info: (info.last_active_at, info.id))
 
 
 @operations.post("/v1/sessions")
@@ -210,7 +210,7 @@ def get_session(who: Caller, id: str) -> view_types.Session:
 def change_session(who: Caller, id: str, body: ChangeSession) -> view_types.Session:
     """Pause, resume or end a session; change its metadata"""
     session = who.hf.load_session(id)
-    checked_metadata(body.metadata)  # before anything is changed
+    check_metadata(body.metadata)  # before anything is changed
     match body.state:
         case "ACTIVE":
             session.resume()
@@ -249,7 +249,7 @@ def append_message(who: Caller, id: str, body: GivenMessage) -> view_types.Messa
     """Keep a message; it is on the disk when this answers"""
     given = _message(body)
     kept = who.hf.load_session(id).append(**given, idempotency_key=who.once)
-    if who.once is not None and not kept.is_again(Message.new(**given)):
+    if who.once is not None and not kept.is_duplicate_of(Message.new(**given)):
         raise IdempotencyConflict(_ANOTHER)
     return views.message(kept)
 
@@ -376,5 +376,5 @@ def _reply(who: Caller, turn: Turn, body: TakeTurn) -> view_types.Message | None
 
 def _check_same(who: Caller, kept: Message, given: Message) -> None:
     """A message that was kept before under this key must say the same: else it stands for another request."""
-    if who.once is not None and not kept.says(given):
+    if who.once is not None and not kept.has_same_content(given):
         raise IdempotencyConflict(_ANOTHER)

@@ -42,18 +42,20 @@ async def get_events(service: Service, request: Request, who: Caller, query: eve
     own = service.streams_of[who.id]
     if service.streams >= service.most_streams or (who.id and own >= max(1, service.most_streams // 4)):
         raise Problem(503, "too_many_streams", "too many listen already", headers={"Retry-After": "5"})
-    begin = events.since(request.headers.get("last-event-id"))
-    feed = events.Feed(lambda: service.door.known(request.headers).hf, query.user, begin or system_clock())
+    begin = events.parse_last_event_id(request.headers.get("last-event-id"))
+    feed = events.Feed(lambda: service.door.identify(request.headers).hf, query.user, begin or system_clock())
     # Asked once before the answer begins: whoever may not look is told so, and a fresh reader starts from now.
-    service.listen(who.id)
+    service.open_stream(who.id)
     try:
-        missed = await service.run(feed.look)
+        missed = await service.run(feed.poll)
     except BaseException:  # why: whatever it was, the place is free again; it goes on as it came
-        service.leave(who.id)
+        service.close_stream(who.id)
         raise
     if request.method == "HEAD":
         return _Live(service, who.id, _nothing())
-    return _Live(service, who.id, events.told(feed, [] if begin is None else missed, service.run, service.stopping))
+    return _Live(
+        service, who.id, events.stream_events(feed, [] if begin is None else missed, service.run, service.stopping)
+    )
 
 
 async def _nothing() -> AsyncIterator[bytes]:
@@ -72,7 +74,7 @@ class _Live(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._service.leave(self._reader)
+            self._service.close_stream(self._reader)
 
 
 @operations.get("/v1/export", media="application/zip", stream=True)
@@ -93,7 +95,7 @@ async def export(service: Service, request: Request, who: Caller, query: ExportQ
 
 async def _read(service: Service, file: IO[bytes]) -> AsyncIterator[bytes]:
     try:
-        while piece := await service.go_on(lambda: file.read(_PIECE)):
+        while piece := await service.run_unlimited(lambda: file.read(_PIECE)):
             yield piece
     finally:
         file.close()
@@ -114,4 +116,4 @@ async def health(service: Service) -> Health:
 @operations.get("/metrics", media=MEDIA.partition(";")[0], stream=True)
 async def metrics(service: Service, _request: Request, who: Caller) -> Response:
     """For Prometheus: requests, calls of memory, and what the store holds"""
-    return Response(await service.run(lambda: service.metrics.written(who.hf)), media_type=MEDIA)
+    return Response(await service.run(lambda: service.metrics.render(who.hf)), media_type=MEDIA)

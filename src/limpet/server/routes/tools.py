@@ -44,7 +44,9 @@ def list_tools(who: Caller, query: ToolsQuery) -> ToolSchemas:
 @operations.post("/v1/tools/{tool}")
 def call_tool(who: Caller, tool: str, body: CallTool) -> Outcome:
     """Do what a model asked for"""
-    outcome = Toolbox(who.hf, who.own(body.user), session=body.session, agent=who.agent).call(tool, body.arguments)
+    outcome = Toolbox(who.hf, who.resolve_user(body.user), session=body.session, agent=who.agent).call(
+        tool, body.arguments
+    )
     return {
         "text": outcome.text,
         "data": None if outcome.data is None else dict(outcome.data),

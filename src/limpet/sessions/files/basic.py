@@ -15,15 +15,15 @@ from typing import Any, ClassVar
 
 from limpet.errors import InvalidInput, StoreCorrupt
 from limpet.model.session import FileInfo, KvEntry
-from limpet.model.text import checked_name, checked_text
-from limpet.model.times import Clock, checked_time
-from limpet.model.values import checked_json
+from limpet.model.text import check_name, check_text
+from limpet.model.times import Clock, check_time
+from limpet.model.values import check_json
 from limpet.sessions.files.listing import list_folder
 from limpet.sessions.files.store_types import KV_CAP, TRANSCRIPT_CAP, SessionStore
 from limpet.sessions.transcript import TranscriptEntry, checked_role, parse, render_entry, split
 from limpet.store import strict_json
-from limpet.store.atomic_files import locked, make_folder, read_bytes, write_atomic
-from limpet.store.timestamps import read_stamp, stamp
+from limpet.store.atomic_files import lock_file, make_folder, read_bytes, write_atomic
+from limpet.store.timestamps import format_timestamp, parse_timestamp
 
 
 class BasicSession(SessionStore):
@@ -40,24 +40,24 @@ class BasicSession(SessionStore):
         self._clock = clock
 
     def kv_get(self, key: str) -> Any:
-        checked_name(key, "key")
+        check_name(key, "key")
         return next((entry["value"] for entry in self._entries() if entry["key"] == key), None)
 
     def kv_items(self) -> list[KvEntry]:
-        return [KvEntry(entry["key"], entry["value"], read_stamp(entry["ts"])) for entry in self._entries()]
+        return [KvEntry(entry["key"], entry["value"], parse_timestamp(entry["ts"])) for entry in self._entries()]
 
     def kv_set(self, key: str, value: Any) -> None:
-        checked_name(key, "key")
-        copy = json.loads(checked_json(value, f"the value of {key!r}"))
-        entry = {"key": key, "value": copy, "ts": stamp(self._clock())}
-        with self._changing(self._kv):
+        check_name(key, "key")
+        copy = json.loads(check_json(value, f"the value of {key!r}"))
+        entry = {"key": key, "value": copy, "ts": format_timestamp(self._clock())}
+        with self._lock_file(self._kv):
             document = self._document()
             others = [other for other in document["entries"] if other["key"] != key]
             self._save(document, [*others, entry])
 
     def kv_delete(self, key: str) -> bool:
-        checked_name(key, "key")
-        with self._changing(self._kv):
+        check_name(key, "key")
+        with self._lock_file(self._kv):
             document = self._document()
             others = [other for other in document["entries"] if other["key"] != key]
             found = len(others) < len(document["entries"])
@@ -66,11 +66,11 @@ class BasicSession(SessionStore):
         return found
 
     def transcript_append(self, role: str, text: str, created_at: datetime | None = None) -> TranscriptEntry:
-        moment = checked_time(self._clock() if created_at is None else created_at, "created_at")
-        entry = TranscriptEntry(checked_role(role), moment, checked_text(text, "text"))
-        with self._changing(self._transcript):
+        moment = check_time(self._clock() if created_at is None else created_at, "created_at")
+        entry = TranscriptEntry(checked_role(role), moment, check_text(text, "text"))
+        with self._lock_file(self._transcript):
             # Entries stay as they are written, so that what a person edited by hand is not reworded.
-            preamble, blocks = split(_closed(self._transcript_text()))
+            preamble, blocks = split(_end_with_blank_line(self._transcript_text()))
             kept = [*blocks, render_entry(entry)][-self._transcript_cap :]
             write_atomic(self._transcript, (preamble + "".join(kept)).encode())
         return entry
@@ -93,7 +93,7 @@ class BasicSession(SessionStore):
         try:
             document = _checked_document(strict_json.loads(data))
         except ValueError as error:
-            raise _damaged(self._kv, error) from error
+            raise _corrupt_error(self._kv, error) from error
         # The file may have been written under a larger cap.
         return {**document, "entries": document["entries"][-self._kv_cap :]}
 
@@ -105,12 +105,12 @@ class BasicSession(SessionStore):
         try:
             return (read_bytes(self._transcript) or b"").decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise _damaged(self._transcript, error) from error
+            raise _corrupt_error(self._transcript, error) from error
 
     @contextmanager
-    def _changing(self, path: Path) -> Iterator[None]:
+    def _lock_file(self, path: Path) -> Iterator[None]:
         make_folder(self._folder)
-        with locked(path):
+        with lock_file(path):
             yield
 
 
@@ -128,18 +128,18 @@ def _checked_document(document: Any) -> dict[str, Any]:
         if key in keys:
             raise InvalidInput(f"the key {key!r} is there twice")
         keys.add(key)
-        read_stamp(ts)
+        parse_timestamp(ts)
     return document
 
 
-def _closed(text: str) -> str:
+def _end_with_blank_line(text: str) -> str:
     """An editor may have cut the last blank line; the next header must begin a line of its own."""
     if not text:
         return text
     return text if text.endswith(("\n\n", "\n\r\n")) else text + ("\n" if text.endswith("\n") else "\n\n")
 
 
-def _damaged(path: Path, error: ValueError) -> StoreCorrupt:
+def _corrupt_error(path: Path, error: ValueError) -> StoreCorrupt:
     return StoreCorrupt(f"{path} is damaged: {error}. Nothing was overwritten; repair the file or move it away")
 
 

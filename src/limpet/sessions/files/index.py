@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from limpet.errors import ConstraintFailed, InvalidInput, SessionNotFound, StoreCorrupt, Unsupported
-from limpet.model.ids import IdFactory, checked_id
+from limpet.model.ids import IdFactory, check_id
 from limpet.model.scope import DEFAULT_AGENT
 from limpet.model.session import FileInfo, KvEntry
-from limpet.model.text import checked_name
-from limpet.model.times import Clock, checked_time
+from limpet.model.text import check_name
+from limpet.model.times import Clock, check_time
 from limpet.sessions.files.listing import list_folder
-from limpet.sessions.files.store_types import KV_CAP, TRANSCRIPT_CAP, SessionStore, factory_of, open_store
+from limpet.sessions.files.store_types import KV_CAP, TRANSCRIPT_CAP, SessionStore, get_factory, open_store
 from limpet.sessions.transcript import TranscriptEntry
 from limpet.store import strict_json
-from limpet.store.atomic_files import locked, make_folder, read_bytes, write_atomic
-from limpet.store.timestamps import read_stamp, stamp
+from limpet.store.atomic_files import lock_file, make_folder, read_bytes, write_atomic
+from limpet.store.timestamps import format_timestamp, parse_timestamp
 
 BASIC = ("basic_session",)
 T = TypeVar("T")
@@ -39,12 +39,12 @@ class IndexEntry:
         """ValueError unless it is an entry. Ids are checked here too: the file may have been edited."""
         if not isinstance(value, dict) or not isinstance(value.get("store_types"), list):
             raise InvalidInput("it is no object with a list of store_types")
-        types = tuple(checked_name(name, "a store type") for name in value["store_types"])
-        agent = checked_name(value.get("agent_id"), "agent_id")
-        return cls(checked_id(value.get("id"), "id"), agent, types, read_stamp(str(value.get("created_at"))))
+        types = tuple(check_name(name, "a store type") for name in value["store_types"])
+        agent = check_name(value.get("agent_id"), "agent_id")
+        return cls(check_id(value.get("id"), "id"), agent, types, parse_timestamp(str(value.get("created_at"))))
 
     def to_json(self) -> dict[str, Any]:
-        types, created = list(self.store_types), stamp(self.created_at)
+        types, created = list(self.store_types), format_timestamp(self.created_at)
         return {"id": self.id, "agent_id": self.agent, "store_types": types, "created_at": created}
 
 
@@ -62,29 +62,29 @@ class FileSession(SessionStore):
         self._open_type = open_type
 
     def kv_get(self, key: str) -> Any:
-        return self._first("kv_get", lambda store: store.kv_get(key))
+        return self._delegate("kv_get", lambda store: store.kv_get(key))
 
     def kv_set(self, key: str, value: Any) -> None:
-        self._first("kv_set", lambda store: store.kv_set(key, value))
+        self._delegate("kv_set", lambda store: store.kv_set(key, value))
 
     def kv_delete(self, key: str) -> bool:
-        return self._first("kv_delete", lambda store: store.kv_delete(key))
+        return self._delegate("kv_delete", lambda store: store.kv_delete(key))
 
     def kv_items(self) -> list[KvEntry]:
-        return self._first("kv_items", lambda store: store.kv_items())
+        return self._delegate("kv_items", lambda store: store.kv_items())
 
     def transcript_append(self, role: str, text: str, created_at: datetime | None = None) -> TranscriptEntry:
-        return self._first("transcript_append", lambda store: store.transcript_append(role, text, created_at))
+        return self._delegate("transcript_append", lambda store: store.transcript_append(role, text, created_at))
 
     def transcript_read_last(self, n: int) -> list[TranscriptEntry]:
-        return self._first("transcript_read_last", lambda store: store.transcript_read_last(n))
+        return self._delegate("transcript_read_last", lambda store: store.transcript_read_last(n))
 
     @property
     def working_memory(self) -> str:
-        return self._first("working_memory", lambda store: store.working_memory)
+        return self._delegate("working_memory", lambda store: store.working_memory)
 
     def set_working_memory(self, text: str) -> None:
-        self._first("set_working_memory", lambda store: store.set_working_memory(text))
+        self._delegate("set_working_memory", lambda store: store.set_working_memory(text))
 
     def list_files(self) -> list[FileInfo]:
         return list_folder(self.folder)
@@ -93,7 +93,7 @@ class FileSession(SessionStore):
     def _stores(self) -> tuple[SessionStore, ...]:
         return tuple(self._open_type(name, self.folder) for name in self.store_types)
 
-    def _first(self, operation: str, call: Callable[[SessionStore], T]) -> T:
+    def _delegate(self, operation: str, call: Callable[[SessionStore], T]) -> T:
         for store in self._stores:
             try:
                 return call(store)
@@ -128,25 +128,25 @@ class FileSessions:
     def create_session(self, store_types: Sequence[str] | None = None, agent: str | None = None) -> FileSession:
         """Without store types or an agent, those that the settings name."""
         entry = IndexEntry(
-            checked_id(self._new_id(), "session id"),
-            checked_name(self._agent if agent is None else agent, "agent"),
+            check_id(self._new_id(), "session id"),
+            check_name(self._agent if agent is None else agent, "agent"),
             _checked_types(self._store_types if store_types is None else store_types),
-            checked_time(self._clock(), "created_at"),
+            check_time(self._clock(), "created_at"),
         )
         make_folder(self._folder)
-        with locked(self._index):
+        with lock_file(self._index):
             document, entries = self._read()
             if any(entry.id == other.id for other in entries):
                 raise ConstraintFailed(f"there is already a session {entry.id} in {self._index}")
             # The folder comes first: an entry in the index always has one.
-            make_folder(self._place(entry.id))
+            make_folder(self._session_folder(entry.id))
             document["sessions"].append(entry.to_json())
             write_atomic(self._index, strict_json.dumps(document))
         return self._session(entry)
 
     def load_session(self, id: str) -> FileSession:
         """An id that is no UUID is InvalidKey: it can name no folder, above all none elsewhere."""
-        wanted = checked_id(id, "session id")
+        wanted = check_id(id, "session id")
         for entry in self._read()[1]:
             if entry.id == wanted:
                 return self._session(entry)
@@ -169,11 +169,11 @@ class FileSessions:
                 f"{self._index} is damaged: {error}. Nothing was overwritten; repair the file or move it away"
             ) from error
 
-    def _place(self, id: str) -> Path:
+    def _session_folder(self, id: str) -> Path:
         return self._folder / "sessions" / id
 
     def _session(self, entry: IndexEntry) -> FileSession:
-        return FileSession(entry, self._place(entry.id), self._open_type)
+        return FileSession(entry, self._session_folder(entry.id), self._open_type)
 
     def _open_type(self, name: str, folder: Path) -> SessionStore:
         return open_store(name, folder, kv_cap=self._kv_cap, transcript_cap=self._transcript_cap, clock=self._clock)
@@ -199,5 +199,5 @@ def _checked_types(store_types: Sequence[str]) -> tuple[str, ...]:
     if isinstance(store_types, str) or not store_types:
         raise InvalidInput(f"store_types is a list with at least one name, not {store_types!r}")
     for name in store_types:
-        factory_of(name)
+        get_factory(name)
     return tuple(dict.fromkeys(store_types))

@@ -15,7 +15,7 @@ def list_folder(folder: Path) -> list[FileInfo]:
     """The plain files directly inside, by name. Links are left out: they may lead to somebody else's files."""
     try:
         with os.scandir(folder) as entries:
-            found = [_described(entry) for entry in entries if not is_bookkeeping(entry.name)]
+            found = [_describe(entry) for entry in entries if not is_bookkeeping(entry.name)]
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -23,7 +23,7 @@ def list_folder(folder: Path) -> list[FileInfo]:
     return sorted((info for info in found if info), key=lambda info: info.name)
 
 
-def _described(entry: os.DirEntry[str]) -> FileInfo | None:
+def _describe(entry: os.DirEntry[str]) -> FileInfo | None:
     try:
         if not entry.is_file(follow_symlinks=False):
             return None

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NoReturn, Protocol
 
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.session import FileInfo, KvEntry
-from limpet.model.text import checked_name, checked_text
+from limpet.model.text import check_name, check_text
 from limpet.model.times import Clock
 from limpet.sessions.transcript import TranscriptEntry
 
@@ -26,48 +26,48 @@ class SessionStore:
 
     def kv_get(self, key: str) -> Any:
         """The value, or None."""
-        self._unsupported("kv_get")
+        self._raise_unsupported("kv_get")
 
     def kv_set(self, key: str, value: Any) -> None:
-        self._unsupported("kv_set")
+        self._raise_unsupported("kv_set")
 
     def kv_delete(self, key: str) -> bool:
         """Whether there was such a key."""
-        self._unsupported("kv_delete")
+        self._raise_unsupported("kv_delete")
 
     def kv_items(self) -> list[KvEntry]:
         """Least recently set first."""
-        self._unsupported("kv_items")
+        self._raise_unsupported("kv_items")
 
     def transcript_append(self, role: str, text: str, created_at: datetime | None = None) -> TranscriptEntry:
-        self._unsupported("transcript_append")
+        self._raise_unsupported("transcript_append")
 
     def transcript_read_last(self, n: int) -> list[TranscriptEntry]:
         """The newest n entries, oldest of them first."""
-        self._unsupported("transcript_read_last")
+        self._raise_unsupported("transcript_read_last")
 
     def list_files(self) -> list[FileInfo]:
-        self._unsupported("list_files")
+        self._raise_unsupported("list_files")
 
     @property
     def working_memory(self) -> str:
         """The text under its key, "" when there is none. A store with key-value entries has this for free."""
-        value = self._by_key("working_memory", lambda: self.kv_get(WORKING_MEMORY))
+        value = self._translate_unsupported("working_memory", lambda: self.kv_get(WORKING_MEMORY))
         if value is None:
             return ""
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
     def set_working_memory(self, text: str) -> None:
-        checked_text(text, "working memory")
-        self._by_key("set_working_memory", lambda: self.kv_set(WORKING_MEMORY, text))
+        check_text(text, "working memory")
+        self._translate_unsupported("set_working_memory", lambda: self.kv_set(WORKING_MEMORY, text))
 
-    def _by_key(self, operation: str, call: Callable[[], Any]) -> Any:
+    def _translate_unsupported(self, operation: str, call: Callable[[], Any]) -> Any:
         try:
             return call()
         except Unsupported:
-            self._unsupported(operation)
+            self._raise_unsupported(operation)
 
-    def _unsupported(self, operation: str) -> NoReturn:
+    def _raise_unsupported(self, operation: str) -> NoReturn:
         raise Unsupported(f"the store type {self.type_name or type(self).__name__!r} does not support {operation}")
 
 
@@ -86,7 +86,7 @@ _factories: dict[str, StoreFactory] = {"basic_session": _basic_session}
 
 def register_store_type(name: str, factory: StoreFactory) -> None:
     """Registering the same again changes nothing; another factory under a taken name is refused."""
-    if _factories.setdefault(checked_name(name, "store type"), factory) is not factory:
+    if _factories.setdefault(check_name(name, "store type"), factory) is not factory:
         raise InvalidInput(f"the store type {name!r} is already registered")
 
 
@@ -97,10 +97,10 @@ def store_types() -> tuple[str, ...]:
 def open_store(
     name: str, folder: Path, *, kv_cap: int = KV_CAP, transcript_cap: int = TRANSCRIPT_CAP, clock: Clock
 ) -> SessionStore:
-    return factory_of(name)(folder, kv_cap=kv_cap, transcript_cap=transcript_cap, clock=clock)
+    return get_factory(name)(folder, kv_cap=kv_cap, transcript_cap=transcript_cap, clock=clock)
 
 
-def factory_of(name: str) -> StoreFactory:
+def get_factory(name: str) -> StoreFactory:
     try:
         return _factories[name]
     except KeyError:

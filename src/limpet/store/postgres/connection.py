@@ -21,8 +21,8 @@ from limpet.errors import (
 )
 from limpet.search.cache import Caches
 from limpet.store import queries as named
-from limpet.store.db import Params, Row, Statements
-from limpet.store.encryption_state import Seals
+from limpet.store.db import Params, QueryTemplates, Row
+from limpet.store.encryption_state import EncryptionRegistry
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # By the first two characters of SQLSTATE, or all five.
-_MEANINGS: dict[str, tuple[type[StorageError], str]] = {
+_ERROR_CLASSES: dict[str, tuple[type[StorageError], str]] = {
     "08": (StoreUnavailable, "the connection to PostgreSQL was lost; nothing of this call was stored, repeat it"),
     "57": (
         StoreUnavailable,
@@ -50,12 +50,12 @@ _MEANINGS: dict[str, tuple[type[StorageError], str]] = {
 # A group holds the rows of many sessions until it commits, in the order its callers came: groups of two processes would
 # lock each other out. So processes take turns, as they do on SQLite.
 _WRITE_LOCK = 0x484F4C45
-_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_WRITE = f"BEGIN; SET LOCAL lock_timeout = {{timeout}}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})"
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BEGIN_WRITE = f"BEGIN; SET LOCAL lock_timeout = {{timeout}}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})"
 _TRANSIENT = ("40001", "40P01", "23505")
 
 
-def driver() -> Any:
+def load_driver() -> Any:
     try:
         import psycopg
     except ImportError:
@@ -63,13 +63,13 @@ def driver() -> Any:
     return psycopg
 
 
-def meaning(error: psycopg.Error) -> StorageError:
+def translate_error(error: psycopg.Error) -> StorageError:
     state = error.sqlstate or ""
     text = str(error).strip().split("\n")[0]
-    known = _MEANINGS.get(state) or _MEANINGS.get(state[:2])
+    known = _ERROR_CLASSES.get(state) or _ERROR_CLASSES.get(state[:2])
     # Without a SQLSTATE the error came from the network, or from the driver that refused a value.
-    if not state and isinstance(error, (driver().OperationalError, driver().InterfaceError)):
-        known = _MEANINGS["08"]
+    if not state and isinstance(error, (load_driver().OperationalError, load_driver().InterfaceError)):
+        known = _ERROR_CLASSES["08"]
     kind, what = known or (StorageError, "PostgreSQL failed")
     found = kind(f"{what} ({text or type(error).__name__})")
     found.sqlstate = state  # type: ignore[attr-defined]
@@ -77,9 +77,9 @@ def meaning(error: psycopg.Error) -> StorageError:
 
 
 @cache
-def statements() -> Statements:
-    queries = named.load("limpet.store") | named.load("limpet.store.postgres")
-    return Statements(queries, named.to_postgres)
+def load_statements() -> QueryTemplates:
+    queries = named.load_queries("limpet.store") | named.load_queries("limpet.store.postgres")
+    return QueryTemplates(queries, named.to_postgres)
 
 
 class PostgresDb:
@@ -91,55 +91,55 @@ class PostgresDb:
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self.raw = connection
-        self._sql = statements()
-        self._error: type[psycopg.Error] = driver().Error
+        self._sql = load_statements()
+        self._error: type[psycopg.Error] = load_driver().Error
 
     def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
         try:
             return self._execute(name, params, where, order).fetchone()
         except self._error as error:
-            raise meaning(error) from error
+            raise translate_error(error) from error
 
     def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
         try:
             return self._execute(name, params, where, order).fetchall()
         except self._error as error:
-            raise meaning(error) from error
+            raise translate_error(error) from error
 
     def run(self, name: str, params: Params) -> int:
         try:
             return self._execute(name, params, "", "").rowcount
         except self._error as error:
-            raise meaning(error) from error
+            raise translate_error(error) from error
 
     def _execute(self, name: str, params: Params, where: str, order: str) -> psycopg.Cursor[Row]:
         return self.raw.execute(self._sql(name, where, order), params)
 
-    def many(self, name: str, rows: Sequence[Params]) -> None:
+    def run_many(self, name: str, rows: Sequence[Params]) -> None:
         if not rows:
             return
         try:
             self.raw.cursor().executemany(self._sql(name), rows)
         except self._error as error:
-            raise meaning(error) from error
+            raise translate_error(error) from error
 
-    def composed(self, sql: str, params: Params | None = None) -> list[Row]:
-        return self.plain(named.to_postgres(sql), params or {})
+    def execute_sql(self, sql: str, params: Params | None = None) -> list[Row]:
+        return self.execute(named.to_postgres(sql), params or {})
 
-    def composed_many(self, sql: str, rows: Sequence[Params]) -> None:
+    def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None:
         try:
             self.raw.cursor().executemany(named.to_postgres(sql), rows)
         except self._error as error:
-            raise meaning(error) from error
+            raise translate_error(error) from error
 
-    def plain(self, sql: str, params: Sequence[Any] | Params | None = None) -> list[Row]:
+    def execute(self, sql: str, params: Sequence[Any] | Params | None = None) -> list[Row]:
         try:
             cursor = self.raw.execute(sql, params)
             return cursor.fetchall() if cursor.description else []
         except self._error as error:
-            raise meaning(error) from error
+            raise translate_error(error) from error
 
-    def last_of(self, statements: str) -> Any:
+    def fetch_last_value(self, statements: str) -> Any:
         """The one value that the last of several statements answers."""
         try:
             cursor = self.raw.execute(statements)
@@ -147,26 +147,26 @@ class PostgresDb:
                 pass
             found = cursor.fetchone()
         except self._error as error:
-            raise meaning(error) from error
+            raise translate_error(error) from error
         return None if found is None else found[0]
 
-    def quickly(self, statements: str) -> bytes | None:
+    def fetch_raw_value(self, statements: str) -> bytes | None:
         """The same, as text, without what makes a cursor: reads are short, and begin all the time."""
         try:
             result = self.raw.pgconn.exec_(statements.encode())
-            if result.status != driver().pq.ExecStatus.TUPLES_OK:
-                failed = driver().errors.error_from_result(result)
+            if result.status != load_driver().pq.ExecStatus.TUPLES_OK:
+                failed = load_driver().errors.error_from_result(result)
                 # Without a code it is no answer of the server: the connection was lost.
-                raise failed if failed.sqlstate else driver().OperationalError(str(failed))
+                raise failed if failed.sqlstate else load_driver().OperationalError(str(failed))
         except self._error as error:
-            raise meaning(error) from error
+            raise translate_error(error) from error
         found: bytes | None = result.get_value(0, 0)
         return found
 
-    def numbers(self, values: Sequence[int]) -> list[int]:
+    def to_int_array(self, values: Sequence[int]) -> list[int]:
         return list(values)
 
-    def texts(self, values: Sequence[str]) -> list[str]:
+    def to_text_array(self, values: Sequence[str]) -> list[str]:
         return list(values)
 
     def pack_vector(self, values: Sequence[float]) -> str:
@@ -175,7 +175,7 @@ class PostgresDb:
     def unpack_vector(self, stored: str) -> tuple[float, ...]:
         return tuple(map(float, stored.strip("[]").split(",")))
 
-    def matrix(self, stored: Sequence[bytes]) -> Array:
+    def unpack_matrix(self, stored: Sequence[bytes]) -> Array:
         """From what pgvector sends: two numbers of two bytes, then the vector, all big-endian."""
         import numpy as np  # late: most commands never search
 
@@ -183,13 +183,13 @@ class PostgresDb:
         vectors: Array = np.ascontiguousarray(packed[:, 4:]).view(">f4").astype(np.float32)
         return vectors
 
-    def cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
-        params = {"model_id": model_id, "ids": self.numbers(ids), "question": self.pack_vector(question)}
+    def compute_cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
+        params = {"model_id": model_id, "ids": self.to_int_array(ids), "question": self.pack_vector(question)}
         found = self.all("vectors.some", params)
         return {chunk_id: 0.0 if cosine != cosine else cosine for chunk_id, cosine in found}  # noqa: PLR0124 - NaN
 
 
-def _alive(silence_s: int) -> dict[str, int]:
+def _keepalive_options(silence_s: int) -> dict[str, int]:
     """A network that swallows everything, or a machine that is gone, is found out: else a call waits for hours."""
     if not silence_s:
         return {}
@@ -209,12 +209,12 @@ class PostgresConnection:
         url: str,
         config: StorageSettings,
         caches: Caches | None = None,
-        seals: Seals | None = None,
+        seals: EncryptionRegistry | None = None,
         *,
         reader: bool = False,
     ) -> None:
         self._url = url
-        self._seals = seals or Seals()
+        self._seals = seals or EncryptionRegistry()
         self._caches = caches or Caches()
         self._config = config
         self._reader = reader
@@ -231,10 +231,12 @@ class PostgresConnection:
 
     def connect(self) -> None:
         self.close()
-        psycopg = driver()
+        psycopg = load_driver()
         try:
             given = psycopg.conninfo.conninfo_to_dict(self._url)
-            alive = {name: value for name, value in _alive(self._config.silence_s).items() if name not in given}
+            alive = {
+                name: value for name, value in _keepalive_options(self._config.silence_s).items() if name not in given
+            }
             raw = psycopg.connect(self._url, autocommit=True, connect_timeout=self._config.connect_timeout_s, **alive)
         except psycopg.Error as error:
             text = str(error).strip().split("\n")[0]
@@ -249,40 +251,40 @@ class PostgresConnection:
         if self.db.raw.closed:
             self.connect()
         try:
-            self._open()
+            self._begin_transaction()
         except StoreUnavailable:
             self.connect()
-            self._open()
+            self._begin_transaction()
 
-    def _open(self) -> None:
-        begin = _READ if self._reader else _WRITE.format(timeout=self._config.busy_timeout_ms)
+    def _begin_transaction(self) -> None:
+        begin = _BEGIN_READ if self._reader else _BEGIN_WRITE.format(timeout=self._config.busy_timeout_ms)
         if not self._seals.is_ready:
-            self.db.plain(begin)
+            self.db.execute(begin)
             return
         # In the same message, and after the lock.
-        both = f"{begin}; {statements()('seals.generation')}"
-        generation = self.db.quickly(both) if self._reader else self.db.last_of(both)
+        both = f"{begin}; {load_statements()('seals.generation')}"
+        generation = self.db.fetch_raw_value(both) if self._reader else self.db.fetch_last_value(both)
         self.tx.seals.begin(int(generation or 0), writing=not self._reader)
 
     def commit(self) -> None:
         """When the answer to COMMIT is lost, the server is asked what became of the transaction."""
-        self._count()
+        self._number_transaction()
         try:
-            self.db.plain("COMMIT")
+            self.db.execute("COMMIT")
         except StoreUnavailable:
-            if not self.committed():
+            if not self.has_committed():
                 raise
 
-    def _count(self) -> None:
+    def _number_transaction(self) -> None:
         """Number the transaction in a row of this writer's own, which is there if and only if all the rest is.
 
         A transaction's own number proves nothing: after a crash the server gives out again those it has forgotten.
         """
         self._marked = False
-        if self._writer is None or self.db.raw.info.transaction_status != driver().pq.TransactionStatus.INTRANS:
+        if self._writer is None or self.db.raw.info.transaction_status != load_driver().pq.TransactionStatus.INTRANS:
             return
         self._number += 1
-        changed = self.db.plain(
+        changed = self.db.execute(
             "UPDATE limpet_writers SET number = %s"
             " WHERE id = %s AND pg_current_xact_id_if_assigned() IS NOT NULL RETURNING id",
             [self._number, self._writer],
@@ -291,9 +293,9 @@ class PostgresConnection:
 
     def register(self) -> None:
         """Get the row that numbers this writer's transactions."""
-        self._writer = self.db.plain("INSERT INTO limpet_writers (number) VALUES (0) RETURNING id")[0][0]
+        self._writer = self.db.execute("INSERT INTO limpet_writers (number) VALUES (0) RETURNING id")[0][0]
 
-    def committed(self) -> bool:
+    def has_committed(self) -> bool:
         if not self._marked:
             return False
         deadline = time.monotonic() + self._config.connect_timeout_s
@@ -301,11 +303,11 @@ class PostgresConnection:
             with suppress(StorageError):
                 self.connect()
                 # Waits for the old connection's transaction, should the server still be at it.
-                self.db.plain(f"SET lock_timeout = {self._config.connect_timeout_s * 1000}")
-                [(number,)] = self.db.plain(
+                self.db.execute(f"SET lock_timeout = {self._config.connect_timeout_s * 1000}")
+                [(number,)] = self.db.execute(
                     "SELECT number FROM limpet_writers WHERE id = %s FOR UPDATE", [self._writer]
                 )
-                self.db.plain("RESET lock_timeout")
+                self.db.execute("RESET lock_timeout")
                 return bool(number == self._number)
             time.sleep(0.1)
         raise OutcomeUnknown(
@@ -314,7 +316,7 @@ class PostgresConnection:
         )
 
     def rollback(self) -> None:
-        psycopg = driver()
+        psycopg = load_driver()
         if self.db.raw.closed:
             return
         with suppress(psycopg.Error):
@@ -322,14 +324,14 @@ class PostgresConnection:
                 self.db.raw.execute("ROLLBACK")
 
     def savepoint(self) -> None:
-        self.db.plain("SAVEPOINT one")
+        self.db.execute("SAVEPOINT one")
 
     def release(self) -> None:
-        self.db.plain("RELEASE SAVEPOINT one")
+        self.db.execute("RELEASE SAVEPOINT one")
 
     def rollback_to_savepoint(self) -> None:
-        self.db.plain("ROLLBACK TO SAVEPOINT one")
-        self.db.plain("RELEASE SAVEPOINT one")
+        self.db.execute("ROLLBACK TO SAVEPOINT one")
+        self.db.execute("RELEASE SAVEPOINT one")
 
     def is_transient(self, error: StorageError) -> bool:
         return getattr(error, "sqlstate", "") in _TRANSIENT
@@ -338,14 +340,14 @@ class PostgresConnection:
         """Run the work on one consistent view."""
         self.begin()
         try:
-            with self.tx.one_view():
+            with self.tx.cache_lookups():
                 return work(self.tx)
         finally:
             self.rollback()
 
     def unregister(self) -> None:
         with suppress(StorageError):  # a server that is gone keeps a row nobody needs
-            self.db.plain("DELETE FROM limpet_writers WHERE id = %s", [self._writer])
+            self.db.execute("DELETE FROM limpet_writers WHERE id = %s", [self._writer])
 
     def close(self) -> None:
         if self._db is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from limpet.errors import MigrationError, StorageError
 from limpet.model.times import Clock, to_micros
-from limpet.store.migrate import Migration, statements
+from limpet.store.migrate import Migration, split_statements
 from limpet.store.postgres.connection import PostgresConnection
 
 # One number for everybody who migrates a Limpet database: programs that start together wait for each other.
@@ -18,34 +18,34 @@ class PostgresSchema:
         self._connection = connection
         self._clock = clock
 
-    def applied(self) -> Mapping[int, tuple[str, str]]:
+    def list_applied(self) -> Mapping[int, tuple[str, str]]:
         db = self._connection.db
         # One statement, so that tables another process makes meanwhile are not taken for somebody else's.
-        ours, foreign = db.plain(
+        ours, foreign = db.execute(
             "SELECT to_regclass('limpet_migrations'), (SELECT min(tablename) FROM pg_tables"
             " WHERE schemaname = current_schema() AND tablename IN ('sessions', 'messages'))"
         )[0]
         if ours is None:
-            _refuse_foreign(foreign)
+            _reject_foreign_table(foreign)
             return {}
-        rows = db.plain("SELECT version, name, checksum FROM limpet_migrations")
+        rows = db.execute("SELECT version, name, checksum FROM limpet_migrations")
         return {version: (name, checksum) for version, name, checksum in rows}
 
     def apply(self, migration: Migration) -> None:
         db = self._connection.db
         self._connection.begin()
         try:
-            db.plain("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
-            if migration.version in self.applied():
+            db.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
+            if migration.version in self.list_applied():
                 return  # another process was quicker
             if migration.version == 1:
-                db.plain(
+                db.execute(
                     "CREATE TABLE limpet_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL,"
                     " checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)"
                 )
-            for statement in statements(migration.sql):
-                db.plain(statement)
-            db.plain(
+            for statement in split_statements(migration.sql):
+                db.execute(statement)
+            db.execute(
                 "INSERT INTO limpet_migrations (version, name, checksum, applied_at) VALUES (%s, %s, %s, %s)",
                 [migration.version, migration.name, migration.checksum, to_micros(self._clock())],
             )
@@ -59,7 +59,7 @@ class PostgresSchema:
             self._connection.rollback()
 
 
-def _refuse_foreign(table: str | None) -> None:
+def _reject_foreign_table(table: str | None) -> None:
     """Our table names are plain words: somebody else's ``sessions`` must not be built upon."""
     if table is not None:
         raise MigrationError(

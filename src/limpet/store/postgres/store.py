@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 
 from limpet.config import StorageSettings
-from limpet.model.receipt import Bytes
+from limpet.model.receipt import ErasureState
 from limpet.model.times import Clock
 from limpet.search.cache import Caches
 from limpet.store import forks
 from limpet.store.base import Features, Progress
-from limpet.store.encryption import Keyring
-from limpet.store.encryption_state import Seals
+from limpet.store.encryption import KeyProvider
+from limpet.store.encryption_state import EncryptionRegistry
 from limpet.store.postgres.connection import PostgresConnection
 from limpet.store.postgres.schema import PostgresSchema
-from limpet.store.sql_store import Readers, SqlStore, bring_forward
+from limpet.store.sql_store import ReaderPool, SqlStore, migrate_or_close
 from limpet.store.tables import TABLES
 
 _PASSWORD = re.compile(r"(//[^:/@]*):[^@/]*@")
@@ -27,49 +27,49 @@ class PostgresStore(SqlStore):
         config: StorageSettings,
         clock: Clock,
         caches: Caches | None = None,
-        keyring: Keyring | None = None,
+        keyring: KeyProvider | None = None,
     ) -> None:
         self._url = url
         self._config = config
         self._clock = clock
         self.caches = caches or Caches()
-        self._seals = Seals(keyring)
-        with forks.inside():
+        self._seals = EncryptionRegistry(keyring)
+        with forks.block_forks():
             connection = PostgresConnection(url, config, self.caches, self._seals)
-            bring_forward(connection, self._seals, PostgresSchema(connection, clock), "limpet.store.postgres")
+            migrate_or_close(connection, self._seals, PostgresSchema(connection, clock), "limpet.store.postgres")
             try:
                 connection.register()
             except BaseException:  # why: whatever stopped the opening, the connection must not stay open
                 connection.close()
                 raise
         self._postgres = connection
-        readers = Readers(self._reader, max(1, config.postgres_connections - 1))
+        readers = ReaderPool(self._connect_reader, max(1, config.postgres_connections - 1))
         super().__init__(connection, readers, config.group_size, self._seals)
 
-    def _reader(self) -> PostgresConnection:
+    def _connect_reader(self) -> PostgresConnection:
         return PostgresConnection(self._url, self._config, self.caches, self._seals, reader=True)
 
-    def _part(self) -> None:
+    def _before_close(self) -> None:
         self._postgres.unregister()
 
     @property
     def features(self) -> Features:
         return Features("postgres", True, True, _PASSWORD.sub(r"\1:***@", self._url))
 
-    def erase(self, *, whole: bool, vacuum: bool = False) -> Bytes:
+    def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
         """PostgreSQL keeps dead rows until a vacuum, and their bytes until the table's files are made anew."""
         if not vacuum:
-            return Bytes.VACUUM
+            return ErasureState.VACUUM
         self._refuse_fork()
-        with forks.inside():
+        with forks.block_forks():
             connection = PostgresConnection(self._url, self._config, self.caches)
             try:
                 for table in TABLES:
-                    connection.db.plain(f"VACUUM FULL {table.name}")
-                    forks.give_way()
+                    connection.db.execute(f"VACUUM FULL {table.name}")
+                    forks.yield_to_fork()
             finally:
                 connection.close()
-        return Bytes.GONE
+        return ErasureState.GONE
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """A backup of PostgreSQL is a SQLite file: it can be opened anywhere, and copied back."""

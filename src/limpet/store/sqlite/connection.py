@@ -24,8 +24,8 @@ from limpet.errors import (
 )
 from limpet.search.cache import Caches
 from limpet.store import queries as named
-from limpet.store.db import Params, Row, Statements, cosines
-from limpet.store.encryption_state import Seals
+from limpet.store.db import Params, QueryTemplates, Row, compute_cosines
+from limpet.store.encryption_state import EncryptionRegistry
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MEMORY = ":memory:"
-OLDEST = (3, 35, 0)  # RETURNING
+MIN_SQLITE_VERSION = (3, 35, 0)  # RETURNING
 APPLICATION_ID = 0x484F4C44  # "HOLD" in the file's header, so that `file` and we can tell whose it is
 
-_MEANINGS: dict[int, tuple[type[StorageError], str]] = {
+_ERROR_CLASSES: dict[int, tuple[type[StorageError], str]] = {
     sqlite3.SQLITE_BUSY: (StoreBusy, "is locked by another process; try again, or raise storage.busy_timeout_ms"),
     sqlite3.SQLITE_LOCKED: (StoreBusy, "is locked by another connection; try again"),
     sqlite3.SQLITE_FULL: (StoreFull, "cannot grow: the disk is full; free some space and repeat the call"),
@@ -54,19 +54,19 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
 }
 
 
-def meaning(error: sqlite3.Error, path: str) -> StorageError:
+def translate_error(error: sqlite3.Error, path: str) -> StorageError:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         closed = "closed" in str(error)
         return (StoreUnavailable if closed else StorageError)(f"{path}: {error}")
-    kind, text = _MEANINGS.get(code & 0xFF, (StorageError, "failed"))
+    kind, text = _ERROR_CLASSES.get(code & 0xFF, (StorageError, "failed"))
     return kind(f"{path} {text} ({error})")
 
 
 @cache
-def statements() -> Statements:
-    queries = named.load("limpet.store") | named.load("limpet.store.sqlite")
-    return Statements(queries, named.to_sqlite)
+def load_statements() -> QueryTemplates:
+    queries = named.load_queries("limpet.store") | named.load_queries("limpet.store.sqlite")
+    return QueryTemplates(queries, named.to_sqlite)
 
 
 class SqliteDb:
@@ -79,55 +79,55 @@ class SqliteDb:
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self.raw = connection
         self.path = path
-        self._sql = statements()
+        self._sql = load_statements()
 
     def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
         try:
             rows = self.raw.execute(self._sql(name, where, order), params).fetchall()
         except sqlite3.Error as error:
-            raise meaning(error, self.path) from error
+            raise translate_error(error, self.path) from error
         return rows[0] if rows else None
 
     def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
         try:
             return self.raw.execute(self._sql(name, where, order), params).fetchall()
         except sqlite3.Error as error:
-            raise meaning(error, self.path) from error
+            raise translate_error(error, self.path) from error
 
     def run(self, name: str, params: Params) -> int:
         try:
             return self.raw.execute(self._sql(name), params).rowcount
         except sqlite3.Error as error:
-            raise meaning(error, self.path) from error
+            raise translate_error(error, self.path) from error
 
-    def many(self, name: str, rows: Sequence[Params]) -> None:
+    def run_many(self, name: str, rows: Sequence[Params]) -> None:
         try:
             self.raw.executemany(self._sql(name), rows)
         except sqlite3.Error as error:
-            raise meaning(error, self.path) from error
+            raise translate_error(error, self.path) from error
 
-    def composed(self, sql: str, params: Params | None = None) -> list[Row]:
+    def execute_sql(self, sql: str, params: Params | None = None) -> list[Row]:
         try:
             return self.raw.execute(sql, params or {}).fetchall()
         except sqlite3.Error as error:
-            raise meaning(error, self.path) from error
+            raise translate_error(error, self.path) from error
 
-    def composed_many(self, sql: str, rows: Sequence[Params]) -> None:
+    def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None:
         try:
             self.raw.executemany(sql, rows)
         except sqlite3.Error as error:
-            raise meaning(error, self.path) from error
+            raise translate_error(error, self.path) from error
 
-    def plain(self, sql: str) -> None:
+    def execute(self, sql: str) -> None:
         try:
             self.raw.execute(sql)
         except sqlite3.Error as error:
-            raise meaning(error, self.path) from error
+            raise translate_error(error, self.path) from error
 
-    def numbers(self, values: Sequence[int]) -> str:
+    def to_int_array(self, values: Sequence[int]) -> str:
         return json.dumps(list(values))
 
-    def texts(self, values: Sequence[str]) -> str:
+    def to_text_array(self, values: Sequence[str]) -> str:
         return json.dumps(list(values))
 
     def pack_vector(self, values: Sequence[float]) -> bytes:
@@ -136,16 +136,18 @@ class SqliteDb:
     def unpack_vector(self, stored: bytes) -> tuple[float, ...]:
         return struct.unpack(f"<{len(stored) // 4}f", stored)
 
-    def matrix(self, stored: Sequence[bytes]) -> Array:
+    def unpack_matrix(self, stored: Sequence[bytes]) -> Array:
         import numpy as np  # late: most commands never search
 
         return np.frombuffer(b"".join(stored), dtype="<f4").reshape(len(stored), -1)
 
-    def cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
-        found = self.all("vectors.some", {"model_id": model_id, "ids": self.numbers(ids)})
+    def compute_cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
+        found = self.all("vectors.some", {"model_id": model_id, "ids": self.to_int_array(ids)})
         if not found:
             return {}
-        return cosines([chunk_id for chunk_id, _ in found], self.matrix([stored for _, stored in found]), question)
+        return compute_cosines(
+            [chunk_id for chunk_id, _ in found], self.unpack_matrix([stored for _, stored in found]), question
+        )
 
 
 class SqliteConnection:
@@ -156,29 +158,29 @@ class SqliteConnection:
         path: str,
         config: StorageSettings,
         caches: Caches | None = None,
-        seals: Seals | None = None,
+        seals: EncryptionRegistry | None = None,
         *,
         reader: bool = False,
     ) -> None:
         self.path = path
-        self._seals = seals or Seals()
+        self._seals = seals or EncryptionRegistry()
         self.raw = _connect(path, config, reader=reader)
         self.db = SqliteDb(self.raw, path)
         self.tx = Tx(self.db, caches, self._seals)
 
     def begin(self) -> None:
-        self.db.plain("BEGIN IMMEDIATE")
-        self._ask_seals(writing=True)
+        self.db.execute("BEGIN IMMEDIATE")
+        self._load_encryption_state(writing=True)
 
-    def _ask_seals(self, *, writing: bool) -> None:
+    def _load_encryption_state(self, *, writing: bool) -> None:
         if self._seals.is_ready:
             found = self.db.one("seals.generation", {})
             self.tx.seals.begin(found[0] if found else 0, writing=writing)
 
     def commit(self) -> None:
-        self.db.plain("COMMIT")
+        self.db.execute("COMMIT")
 
-    def committed(self) -> bool:
+    def has_committed(self) -> bool:
         return not self.raw.in_transaction
 
     def rollback(self) -> None:
@@ -188,24 +190,24 @@ class SqliteConnection:
                 self.raw.execute("ROLLBACK")
 
     def savepoint(self) -> None:
-        self.db.plain("SAVEPOINT one")
+        self.db.execute("SAVEPOINT one")
 
     def release(self) -> None:
-        self.db.plain("RELEASE one")
+        self.db.execute("RELEASE one")
 
     def rollback_to_savepoint(self) -> None:
-        self.db.plain("ROLLBACK TO one")
-        self.db.plain("RELEASE one")
+        self.db.execute("ROLLBACK TO one")
+        self.db.execute("RELEASE one")
 
     def is_transient(self, error: StorageError) -> bool:
         return False
 
     def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Run the work on one consistent view."""
-        self.db.plain("BEGIN")
+        self.db.execute("BEGIN")
         try:
-            self._ask_seals(writing=False)
-            with self.tx.one_view():
+            self._load_encryption_state(writing=False)
+            with self.tx.cache_lookups():
                 return work(self.tx)
         finally:
             self.rollback()
@@ -216,9 +218,10 @@ class SqliteConnection:
 
 
 def _connect(path: str, config: StorageSettings, *, reader: bool) -> sqlite3.Connection:
-    if sqlite3.sqlite_version_info < OLDEST:
+    if sqlite3.sqlite_version_info < MIN_SQLITE_VERSION:
         raise StorageError(
-            f"SQLite {'.'.join(map(str, OLDEST))} or newer is needed; this Python has {sqlite3.sqlite_version}"
+            f"SQLite {'.'.join(map(str, MIN_SQLITE_VERSION))} or newer is needed;"
+            f" this Python has {sqlite3.sqlite_version}"
         )
     try:
         raw = sqlite3.connect(
@@ -229,24 +232,24 @@ def _connect(path: str, config: StorageSettings, *, reader: bool) -> sqlite3.Con
             cached_statements=256,
         )
     except sqlite3.Error as error:
-        raise meaning(error, path) from error
+        raise translate_error(error, path) from error
     try:
         raw.execute("PRAGMA foreign_keys = ON")
         raw.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten; see scrub.py for what this misses
         raw.execute(f"PRAGMA synchronous = {config.synchronous}")
         raw.execute("PRAGMA cache_size = -8192")
         if path != MEMORY:
-            _refuse_foreign(raw, path)
+            _reject_foreign_database(raw, path)
             _set_journal(raw, config)
         if reader:
             raw.execute("PRAGMA query_only = ON")
     except sqlite3.Error as error:
         raw.close()
-        raise meaning(error, path) from error
+        raise translate_error(error, path) from error
     return raw
 
 
-def _refuse_foreign(raw: sqlite3.Connection, path: str) -> None:
+def _reject_foreign_database(raw: sqlite3.Connection, path: str) -> None:
     """Somebody else's database is refused before anything is written to it, its journal mode included."""
     raw.execute("BEGIN")  # one view: another process may be making the store right now
     stamp = raw.execute("PRAGMA application_id").fetchone()[0]

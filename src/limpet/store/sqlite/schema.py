@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from limpet.errors import MigrationError
 from limpet.model.times import Clock, to_micros
-from limpet.store.migrate import Migration, statements
-from limpet.store.sqlite.connection import APPLICATION_ID, SqliteConnection, meaning
+from limpet.store.migrate import Migration, split_statements
+from limpet.store.sqlite.connection import APPLICATION_ID, SqliteConnection, translate_error
 
 
 class SqliteSchema:
@@ -17,19 +17,19 @@ class SqliteSchema:
         self._raw = connection.raw
         self._clock = clock
 
-    def applied(self) -> Mapping[int, tuple[str, str]]:
+    def list_applied(self) -> Mapping[int, tuple[str, str]]:
         try:
             if not self._raw.execute("SELECT 1 FROM sqlite_master WHERE name = 'limpet_migrations'").fetchone():
                 return {}
             rows = self._raw.execute("SELECT version, name, checksum FROM limpet_migrations").fetchall()
         except sqlite3.Error as error:
-            raise meaning(error, self._connection.path) from error
+            raise translate_error(error, self._connection.path) from error
         return {version: (name, checksum) for version, name, checksum in rows}
 
     def apply(self, migration: Migration) -> None:
         self._connection.begin()
         try:
-            if migration.version in self.applied():
+            if migration.version in self.list_applied():
                 return  # another process was quicker
             if migration.version == 1:
                 self._raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -37,7 +37,7 @@ class SqliteSchema:
                     "CREATE TABLE limpet_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL,"
                     " checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)"
                 )
-            for statement in statements(migration.sql):
+            for statement in split_statements(migration.sql):
                 self._raw.execute(statement)
             row = (migration.version, migration.name, migration.checksum, to_micros(self._clock()))
             self._raw.execute(
@@ -45,7 +45,7 @@ class SqliteSchema:
             )
             self._raw.execute("COMMIT")
         except sqlite3.Error as error:
-            kind = meaning(error, self._connection.path)
+            kind = translate_error(error, self._connection.path)
             text = f"migration {migration.version} ({migration.name}) failed and was undone: {kind}"
             raise MigrationError(text) from error
         finally:

@@ -27,13 +27,13 @@ from limpet.store import forks
 
 _TREE_PAGES = {2: 12, 5: 12, 10: 8, 13: 8}  # the first byte of a page of a tree, and how long its header is
 # From so many pages on, the first byte of an overflow page may be taken for that of a tree.
-_MOST_PAGES = 1 << 25
+_MAX_PAGES = 1 << 25
 _SLICE = 8192  # pages looked at while others wait to write
-_PATIENCE_S = 2.0
+_MAX_WAIT_S = 2.0
 _ZEROS = bytes(65536)
 
 
-class File:
+class FileRegistry:
     """A database file as bytes. Closing a file drops every lock the process has on it, SQLite's too, so that each is
     opened once and stays open as long as any store of this process uses it."""
 
@@ -42,14 +42,14 @@ class File:
         self._users: dict[tuple[int, int], int] = {}
         self._opened: dict[tuple[int, int], int] = {}
 
-    def enter(self, path: str) -> tuple[int, int]:
+    def acquire(self, path: str) -> tuple[int, int]:
         found = os.stat(path)
         key = (found.st_dev, found.st_ino)
         with self._lock:
             self._users[key] = self._users.get(key, 0) + 1
         return key
 
-    def leave(self, key: tuple[int, int]) -> None:
+    def release(self, key: tuple[int, int]) -> None:
         """After the store's connections are closed."""
         with self._lock:
             self._users[key] -= 1
@@ -59,17 +59,17 @@ class File:
                 if descriptor is not None:
                     os.close(descriptor)
 
-    def descriptor(self, key: tuple[int, int], path: str) -> int:
+    def open_descriptor(self, key: tuple[int, int], path: str) -> int:
         with self._lock:
             if key not in self._opened:
                 self._opened[key] = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
             return self._opened[key]
 
 
-FILES = File()
+FILES = FileRegistry()
 
 
-class _Shape(NamedTuple):
+class _FileHeader(NamedTuple):
     """What the header of the file says."""
 
     page_size: int
@@ -78,21 +78,21 @@ class _Shape(NamedTuple):
     first_free: int
     has_map: bool
 
-    def is_map(self, page: int) -> bool:
+    def is_pointer_map(self, page: int) -> bool:
         """Pages that say where others belong; only in files made with auto_vacuum."""
         return self.has_map and page >= 2 and (page - 2) % (self.usable // 5 + 1) == 0
 
 
 def scrub(path: str, key: tuple[int, int], busy_timeout_s: float) -> int | None:
     """How many places were overwritten; None for a file that is too large to be sure of. Raises StoreBusy."""
-    descriptor = FILES.descriptor(key, path)
+    descriptor = FILES.open_descriptor(key, path)
     with closing(connect(path, busy_timeout_s)) as holder, closing(connect(path)) as copier:
         done, page = 0, 1
         while True:
-            _hold(holder, copier, path)
+            _lock_and_checkpoint(holder, copier, path)
             try:
-                shape = _shape(descriptor)
-                if shape.pages >= _MOST_PAGES:
+                shape = _read_header(descriptor)
+                if shape.pages >= _MAX_PAGES:
                     return None
                 if page == 1:
                     done += _scrub_free(descriptor, shape)
@@ -111,10 +111,10 @@ def scrub(path: str, key: tuple[int, int], busy_timeout_s: float) -> int | None:
             if last >= shape.pages:
                 return done
             page = last + 1
-            forks.give_way()
+            forks.yield_to_fork()
 
 
-def truncate_log(raw: sqlite3.Connection, patience_s: float = _PATIENCE_S) -> bool:
+def truncate_wal(raw: sqlite3.Connection, patience_s: float = _MAX_WAIT_S) -> bool:
     """Copy the log back and leave it empty. False while somebody reads from it."""
     deadline = time.monotonic() + patience_s
     while True:
@@ -124,7 +124,7 @@ def truncate_log(raw: sqlite3.Connection, patience_s: float = _PATIENCE_S) -> bo
         if not busy or time.monotonic() > deadline:
             return not busy
         time.sleep(0.02)
-        forks.give_way()
+        forks.yield_to_fork()
 
 
 def connect(path: str, timeout_s: float = 0.1) -> sqlite3.Connection:
@@ -134,15 +134,15 @@ def connect(path: str, timeout_s: float = 0.1) -> sqlite3.Connection:
     return raw
 
 
-def _hold(holder: sqlite3.Connection, copier: sqlite3.Connection, path: str) -> None:
+def _lock_and_checkpoint(holder: sqlite3.Connection, copier: sqlite3.Connection, path: str) -> None:
     """Nobody writes until the holder's transaction ends, and the log is empty: a page in it would be read instead of
     the one in the file, old bytes and all."""
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _MAX_WAIT_S
     while time.monotonic() < deadline:
-        if not is_logging(copier):
+        if not is_wal_mode(copier):
             holder.execute("BEGIN IMMEDIATE")
             return
-        if not truncate_log(copier, _PATIENCE_S):
+        if not truncate_wal(copier, _MAX_WAIT_S):
             break
         try:
             holder.execute("BEGIN IMMEDIATE")
@@ -155,21 +155,21 @@ def _hold(holder: sqlite3.Connection, copier: sqlite3.Connection, path: str) -> 
     raise StoreBusy(f"somebody reads an old view of {path}; try again later")
 
 
-def is_logging(raw: sqlite3.Connection) -> bool:
+def is_wal_mode(raw: sqlite3.Connection) -> bool:
     return bool(raw.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
 
 
-def _shape(descriptor: int) -> _Shape:
+def _read_header(descriptor: int) -> _FileHeader:
     head = _read(descriptor, 0, 100)
     page_size = struct.unpack_from(">H", head, 16)[0]
     page_size = 65536 if page_size == 1 else page_size
     # The header's own count may be older than the file.
     pages = os.fstat(descriptor).st_size // page_size
     first_free, has_map = struct.unpack_from(">I", head, 32)[0], struct.unpack_from(">I", head, 52)[0] > 0
-    return _Shape(page_size, page_size - head[20], pages, first_free, has_map)
+    return _FileHeader(page_size, page_size - head[20], pages, first_free, has_map)
 
 
-def _scrub_free(descriptor: int, shape: _Shape) -> int:
+def _scrub_free(descriptor: int, shape: _FileHeader) -> int:
     done, trunk, seen = 0, shape.first_free, set[int]()
     while trunk and trunk not in seen:
         seen.add(trunk)
@@ -177,12 +177,12 @@ def _scrub_free(descriptor: int, shape: _Shape) -> int:
         following, count = struct.unpack_from(">II", data)
         for leaf in struct.unpack_from(f">{min(count, shape.usable // 4 - 2)}I", data, 8):
             if 1 < leaf <= shape.pages:
-                done += _zero(descriptor, (leaf - 1) * shape.page_size, 0, shape.page_size)
+                done += _zero_range(descriptor, (leaf - 1) * shape.page_size, 0, shape.page_size)
         trunk = following
     return done
 
 
-def _scrub_pages(descriptor: int, shape: _Shape, first: int, last: int) -> int:
+def _scrub_pages(descriptor: int, shape: _FileHeader, first: int, last: int) -> int:
     size, done, at_once = shape.page_size, 0, 512
     for start in range(first, last + 1, at_once):
         count = min(at_once, last + 1 - start)
@@ -190,14 +190,14 @@ def _scrub_pages(descriptor: int, shape: _Shape, first: int, last: int) -> int:
         for number in range(start, start + len(data) // size):
             at = (number - start) * size
             head = 100 if number == 1 else 0
-            if data[at + head] in _TREE_PAGES and not shape.is_map(number):
-                for low, high in list(_unused(data[at : at + size], head, shape)):
+            if data[at + head] in _TREE_PAGES and not shape.is_pointer_map(number):
+                for low, high in list(_find_free_ranges(data[at : at + size], head, shape)):
                     _write(descriptor, (number - 1) * size + low, _ZEROS[: high - low])
                     done += 1
     return done
 
 
-def _unused(page: bytes, head: int, shape: _Shape) -> Iterator[tuple[int, int]]:
+def _find_free_ranges(page: bytes, head: int, shape: _FileHeader) -> Iterator[tuple[int, int]]:
     """Ranges that belong to no cell and are not zero; none of a page that does not read as one of a tree."""
     free, cells, content, _ = struct.unpack_from(">HHHB", page, head + 1)
     content = content or 65536
@@ -222,7 +222,7 @@ def _unused(page: bytes, head: int, shape: _Shape) -> Iterator[tuple[int, int]]:
         free = following
 
 
-def _zero(descriptor: int, place: int, low: int, high: int) -> int:
+def _zero_range(descriptor: int, place: int, low: int, high: int) -> int:
     if _read(descriptor, place + low, high - low) == _ZEROS[: high - low]:
         return 0
     _write(descriptor, place + low, _ZEROS[: high - low])
