@@ -1,0 +1,351 @@
+"""The one schema system: what a value may be, how it becomes JSON, and what JSON Schema says about it.
+
+A hint such as ``Annotated[str, Text(max_bytes=4096), "the heading"]`` compiles to a ``Codec``. ``check`` takes what a
+Python caller gives, ``read`` what stands in JSON, ``parse`` what stands in a query, a command line or a variable;
+each returns the canonical value or raises InvalidInput. A dataclass is read field by field: every noun of ``model``
+says there what its fields mean and what they may be, and nothing says it again.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import date, datetime, timedelta
+from enum import Enum, StrEnum, auto
+from functools import cache
+from os import PathLike
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from limpet.errors import InvalidInput
+from limpet.model import constraints
+from limpet.model.codec import (
+    CalledCodec,
+    Codec,
+    Definitions,
+    Items,
+    ListCodec,
+    MapCodec,
+    Mode,
+    OptionalCodec,
+    UnionCodec,
+)
+from limpet.model.text import short_repr
+
+REFERENCE = "#/components/schemas/{}"
+
+
+class Hint(Enum):
+    """What a field says beside its type, its limits and its meaning."""
+
+    FLATTEN = auto()  # in JSON its fields stand beside those of the noun that has it
+    NO_JSON = auto()  # never leaves the program
+    ONLY_EXPORT = auto()  # JSON of exports only
+    IN_JSON = auto()  # on the return type of a property: part of the noun's JSON
+
+
+FLATTEN, NO_JSON, ONLY_EXPORT, IN_JSON = Hint.FLATTEN, Hint.NO_JSON, Hint.ONLY_EXPORT, Hint.IN_JSON
+
+
+class JsonName(NamedTuple):
+    """The name of a field in JSON, where it is another than in Python."""
+
+    name: str
+
+
+class Called(NamedTuple):
+    """What an error message calls the value, where its name alone says too little."""
+
+    name: str
+
+
+class Field(NamedTuple):
+    """One field of a noun, or one argument of an operation."""
+
+    name: str
+    key: str  # its name in JSON
+    codec: Codec
+    meaning: str = ""
+    default: Any = MISSING
+    hints: frozenset[Any] = frozenset()
+
+    @classmethod
+    def of(cls, name: str, hint: Any, default: Any = MISSING) -> Field:
+        marks = _marks(hint)
+        key = next((mark.name for mark in marks if isinstance(mark, JsonName)), name)
+        return cls(name, key, codec(hint), describe(hint), default, frozenset(_hashable(marks)))
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is MISSING
+
+    @property
+    def is_flat(self) -> bool:
+        return FLATTEN in self.hints
+
+    def property_schema(self, definitions: Definitions | None, mode: Mode) -> dict[str, Any]:
+        schema = self.codec.schema(definitions, mode)
+        if self.meaning:
+            schema = schema | {"description": self.meaning}
+        if mode != "output" and self.default not in (MISSING, None, (), "", False) and not callable(self.default):
+            schema["default"] = self.codec.write(self.default)
+        return schema
+
+
+@cache
+def codec(hint: Any) -> Codec:
+    """The codec of a type hint, compiled once."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _annotated(args[0], hint.__metadata__)
+    if origin in (Union, types.UnionType):
+        return _union(args)
+    if origin is Literal:
+        return constraints.Choice(tuple(args))
+    if origin in _SEQUENCES:
+        return ListCodec(codec(args[0]))
+    if origin in _MAPPINGS:
+        return _mapping(args)
+    if origin is not None and origin not in _GENERIC:
+        return constraints.Opaque(origin)
+    return _plain(hint)
+
+
+def describe(hint: Any) -> str:
+    """The sentence a hint carries: its own, or that of the type it makes optional."""
+    return next((mark for mark in reversed(_marks(hint)) if isinstance(mark, str)), "")
+
+
+@cache
+def fields_of(noun: type[Any]) -> tuple[Field, ...]:
+    """The fields of a dataclass or named tuple, in their order; then the properties that belong to its JSON."""
+    hints = get_type_hints(noun, include_extras=True)
+    if is_dataclass(noun):
+        defaults = {
+            each.name: each.default if each.default_factory is MISSING else each.default_factory()
+            for each in fields(noun)
+        }
+    else:
+        defaults = {name: noun._field_defaults.get(name, MISSING) for name in noun._fields}
+    own = [Field.of(name, hints[name], default) for name, default in defaults.items()]
+    return (*own, *_derived_fields(noun))
+
+
+def to_json(noun: Any) -> Any:
+    """The noun as the command line and HTTP answer with it."""
+    kind: Any = type(noun)
+    return codec(kind).write(noun)
+
+
+class ObjectCodec(Codec):
+    """A JSON object with known fields: a noun, or the arguments of an operation."""
+
+    __slots__ = ("_fields", "build", "name", "noun")
+
+    def __init__(
+        self,
+        name: str,
+        entries: Callable[[], Sequence[Field]],
+        build: Callable[..., Any] = dict,
+        noun: type[Any] | None = None,
+    ) -> None:
+        """``entries`` gives the fields when they are first needed: a noun may contain itself."""
+        self.name, self.build, self.noun = name, build, noun
+        self._fields: Sequence[Field] | Callable[[], Sequence[Field]] = entries
+
+    @property
+    def fields(self) -> Sequence[Field]:
+        if callable(self._fields):
+            self._fields = tuple(self._fields())
+        return self._fields
+
+    @property
+    def shown(self) -> list[Field]:
+        return [each for each in self.fields if not each.hints & {NO_JSON, ONLY_EXPORT}]
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, Mapping) or (self.noun is not None and isinstance(value, self.noun))
+
+    def check(self, value: Any, name: str) -> Any:
+        if self.noun is not None and isinstance(value, self.noun):
+            given = {each.name: getattr(value, each.name) for each in self._stored()}
+        elif isinstance(value, Mapping):
+            given = dict(value)
+        else:
+            raise InvalidInput(f"{name} must be {self._called()} or a mapping, not {type(value).__name__}")
+        return self._build(given, name, "check")
+
+    def read(self, value: Any, name: str) -> Any:
+        if not isinstance(value, Mapping):
+            raise InvalidInput(f"{name or self.name} must be a JSON object, not {short_repr(value)}")
+        return self._build(dict(value), name, "read")
+
+    def write(self, value: Any) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        for each in self.shown:
+            written = each.codec.write(getattr(value, each.name))
+            if each.is_flat:
+                told |= written
+            else:
+                told[each.key] = written
+        return told
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        if definitions is None:
+            return self._whole_schema(None, mode)
+        if self.name not in definitions:
+            definitions[self.name] = {}  # it may refer to itself
+            definitions[self.name] = self._whole_schema(definitions, mode)
+        return {"$ref": REFERENCE.format(self.name)}
+
+    def _whole_schema(self, definitions: Definitions | None, mode: Mode) -> dict[str, Any]:
+        properties: dict[str, Any] = {}
+        required: list[str] = []
+        for each in self.shown:
+            if each.is_flat:
+                inner = each.codec._whole_schema(definitions, mode)  # type: ignore[attr-defined] # noqa: SLF001
+                properties |= inner["properties"]
+                required += inner.get("required", ())
+            elif mode == "output" or IN_JSON not in each.hints:
+                properties[each.key] = each.property_schema(definitions, mode)
+                required += [each.key] if mode == "output" or each.is_required else []
+        whole: dict[str, Any] = {"type": "object", "properties": properties}
+        if required:
+            whole["required"] = sorted(required) if mode == "output" else required
+        if mode != "output":
+            whole["additionalProperties"] = False
+        elif self.noun is not None and (doc := self.noun.__doc__) and not doc.startswith(f"{self.noun.__name__}("):
+            whole["description"] = " ".join(doc.split())
+        return whole
+
+    def _stored(self) -> list[Field]:
+        return [each for each in self.fields if IN_JSON not in each.hints]
+
+    def _build(self, given: dict[str, Any], name: str, how: Literal["check", "read"]) -> Any:
+        values: dict[str, Any] = {}
+        place = f"{name}." if name else ""
+        for each in self.fields:
+            key = each.key if how == "read" else each.name
+            if each.is_flat and how == "read":
+                inner = each.codec.fields  # type: ignore[attr-defined]
+                found = {one.key: given.pop(one.key) for one in inner if one.key in given}
+                values[each.name] = each.codec.read(found, name)
+            elif IN_JSON in each.hints:
+                given.pop(key, None)
+            elif key in given and not ((value := given.pop(key)) is None and not each.is_required):
+                values[each.name] = getattr(each.codec, how)(value, f"{place}{key}")
+            elif each.is_required:
+                raise InvalidInput(f"{place}{key} is missing")
+        if given:
+            self._refuse_unknown(str(next(iter(given))), name, how)
+        return self.build(**values)
+
+    def _refuse_unknown(self, key: str, name: str, how: str) -> None:
+        from difflib import get_close_matches  # late: only mistakes need it
+
+        known = [each.key if how == "read" else each.name for each in self._stored()]
+        close = get_close_matches(key, known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
+        raise InvalidInput(f"{name or self._called()} has no {short_repr(key)}; {hint}")
+
+    def _called(self) -> str:
+        return f"a {self.name}" if self.noun is not None else self.name
+
+
+_SEQUENCES = frozenset({tuple, list, set, frozenset, Sequence, Iterable, AbstractSet})
+_MAPPINGS = frozenset({dict, Mapping})
+_GENERIC = frozenset({PathLike, Callable})
+_PLAIN: Mapping[Any, Codec] = {
+    Any: constraints.JsonValue(),
+    object: constraints.JsonValue(),
+    str: constraints.Text(),
+    bool: constraints.Boolean(),
+    int: constraints.Integer(),
+    float: constraints.Number(),
+    datetime: constraints.Instant(),
+    date: constraints.Day(),
+    timedelta: constraints.Duration(),
+    dict: constraints.JsonObject(),
+}
+
+
+def _plain(hint: Any) -> Codec:
+    if (found := _PLAIN.get(hint)) is not None:
+        return found
+    origin = get_origin(hint) or hint
+    if origin is PathLike:
+        return constraints.FilePath()
+    if origin is Callable:
+        return constraints.Function()
+    if isinstance(hint, type):
+        if issubclass(hint, StrEnum):
+            return constraints.EnumChoice(hint)
+        if hasattr(hint, "parse") and hint.__str__ is not object.__str__:
+            return constraints.Parsed(hint)
+        if is_dataclass(hint) or hasattr(hint, "_field_defaults"):
+            noun: Any = hint
+            return ObjectCodec(noun.__name__, lambda: fields_of(noun), noun, noun)
+        if issubclass(hint, PathLike):
+            return constraints.FilePath()
+    return constraints.Opaque(hint)
+
+
+def _annotated(base: Any, marks: Sequence[Any]) -> Codec:
+    found = next((mark for mark in reversed(marks) if isinstance(mark, Codec)), None)
+    inner = codec(base) if found is None else _applied(base, found)
+    limits = next((mark for mark in reversed(marks) if isinstance(mark, Items)), None)
+    if limits is not None:
+        inner = _with_limits(inner, limits)
+    word = next((mark.name for mark in reversed(marks) if isinstance(mark, Called)), None)
+    return inner if word is None else CalledCodec(inner, word)
+
+
+def _applied(base: Any, found: Codec) -> Codec:
+    """A limit on ``str | None`` is one on the text."""
+    return OptionalCodec(found) if types.NoneType in get_args(base) else found
+
+
+def _with_limits(inner: Codec, limits: Items) -> Codec:
+    if isinstance(inner, OptionalCodec):
+        return OptionalCodec(_with_limits(inner.inner, limits))
+    assert isinstance(inner, ListCodec), "only a list has a number of entries"
+    return ListCodec(inner.inner, limits)
+
+
+def _union(args: tuple[Any, ...]) -> Codec:
+    members = [codec(each) for each in args if each is not types.NoneType]
+    inner = members[0] if len(members) == 1 else UnionCodec(members)
+    return inner if len(members) == len(args) else OptionalCodec(inner)
+
+
+def _mapping(args: tuple[Any, ...]) -> Codec:
+    if args[0] is str and args[1] in (Any, object):
+        return constraints.JsonObject()
+    if args == (str, str):
+        return constraints.StringMap()
+    return MapCodec(codec(args[0]), codec(args[1]))
+
+
+def _marks(hint: Any) -> tuple[Any, ...]:
+    if get_origin(hint) is Annotated:
+        return (*_marks(hint.__origin__), *hint.__metadata__)
+    if get_origin(hint) in (Union, types.UnionType):
+        return tuple(mark for each in get_args(hint) for mark in _marks(each))
+    return ()
+
+
+def _hashable(marks: tuple[Any, ...]) -> list[Any]:
+    return [mark for mark in marks if not isinstance(mark, (str, Codec))]
+
+
+def _derived_fields(noun: type[Any]) -> list[Field]:
+    """Properties whose return type says IN_JSON."""
+    found = []
+    for base in reversed(noun.__mro__):
+        for name, each in vars(base).items():
+            if isinstance(each, property) and each.fget is not None:
+                hint = get_type_hints(each.fget, include_extras=True).get("return")
+                if IN_JSON in _marks(hint):
+                    found.append(Field.of(name, hint))
+    return found

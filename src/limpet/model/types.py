@@ -1,0 +1,45 @@
+"""The types of values that more than one noun or operation has, each with its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any
+
+from limpet.model import constraints as limits
+from limpet.model.codec import Items
+
+MAX_HITS = 1000
+MAX_NEIGHBOURS = 100
+MAX_TAGS = 100
+MAX_URI_BYTES = 2048  # with the partition's number it must fit one entry of a PostgreSQL index
+MAX_TITLE_BYTES = 4096
+
+Text = Annotated[str, limits.Text()]
+Words = Annotated[str, limits.Text(blank=False)]
+Name = Annotated[str, limits.Printable()]
+Label = Annotated[str, limits.Tag()]
+Id = Annotated[str, limits.Uuid()]
+Key = Annotated[str, limits.Identifier()]
+Title = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES)]
+Uri = Annotated[str, limits.Printable(max_bytes=MAX_URI_BYTES)]
+Share = Annotated[float, limits.Number(0, 1)]
+Count = Annotated[int, limits.Integer()]
+Sequence = Annotated[int, limits.Integer(1)]
+Limit = Annotated[int, limits.PageSize()]
+HitCount = Annotated[int, limits.Integer(1, MAX_HITS)]
+NeighbourCount = Annotated[int, limits.Integer(0, MAX_NEIGHBOURS)]
+Moment = Annotated[datetime, limits.Instant()]
+Day = Annotated[date, limits.Day()]
+Lifetime = Annotated[timedelta, limits.Duration()]
+Seconds = Annotated[float, limits.Number(0, limits.MAX_SECONDS)]
+Metadata = Annotated[Mapping[str, Any], limits.JsonObject()]
+Labels = Annotated[Mapping[str, str], limits.StringMap()]
+Tags = Annotated[tuple[Label, ...], Items(MAX_TAGS, unique=True)]
+Json = Annotated[Any, limits.JsonValue()]
+
+# Whose it is.
+Tenant = Annotated[Name, "the tenant it belongs to"]
+User = Annotated[Name, "the user it belongs to"]
+Agent = Annotated[Name, "the agent it belongs to"]
+SessionId = Annotated[Id, "the session's id"]
