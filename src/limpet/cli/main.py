@@ -5,40 +5,51 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.metadata import entry_points
+from importlib import import_module
+from typing import Any
 
 from limpet import __version__
-from limpet.cli import (
-    access,
-    api_keys,
-    data,
-    demo,
-    documents,
-    encryption,
-    forget,
-    graph,
-    jobs,
-    mcp,
-    memory,
-    notes,
-    purge,
-    records,
-    schedules,
-    serve,
-    sessions,
-    show,
-    transfer,
-)
-from limpet.cli.chat import command as chat
+from limpet.cli import show
 from limpet.cli.options import Parser, UsageError, add_globals
 from limpet.errors import LimpetError
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
-def build_parser() -> Parser:
+# Which module adds which commands: only the one that is needed is imported.
+MODULES = {
+    "chat.command": ("chat",),
+    "memory": ("remember", "recall", "context"),
+    "forget": ("forget",),
+    "sessions": ("sessions",),
+    "records": ("records",),
+    "documents": ("documents",),
+    "graph": ("graph",),
+    "notes": ("notes",),
+    "jobs": ("jobs", "worker"),
+    "schedules": ("schedule",),
+    "serve": ("serve",),
+    "mcp": ("mcp",),
+    "access": ("grants", "audit"),
+    "api_keys": ("keys",),
+    "transfer": ("import", "export"),
+    "purge": ("purge", "retention"),
+    "data": ("backup", "copy", "doctor"),
+    "encryption": ("key",),
+    "demo": ("demo",),
+}
+MODULE_OF = {command: module for module, commands in MODULES.items() for command in commands}
+PLUGINS = "limpet.commands"  # the entry points of other distributions that add commands
+BENCH_MISSING = (
+    "limpet bench is a distribution of its own: run `pip install ./bench` in a clone of the repository, "
+    "or `make bench` there"
+)
+
+
+def build_parser(command: str | None = None) -> Parser:
+    """The parser of one command if it is ours, else of every command and every plugin."""
     parser = Parser(
         prog="limpet",
         description="The memory of an AI agent: remember, recall, forget, and look after the store.",
@@ -47,14 +58,39 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"limpet {__version__}")
     add_globals(parser, top=True)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for group in (
-        *(chat, memory, forget, sessions, records, documents, graph, notes, jobs, schedules),
-        *(serve, mcp, access, api_keys, transfer, purge, data, encryption, demo),
-    ):
-        group.add(commands)
-    for plugin in entry_points(group="limpet.commands"):
-        plugin.load().add(commands)
+    for module in [MODULE_OF[command]] if command in MODULE_OF else MODULES:
+        import_module(f"limpet.cli.{module}").add(commands)
+    if command not in MODULE_OF:
+        _add_plugins(commands)
+        if command is not None and command not in commands.choices:
+            raise UsageError(_explain_unknown(command, commands.choices))
     return parser
+
+
+def _add_plugins(commands: Any) -> None:
+    from importlib.metadata import entry_points  # late: it takes longer than most commands
+
+    for plugin in entry_points(group=PLUGINS):
+        plugin.load().add(commands)
+
+
+def _explain_unknown(command: str, known: Iterable[str]) -> str:
+    if command == "bench":
+        return BENCH_MISSING
+    from limpet.config.setting import suggest  # late: only a mistake needs it
+
+    return f"{command!r} is not a command{suggest(command, known)} (see limpet --help)"
+
+
+def find_command(arguments: Sequence[str]) -> str | None:
+    """The first word that is neither an option nor the value of one."""
+    words = iter(arguments)
+    for word in words:
+        if word in {"--data", "--config", "--tenant"}:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    parser = build_parser()
+    parser = build_parser(find_command(arguments))
     try:
         args = parser.parse_args(arguments)
     except SystemExit as done:  # --help and --version have printed what was asked for

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 CommandFunction = Callable[[argparse.Namespace], int]
 
 # The domain's words, repeated here so that showing help need not import it. A test keeps them equal.
-RECIPES = ("default", "words", "vectors", "weighted")
+RECIPES = ("default", "words", "vectors", "weighted", "records", "graph", "graph_global")
 KINDS = ("message", "record", "document")
 LAYERS = ("working", "episodic", "semantic", "procedural")
 TYPES = (
@@ -42,6 +42,15 @@ class Parser(argparse.ArgumentParser):
             fill, self.late = self.late, None
             fill(self)
         return super().parse_known_args(args, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse does, and says which choice was probably meant."""
+        if action.choices is not None and value not in action.choices:
+            from limpet.config.setting import suggest  # late: only a mistake needs it
+
+            known = [str(choice) for choice in action.choices]
+            hint = suggest(str(value), known) or f"; choose from {', '.join(known)}"
+            raise argparse.ArgumentError(action, f"{value!r} is not a choice{hint}")
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")

@@ -5,13 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from limpet import Limpet, __version__
-from limpet.cli.main import build_parser
+from limpet.cli import options
+from limpet.cli.main import MODULES, build_parser
+from limpet.cli.options import Parser
+from limpet.search.recipes import RECIPES
 
+HEAVY = {"asyncio", "json", "logging", "numpy", "psycopg", "snowballstemmer", "sqlite3", "tomllib"}
 COMMANDS = (
     *("chat", "remember", "recall", "context", "forget", "sessions", "records"),
     *("import", "backup", "copy", "doctor", "demo", "bench"),
@@ -48,9 +53,59 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     status, *loaded = done.stderr.split()
-    heavy = {"asyncio", "json", "logging", "numpy", "psycopg", "snowballstemmer", "sqlite3", "tempfile", "tomllib"}
     assert status == "0"
-    assert (heavy | {"limpet.config", "limpet.model", "limpet.api"}) & set(loaded) == set()
+    assert (HEAVY | {"limpet.config", "limpet.model.record", "limpet.api"}) & set(loaded) == set()
+
+
+def test_a_command_imports_neither_plugins_nor_other_commands():
+    code = (
+        "import sys; from limpet.cli.main import main; status = main(['recall', '--help']);"
+        "print(status, *sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    status, *loaded = done.stderr.split()
+    assert status == "0"
+    assert (HEAVY | {"importlib.metadata", "limpet.cli.serve", "limpet_bench"}) & set(loaded) == set()
+
+
+def test_the_table_of_modules_is_what_they_add():
+    found = {}
+    for module in MODULES:
+        commands = Parser().add_subparsers()
+        import_module(f"limpet.cli.{module}").add(commands)
+        found[module] = tuple(commands.choices)
+    assert found == MODULES
+
+
+def test_the_recipes_are_those_of_search():
+    assert set(options.RECIPES) == set(RECIPES)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["recal", "tea"], "limpet: 'recal' is not a command; did you mean recall? (see limpet --help)\n"),
+        (
+            ["--data", "x", "sesions"],
+            "limpet: 'sesions' is not a command; did you mean sessions? (see limpet --help)\n",
+        ),
+        (["xyzzy"], "limpet: 'xyzzy' is not a command (see limpet --help)\n"),
+        (
+            ["jobs", "retri"],
+            "limpet: argument VERB: 'retri' is not a choice; did you mean retry? (see limpet jobs --help)\n",
+        ),
+    ],
+)
+def test_a_misspelled_command_gets_a_suggestion(run, typed, said):
+    done = run(*typed)
+    assert (done.status, done.out, done.err) == (2, "", said)
+
+
+def test_bench_without_its_distribution_says_where_it_is(run, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [])
+    done = run("bench", "speed")
+    assert done.status == 2
+    assert "pip install ./bench" in done.err
 
 
 def test_the_measuring_module_is_not_imported_for_help():
