@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -34,6 +35,11 @@ if "TMPDIR" not in os.environ and os.access(MEMORY_DISK, os.W_OK):
     if place.f_bavail * place.f_frsize >= MEMORY_DISK_ROOM and not place.f_flag & os.ST_NOEXEC:
         os.environ["TMPDIR"] = MEMORY_DISK
         tempfile.tempdir = None  # it may have been asked for already
+
+# Started in the background by a script, or by many CI runners, this process ignores SIGINT, and so would every program
+# that a test starts and then interrupts. A handler is not inherited, so they start with the default.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, lambda *_: None)
 
 # By hand, all tests with every tenant sealed: what is kept sealed must behave like what is not.
 SEALED = os.environ.get("LIMPET_TEST_SEALED", "0") != "0"

@@ -37,14 +37,14 @@ class Server:
             raise AssertionError(f"the server ended with {self.process.wait(30)} before it served; see {log}")
         self.url: str = json.loads(line)["url"]
 
-    def stop(self, seconds: float = 20) -> int:
+    def stop(self, seconds: float = 60) -> int:
         """In order; its exit status."""
         self.process.terminate()
         return self._ended(seconds)
 
     def kill(self) -> int:
         self.process.kill()
-        return self._ended(20)
+        return self._ended(60)
 
     def _ended(self, seconds: float) -> int:
         try:
@@ -80,7 +80,7 @@ def ask(url: str, method: str = "GET", body: Any = None, **headers: str) -> tupl
     data = None if body is None else json.dumps(body).encode()
     given = {**({"Content-Type": "application/json"} if data else {}), **headers}
     try:
-        with urlopen(Request(url, data, given, method=method), timeout=30) as answer:
+        with urlopen(Request(url, data, given, method=method), timeout=60) as answer:
             return answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read()
     except HTTPError as refused:
         with refused:

@@ -116,9 +116,9 @@ def test_a_question_of_a_megabyte_is_answered_in_seconds(hf: Limpet) -> None:
         "x" * 1_000_000 + " needle",
         "針" * 300_000 + " needle",
     ):
-        begun = time.monotonic()
+        begun = time.process_time()  # of this process: others may keep the machine busy
         assert said(hf.recall(question, user="alice")) == ["a needle in a haystack"]
-        assert time.monotonic() - begun < 20
+        assert time.process_time() - begun < 20
     with pytest.raises(InvalidInput, match="limit"):
         hf.recall("x" * 5_000_000, user="alice")
 

@@ -23,7 +23,7 @@ import limpet
 from tests.unit.providers.embedding_server import Answering, EmbeddingServer, Handler
 from tests.unit.providers.llm_server import OPENAI, streams
 
-PATIENCE = 20  # seconds, on a busy machine
+PATIENCE = 120  # seconds, on a busy machine
 RETRY = 5
 COMMAND = (sys.executable, "-m", "limpet", "chat")
 # Only its own terminal's Ctrl-C reaches a program.

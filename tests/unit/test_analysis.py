@@ -128,7 +128,7 @@ def test_a_word_said_a_thousand_times_is_counted_as_255() -> None:
 def test_terms_do_not_depend_on_the_hash_seed() -> None:
     import subprocess
 
-    code = "from limpet.search.analysis import query_terms; print(query_terms('running dogs 日本 café'))"
+    code = "from limpet.search.analysis import extract_terms; print(extract_terms('running dogs 日本 café'))"
     answers = {
         subprocess.run(
             [sys.executable, "-c", code],

@@ -14,6 +14,7 @@ from limpet.errors import ProviderError, StoreUnavailable
 from limpet.model.job import Job
 from limpet.model.scope import Level, Partition
 from limpet.model.times import Clock
+from limpet.store import claim as claim_module
 from limpet.store import worker as worker_module
 from limpet.store.claim import JobLease
 from limpet.store.worker import Worker
@@ -39,7 +40,7 @@ class Jobs:
         self.mended = 0
         self.counted = 0
 
-    def take_job(self, wanted: Any, now: datetime, lease: timedelta) -> Job | None:
+    def claim_job(self, wanted: Any, now: datetime, lease: timedelta) -> Job | None:
         self.leases.append(lease)
         for kind, detail in wanted:
             for at, found in enumerate(self.waiting):
@@ -60,7 +61,7 @@ class Jobs:
         self.failed.append((job.detail, error, run_at, dead))
         return True
 
-    def mend_jobs(self, now: datetime, longest_wait: timedelta) -> int:
+    def release_stuck_jobs(self, now: datetime, longest_wait: timedelta) -> int:
         self.mended += 1
         return 0
 
@@ -68,7 +69,7 @@ class Jobs:
         self.counted += 1
         return len(self.waiting)
 
-    def next_job(self, wanted: Any) -> datetime | None:
+    def next_job_time(self, wanted: Any) -> datetime | None:
         return FakeClock().now if self.waiting else None
 
 
@@ -235,17 +236,21 @@ def test_whoever_lost_the_lease_neither_finishes_nor_fails_the_job(clock: FakeCl
     assert (jobs.finished, jobs.failed) == ([], [])
 
 
-def test_a_job_that_was_finished_in_its_own_transaction_is_not_finished_again() -> None:
+def test_a_job_that_was_finished_in_its_own_transaction_is_not_finished_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     jobs = Jobs("a")
     finished: list[Job] = []
 
-    class Tx:
-        class jobs:  # noqa: N801
-            @staticmethod
-            def finish(job: Job, again: datetime | None) -> None:
-                finished.append(job)
+    class FinishOnly:
+        def __init__(self, tx: object) -> None:
+            pass
 
-    worker(jobs, lambda claim: claim.finish(Tx)).run(until_idle=True)
+        def finish(self, job: Job, again: datetime | None) -> None:
+            finished.append(job)
+
+    monkeypatch.setattr(claim_module, "Jobs", FinishOnly)
+    worker(jobs, lambda claim: claim.finish(object())).run(until_idle=True)
     assert [one.detail for one in finished] == ["a"]
     assert jobs.finished == []
 
@@ -347,7 +352,7 @@ class Dated(Jobs):
         super().__init__()
         self.due = due
 
-    def next_job(self, wanted: Any) -> datetime | None:
+    def next_job_time(self, wanted: Any) -> datetime | None:
         return min((self.due[kind] for kind, _ in wanted if kind in self.due), default=None)
 
 

@@ -15,10 +15,10 @@ from limpet.cli.stop import StopEvent, stop_on_signal
 # A timer's signal at each of the moments before, in and after a wait, some thousand times.
 WAITS = """
 import signal
-from limpet.cli.stop import Stop
+from limpet.cli.stop import StopEvent
 
 for number in range(4000):
-    stop = Stop()
+    stop = StopEvent()
     signal.signal(signal.SIGALRM, stop.set)
     signal.setitimer(signal.ITIMER_REAL, (1 + number % 400) / 1e6)
     while not stop.is_set():

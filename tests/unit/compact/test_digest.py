@@ -89,11 +89,11 @@ def test_a_script_without_spaces_is_shortened_too() -> None:
 
 
 def test_thousands_of_long_messages_take_seconds_at_most() -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     text = summarize_by_rules(
         "", [Message.new("user", f"{number} " + "Foo bar " * 300) for number in range(2000)], 500, estimate_tokens
     )
-    assert time.monotonic() - begun < 10
+    assert time.process_time() - begun < 10
     assert estimate_tokens(text) <= 500
 
 

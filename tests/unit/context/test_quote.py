@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import example, given
@@ -124,10 +124,10 @@ def test_quoting_twice_changes_nothing(text: str) -> None:
 @pytest.mark.parametrize("piece", ["- ", "1. ", "-", "<", "`", " ", "\n \n", "_ ", "system ", "[", "*", "> "])
 def test_quoting_takes_time_in_proportion(piece: str) -> None:
     text = piece * 50_000 + "x"
-    start = perf_counter()
+    start = process_time()
     quote(text)
     quote_document(text)
-    assert perf_counter() - start < 5
+    assert process_time() - start < 5
 
 
 @pytest.mark.parametrize(

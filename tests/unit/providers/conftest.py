@@ -23,4 +23,4 @@ def waits() -> list[float]:
 
 @pytest.fixture
 def embedder(server: EmbeddingServer, waits: list[float]) -> OpenAiEmbedder:
-    return OpenAiEmbedder(server.url, "small", KEY, timeout=5, sleep=waits.append, chance=lambda: 0.5)
+    return OpenAiEmbedder(server.url, "small", KEY, timeout=30, sleep=waits.append, chance=lambda: 0.5)

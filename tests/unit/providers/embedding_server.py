@@ -16,6 +16,7 @@ from limpet.providers.fake import FakeEmbedder
 from limpet.providers.openai_embeddings import OpenAiEmbedder
 
 KEY = "sk-very-secret-0123456789"
+HOLDS_OUT = 120  # seconds that a server stays silent; the end of the test releases it
 
 Answering = Callable[["Handler"], None]
 
@@ -96,7 +97,7 @@ def gives(*embeddings: object) -> Answering:
 
 
 def hangs(handler: Handler) -> None:
-    handler.server.released.wait(10)
+    handler.server.released.wait(HOLDS_OUT)
 
 
 def hangs_up(handler: Handler) -> None:
@@ -106,7 +107,7 @@ def hangs_up(handler: Handler) -> None:
 def stays_open(handler: Handler) -> None:
     well(handler)
     handler.wfile.flush()
-    handler.server.released.wait(10)
+    handler.server.released.wait(HOLDS_OUT)
 
 
 def trickles(handler: Handler) -> None:

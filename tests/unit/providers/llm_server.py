@@ -17,10 +17,10 @@ from limpet.providers.llm import LlmRequest, build_prompt
 from limpet.providers.openai_llm import OpenAiLlm
 from tests.unit.providers.embedding_server import KEY, Answering, EmbeddingServer, Handler, embedding_server
 
-QUESTION = LlmRequest(build_prompt("Who are you?"), timeout=5)
+QUESTION = LlmRequest(build_prompt("Who are you?"), timeout=30)
 CITY = LlmRequest(
     build_prompt("Name a city."),
-    timeout=5,
+    timeout=30,
     schema={
         "type": "object",
         "properties": {"city": {"type": "string"}},

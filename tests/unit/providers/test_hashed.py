@@ -22,7 +22,7 @@ VECTOR = """
     98:-0.2427 118:0.2427 144:-0.2427 147:-0.2427 159:-0.1214 165:-0.0485 182:0.2427 185:-0.1699
     195:-0.2427 197:-0.1214 209:0.1699 210:-0.1214 213:0.1699 227:-0.1699 238:0.1699 246:0.2427
 """  # of "Biscuit 猫": place and value
-CODE = "import sys; from limpet.providers.hashed import HashedEmbedder; print(HashedEmbedder().embed(sys.argv[1:]))"
+CODE = "import sys; from limpet.providers.hashed import HashEmbedder; print(HashEmbedder().embed(sys.argv[1:]))"
 
 
 def cosine(one, other):

@@ -12,6 +12,7 @@ import pytest
 from limpet.errors import ConfigError, InvalidInput, ProviderError
 from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage, ToolSpec, build_prompt
 from tests.unit.providers.embedding_server import (
+    HOLDS_OUT,
     KEY,
     EmbeddingServer,
     hangs,
@@ -105,7 +106,7 @@ def test_a_stream_ends_when_it_says_so_even_on_an_open_connection(llm, server, a
     server.plan = [streams(api.events("all"), then=hangs)]
     started = time.monotonic()
     assert asked(llm, streamed=True).text == "all"
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < HOLDS_OUT / 2
 
 
 def test_a_stream_that_breaks_is_never_taken_for_an_answer(llm, server, api, waits):
@@ -154,7 +155,7 @@ def test_the_timeout_is_for_all_attempts_together(server, api):
     server.plan = [status(500)] * 50
     started = time.monotonic()
     assert "answered 500 (tried" in refused(llm, LlmRequest(build_prompt("?"), timeout=1))
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < HOLDS_OUT / 2  # fifty attempts with their waits take hours
 
 
 @pytest.mark.parametrize("answering", [hangs, trickles, trickles_headers])
@@ -164,7 +165,7 @@ def test_a_server_that_hangs_is_left(llm, server, waits, streamed, answering):
     message = refused(llm, LlmRequest(build_prompt("?"), timeout=0.3), streamed=streamed)
     assert "did not answer within 0.3 seconds: try again later" in message
     assert (waits, len(server.requests)) == ([], 1)
-    assert time.monotonic() - started < 5  # the server holds out for ten
+    assert time.monotonic() - started < HOLDS_OUT / 2
 
 
 def test_a_stream_that_stalls_is_left(llm, server, api):
@@ -391,7 +392,7 @@ def test_the_second_question_has_only_what_time_is_left(llm, server, api):
     started = time.monotonic()
     request = LlmRequest(build_prompt("?"), schema=CITY.schema, timeout=0.5)
     assert "did not answer within 0.5 seconds" in refused(llm, request)
-    assert time.monotonic() - started < 5  # the server holds out for ten
+    assert time.monotonic() - started < HOLDS_OUT / 2
 
 
 def test_a_schema_is_not_streamed(llm):
