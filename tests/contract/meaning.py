@@ -91,12 +91,12 @@ def stored_vectors(
         owner=user,
         tenant=tenant,
     )
-    box = store.read(lambda tx: tx.seals.of(tenant))
+    box = store.read(lambda tx: tx.seals.cipher_for(tenant))
     found = []
     for id_, model_id, text, vector, sealed in rows:
         opened = box.decrypt_vector((model_id, id_), sealed) if sealed else b""
         values = np.frombuffer(opened, "<f4") if sealed else store._connection.db.unpack_vector(vector)
-        [said] = box.opened(RowLayout(CHUNKS, "text"), id_, (text,))
+        [said] = box.decrypt_row(RowLayout(CHUNKS, "text"), id_, (text,))
         found.append((said, np.asarray(values, dtype=np.float64)))
     return found
 

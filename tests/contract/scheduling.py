@@ -8,6 +8,7 @@ from typing import Any
 
 from limpet import Firing, Limpet, Notification, RunResult, Schedule
 from limpet.model.schedule import ScheduleLease
+from limpet.schedules.repository import ScheduleQueue
 from tests.conftest import FakeClock
 
 LEASE = timedelta(minutes=5)
@@ -46,7 +47,9 @@ class Bench:
         self.answer = failing
 
     def take(self) -> ScheduleLease | None:
-        held: ScheduleLease | None = self.store.claim_schedule(self.clock.now, LEASE)
+        held: ScheduleLease | None = self.store.write(
+            lambda tx: ScheduleQueue(tx).claim(self.clock.now, self.clock.now + LEASE)
+        )
         return held
 
     def taken(self) -> ScheduleLease:

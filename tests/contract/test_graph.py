@@ -497,7 +497,7 @@ def test_the_graph_is_copied_and_goes_on(hf: Limpet, clock: FakeClock) -> None:
     hf.remember("Tom lives in Rome.", user="alice")
     read(hf)
     with Limpet.open(":memory:", clock=clock) as other:
-        copy_store(hf._runtime.store, other._runtime.store)  # type: ignore[arg-type]
+        copy_store(hf._runtime.store, other._runtime.store)
         assert other.graph(user="alice") == hf.graph(user="alice")
         say(other, "Eva lives in Prague.", chat="9")
         assert {"eva", "prague"} <= names(other.graph(user="alice", fresh=True))

@@ -151,10 +151,10 @@ def test_caches_in_ram_survived(hf: Limpet) -> None:
     fill(hf, "bob", "other")
     hf.recall(MARK, user="alice", recipe="graph_global")
     store: Any = hf._runtime.store
-    known = len(store.caches.spaces())
+    known = len(store.caches.list_partitions())
     assert known >= 2
     hf.purge_user("alice")
-    assert len(store.caches.spaces()) == known - 1
+    assert len(store.caches.list_partitions()) == known - 1
 
 
 def test_caches_of_another_process_are_dropped_at_its_next_look(store_url: str, clock: FakeClock) -> None:
@@ -170,10 +170,10 @@ def test_caches_of_another_process_are_dropped_at_its_next_look(store_url: str, 
         for user in ("alice", "bob"):
             two.recall(MARK, user=user)
         store: Any = two._runtime.store
-        assert len(store.caches.spaces()) >= 2
+        assert len(store.caches.list_partitions()) >= 2
         one.purge_user("alice")
         two.recall("other", user="bob")
-        assert len(store.caches.spaces()) == 1
+        assert len(store.caches.list_partitions()) == 1
 
 
 def test_what_was_learned_for_everybody_from_one_user_goes_and_what_others_said_too_stays(hf: Limpet) -> None:
@@ -340,8 +340,8 @@ def test_a_purge_that_was_begun_is_finished(
         raise Killed
 
     with monkeypatch.context() as patch:
-        target = {"rows": "purge._remove_some", "finish": "purge._finish", "bytes": "purge._note_bytes"}.get(step)
-        patch.setattr(f"limpet.lifecycle.{target or 'places.Places.delete_after_rows'}", die)
+        target = {"rows": "purge._delete_batch", "finish": "purge._finish", "bytes": "purge._record_bytes"}.get(step)
+        patch.setattr(f"limpet.lifecycle.{target or 'purge_files.PurgeFiles.delete_after_rows'}", die)
         with pytest.raises(Killed):
             calls[what]()
     [receipt] = hf.receipts()

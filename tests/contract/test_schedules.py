@@ -14,7 +14,7 @@ import pytest
 from limpet import AsyncLimpet, Config, Firing, Limpet, Notification, RunResult
 from limpet.errors import InvalidInput, LeaseLost, PermissionDenied, ScheduleNotFound, SessionNotFound
 from limpet.model.schedule import NotifyPolicy, ScheduleState
-from limpet.schedules.repository import Schedules
+from limpet.schedules.repository import ScheduleQueue, Schedules
 from tests.conftest import FakeClock
 from tests.contract.rows import sql
 from tests.contract.scheduling import HOUR, LEASE, Bench, moment
@@ -340,10 +340,10 @@ def test_every_lease_has_a_number_of_its_own(bench: Bench) -> None:
     second = bench.taken()
     assert second.token == first.token + 1
     assert second.schedule.attempts == 2
-    assert bench.store.renew_schedule(first, bench.clock.now + HOUR) is False
+    assert bench.store.write(lambda tx: ScheduleQueue(tx).renew_lease(first, bench.clock.now + HOUR)) is False
     with pytest.raises(LeaseLost):
         bench.store.write(lambda tx: Schedules(tx).lock_leased(first.schedule.scope, first))
-    assert bench.store.renew_schedule(second, bench.clock.now + HOUR) is True
+    assert bench.store.write(lambda tx: ScheduleQueue(tx).renew_lease(second, bench.clock.now + HOUR)) is True
     bench.clock.advance(minutes=30)
     assert bench.take() is None
 
@@ -358,7 +358,7 @@ def test_the_lease_is_renewed_while_a_run_takes_long(
         clock.advance(hours=1)
         store: Any = hf._runtime.store
         taken: list[Any] = []
-        renewed, renew = threading.Event(), store.renew_schedule
+        renewed, renew = threading.Event(), ScheduleQueue.renew_lease
 
         def told(*args: Any) -> bool:
             done: bool = renew(*args)
@@ -370,10 +370,10 @@ def test_the_lease_is_renewed_while_a_run_takes_long(
                 clock.advance(seconds=2)
                 renewed.clear()
                 assert renewed.wait(30), "the lease was not renewed"
-                taken.append(store.claim_schedule(clock.now, LEASE))
+                taken.append(store.write(lambda tx: ScheduleQueue(tx).claim(clock.now, clock.now + LEASE)))
             return "held"
 
-        monkeypatch.setattr(store, "renew_schedule", told)
+        monkeypatch.setattr(ScheduleQueue, "renew_lease", told)
         assert hf.run_schedules(long) == 1
         assert taken == [None, None, None]
         assert hf.schedules.get(made.id).state == "completed"

@@ -20,6 +20,7 @@ from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.schedule import RunStatus
 from limpet.model.scope import Level, Partition
 from limpet.schedules.repository import Schedules
+from limpet.search.verify import rebuild_index
 from limpet.store.copy import copy_store
 from limpet.store.encrypted_columns import AAD_COLUMNS, ENCRYPTED_COLUMNS, PLAINTEXT_COLUMNS
 from limpet.store.encryption import EncryptionMode
@@ -230,7 +231,7 @@ def on_disk(folder: Path) -> bytes:
 
 def test_every_column_of_text_is_sealed_or_said_to_be_readable(hf: Limpet):
     """A new column must say which: see storage/sql/sealed.py."""
-    if hf._runtime.store.features.name == "postgres":
+    if hf._runtime.store.backend == "postgres":
         found = sql(
             hf,
             "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
@@ -321,7 +322,7 @@ def test_a_program_without_keys_is_stopped_by_one_that_has_them(durable_url: str
     with Limpet.open(durable_url, config=PLAIN) as keyless:
         keyless.remember("before", user="u")
         with Limpet.open(durable_url, config=config) as keyed:
-            assert reencrypt_tenant(keyed._runtime.store, "default")  # type: ignore[arg-type]
+            assert reencrypt_tenant(keyed._runtime.store, "default", rebuild_index)
             with pytest.raises(KeyMissing):
                 keyless.remember("plain", user="u", key="k")
             with pytest.raises(KeyMissing):
@@ -386,8 +387,8 @@ def test_a_tenant_that_has_text_stays_open_until_it_is_sealed(
         expected = contents(hf)
         assert "stays open" in caplog.text
         before = every_row(hf)
-        assert reencrypt_tenant(hf._runtime.store, "default")  # type: ignore[arg-type]
-        assert not reencrypt_tenant(hf._runtime.store, "default")  # type: ignore[arg-type]
+        assert reencrypt_tenant(hf._runtime.store, "default", rebuild_index)
+        assert not reencrypt_tenant(hf._runtime.store, "default", rebuild_index)
         assert MARK in str(before)
         assert MARK not in str(every_row(hf))
         assert contents(hf) == expected
@@ -416,7 +417,7 @@ def test_sealing_goes_on_where_it_was_stopped(
 
         while True:
             try:
-                reencrypt_tenant(hf._runtime.store, "default", stop)  # type: ignore[arg-type]
+                reencrypt_tenant(hf._runtime.store, "default", rebuild_index, stop)
                 break
             except Stopped:
                 stops += 1
@@ -439,7 +440,7 @@ def test_sealing_anew_with_another_key(durable_url: str, config: Config, keys: P
     write_keys(file, (fresh, *old))
     with Limpet.open(durable_url, config=config, clock=clock) as hf:
         assert contents(hf) == expected, "the old key still opens it"
-        assert reencrypt_tenant(hf._runtime.store, "default")  # type: ignore[arg-type]
+        assert reencrypt_tenant(hf._runtime.store, "default", rebuild_index)
         assert contents(hf) == expected
     write_keys(file, (fresh,))
     with Limpet.open(durable_url, config=config, clock=clock) as hf:
@@ -456,12 +457,12 @@ def test_a_copy_stays_sealed_in_both_directions(
     write_everywhere(hf)
     write_everywhere(hf.tenant("third"))
     expected, rows = contents(hf), every_row(hf)
-    is_postgres = hf._runtime.store.features.name == "postgres"
+    is_postgres = hf._runtime.store.backend == "postgres"
     places = [str(tmp_path / "copy"), *([] if is_postgres else [postgres_url])]
     source: Any = hf._runtime.store
     for place in places:
         with Limpet.open(place, config=PLAIN, clock=clock) as keyless:  # who copies needs no key
-            copy_store(source, keyless._runtime.store)  # type: ignore[arg-type]
+            copy_store(source, keyless._runtime.store)
             assert every_row(keyless) == rows
             with pytest.raises(KeyMissing):
                 keyless.recall(MARK, user="u")
@@ -489,7 +490,7 @@ def test_where_sealing_is_required_nothing_is_written_openly(durable_url: str, c
                 hf.tenant(tenant).remember("plain", user="u")
         hf.tenant("other").remember("sealed", user="u")
         assert [record.content for record in hf.records(user="u")] == ["before"]
-        assert reencrypt_tenant(hf._runtime.store, "default")  # type: ignore[arg-type]
+        assert reencrypt_tenant(hf._runtime.store, "default", rebuild_index)
         hf.remember("after", user="u")
 
 

@@ -15,6 +15,7 @@ from limpet.errors import KeyMissing
 from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.receipt import Receipt
 from limpet.model.scope import Scope
+from limpet.schedules.repository import ScheduleQueue
 from limpet.store.encryption_keys import key_file
 from tests.conftest import SEALED as BY_HAND
 from tests.conftest import FakeClock
@@ -267,7 +268,7 @@ def test_schedules_of_a_tenant_without_its_key_hold_up_nobody(
     key_file(keys, "default").unlink()
     with Limpet.open(durable_url, config=config, clock=clock) as hf:
         assert goals_run(hf) == [SEALED, OPEN]
-        soon = hf._runtime.store.next_schedule_time()
+        soon = hf._runtime.store.read(lambda tx: ScheduleQueue(tx).find_next_due())
         assert soon is not None
         assert soon > clock.now, "what cannot be run here is nothing to wait for"
         assert goals_run(hf) == []
@@ -325,7 +326,7 @@ def test_work_beside_is_done_once_when_a_tenant_is_met_first(hf: Limpet) -> None
     def note(tx: Any) -> None:
         Imports(tx).record_import(Scope(SEALED), "digest", "name", 0, 0, hf._runtime.clock())
 
-    with store.beside(beside) as is_done:
+    with store.prepend_to_next_write(beside) as is_done:
         assert not is_done()
         store.write(note)
         assert is_done()

@@ -158,7 +158,7 @@ def _copy(fuse: Fuse, store: str, target: str) -> None:
     source, _ = open_store(store, Config(), system_clock)
     fuse.lit = True
     into, _ = open_store(target, Config(), system_clock)
-    copy.copy_store(source, into)  # type: ignore[arg-type]  # every store there is has the SQL below
+    copy.copy_store(source, into)  # every store there is has the SQL below
     into.close()
 
 

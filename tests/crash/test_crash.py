@@ -21,7 +21,7 @@ from limpet.model.job import RETENTION
 from limpet.model.times import system_clock
 from limpet.search import word_index
 from limpet.store.db import Row
-from limpet.store.sql_store import SqlStore
+from limpet.store.store import Store
 from limpet.store.tables import TABLES
 from tests.crash import points
 from tests.crash.check import Findings, check, check_file
@@ -449,7 +449,7 @@ def in_any_order(rows: Dump) -> Dump:
 def dump(place: Path) -> Dump:
     """Every row, read through a store: a log that a killed process left is taken in on the way."""
     store, _ = open_store(str(place), Config(), system_clock)
-    assert isinstance(store, SqlStore)
+    assert isinstance(store, Store)
     try:
         return store.read(dump_tx)
     finally:

@@ -15,6 +15,7 @@ from limpet import Config, Firing, Limpet
 from limpet.config import EmbeddingSettings, ScheduleSettings
 from limpet.model.schedule import RunStatus, Schedule, ScheduleState
 from limpet.schedules import decide
+from limpet.schedules.repository import ScheduleQueue
 from limpet.schedules.runner import RunHandlers, Runner
 from tests.conftest import FakeClock
 
@@ -52,7 +53,8 @@ class World:
         self.clock.now = START + timedelta(minutes=offset)
         runtime = self.hf._runtime
         if end == "die":
-            runtime.store.claim_schedule(self.clock.now, timedelta(minutes=5))
+            now = self.clock.now
+            runtime.store.write(lambda tx: ScheduleQueue(tx).claim(now, now + timedelta(minutes=5)))
             return
 
         def callback(firing: Firing) -> str:

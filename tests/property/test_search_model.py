@@ -14,10 +14,10 @@ from limpet import Limpet, Message
 from limpet.model.chunk import Vector
 from limpet.model.scope import Level, Partition
 from limpet.search import vector_cache as remembered
-from limpet.search.cache import Caches
 from limpet.search.catalogue import _TYPES, Catalogue
 from limpet.search.chunk_repository import Chunks
 from limpet.search.recipes import RECIPES
+from limpet.store.cache import Caches
 from limpet.store.tx import Tx
 from tests.conftest import FakeClock, _required_server
 from tests.contract.meaning import Topics, open_with

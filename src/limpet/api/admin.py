@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.api.base import BaseOperations
 from limpet.errors import InvalidInput, Unsupported
+from limpet.model.finding import Finding
 from limpet.model.scope import DEFAULT_TENANT
-from limpet.model.telemetry import ActivityResult
+from limpet.model.telemetry import ActivityResult, Progress
 from limpet.model.text import check_path
 from limpet.model.values import check_progress
 from limpet.security.operation import operation
-from limpet.store.base import Finding, Progress
 
 if TYPE_CHECKING:
     from limpet.sessions.files.index import FileSessions
@@ -48,10 +48,21 @@ class AdminOperations(BaseOperations):
     @operation("doctor")
     def doctor(self, *, repair: bool = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
+        from limpet.knowledge.verify import check_knowledge
         from limpet.lifecycle import verify_chunks
+        from limpet.search.verify import check_index
+        from limpet.sessions.verify import check_sessions
+        from limpet.store.reencrypt import check_encryption
 
-        chunks = verify_chunks.check_chunks(self._runtime, repair=repair)
-        return [*self._runtime.store.doctor(repair=repair), chunks]
+        store, chunks = self._runtime.store, verify_chunks.check_chunks(self._runtime, repair=repair)
+        return [
+            *store.check_files(),
+            *check_sessions(store, repair=repair),
+            *check_knowledge(store, repair=repair),
+            *check_index(store, repair=repair),
+            *check_encryption(store),
+            chunks,
+        ]
 
     @operation("backup")
     def backup(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
@@ -61,8 +72,8 @@ class AdminOperations(BaseOperations):
     @operation("stats")
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants."""
-        features = self._runtime.store.features
-        return {"backend": features.name, "location": features.location, **self._runtime.store.count_rows()}
+        store = self._runtime.store
+        return {"backend": store.backend, "location": store.location, **store.count_rows()}
 
     @operation("observe")
     def observe(self, callback: Callable[[ActivityResult], object]) -> Callable[[], None]:

@@ -12,9 +12,9 @@ from limpet.documents.repository import Documents
 from limpet.model.document import Document
 from limpet.model.paging import check_cursor
 from limpet.model.record import Forgotten
+from limpet.model.telemetry import Progress
 from limpet.model.values import check_number, check_page, check_progress
 from limpet.security.operation import operation
-from limpet.store.base import Progress
 
 
 class DocumentOperations(BaseOperations):

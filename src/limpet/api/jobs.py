@@ -8,11 +8,11 @@ from limpet.api.job_handlers import ensure_retention_job
 from limpet.api.schedule_runner import ScheduleRunOperations
 from limpet.errors import InvalidInput
 from limpet.model.job import JobInfo, JobQuery, JobState
+from limpet.model.telemetry import Progress
 from limpet.model.text import check_choice, check_optional_name, short_repr
 from limpet.model.values import MAX_PAGE, check_flag, check_number, check_page, check_progress, take_at_most
 from limpet.schedules.firing import Callback, Notifier
 from limpet.security.operation import operation
-from limpet.store.base import Progress
 from limpet.store.jobs import Jobs
 
 

@@ -98,7 +98,7 @@ class Limpet(
 
     def __repr__(self) -> str:
         acting = "" if self._is_operator else f" as {self._principal.name}"
-        return f"<Limpet {self._runtime.store.features.location} tenant={self._tenant}{acting}>"
+        return f"<Limpet {self._runtime.store.location} tenant={self._tenant}{acting}>"
 
     @operation("tenant")
     def tenant(self, name: str) -> Limpet:

@@ -27,13 +27,16 @@ from limpet.providers.embedding import BatchEmbedder
 from limpet.providers.llm import Llm, parse_price
 from limpet.schedules.runner import Runner
 from limpet.search.analysis import strip_names
-from limpet.search.cache import Caches
 from limpet.search.chunk_repository import Chunks
+from limpet.search.embed import set_embedding_model
+from limpet.search.verify import record_analyzer
 from limpet.security.audit import AuditLog
 from limpet.security.operation import ALLOW_ALL, Authorizer
 from limpet.security.telemetry import Observers
-from limpet.store.base import Store
-from limpet.store.forgetful import RollbackStore
+from limpet.sessions.repository import Sessions
+from limpet.store.cache import Caches
+from limpet.store.store import Store
+from limpet.store.tx import Tx
 from limpet.store.worker import Worker
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ class Runtime:
     folder: Path | None
     count: TokenCounter = estimate_tokens
     llm: Llm | None = None
-    forgetful: RollbackStore | None = None  # the store, where memory is switched off
+    keeps_nothing: bool = False  # memory is switched off: what is written is rolled back
     ledger: AuditLog | None = None  # who did what; nobody did anything where nothing is kept
     gate: Authorizer = ALLOW_ALL  # what the calls of a handle come through; the program's own work has none
     keys_used: dict[str, datetime] = field(default_factory=dict)  # when a key's use was last noted, by its id
@@ -62,7 +65,9 @@ class Runtime:
 
     def bind_session(self, info: SessionInfo) -> Runtime:
         """For a session's handle: where nothing is kept, the session is there as long as a call lasts."""
-        return self if self.forgetful is None else replace(self, store=self.forgetful.with_session(info))
+        if not self.keeps_nothing:
+            return self
+        return replace(self, store=self.store.with_rollback(lambda tx: _add_session(tx, info)))
 
     def cost(self, message: Message) -> int:
         """What a message costs in a prompt. The estimate was stored with it; another counter counts anew."""
@@ -125,7 +130,7 @@ def create_runtime(
     """Everything together."""
     if embedding is not None:
         with suppress(StoreReadOnly):  # whoever may not write may read: with the vectors that are there
-            store.set_embedding_model(embedding.model, clock())
+            set_embedding_model(store, embedding.model, clock())
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
     ledger = AuditLog(store, config.audit, clock, lambda: secrets.token_bytes(10))
     runner = _create_runner(store, config, clock, observers)
@@ -139,10 +144,16 @@ def create_stateless_runtime(
 ) -> Runtime:
     """Everything as ever, and nothing stays: memory that is switched off."""
     nothing_sealed = replace(config, encryption=EncryptionSettings())
-    store = RollbackStore(open_store(":memory:", nothing_sealed, clock, Caches(0))[0])
+    store = open_store(":memory:", nothing_sealed, clock, Caches(0))[0].with_rollback()
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
     runner = _create_runner(store, config, clock, observers)
-    return Runtime(store, config, clock, None, worker, runner, None, count, llm, store, observers=observers)
+    return Runtime(
+        store, config, clock, None, worker, runner, None, count, llm, keeps_nothing=True, observers=observers
+    )
+
+
+def _add_session(tx: Tx, info: SessionInfo) -> None:
+    Sessions(tx).add(info.scope, info)
 
 
 def _create_runner(store: Store, config: Config, clock: Clock, observers: Observers) -> Runner:
@@ -207,18 +218,28 @@ def open_store(location: str, config: Config, clock: Clock, caches: Caches | Non
     if location.startswith(("postgresql://", "postgres://")):
         from limpet.store.postgres.store import PostgresStore  # late: the driver is an extra
 
-        return PostgresStore(location, config.storage, clock, kept, keyring), None
+        return _record_analyzer(PostgresStore(location, config.storage, clock, kept, keyring)), None
     if "://" in location:
         raise InvalidInput(f"{location!r} is neither a folder nor postgresql://…; those are the stores there are")
     from limpet.store.sqlite.store import SqliteStore
 
     if location == ":memory:":
-        return SqliteStore(location, config.storage, clock, kept, keyring), None
+        return _record_analyzer(SqliteStore(location, config.storage, clock, kept, keyring)), None
     try:
         file = database_file(Path(location).expanduser())
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(f"{location[:80]!r} names no place a store could be: {error}") from error
-    return SqliteStore(str(file), config.storage, clock, kept, keyring), file.parent
+    return _record_analyzer(SqliteStore(str(file), config.storage, clock, kept, keyring)), file.parent
+
+
+def _record_analyzer(store: Store) -> Store:
+    """Opened as it should be, or closed again."""
+    try:
+        record_analyzer(store)
+    except BaseException:  # why: whatever stopped the opening, the store must not stay open
+        store.close()
+        raise
+    return store
 
 
 def database_file(path: Path) -> Path:

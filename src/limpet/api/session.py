@@ -17,6 +17,7 @@ from limpet.model.message import Content, Message, ToolCall
 from limpet.model.record import RecordQuery
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import CompactionResult, FileInfo, LearnResult, SessionInfo, SessionStatus, Summary, Usage
+from limpet.model.telemetry import Progress
 from limpet.model.text import check_text
 from limpet.model.times import check_ttl
 from limpet.model.values import check_flag, check_number, check_progress
@@ -27,7 +28,6 @@ from limpet.sessions.files.listing import list_folder
 from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.sessions.restore import restore
 from limpet.sessions.transcript import TranscriptEntry, render
-from limpet.store.base import Progress
 from limpet.store.tx import Tx
 
 T = TypeVar("T")

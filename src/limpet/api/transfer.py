@@ -10,11 +10,11 @@ from typing import BinaryIO
 from limpet.api.base import BaseOperations
 from limpet.api.runtime import SNAPSHOT
 from limpet.errors import InvalidInput
+from limpet.model.telemetry import Progress
 from limpet.model.text import check_name, check_path, short_repr
 from limpet.model.transfer import ExportResult, ImportResult
 from limpet.model.values import check_flag, check_progress
 from limpet.security.operation import operation
-from limpet.store.base import Progress
 
 log = logging.getLogger("limpet.import")
 

@@ -130,7 +130,7 @@ class Turn:
 
     def _compose_context(self, known: Recalled) -> Context:
         runtime, scope, asked = self._runtime, self._info.scope, self._asked
-        unsaved = None if self._kept and runtime.forgetful is None else self._message
+        unsaved = None if self._kept and not runtime.keeps_nothing else self._message
         whole = self._attempt(
             "telling all of the history",
             lambda: compaction.compose_complete_context(runtime, scope, asked, known, self._window, unsaved),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from limpet.cli import place, show
 from limpet.cli.ask import ProgressLine
@@ -14,8 +14,7 @@ from limpet.errors import InvalidInput, LimpetError
 from limpet.model import views
 
 if TYPE_CHECKING:
-    from limpet.store.base import Finding, Store
-    from limpet.store.sql_store import SqlStore
+    from limpet.model.finding import Finding
 
 
 class FaultsRemain(LimpetError):
@@ -79,9 +78,8 @@ def copy(args: Namespace) -> int:
     try:
         writing, _ = open_store(target, config, system_clock)
         try:
-            # Every store of ours keeps its rows in SQL; the port does not promise it.
-            rows = copy_store(cast("SqlStore", reading), cast("SqlStore", writing), progress)
-            places = [_format_location(store) for store in (reading, writing)]
+            rows = copy_store(reading, writing, progress)
+            places = [store.location for store in (reading, writing)]
         finally:
             progress.end()
             writing.close()
@@ -92,11 +90,6 @@ def copy(args: Namespace) -> int:
     value = {"source": places[0], "target": places[1], "rows": rows, "not_in_it": beside}
     show.print_result(args, value, [show.one_line(said), *_not_copied_lines(beside)])
     return 0
-
-
-def _format_location(store: Store) -> str:
-    """Where it is, without a password."""
-    return store.features.location
 
 
 def doctor(args: Namespace) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from limpet.cli import place, show
 from limpet.cli.ask import ProgressLine
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from limpet.config import Config
     from limpet.store.encryption_state import EncryptionState
-    from limpet.store.sql_store import SqlStore
+    from limpet.store.store import Store
 
 
 _LEFT_BEHIND = (
@@ -64,7 +64,7 @@ def status(args: Namespace) -> int:
     return 0
 
 
-def _state(store: SqlStore, tenant: str, seals: Mapping[str, EncryptionState]) -> dict[str, Any]:
+def _state(store: Store, tenant: str, seals: Mapping[str, EncryptionState]) -> dict[str, Any]:
     from limpet.errors import KeyMissing
 
     found = seals.get(tenant)
@@ -137,11 +137,12 @@ def _is_current_key(keys: Sequence[bytes], tenant: str, known: EncryptionState) 
 
 
 def _reencrypt(args: Namespace, config: Config) -> int:
+    from limpet.search.verify import rebuild_index
     from limpet.store.reencrypt import reencrypt_tenant
 
     tenant, progress, store = _tenant(args), ProgressLine(), _open_store(args, config)
     try:
-        done = reencrypt_tenant(store, tenant, progress)
+        done = reencrypt_tenant(store, tenant, rebuild_index, progress)
     finally:
         progress.end()
         store.close()
@@ -171,7 +172,7 @@ def _tenant_key_file(args: Namespace, config: Config) -> Path:
     return key_file(folder, _tenant(args))
 
 
-def _open_store(args: Namespace, config: Config | None = None) -> SqlStore:
+def _open_store(args: Namespace, config: Config | None = None) -> Store:
     """The rows themselves: an engine would begin its background work on a tenant that is half sealed."""
     from limpet.api.runtime import open_store
     from limpet.model.times import system_clock
@@ -180,5 +181,4 @@ def _open_store(args: Namespace, config: Config | None = None) -> SqlStore:
     if not place.has_store(where):
         raise place.store_not_found(where)
     store, _ = open_store(where, config or place.load_config(args), system_clock)
-    # Every store of ours keeps its rows in SQL; the port does not promise it.
-    return cast("SqlStore", store)
+    return store

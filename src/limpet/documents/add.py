@@ -30,10 +30,10 @@ from limpet.model.document import (
 )
 from limpet.model.record import Forgotten
 from limpet.model.scope import Partition
+from limpet.model.telemetry import Progress
 from limpet.model.text import check_path, check_text
 from limpet.model.values import check_strings
 from limpet.search import embed
-from limpet.store.base import Progress
 
 log = logging.getLogger("limpet.documents.add")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from limpet.knowledge.filters import build_keyset_clause
 from limpet.model.document import Document
 from limpet.model.paging import PageCursor
 from limpet.model.scope import Partition
 from limpet.search.chunk_repository import Chunks, partition_params
+from limpet.search.filters import build_keyset_clause
 from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import DOCUMENTS
 from limpet.store.encryption import RowLayout

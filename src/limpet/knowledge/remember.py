@@ -34,8 +34,8 @@ from limpet.search.analysis import analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_text
 from limpet.sessions.repository import Sessions
-from limpet.store.base import Store
 from limpet.store.jobs import Jobs
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 MAX_TAGS = 100

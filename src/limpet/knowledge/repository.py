@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from limpet.knowledge.filters import build_keyset_clause, build_record_clauses
 from limpet.knowledge.graph.repository import GraphTables
 from limpet.model.job import GRAPH_RECORD
 from limpet.model.paging import PageCursor
@@ -14,6 +13,7 @@ from limpet.model.record import Layer, Record, RecordQuery
 from limpet.model.scope import Owner, Partition, Scope
 from limpet.model.times import to_micros
 from limpet.search.chunk_repository import Chunks, partition_params
+from limpet.search.filters import build_keyset_clause, build_record_clauses
 from limpet.store import jobs
 from limpet.store.db import Row
 from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS, RECORD_VERSIONS, RECORDS

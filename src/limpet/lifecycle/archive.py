@@ -17,9 +17,9 @@ from limpet.errors import InvalidInput
 from limpet.lifecycle.export import export
 from limpet.lifecycle.export_folder import FORMAT, MANIFEST
 from limpet.model.scope import Scope
+from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
 from limpet.store.atomic_files import translate_errors
-from limpet.store.base import Progress
 
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # two archives of the same memory are the same bytes
 

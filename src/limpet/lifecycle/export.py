@@ -19,9 +19,9 @@ from limpet.lifecycle.lines.kind import iter_session_scopes
 from limpet.lifecycle.readable import ReadableWriter
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.scope import Level, Partition, Scope
+from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
 from limpet.store.atomic_files import translate_errors
-from limpet.store.base import Progress
 from limpet.store.tx import Tx
 
 FILES = "files"

@@ -13,8 +13,8 @@ from limpet.lifecycle.formats.source import ImportSource
 from limpet.lifecycle.import_export import ExportImporter
 from limpet.lifecycle.import_foreign import ForeignImporter
 from limpet.model.scope import Scope
+from limpet.model.telemetry import Progress
 from limpet.model.transfer import ImportResult
-from limpet.store.base import Progress
 
 
 def import_path(

@@ -24,13 +24,13 @@ from limpet.lifecycle.lines import IMPORT_STEPS, KINDS, ImportTarget, LineKind, 
 from limpet.lifecycle.lines.kind import ALREADY_PRESENT
 from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.scope import Level, Scope
+from limpet.model.telemetry import Progress
 from limpet.model.text import check_name
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.notes import edited
 from limpet.notes.layout import owner_folder
 from limpet.sessions.repository import Sessions
 from limpet.store.atomic_files import read_bytes, write_atomic
-from limpet.store.base import Progress
 from limpet.store.tx import Tx
 
 _LINES, _BYTES = 500, 4_194_304  # of a batch at most

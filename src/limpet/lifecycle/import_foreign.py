@@ -28,11 +28,11 @@ from limpet.model.naming import SessionKey
 from limpet.model.record import Layer, Origin, Record, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import SessionInfo, SessionStatus
+from limpet.model.telemetry import Progress
 from limpet.model.times import from_micros
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.sessions import append
 from limpet.sessions.repository import Sessions
-from limpet.store.base import Progress
 from limpet.store.tx import Tx
 
 _MESSAGES = 200  # stored in one transaction

@@ -64,7 +64,7 @@ def purge(
 ) -> Receipt:
     """Done when it returns. One that was begun before, and interrupted, is finished first."""
     wanted = PurgeRequest(runtime.new_id(), what, space, session, before)
-    if runtime.forgetful is not None:  # nothing was ever kept
+    if runtime.keeps_nothing:  # nothing was ever kept
         now = runtime.clock()
         nothing = Receipt(wanted.receipt, what, _digest(wanted), now, space.tenant, before, asked_by, now)
         return replace(nothing, verified=True, bytes=ErasureState.GONE)

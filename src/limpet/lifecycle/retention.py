@@ -22,7 +22,7 @@ from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.purge_request import PurgeRequest
 from limpet.lifecycle.purge_rows import PurgeTransaction
-from limpet.lifecycle.retention_repository import ExpiredRows
+from limpet.lifecycle.retention_repository import ExpiredDocument, ExpiredRows
 from limpet.model.idempotency import KEY_LIFETIME
 from limpet.model.receipt import PurgeTarget
 from limpet.model.record import RecordQuery
@@ -31,7 +31,6 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.notes import items
 from limpet.sessions import lifecycle
 from limpet.sessions.repository import Sessions, Summaries
-from limpet.store.base import Owned
 from limpet.store.claim import JobHandler, JobLease
 from limpet.store.idempotency import IdempotencyKeys
 from limpet.store.tx import Tx
@@ -217,10 +216,10 @@ def _read_page(tx: Tx, *, read: Callable[[Tx, str], list[str]], after: str) -> l
     return read(tx, after)
 
 
-def _find_documents(tx: Tx, *, scope: Scope, before: datetime, after: str) -> list[Owned]:
+def _find_documents(tx: Tx, *, scope: Scope, before: datetime, after: str) -> list[ExpiredDocument]:
     return ExpiredRows(tx).documents_before(scope, before, after, _PAGE)
 
 
-def _delete_documents(tx: Tx, *, page: Iterable[Owned]) -> None:
+def _delete_documents(tx: Tx, *, page: Iterable[ExpiredDocument]) -> None:
     for document in page:
         Documents(tx).delete(document.space, document.id)

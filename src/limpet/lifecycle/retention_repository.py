@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import to_micros
-from limpet.store.base import Owned
 from limpet.store.tx import Tx
+
+
+class ExpiredDocument(NamedTuple):
+    """A document that is due, and whose it is."""
+
+    id: str
+    space: Partition
 
 
 class ExpiredRows:
@@ -43,7 +49,7 @@ class ExpiredRows:
         params = {"tenant": scope.tenant, "moment": to_micros(moment), "after": after, "limit": limit}
         return [id_ for (id_,) in self._db.all("retention.records", params)]
 
-    def documents_before(self, scope: Scope, moment: datetime, after: str, limit: int) -> list[Owned]:
+    def documents_before(self, scope: Scope, moment: datetime, after: str, limit: int) -> list[ExpiredDocument]:
         params = {"tenant": scope.tenant, "moment": to_micros(moment), "after": after, "limit": limit}
         rows = self._db.all("retention.documents", params)
-        return [Owned(id_, Partition(scope.tenant, Level(level), owner)) for id_, level, owner in rows]
+        return [ExpiredDocument(id_, Partition(scope.tenant, Level(level), owner)) for id_, level, owner in rows]

@@ -12,13 +12,13 @@ from limpet.errors import KeyMissing, SessionNotFound, StorageError
 from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft
+from limpet.model.finding import Finding
 from limpet.model.record import Record, RecordQuery
 from limpet.model.scope import Scope
 from limpet.model.session import SessionInfo, SessionQuery
-from limpet.search.chunk_repository import Chunks
+from limpet.search.chunk_repository import Chunks, ChunkText
 from limpet.sessions import append
 from limpet.sessions.repository import Messages, Sessions
-from limpet.store.base import Cut, Finding
 from limpet.store.tx import Tx
 
 _PAGE = 200
@@ -95,12 +95,12 @@ def _check_session(tx: Tx, *, runtime: Runtime, session: SessionInfo, repair: bo
             return True
     messages = Messages(tx).range(session.scope, None, None, None)
     entries = append.prepare(messages, runtime.config.chunks, runtime.clock())
-    expected: dict[bytes, Cut] = {}
+    expected: dict[bytes, ChunkText] = {}
     for entry in entries:
         for draft in entry.chunks:
             first = expected.get(draft.hash)
             since = first.first_sequence if first else entry.message.sequence
-            expected[draft.hash] = Cut(draft.hash, since, entry.message.sequence, draft.text)
+            expected[draft.hash] = ChunkText(draft.hash, since, entry.message.sequence, draft.text)
     if {cut.hash: cut for cut in Chunks(tx).load_session_chunks(session.scope)} == expected:
         return True
     if repair:
@@ -126,7 +126,7 @@ def _check_record(tx: Tx, *, runtime: Runtime, record: Record, repair: bool) -> 
     return False
 
 
-def _cut_texts(cuts: Sequence[Cut]) -> list[tuple[bytes, str]]:
+def _cut_texts(cuts: Sequence[ChunkText]) -> list[tuple[bytes, str]]:
     return [(cut.hash, cut.text) for cut in cuts]
 
 

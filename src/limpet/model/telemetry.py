@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from limpet.errors import LimpetError, PermissionDenied
 from limpet.model.audit import AuditOutcome
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
 
 
 class ActivityKind(StrEnum):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
 from time import monotonic
 
 from limpet.config import EmbeddingSettings
 from limpet.errors import ProviderError
 from limpet.model.chunk import Vector
-from limpet.model.telemetry import Activity, ActivityKind
+from limpet.model.telemetry import Activity, ActivityKind, Progress
 from limpet.model.text import check_name
 from limpet.providers.embedder import Embedder
 from limpet.providers.watched import split_model_name
@@ -19,7 +19,6 @@ from limpet.security.telemetry import Observers
 
 log = logging.getLogger("limpet.providers")
 
-Progress = Callable[[str, int, int], None]
 
 _LARGEST = 1e15  # of a value: squares of many add up within 32 bits
 _MOST_DIMENSIONS = 16_000  # what pgvector takes

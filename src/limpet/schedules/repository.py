@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from limpet.errors import LeaseLost
-from limpet.knowledge.filters import build_keyset_clause
 from limpet.model.schedule import (
     LIVE_STATES,
     NotifyPolicy,
@@ -28,8 +27,8 @@ from limpet.model.schedule import (
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
-from limpet.store.base import Notice
-from limpet.store.db import Db, Params, Row
+from limpet.search.filters import build_keyset_clause
+from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import SCHEDULE_RUNS, SCHEDULES
 from limpet.store.encryption import RowLayout
 from limpet.store.encryption_state import TxEncryption
@@ -47,6 +46,14 @@ _SCHEDULE = RowLayout(SCHEDULES, f"id - - - goal {'- ' * 21} metadata")
 _RUN = RowLayout(SCHEDULE_RUNS, "id - - - - - - - summary characters turns - error")
 _OUTPUT = RowLayout(SCHEDULE_RUNS, "id output")
 _NOTICE = RowLayout(SCHEDULE_RUNS, "id - - - output")
+
+
+class RunNotice(NamedTuple):
+    """A run that somebody is to be told of, with all it said."""
+
+    schedule: Schedule
+    run: Run
+    output: str
 
 
 class Schedules:
@@ -230,73 +237,76 @@ class Schedules:
         return [id_ for (id_,) in rows]
 
 
-def _find_usable(
-    db: Db, seals: TxEncryption, find: Callable[[str, dict[str, Any]], list[Row]], tenant: Callable[[Row], str]
-) -> list[Row]:
-    """Rows of those tenants that this program may use. What is due in others waits for whoever has their key, and
-    holds up nobody."""
-    rows = find("TRUE", {})
-    if all(seals.can_use(tenant(row)) for row in rows):
-        return rows
-    closed = [name for (name,) in db.all("schedules.tenants", {}) if not seals.can_use(name)]
-    return find("NOT s.tenant IN :closed[]", {"closed": db.to_text_array(closed)})
+class ScheduleQueue:
+    """What is due, over all tenants: claimed by one runner at a time."""
 
+    def __init__(self, tx: Tx) -> None:
+        self._db = tx.db
+        self._seals = tx.seals
+        self._schedules = Schedules(tx)
 
-def claim_schedule(db: Db, seals: TxEncryption, now: datetime, until: datetime) -> ScheduleLease | None:
-    """The schedule that has been due longest."""
+    def claim(self, now: datetime, until: datetime) -> ScheduleLease | None:
+        """The schedule of all that has been due longest; nobody else gets it until the lease has ended."""
 
-    def find_due(where: str, params: dict[str, Any]) -> list[Row]:
-        order = f"{_DUE_ORDER} LIMIT 1 {db.skip_locked}"
-        return db.all("schedules.select", {**params, "now": to_micros(now)}, where=f"{_DUE} AND {where}", order=order)
+        def find_due(where: str, params: dict[str, Any]) -> list[Row]:
+            order = f"{_DUE_ORDER} LIMIT 1 {self._db.skip_locked}"
+            due = {**params, "now": to_micros(now)}
+            return self._db.all("schedules.select", due, where=f"{_DUE} AND {where}", order=order)
 
-    row = next(iter(_find_usable(db, seals, find_due, lambda row: str(row[1]))), None)
-    if row is None:
-        return None
-    db.run("schedules.lease", {"id": row[0], "until": to_micros(until)})
-    found = _decrypt_schedule(seals, row)
-    return ScheduleLease(replace(found, attempts=found.attempts + 1, running_until=until), row[_TOKEN] + 1, until)
+        row = next(iter(self._find_usable(find_due, lambda row: str(row[1]))), None)
+        if row is None:
+            return None
+        self._db.run("schedules.lease", {"id": row[0], "until": to_micros(until)})
+        found = _decrypt_schedule(self._seals, row)
+        return ScheduleLease(replace(found, attempts=found.attempts + 1, running_until=until), row[_TOKEN] + 1, until)
 
+    def renew_lease(self, held: ScheduleLease, until: datetime) -> bool:
+        """False when the lease was lost."""
+        return bool(self._db.run("schedules.renew", {**_lease_params(held), "until": to_micros(until)}))
 
-def renew_lease(db: Db, held: ScheduleLease, until: datetime) -> bool:
-    return bool(db.run("schedules.renew", {**_lease_params(held), "until": to_micros(until)}))
+    def release(self, held: ScheduleLease, until: datetime) -> bool:
+        """Not run after all; nobody claims it before then."""
+        return bool(self._db.run("schedules.put_back", {**_lease_params(held), "until": to_micros(until)}))
 
+    def find_next_due(self) -> datetime | None:
+        """When there will be one to claim."""
+        rows = self._find_usable(
+            lambda where, params: self._db.all("schedules.next", params, where=where), lambda row: str(row[1])
+        )
+        return from_micros(min(at for at, _ in rows)) if rows else None
 
-def release_schedule(db: Db, held: ScheduleLease, until: datetime) -> bool:
-    return bool(db.run("schedules.put_back", {**_lease_params(held), "until": to_micros(until)}))
+    def find_misdated(self, now: datetime) -> list[Schedule]:
+        """Those whose next firing or lease was set by a clock far ahead of this one."""
+        params = {"ahead": to_micros(now + _MAX_CLOCK_SKEW)}
+        where = "(s.state = 'active' AND s.settled_at > :ahead) OR s.leased_until > :ahead"
+        rows = self._db.all("schedules.select", params, where=where)
+        return [_decrypt_schedule(self._seals, row) for row in rows if self._seals.can_use(row[1])]
 
+    def claim_notice(self, now: datetime, oldest: datetime, until: datetime) -> RunNotice | None:
+        """A run that somebody is to be told of; nobody else gets it until then."""
 
-def find_next_due(db: Db, seals: TxEncryption) -> datetime | None:
-    rows = _find_usable(
-        db, seals, lambda where, params: db.all("schedules.next", params, where=where), lambda row: str(row[1])
-    )
-    found = [at for at, _ in rows]
-    return from_micros(min(found)) if found else None
+        def find_pending(where: str, params: dict[str, Any]) -> list[Row]:
+            times = {"now": to_micros(now), "oldest": to_micros(oldest)}
+            return self._db.all("schedules.notice", {**params, **times}, where=where, order=self._db.skip_locked)
 
+        row = next(iter(self._find_usable(find_pending, lambda row: str(row[2]))), None)
+        if row is None:
+            return None
+        self._db.run("schedules.hold_notice", {"id": row[0], "until": to_micros(until)})
+        scope = Scope(row[2], user=row[3])
+        schedule, run = self._schedules.get(scope, row[1]), self._schedules.get_run(scope, row[0])
+        assert schedule is not None
+        assert run is not None
+        return RunNotice(schedule, run, self._seals.cipher_for(scope.tenant).decrypt_row(_NOTICE, row[0], row)[4])
 
-def find_misdated(db: Db, seals: TxEncryption, now: datetime) -> list[Schedule]:
-    """Those whose next firing or lease was set by a clock far ahead of this one."""
-    params = {"ahead": to_micros(now + _MAX_CLOCK_SKEW)}
-    where = "(s.state = 'active' AND s.settled_at > :ahead) OR s.leased_until > :ahead"
-    rows = db.all("schedules.select", params, where=where)
-    return [_decrypt_schedule(seals, row) for row in rows if seals.can_use(row[1])]
-
-
-def claim_notification(
-    db: Db, seals: TxEncryption, schedules: Schedules, now: datetime, oldest: datetime, until: datetime
-) -> Notice | None:
-    def find_pending(where: str, params: dict[str, Any]) -> list[Row]:
-        times = {"now": to_micros(now), "oldest": to_micros(oldest)}
-        return db.all("schedules.notice", {**params, **times}, where=where, order=db.skip_locked)
-
-    row = next(iter(_find_usable(db, seals, find_pending, lambda row: str(row[2]))), None)
-    if row is None:
-        return None
-    db.run("schedules.hold_notice", {"id": row[0], "until": to_micros(until)})
-    scope = Scope(row[2], user=row[3])
-    schedule, run = schedules.get(scope, row[1]), schedules.get_run(scope, row[0])
-    assert schedule is not None
-    assert run is not None
-    return Notice(schedule, run, seals.cipher_for(scope.tenant).decrypt_row(_NOTICE, row[0], row)[4])
+    def _find_usable(self, find: Callable[[str, dict[str, Any]], list[Row]], tenant: Callable[[Row], str]) -> list[Row]:
+        """Rows of those tenants that this program may use. What is due in others waits for whoever has their key, and
+        holds up nobody."""
+        rows = find("TRUE", {})
+        if all(self._seals.can_use(tenant(row)) for row in rows):
+            return rows
+        closed = [name for (name,) in self._db.all("schedules.tenants", {}) if not self._seals.can_use(name)]
+        return find("NOT s.tenant IN :closed[]", {"closed": self._db.to_text_array(closed)})
 
 
 def _build_scope_filter(scope: Scope) -> tuple[str, dict[str, Any]]:

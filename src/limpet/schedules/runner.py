@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -26,9 +27,9 @@ from limpet.model.times import Clock
 from limpet.schedules import decide
 from limpet.schedules.cadence import count_between
 from limpet.schedules.firing import Callback, ConsumerGone, Firing, Notifier, firing_context
-from limpet.schedules.repository import Schedules
+from limpet.schedules.repository import RunNotice, ScheduleQueue, Schedules
 from limpet.security.telemetry import Measurement, Observers
-from limpet.store.base import Store
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.schedules")
@@ -121,29 +122,33 @@ class Runner:
             self._stop.wait(wait)
 
     def _seconds_until_next(self) -> float:
-        due = self._store.next_schedule_time()
+        due = self._store.read(lambda tx: ScheduleQueue(tx).find_next_due())
         return _POLL_S if due is None else min(_POLL_S, max(0.05, (due - self._clock()).total_seconds()))
 
     def _run_next(self, hands: RunHandlers) -> bool:
         if self._stop.is_set():
             return False
         self._repair_misdated()
-        held = self._store.claim_schedule(self._clock(), self._lease)
+        now = self._clock()
+        held = self._store.write(lambda tx: ScheduleQueue(tx).claim(now, now + self._lease))
         if held is None:
             return False
         try:
             decide.parse_schedule_cadence(held.schedule)
         except LimpetError as error:  # no zone database here, say: another machine may have one
             log.warning("the schedule %s cannot be run here: %s", held.schedule.id, error)
-            self._store.release_schedule(held, self._clock() + self._lease)
+            self._release(held, self._clock() + self._lease)
             return True
         try:
             self._run_firing(held, hands)
         except ConsumerGone as error:
             log.warning("the schedule %s is left to the next runner: %s", held.schedule.id, error)
-            self._store.release_schedule(held, self._clock())
+            self._release(held, self._clock())
             return False
         return True
+
+    def _release(self, held: ScheduleLease, until: datetime) -> None:
+        self._store.write(lambda tx: ScheduleQueue(tx).release(held, until))
 
     def _run_firing(self, held: ScheduleLease, hands: RunHandlers) -> None:
         started, began = self._clock(), monotonic()
@@ -202,7 +207,7 @@ class Runner:
         def renew() -> None:
             while not done.wait(self._lease.total_seconds() / 3) and monotonic() < until:
                 try:
-                    if not self._store.renew_schedule(held, self._clock() + self._lease):
+                    if not self._store.write(partial(_renew_lease, held=held, until=self._clock() + self._lease)):
                         lost.set()
                         return
                 except StorageError as error:
@@ -246,7 +251,7 @@ class Runner:
         age = timedelta(hours=self._rules.notice_hours)
         while not self._stop.is_set():
             now = self._clock()
-            notice = self._store.claim_notification(now, now - age, now + self._lease)
+            notice = self._store.write(partial(_claim_notice, now=now, oldest=now - age, until=now + self._lease))
             if notice is None:
                 return
             schedule, run = notice.schedule, notice.run
@@ -270,7 +275,7 @@ class Runner:
         if monotonic() < self._mend_at and not back:
             return
         self._mend_at = monotonic() + _REPAIR_EVERY_S
-        for schedule in self._store.find_misdated_schedules(now):
+        for schedule in self._store.read(lambda tx: ScheduleQueue(tx).find_misdated(now)):
             log.warning("the schedule %s was put off by a clock that was ahead of this one", schedule.id)
             self._store.write(lambda tx, one=schedule: self._repair_schedule(tx, one, now))  # type: ignore[misc]
 
@@ -285,6 +290,14 @@ class Runner:
                 Schedules(tx).replace(schedule.scope, decide.reschedule_misdated(current, now))
             except InvalidInput as error:  # its zone is not known here
                 log.warning("the schedule %s cannot be mended here: %s", schedule.id, error)
+
+
+def _renew_lease(tx: Tx, held: ScheduleLease, until: datetime) -> bool:
+    return ScheduleQueue(tx).renew_lease(held, until)
+
+
+def _claim_notice(tx: Tx, now: datetime, oldest: datetime, until: datetime) -> RunNotice | None:
+    return ScheduleQueue(tx).claim_notice(now, oldest, until)
 
 
 def checked_outcome(value: object) -> RunResult:

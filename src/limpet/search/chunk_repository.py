@@ -5,28 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.errors import StorageError
-from limpet.knowledge.filters import build_record_clauses
 from limpet.model.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, SourceKind, Vector
 from limpet.model.job import EMBED
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import from_micros, to_micros
 from limpet.search import word_index
-from limpet.search.catalogue import Catalogue, CatalogueRow, make_empty_catalogue
-from limpet.search.vector_repository import SqlVectors
-from limpet.search.word_index import PartitionRow
+from limpet.search.catalogue import CATALOGUES, Catalogue, CatalogueRow, make_empty_catalogue
+from limpet.search.filters import build_record_clauses
+from limpet.search.vector_repository import SqlVectors, Unembedded
+from limpet.search.word_index import PartitionRow, WordScores
 from limpet.store import jobs
-from limpet.store.base import Cut, Stored, Unembedded, WordScores
 from limpet.store.db import Row
 from limpet.store.encrypted_columns import CHUNKS, DOCUMENTS, RECORDS
 from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
-    from limpet.search.catalogue import Array
     from limpet.search.vector_cache import VectorScores
+    from limpet.store.db import Array
 
 
 _MESSAGE = SourceKind.MESSAGE.value
@@ -38,13 +37,30 @@ _OF_RECORD = RowLayout(RECORDS, f"{'- ' * 11} metadata - - - - - - key")
 _OF_DOCUMENT = RowLayout(DOCUMENTS, f"{'- ' * 19} uri title metadata")
 
 
+class StoredChunk(NamedTuple):
+    """A chunk as it is shown: its text, its source, and what its record or document says about itself."""
+
+    text: str
+    source: Source
+    metadata: Mapping[str, Any]
+
+
+class ChunkText(NamedTuple):
+    """A stored chunk's text and range, to be compared with cutting its source again."""
+
+    hash: bytes
+    first_sequence: int | None
+    last_sequence: int | None
+    text: str
+
+
 class Chunks:
     """Chunks, their words and their vectors: always written together."""
 
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
         self._caches = tx.caches
-        self._catalogues = tx.caches.catalogues
+        self._catalogues = tx.caches.get(CATALOGUES)
         self._seals = tx.seals
         self._vectors = SqlVectors(tx.db, tx.caches)
         self._tx = tx
@@ -154,21 +170,21 @@ class Chunks:
             return False
         return draft.vector.model == row.model
 
-    def load_session_chunks(self, scope: Scope) -> list[Cut]:
+    def load_session_chunks(self, scope: Scope) -> list[ChunkText]:
         assert scope.user is not None
         space = Partition(scope.tenant, Level.USER, scope.user)
         return self._load_chunks(space, "chunks.cut_of_session", {"session": scope.session})
 
-    def load_record_chunks(self, space: Partition, record_id: str) -> list[Cut]:
+    def load_record_chunks(self, space: Partition, record_id: str) -> list[ChunkText]:
         return self._load_chunks(space, "chunks.cut_of_record", {"record": record_id})
 
-    def _load_chunks(self, space: Partition, query: str, params: dict[str, Any]) -> list[Cut]:
+    def _load_chunks(self, space: Partition, query: str, params: dict[str, Any]) -> list[ChunkText]:
         row = self._find_partition(space)
         if row is None:
             return []
         box = self._seals.cipher_for(space.tenant)
         found = [box.decrypt_row(_CUT, each[4], each) for each in self._db.all(query, {"space_id": row.id, **params})]
-        return [Cut(bytes(hash_), first, last, text) for hash_, first, last, text, _ in found]
+        return [ChunkText(bytes(hash_), first, last, text) for hash_, first, last, text, _ in found]
 
     def drop_session(self, scope: Scope) -> int:
         """Remove the chunks of a session's messages."""
@@ -292,7 +308,7 @@ class Chunks:
 
     def read(
         self, space: Partition, ordinals: Sequence[int], as_of: datetime | None, now: datetime
-    ) -> dict[int, Stored]:
+    ) -> dict[int, StoredChunk]:
         """The chunks with these ordinals, without records that are not true at the moment."""
         row = self._find_partition(space)
         if row is None:
@@ -389,11 +405,11 @@ def _decrypt_chunk(box: Cipher, chunk: Row) -> Row:
     return opened if chunk[5] is None else box.decrypt_row(_OF_DOCUMENT, chunk[5], opened)
 
 
-def _parse_chunk(chunk: Row) -> Stored:
+def _parse_chunk(chunk: Row) -> StoredChunk:
     _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, about_record = chunk[:12]
     if kind == _MESSAGE:
         said = Source(SourceKind.MESSAGE, session_id, from_micros(created_at), session_id, first, last, role, name)
-        return Stored(text, said, {})
+        return StoredChunk(text, said, {})
     *_, layer, type_, key, uri, title, about_document = chunk
     of_document = document_id is not None
     source = Source(
@@ -413,7 +429,7 @@ def _parse_chunk(chunk: Row) -> Stored:
         about = {**json.loads(about_document), "uri": uri} | ({"title": title} if title else {})
     else:
         about = {**json.loads(about_record), "layer": layer, "type": type_} | ({"key": key} if key else {})
-    return Stored(text, source, about)
+    return StoredChunk(text, source, about)
 
 
 def partition_params(space: Partition) -> dict[str, str]:

@@ -4,20 +4,43 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 
 from limpet.errors import ProviderError
 from limpet.model.chunk import ChunkDraft, Vector
+from limpet.model.job import EMBED
 from limpet.model.scope import Partition
-from limpet.providers.embedding import BatchEmbedder, Progress
+from limpet.model.telemetry import Progress
+from limpet.providers.embedding import BatchEmbedder
 from limpet.search.analysis import strip_names
 from limpet.search.chunk_repository import Chunks
-from limpet.store.base import Store, Unembedded
+from limpet.search.vector_repository import Unembedded
+from limpet.store import jobs
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.search")
 
 _BATCH = 64
+_MODEL = "model"
 MAX_REFUSALS = 3  # texts refused one after the other before it is the embedder that is taken to fail
+
+
+def set_embedding_model(store: Store, model: str, now: datetime) -> None:
+    """Make this the model whose vectors are kept, and enqueue their embedding wherever they are missing."""
+
+    def change(tx: Tx) -> None:
+        if _find_model(tx) != model:
+            tx.db.run("properties.set", {"name": _MODEL, "value": model})
+            jobs.enqueue_for_all_partitions(tx.db, EMBED, model, now)
+
+    if store.read(_find_model) != model:
+        store.write(change)
+
+
+def _find_model(tx: Tx) -> str | None:
+    found = tx.db.one("properties.get", {"name": _MODEL})
+    return None if found is None else str(found[0])
 
 
 def embed_drafts(

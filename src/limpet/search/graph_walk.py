@@ -19,7 +19,8 @@ from limpet.search.recipes import Recipe
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
-    from limpet.search.catalogue import Array, Catalogue
+    from limpet.search.catalogue import Catalogue
+    from limpet.store.db import Array
 
 _WORD = re.compile(r"[^\s\"“”‘()\[\]{}<>,;:!?*_]+")
 _EDGE = ".'’"

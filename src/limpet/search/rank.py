@@ -15,8 +15,8 @@ from limpet.search.recipes import Recipe
 from limpet.search.time_expressions import Span
 
 if TYPE_CHECKING:
-    from limpet.search.catalogue import Array
     from limpet.search.vector_cache import VectorScores
+    from limpet.store.db import Array
 
 # Below these sums of what is shared with the question, nothing stored is about it.
 FLOOR_DENSE, FLOOR_COVER, FLOOR_DENSE_NAMED = 0.50, 0.5, 0.10

@@ -18,18 +18,18 @@ from limpet.model.scope import Partition, Scope
 from limpet.model.text import check_choice, check_text, short_repr
 from limpet.model.times import check_time, from_seconds
 from limpet.model.values import check_label, check_strings, take_at_most
-from limpet.search.chunk_repository import Chunks
+from limpet.search.chunk_repository import Chunks, StoredChunk
 from limpet.search.graph_walk import score_graph
 from limpet.search.newer import move_newer_first
 from limpet.search.question import Question
 from limpet.search.recipes import Recipe
 from limpet.sessions.repository import Messages
-from limpet.store.base import Stored
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
-    from limpet.search.catalogue import Array, Catalogue
+    from limpet.search.catalogue import Catalogue
     from limpet.search.rank import RankResult, Signals
+    from limpet.store.db import Array
 
 MAX_HITS = 1000
 MAX_CONDITIONS = 100
@@ -188,7 +188,7 @@ def _build_mask(tx: Tx, space: Partition, catalogue: Catalogue, query: ChunkQuer
 
 def _read_current(
     tx: Tx, space: Partition, catalogue: Catalogue, ranked: RankResult, wanted: SearchRequest
-) -> Iterator[tuple[int, Stored]]:
+) -> Iterator[tuple[int, StoredChunk]]:
     """The ranked chunks that are there and true, with their place in the ranking."""
     ordinals = catalogue.ordinals[ranked.positions].tolist()
     # Nearly all are there and true: the first page is as many as are wanted.
@@ -201,7 +201,7 @@ def _read_current(
                 yield at, stored[ordinal]
 
 
-def _build_hits(found: Sequence[tuple[int, Stored]], ranked: RankResult) -> list[Hit]:
+def _build_hits(found: Sequence[tuple[int, StoredChunk]], ranked: RankResult) -> list[Hit]:
     """With every signal that had a say: its score, and where it alone would have put the chunk."""
     places = [at for at, _ in found]
     scores = ranked.scores[places].tolist()

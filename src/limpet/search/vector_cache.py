@@ -10,14 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
-else:
-    Array = Any  # annotations can be read without numpy
+from limpet.store.cache import CacheKind
+from limpet.store.db import Array
 
 # Up to here looking at every vector closely is quicker than looking twice.
 FULL_SCAN_LIMIT = 16_384
@@ -199,6 +195,9 @@ class PartitionVectors:
         self._codes[rows] = np.rint(vectors / scales[:, None])
         self._bits[:, rows] = _pack_signs(vectors, self._mean).T
         self._scales[rows] = scales
+
+
+VECTORS: CacheKind[PartitionVectors] = CacheKind("vectors", 1)  # by partition and model
 
 
 def _pack_signs(vectors: Array, mean: Array) -> Array:

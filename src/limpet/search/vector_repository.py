@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.model.chunk import Vector
 from limpet.search import word_index
-from limpet.search.cache import Caches
 from limpet.search.word_index import PartitionRow
-from limpet.store.base import Unembedded
+from limpet.store.cache import Caches
 from limpet.store.db import Db, Row, compute_cosines
 from limpet.store.encrypted_columns import CHUNKS
-from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.encryption import Cipher, RowLayout, pack_floats
 
 if TYPE_CHECKING:
-    from limpet.search.catalogue import Array, Catalogue
+    from limpet.search.catalogue import Catalogue
     from limpet.search.vector_cache import VectorPage, VectorScores
+    from limpet.store.db import Array
 
 log = logging.getLogger("limpet.store")
 
@@ -26,10 +25,17 @@ _PAGE = 4096
 _UNEMBEDDED = RowLayout(CHUNKS, "id text")
 
 
+class Unembedded(NamedTuple):
+    """A chunk that has no vector of a model."""
+
+    ordinal: int
+    text: str
+
+
 class SqlVectors:
     def __init__(self, db: Db, caches: Caches) -> None:
         self._db = db
-        self._cache = caches.vectors
+        self._caches = caches
 
     def put(self, box: Cipher, chunk_id: int, vector: Vector) -> bool:
         """A new chunk's vector, in the chunk's own transaction. False when it cannot be compared with the others."""
@@ -93,14 +99,15 @@ class SqlVectors:
     ) -> VectorScores | None:
         import numpy as np  # late: most commands never search
 
-        from limpet.search.vector_cache import PartitionVectors, VectorsVersion
+        from limpet.search.vector_cache import VECTORS, PartitionVectors, VectorsVersion
 
         model_id = self._find_model(question)
         if model_id is None:
             return None
         late = self._db.one("vectors.late", {"space_id": row.id})
         key = (row.id, model_id)
-        vectors = self._cache.get(key) or self._cache.setdefault(key, PartitionVectors(len(question.values)))
+        cache = self._caches.get(VECTORS)
+        vectors = cache.get(key) or cache.setdefault(key, PartitionVectors(len(question.values)))
         found = vectors.score(
             catalogue.ordinals,
             VectorsVersion(row.removals, late[0] if late else 0),
@@ -108,7 +115,7 @@ class SqlVectors:
             lambda number: self._read_late_pages(box, row, model_id, number),
             _normalize(np.asarray(question.values, dtype=np.float32)),
         )
-        self._cache.put(key, vectors)  # it may have grown: the others make room for it
+        cache.put(key, vectors)  # it may have grown: the others make room for it
         return found
 
     def _read_late_pages(self, box: Cipher, row: PartitionRow, model_id: int, number: int) -> Iterator[VectorPage]:
@@ -146,10 +153,6 @@ class SqlVectors:
         else:
             found = self._db.compute_cosines(model_id, ids, question.values)
         return {word_index.to_ordinal(chunk_id): cosine for chunk_id, cosine in found.items()}
-
-
-def pack_floats(values: Sequence[float]) -> bytes:
-    return struct.pack(f"<{len(values)}f", *values)
 
 
 def _decrypt_matrix(box: Cipher, model_id: int, found: Sequence[Row]) -> Array:

@@ -13,11 +13,10 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.model.chunk import Terms
-from limpet.store.base import WordScores
-from limpet.store.db import Db, Params, Row
+from limpet.store.db import Array, Db, Params, Row
 from limpet.store.encryption import Cipher
 
 if TYPE_CHECKING:
@@ -30,6 +29,14 @@ _MIN_CHUNK_COUNT = 500
 _ENTRY_BYTES = 8
 _MAX_COUNT = 255
 _MAX_LENGTH = 0xFFFF
+
+
+class WordScores(NamedTuple):
+    """By ordinal, BM25 and the share of the question's weight a chunk holds; and the share that is known at all."""
+
+    scores: Array
+    covered: Array
+    known: float
 
 
 @dataclass(slots=True)

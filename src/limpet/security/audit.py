@@ -22,7 +22,7 @@ from limpet.model.ids import uuid7
 from limpet.model.scope import Scope
 from limpet.model.times import Clock
 from limpet.security.access_repository import AuditEntries
-from limpet.store.base import Store
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.audit")

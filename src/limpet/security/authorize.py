@@ -17,7 +17,7 @@ from limpet.security.operation import OperationInfo
 from limpet.security.operations import OPERATIONS, OperationPolicy, OwnerRule
 from limpet.security.permissions import can_grant, find_missing_grant
 from limpet.security.telemetry import Observers, count_results
-from limpet.store.base import Store
+from limpet.store.store import Store
 
 _DONE = AuditOutcome.DONE.value
 _REACHES = {Level.AGENT: Reach.AGENT, Level.GLOBAL: Reach.GLOBAL}

@@ -11,12 +11,13 @@ from limpet.errors import SequenceConflict
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.message import Message, Role
 from limpet.model.scope import Level, Partition, Scope
-from limpet.providers.embedding import BatchEmbedder, Progress
+from limpet.model.telemetry import Progress
+from limpet.providers.embedding import BatchEmbedder
 from limpet.search import embed
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_message
 from limpet.sessions.repository import Messages, Sessions
-from limpet.store.base import Store
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 

@@ -17,7 +17,7 @@ from limpet.model.turns import Cost
 from limpet.sessions.compaction_due import Load, Plan, Reason
 from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.sessions.summarize import Summariser, SummaryDraft
-from limpet.store.base import Store
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.sessions")

@@ -9,10 +9,10 @@ from limpet.api.runtime import Runtime
 from limpet.errors import IdempotencyConflict
 from limpet.model.message import Message
 from limpet.model.scope import Scope
+from limpet.model.telemetry import Progress
 from limpet.model.text import check_name
 from limpet.sessions import append
 from limpet.sessions.repository import Sessions
-from limpet.store.base import Progress
 from limpet.store.tx import Tx
 
 # What belongs into the same transaction, told which of the messages are new: others were stored under their key before.

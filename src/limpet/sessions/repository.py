@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from limpet.errors import SessionNotFound
-from limpet.knowledge.filters import build_keyset_clause
 from limpet.knowledge.graph.repository import GraphTables
 from limpet.model.job import COMPACT, EXTRACT, GRAPH
 from limpet.model.message import Message
@@ -17,8 +16,8 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, SessionStatus, Summary
 from limpet.model.times import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
+from limpet.search.filters import build_keyset_clause
 from limpet.store import jobs
-from limpet.store.base import Head
 from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import KV, MESSAGES, SESSIONS, SUMMARIES
 from limpet.store.encryption import RowLayout
@@ -48,6 +47,14 @@ def build_scope_filter(scope: Scope) -> tuple[str, dict[str, Any]]:
 def _scope_clause(session: bool, user: bool, agent: bool) -> str:
     narrower = {"s.id = :session": session, "s.user_id = :user": user, "s.agent = :agent": agent}
     return " AND ".join(["s.tenant = :tenant", *(clause for clause, wanted in narrower.items() if wanted)])
+
+
+class Head(NamedTuple):
+    """Where a session's history ends."""
+
+    last_sequence: int
+    message_count: int
+    last_active_at: datetime
 
 
 class Sessions:

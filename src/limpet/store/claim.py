@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from limpet.errors import LeaseLost
 from limpet.model.job import Job
 from limpet.model.times import Clock
-from limpet.store.base import Store
 from limpet.store.jobs import Jobs
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 # Done, or when there is more of it to do: now, or at a later time.

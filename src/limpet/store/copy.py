@@ -11,10 +11,10 @@ from typing import Any
 from limpet.config import StorageSettings
 from limpet.errors import InvalidInput, StorageError
 from limpet.model.scope import STORE_PARTITION
+from limpet.model.telemetry import Progress
 from limpet.model.times import Clock
-from limpet.store.base import Progress
 from limpet.store.db import Db, Row
-from limpet.store.sql_store import SqlStore
+from limpet.store.store import Store
 from limpet.store.tables import TABLES, Table
 from limpet.store.tx import Tx
 
@@ -25,7 +25,7 @@ _RESET_SEQUENCES = (  # tables that give out numbers go on behind those that wer
 )
 
 
-def copy_store(source: SqlStore, target: SqlStore, progress: Progress | None = None) -> dict[str, int]:
+def copy_store(source: Store, target: Store, progress: Progress | None = None) -> dict[str, int]:
     """Copy every row, from one consistent view, in one transaction. The target must be empty. Answers rows by table."""
 
     def from_source(reading: Tx) -> dict[str, int]:
@@ -96,7 +96,7 @@ def _count_rows(db: Db, table: Table) -> int:
 
 
 def copy_to_file(
-    source: SqlStore, path: str, config: StorageSettings, clock: Clock, progress: Progress | None = None
+    source: Store, path: str, config: StorageSettings, clock: Clock, progress: Progress | None = None
 ) -> None:
     """A new SQLite file with everything in it, which appears whole or not at all."""
     from limpet.store.sqlite.store import SqliteStore

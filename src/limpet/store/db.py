@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from limpet.search.catalogue import Array
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any  # annotations can be read without numpy
 
 Params = Mapping[str, Any]
 Row = tuple[Any, ...]

@@ -9,6 +9,7 @@ reading is wanted, to its row: put elsewhere it does not open.
 from __future__ import annotations
 
 import binascii
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache, lru_cache
@@ -249,6 +250,11 @@ class TenantCipher:
             f"{where} of row {format_row_key(row)} in tenant {self._tenant!r} cannot be decrypted:"
             " it was altered, moved from another row, or encrypted with another key; restore it from a backup"
         )
+
+
+def pack_floats(values: Sequence[float]) -> bytes:
+    """A vector as it is encrypted: 32-bit floats, little-endian."""
+    return struct.pack(f"<{len(values)}f", *values)
 
 
 def format_row_key(row: object) -> str:

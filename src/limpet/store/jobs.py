@@ -22,6 +22,8 @@ from limpet.store.encryption import RowLayout
 from limpet.store.encryption_state import TxEncryption
 from limpet.store.tx import Tx
 
+JobFilter = tuple[str, str]  # a kind of job, and its detail where only jobs with that one are meant
+
 _MAX_ERROR = 500
 _JOB = RowLayout(JOBS, "id kind payload run_at attempts leased_until error dead created_at")
 # What clocks may differ by, and no less than any lease. What lies further ahead was written by a clock that was wrong.
@@ -121,7 +123,7 @@ def _job_params(space: Partition, kind: str, detail: str, now: datetime, run_at:
     return {"kind": kind, "key": payload, "payload": payload, **names, **times}
 
 
-def claim_job(db: Db, wanted: Sequence[tuple[str, str]], now: datetime, leased_until: datetime) -> Job | None:
+def claim_job(db: Db, wanted: Sequence[JobFilter], now: datetime, leased_until: datetime) -> Job | None:
     """Of the first of these kinds and details that has a job due, the one that has waited longest."""
     for kind, detail in wanted:
         where, params = _kind_filter([(kind, detail)])
@@ -138,14 +140,14 @@ def renew_job(db: Db, job: Job, until: datetime) -> Job | None:
     return replace(job, leased_until=until)
 
 
-def next_job_time(db: Db, wanted: Sequence[tuple[str, str]]) -> datetime | None:
+def next_job_time(db: Db, wanted: Sequence[JobFilter]) -> datetime | None:
     """About when: exactly unless many are leased that were asked for again."""
     chosen = [_kind_filter([each]) for each in wanted]
     found = [at for where, params in chosen for (at,) in db.all("jobs.next", params, where=where)]
     return from_micros(min(found)) if found else None
 
 
-def count_jobs(db: Db, wanted: Sequence[tuple[str, str]]) -> int:
+def count_jobs(db: Db, wanted: Sequence[JobFilter]) -> int:
     where, params = _kind_filter(wanted)
     found = db.one("jobs.count", params, where=where)
     return 0 if found is None else int(found[0])
@@ -193,7 +195,7 @@ def _lease_params(job: Job) -> dict[str, int]:
     return {"id": job.id, "leased_until": to_micros(job.leased_until)}
 
 
-def _kind_filter(wanted: Sequence[tuple[str, str]]) -> tuple[str, dict[str, str]]:
+def _kind_filter(wanted: Sequence[JobFilter]) -> tuple[str, dict[str, str]]:
     """Jobs of these kinds; of those whose detail is not empty, only the ones with that detail."""
     clauses, params = [], {}
     for at, (kind, detail) in enumerate(wanted):

@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from limpet.errors import KeyMissing, SealBroken, StorageError
-from limpet.search.vector_repository import pack_floats
-from limpet.store import doctor
-from limpet.store.base import Finding, Progress
+from limpet.model.finding import Finding
+from limpet.model.telemetry import Progress
 from limpet.store.db import Db, Row
 from limpet.store.encrypted_columns import AAD_COLUMNS, ENCRYPTED_COLUMNS
-from limpet.store.encryption import PLAINTEXT, Cipher, EncryptionMode, RowLayout, check_value
+from limpet.store.encryption import PLAINTEXT, Cipher, EncryptionMode, RowLayout, check_value, pack_floats
 from limpet.store.encryption_state import (
     STATE_ENCRYPTED,
     STATE_ENCRYPTING,
@@ -27,10 +26,9 @@ from limpet.store.encryption_state import (
     EncryptionRegistry,
     EncryptionState,
 )
+from limpet.store.store import Store
 from limpet.store.tables import TABLES, Table
 from limpet.store.tx import Tx
-
-T = TypeVar("T")
 
 _BATCH = 500
 _WORDS = "words"
@@ -49,13 +47,10 @@ _DETERMINISTIC = (EncryptionMode.SAME, EncryptionMode.SAME_BYTES, EncryptionMode
 _NONDETERMINISTIC = (EncryptionMode.TEXT, EncryptionMode.SOURCE)
 
 
-class EncryptableStore(Protocol):
-    """What this needs of a store."""
+class RebuildIndex(Protocol):
+    """Makes a partition's word index again from its text: search knows how."""
 
-    seals: EncryptionRegistry
-
-    def write(self, work: Callable[[Tx], T]) -> T: ...
-    def read(self, work: Callable[[Tx], T]) -> T: ...
+    def __call__(self, db: Db, space_id: int, box: Cipher) -> None: ...
 
 
 class _Checkpoint(NamedTuple):
@@ -65,12 +60,12 @@ class _Checkpoint(NamedTuple):
     after: list[Any] | None
 
 
-def reencrypt_tenant(store: EncryptableStore, tenant: str, progress: Progress | None = None) -> bool:
-    """Seal the tenant with the first of its keys, or go on with that. False when it is so already."""
+def reencrypt_tenant(store: Store, tenant: str, rebuild_index: RebuildIndex, progress: Progress | None = None) -> bool:
+    """Encrypt the tenant with the first of its keys, or go on with that. False when it is so already."""
     if not store.write(lambda tx: _begin(tx, store.seals, tenant)):
         return False
     counts = dict.fromkeys(_STEPS, 0)
-    while (done := store.write(lambda tx: _run_batch(tx, store.seals, tenant))) is not None:
+    while (done := store.write(lambda tx: _run_batch(tx, store.seals, tenant, rebuild_index))) is not None:
         step, rows = done
         counts[step] += rows
         if progress is not None:
@@ -93,7 +88,7 @@ def _begin(tx: Tx, seals: EncryptionRegistry, tenant: str) -> bool:
     return True
 
 
-def _run_batch(tx: Tx, seals: EncryptionRegistry, tenant: str) -> tuple[str, int] | None:
+def _run_batch(tx: Tx, seals: EncryptionRegistry, tenant: str, rebuild_index: RebuildIndex) -> tuple[str, int] | None:
     seal = tx.seals.get(tenant)
     if seal is None or seal.state not in (STATE_ENCRYPTING, STATE_ROTATING):
         return None
@@ -104,7 +99,10 @@ def _run_batch(tx: Tx, seals: EncryptionRegistry, tenant: str) -> tuple[str, int
         else seals.make_cipher(tenant, seal, check=seal.old_check, version=seal.version - 1)
     )
     reached = _Checkpoint(*json.loads(seal.progress)) if seal.progress else _Checkpoint(_STEPS[0], None)
-    rows, after = _run_step(tx.db, tenant, reached, old, new)
+    if reached.step == _WORDS:
+        rows, after = _rebuild_next(tx.db, tenant, reached, partial(rebuild_index, box=new))
+    else:
+        rows, after = _run_step(tx.db, tenant, reached, old, new)
     if after is None:
         following = _STEPS.index(reached.step) + 1
         if following == len(_STEPS):
@@ -119,14 +117,6 @@ def _run_batch(tx: Tx, seals: EncryptionRegistry, tenant: str) -> tuple[str, int
 
 def _run_step(db: Db, tenant: str, reached: _Checkpoint, old: Cipher, new: Cipher) -> tuple[int, list[Any] | None]:
     """How many rows, and up to which key; None when the step is done."""
-    if reached.step == _WORDS:
-        spaces = db.execute_sql(
-            "SELECT id FROM spaces WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT 1",
-            {"tenant": tenant, "after": reached.after[0] if reached.after else 0},
-        )
-        for (space_id,) in spaces:
-            doctor.reindex(db, space_id, new)
-        return len(spaces), [spaces[0][0]] if spaces else None
     table = _BY_NAME[reached.step]
     rows, after = _read_page(db, table, tenant, reached.after)
     if table.name == "vectors":
@@ -134,6 +124,19 @@ def _run_step(db: Db, tenant: str, reached: _Checkpoint, old: Cipher, new: Ciphe
     else:
         _reencrypt_rows(db, table, rows, old, new)
     return len(rows), after
+
+
+def _rebuild_next(
+    db: Db, tenant: str, reached: _Checkpoint, rebuild: Callable[[Db, int], None]
+) -> tuple[int, list[Any] | None]:
+    """The word index of one partition more."""
+    spaces = db.execute_sql(
+        "SELECT id FROM spaces WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT 1",
+        {"tenant": tenant, "after": reached.after[0] if reached.after else 0},
+    )
+    for (space_id,) in spaces:
+        rebuild(db, space_id)
+    return len(spaces), [spaces[0][0]] if spaces else None
 
 
 def _fixed_key(table: Table) -> tuple[str, ...]:
@@ -200,7 +203,7 @@ def _reencrypt_vectors(db: Db, rows: list[Row], old: Cipher, new: Cipher) -> Non
         db.execute_sql_many(f"{statement} WHERE model_id = :model_id AND chunk_id = :chunk_id", changes)
 
 
-def check_encryption(store: EncryptableStore) -> Iterator[Finding]:
+def check_encryption(store: Store) -> Iterator[Finding]:
     """Whether every sealed value opens where it stands."""
     try:
         seals = store.read(lambda tx: tx.seals.all())

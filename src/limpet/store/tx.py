@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from limpet.search.cache import Caches
+from limpet.store.cache import Caches
 from limpet.store.db import Db
 from limpet.store.encryption_state import EncryptionRegistry, TxEncryption
 

@@ -16,11 +16,12 @@ from time import monotonic
 from limpet.config import JobSettings
 from limpet.errors import LeaseLost, LimpetError, StorageError, StoreUnavailable
 from limpet.model.job import Job
-from limpet.model.telemetry import Activity, ActivityKind
+from limpet.model.telemetry import Activity, ActivityKind, Progress
 from limpet.model.times import Clock, check_time
 from limpet.security.telemetry import Measurement, Observers
-from limpet.store.base import Progress, Store, Wanted
 from limpet.store.claim import JobHandler, JobLease
+from limpet.store.jobs import JobFilter
+from limpet.store.store import Store
 
 log = logging.getLogger("limpet.jobs")
 
@@ -48,9 +49,9 @@ class Worker:
         self._chance = chance
         self._observers = observers or Observers()
         self._lease = timedelta(seconds=config.lease_s)
-        self._handlers: dict[Wanted, JobHandler] = {}
-        self._patient: set[Wanted] = set()
-        self._order: list[Wanted] = []  # whose turn it is: the kind that was done last comes last
+        self._handlers: dict[JobFilter, JobHandler] = {}
+        self._patient: set[JobFilter] = set()
+        self._order: list[JobFilter] = []  # whose turn it is: the kind that was done last comes last
         self._turn = threading.Lock()  # one job at a time, whether by the thread or by a caller
         self._starting = threading.Lock()
         self._wake = threading.Event()
@@ -71,10 +72,10 @@ class Worker:
         self._order.append((kind, detail))
 
     @property
-    def job_kinds(self) -> list[Wanted]:
+    def job_kinds(self) -> list[JobFilter]:
         return list(self._order)
 
-    def has_work(self, kinds: Sequence[Wanted]) -> bool:
+    def has_work(self, kinds: Sequence[JobFilter]) -> bool:
         """Whether there is work of these kinds that a thread should be begun for."""
         due = self._store.next_job_time([kind for kind in kinds if kind in self._patient])
         if due is not None and due <= self._clock():
@@ -195,7 +196,7 @@ class Worker:
         if freed:
             log.warning("%d jobs were put off by a clock that was ahead of this one; they are due now", freed)
 
-    def _handler_key(self, job: Job) -> Wanted:
+    def _handler_key(self, job: Job) -> JobFilter:
         exact = (job.kind, job.detail)
         return exact if exact in self._handlers else (job.kind, "")
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
+from limpet.store.cache import CacheKind
+
 _ROUNDS = 10
 _CROWD = 12  # names in one place from which on they stand there by chance, as in a list
 _FEW = 10
@@ -38,6 +40,9 @@ class Communities:
     @property
     def nbytes(self) -> int:
         return 200 * sum(map(len, self.places.values())) + 150 * len(self.words) + 60 * len(self.of)
+
+
+COMMUNITIES: CacheKind[Communities] = CacheKind("communities", 1 / 8)
 
 
 def find_communities(stamp: tuple[int, ...], names: Mapping[int, str], places: Sequence[MentionPlace]) -> Communities:

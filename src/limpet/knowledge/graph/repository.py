@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from limpet.knowledge.graph.communities import Communities, MentionPlace, find_communities
+from limpet.knowledge.graph.communities import COMMUNITIES, Communities, MentionPlace, find_communities
 from limpet.model.graph import EntityKind, GraphDraft, GraphSource, Link, Node, NodeMention, RelationKind, first_word
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import from_micros, to_micros
@@ -44,7 +44,7 @@ class GraphTables:
         self._db = tx.db
         self._seals = tx.seals
         self._chunks = Chunks(tx)
-        self._communities = tx.caches.communities
+        self._communities = tx.caches.get(COMMUNITIES)
 
     def add(self, space: Partition, told: Sequence[GraphDraft]) -> None:
         """Names of the same normal form are one row. The same mention twice is one."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from limpet.model.chunk import Hit, Source
     from limpet.model.context import Context
     from limpet.model.document import Document
+    from limpet.model.finding import Finding
     from limpet.model.job import JobInfo
     from limpet.model.message import Message
     from limpet.model.receipt import Receipt
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from limpet.model.retention import RetentionResult
     from limpet.model.schedule import Run, Schedule
     from limpet.model.session import CompactionResult, SessionInfo, Summary, Usage
-    from limpet.store.base import Finding
 
 
 @overload

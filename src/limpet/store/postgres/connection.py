@@ -19,8 +19,8 @@ from limpet.errors import (
     StoreUnavailable,
     Unsupported,
 )
-from limpet.search.cache import Caches
 from limpet.store import queries as named
+from limpet.store.cache import Caches
 from limpet.store.db import Params, QueryTemplates, Row
 from limpet.store.encryption_state import EncryptionRegistry
 from limpet.store.tx import Tx
@@ -28,7 +28,7 @@ from limpet.store.tx import Tx
 if TYPE_CHECKING:
     import psycopg
 
-    from limpet.search.catalogue import Array
+    from limpet.store.db import Array
 
 T = TypeVar("T")
 

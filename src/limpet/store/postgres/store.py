@@ -6,21 +6,23 @@ import re
 
 from limpet.config import StorageSettings
 from limpet.model.receipt import ErasureState
+from limpet.model.telemetry import Progress
 from limpet.model.times import Clock
-from limpet.search.cache import Caches
 from limpet.store import forks
-from limpet.store.base import Features, Progress
+from limpet.store.cache import Caches
 from limpet.store.encryption import KeyProvider
 from limpet.store.encryption_state import EncryptionRegistry
 from limpet.store.postgres.connection import PostgresConnection
 from limpet.store.postgres.schema import PostgresSchema
-from limpet.store.sql_store import ReaderPool, SqlStore, migrate_or_close
+from limpet.store.store import ReaderPool, Store, migrate_or_close
 from limpet.store.tables import TABLES
 
 _PASSWORD = re.compile(r"(//[^:/@]*):[^@/]*@")
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(Store):
+    backend = "postgres"
+
     def __init__(
         self,
         url: str,
@@ -30,6 +32,7 @@ class PostgresStore(SqlStore):
         keyring: KeyProvider | None = None,
     ) -> None:
         self._url = url
+        self.location = _PASSWORD.sub(r"\1:***@", url)
         self._config = config
         self._clock = clock
         self.caches = caches or Caches()
@@ -51,10 +54,6 @@ class PostgresStore(SqlStore):
 
     def _before_close(self) -> None:
         self._postgres.unregister()
-
-    @property
-    def features(self) -> Features:
-        return Features("postgres", True, True, _PASSWORD.sub(r"\1:***@", self._url))
 
     def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
         """PostgreSQL keeps dead rows until a vacuum, and their bytes until the table's files are made anew."""

@@ -22,14 +22,14 @@ from limpet.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from limpet.search.cache import Caches
 from limpet.store import queries as named
+from limpet.store.cache import Caches
 from limpet.store.db import Params, QueryTemplates, Row, compute_cosines
 from limpet.store.encryption_state import EncryptionRegistry
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
-    from limpet.search.catalogue import Array
+    from limpet.store.db import Array
 
 T = TypeVar("T")
 

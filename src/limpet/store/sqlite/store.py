@@ -11,17 +11,18 @@ from pathlib import Path
 
 from limpet.config import StorageSettings
 from limpet.errors import InvalidInput, StorageError
+from limpet.model.finding import Finding
 from limpet.model.receipt import ErasureState
+from limpet.model.telemetry import Progress
 from limpet.model.times import Clock
-from limpet.search.cache import Caches
 from limpet.store import forks
-from limpet.store.base import Features, Finding, Progress
+from limpet.store.cache import Caches
 from limpet.store.encryption import KeyProvider
 from limpet.store.encryption_state import EncryptionRegistry
-from limpet.store.sql_store import ReaderPool, SqlStore, migrate_or_close
 from limpet.store.sqlite import scrub as scrubbing
 from limpet.store.sqlite.connection import MEMORY, SqliteConnection, prepare_folder, translate_error
 from limpet.store.sqlite.schema import SqliteSchema
+from limpet.store.store import ReaderPool, Store, migrate_or_close
 
 log = logging.getLogger("limpet.store")
 
@@ -29,7 +30,7 @@ _BACKUP_PAGES = 1024
 _MAX_INLINE_SCRUB_BYTES = 8 << 20  # a file up to this size is scrubbed while somebody waits for a purge
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(Store):
     def __init__(
         self,
         path: str,
@@ -38,7 +39,8 @@ class SqliteStore(SqlStore):
         caches: Caches | None = None,
         keyring: KeyProvider | None = None,
     ) -> None:
-        self.path = path
+        self.path = self.location = path
+        self.backend = "memory" if path == MEMORY else "sqlite"
         self._config = config
         if path != MEMORY:
             prepare_folder(path)
@@ -54,11 +56,6 @@ class SqliteStore(SqlStore):
 
     def _connect_reader(self) -> SqliteConnection:
         return SqliteConnection(self.path, self._config, self.caches, self._seals, reader=True)
-
-    @property
-    def features(self) -> Features:
-        on_disk = self.path != MEMORY
-        return Features("sqlite" if on_disk else "memory", on_disk, on_disk, self.path)
 
     def close(self) -> None:
         with forks.block_forks():
@@ -98,13 +95,12 @@ class SqliteStore(SqlStore):
         done = scrubbing.scrub(self.path, self._file, self._config.busy_timeout_ms / 1000)
         return ErasureState.VACUUM if done is None else ErasureState.GONE
 
-    def doctor(self, *, repair: bool) -> Iterator[Finding]:
+    def check_files(self) -> Iterator[Finding]:
         self._refuse_fork()
         for look in (self._check_integrity, self._check_foreign_keys):
             with forks.block_forks():
                 found = self._writer.run_exclusive(look)
             yield found
-        yield from super().doctor(repair=repair)
 
     def _check_integrity(self) -> Finding:
         try:
@@ -122,7 +118,6 @@ class SqliteStore(SqlStore):
         return Finding("references", not broken, detail)
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
-        """Copy the live database to a new file, which appears whole or not at all."""
         self._refuse_fork()
         target = Path(path)
         if os.path.exists(target):  # not Path.exists, which raises for a name that is too long

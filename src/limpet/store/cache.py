@@ -1,16 +1,11 @@
-"""What a process remembers of its spaces, so that a search reads only what is new. Bounded in bytes."""
+"""What a process caches of its partitions, so that a search reads only what is new. Bounded in bytes."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
-
-if TYPE_CHECKING:
-    from limpet.knowledge.graph.communities import Communities
-    from limpet.search.catalogue import Catalogue
-    from limpet.search.vector_cache import PartitionVectors
+from typing import Any, Generic, Protocol, TypeVar
 
 _MEGABYTE = 1 << 20
 
@@ -85,29 +80,44 @@ class Cache(Generic[V]):
             return self._total
 
 
+class CacheKind(Generic[V]):
+    """A kind of cached value, and its share of the memory for caches."""
+
+    def __init__(self, name: str, share: float) -> None:
+        self.name = name
+        self.share = share
+
+
 class Caches:
-    """Catalogues and communities by their space; vectors by their space and model."""
+    """One cache of each kind. The key of a value is its partition's id, or a tuple that begins with it."""
 
     def __init__(self, megabytes: int = 256) -> None:
-        # A catalogue takes about a tenth of what its vectors take.
-        self.catalogues: Cache[Catalogue] = Cache(megabytes * _MEGABYTE // 4)
-        self.vectors: Cache[PartitionVectors] = Cache(megabytes * _MEGABYTE)
-        self.communities: Cache[Communities] = Cache(megabytes * _MEGABYTE // 8)
+        self._max_bytes = megabytes * _MEGABYTE
+        self._lock = threading.Lock()
+        self._caches: dict[str, Cache[Any]] = {}
         self.purges: str | None = None  # the store's count of purges when these were last compared with it
 
+    def get(self, kind: CacheKind[V]) -> Cache[V]:
+        found = self._caches.get(kind.name)
+        if found is None:
+            with self._lock:
+                found = self._caches.setdefault(kind.name, Cache(int(self._max_bytes * kind.share)))
+        return found
+
     def list_partitions(self) -> list[int]:
-        """The numbers of the spaces that anything is remembered of."""
+        """The ids of the partitions that anything is cached of."""
         return sorted({_partition_id(key) for cache in self._all_caches() for key in cache.list_keys()})
 
-    def drop_partition(self, number: int) -> None:
-        """Whatever is remembered of a space that was purged."""
+    def drop_partition(self, partition_id: int) -> None:
+        """Drop whatever is cached of a partition that was purged."""
         for cache in self._all_caches():
             for key in cache.list_keys():
-                if _partition_id(key) == number:
+                if _partition_id(key) == partition_id:
                     cache.drop(key)
 
     def _all_caches(self) -> tuple[Cache[Any], ...]:
-        return self.catalogues, self.vectors, self.communities
+        with self._lock:
+            return tuple(self._caches.values())
 
 
 def _partition_id(key: Hashable) -> int:

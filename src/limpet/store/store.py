@@ -1,38 +1,52 @@
-"""What a store does the same way on every SQL backend: one writer, a pool of readers, no use across a fork."""
+"""A store: one writer, a pool of readers, no use across a fork. SQLite and PostgreSQL are its subclasses."""
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from limpet.errors import StorageError, StoreUnavailable
-from limpet.model.job import EMBED, Job
-from limpet.model.schedule import Schedule, ScheduleLease
-from limpet.schedules import repository
-from limpet.store import doctor, forks, jobs, migrate, reencrypt
-from limpet.store.base import Finding, Notice, Wanted
+from limpet.model.finding import Finding
+from limpet.model.job import Job
+from limpet.model.receipt import ErasureState
+from limpet.model.telemetry import Progress
+from limpet.store import forks, jobs, migrate
 from limpet.store.encryption_state import EncryptionRegistry, EncryptionStateUnknown
+from limpet.store.jobs import JobFilter
 from limpet.store.tx import Tx
 from limpet.store.writer import TransactionConnection, Writer
 
 T = TypeVar("T")
+Work = Callable[[Tx], T]
 
-_MODEL = "model"
+_ROW_COUNTS = ("sessions", "messages", "records", "documents", "chunks", "vectors", "users")
 
 
 class Connection(TransactionConnection, Protocol):
-    def snapshot(self, work: Callable[[Tx], T]) -> T:
+    def snapshot(self, work: Work[T]) -> T:
         """Run the work on one consistent view."""
 
     def close(self) -> None: ...
 
 
-class SqlStore:
+class _Rollback(Exception):
+    """Ends a transaction that is not to stay, with its answer."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+class Store:
+    backend: str  # sqlite, memory or postgres
+    location: str  # where it is, without a password
+
     def __init__(
         self, connection: Connection, readers: ReaderPool | None, group_size: int, seals: EncryptionRegistry
     ) -> None:
@@ -42,9 +56,37 @@ class SqlStore:
         self._readers = readers
         self.seals = seals
         self._waiting = threading.local()  # what a thread's next write has to bring along
+        self._rolls_back = False
+        self._prepare: Work[None] | None = None
 
-    def write(self, work: Callable[[Tx], T]) -> T:
-        first: Callable[[Tx], None] | None = getattr(self._waiting, "work", None)
+    def with_rollback(self, prepare: Work[None] | None = None) -> Store:
+        """The same store, for memory that is switched off: a write runs, answers, and is rolled back.
+
+        ``prepare`` comes first in every transaction, reads included.
+        """
+        other = copy.copy(self)
+        other._rolls_back, other._prepare = True, prepare  # noqa: SLF001 - its own class
+        return other
+
+    def write(self, work: Work[T]) -> T:
+        """Run the work in a transaction; return once it is durable. It may run again; only one run stays."""
+        if not self._rolls_back:
+            return self._write(work)
+        prepare = self._prepare
+
+        def run_and_roll_back(tx: Tx) -> T:
+            if prepare is not None:
+                prepare(tx)
+            raise _Rollback(work(tx))
+
+        try:
+            return self._write(run_and_roll_back)
+        except _Rollback as done:
+            answer: T = done.answer
+            return answer
+
+    def _write(self, work: Work[T]) -> T:
+        first: Work[None] | None = getattr(self._waiting, "work", None)
         if first is None:
             return self._write_with_known_state(work)
 
@@ -56,7 +98,7 @@ class SqlStore:
         self._waiting.work = None
         return done
 
-    def _write_with_known_state(self, work: Callable[[Tx], T]) -> T:
+    def _write_with_known_state(self, work: Work[T]) -> T:
         """The work, and again from its beginning once it is noted whether the tenant it met is sealed."""
         self._refuse_fork()
         with forks.block_forks():
@@ -68,7 +110,11 @@ class SqlStore:
                 self._writer.write(partial(_record_initial_state, tenant=tenant))
 
     @contextmanager
-    def prepend_to_next_write(self, work: Callable[[Tx], None]) -> Iterator[Callable[[], bool]]:
+    def prepend_to_next_write(self, work: Work[None]) -> Iterator[Callable[[], bool]]:
+        """What this thread writes next is preceded by this work, in the same transaction.
+
+        Inside the block; the function it gives tells whether that has happened.
+        """
         before = getattr(self._waiting, "work", None)
         self._waiting.work = work
         try:
@@ -76,7 +122,10 @@ class SqlStore:
         finally:
             self._waiting.work = before
 
-    def read(self, work: Callable[[Tx], T]) -> T:
+    def read(self, work: Work[T]) -> T:
+        """Run the work on one consistent view of the store."""
+        if self._prepare is not None:
+            return self.write(work)
         self._refuse_fork()
         self._writer.refuse_nesting()
         with forks.block_forks():
@@ -84,70 +133,63 @@ class SqlStore:
                 return self._writer.run_exclusive(lambda: self._connection.snapshot(work))
             return self._readers.read(work)
 
-    def claim_job(self, wanted: Sequence[Wanted], now: datetime, lease: timedelta) -> Job | None:
+    def claim_job(self, wanted: Sequence[JobFilter], now: datetime, lease: timedelta) -> Job | None:
+        """Of the first of these kinds that has any due, the job that has waited longest; nobody else gets it meanwhile.
+
+        Another may get it when the lease has ended. What the first one does to the job then has no effect.
+        """
         return self.write(lambda tx: jobs.claim_job(tx.db, wanted, now, now + lease))
 
     def renew_job(self, job: Job, until: datetime) -> Job | None:
+        """The job under a longer lease; None when it was lost."""
         return self.write(lambda tx: jobs.renew_job(tx.db, job, until))
 
     def finish_job(self, job: Job, again: datetime | None = None) -> bool:
+        """Done, or to come again. False when the lease was lost."""
         return self.write(lambda tx: jobs.finish_job(tx.db, job, again))
 
     def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
         return self.write(lambda tx: jobs.fail_job(tx.db, tx.seals, job, error, run_at, dead=dead))
 
     def release_stuck_jobs(self, now: datetime, longest_wait: timedelta) -> int:
+        """Free what a clock that was ahead has put off further than anything is put off. Answers how many."""
         if not self.read(lambda tx: jobs.has_misdated_jobs(tx.db, now, longest_wait)):
             return 0
         return self.write(lambda tx: jobs.release_stuck_jobs(tx.db, now, longest_wait))
 
-    def next_job_time(self, wanted: Sequence[Wanted]) -> datetime | None:
+    def next_job_time(self, wanted: Sequence[JobFilter]) -> datetime | None:
+        """When there will be something to claim."""
         return self.read(lambda tx: jobs.next_job_time(tx.db, wanted))
 
-    def count_jobs(self, wanted: Sequence[Wanted]) -> int:
+    def count_jobs(self, wanted: Sequence[JobFilter]) -> int:
         return self.read(lambda tx: jobs.count_jobs(tx.db, wanted))
 
-    def claim_schedule(self, now: datetime, lease: timedelta) -> ScheduleLease | None:
-        return self.write(lambda tx: repository.claim_schedule(tx.db, tx.seals, now, now + lease))
-
-    def renew_schedule(self, held: ScheduleLease, until: datetime) -> bool:
-        return self.write(lambda tx: repository.renew_lease(tx.db, held, until))
-
-    def release_schedule(self, held: ScheduleLease, until: datetime) -> bool:
-        return self.write(lambda tx: repository.release_schedule(tx.db, held, until))
-
-    def next_schedule_time(self) -> datetime | None:
-        return self.read(lambda tx: repository.find_next_due(tx.db, tx.seals))
-
-    def find_misdated_schedules(self, now: datetime) -> list[Schedule]:
-        return self.read(lambda tx: repository.find_misdated(tx.db, tx.seals, now))
-
-    def claim_notification(self, now: datetime, oldest: datetime, until: datetime) -> Notice | None:
-        return self.write(
-            lambda tx: repository.claim_notification(tx.db, tx.seals, repository.Schedules(tx), now, oldest, until)
-        )
-
-    def set_embedding_model(self, model: str, now: datetime) -> None:
-        def change(tx: Tx) -> None:
-            if _get_property(tx, _MODEL) != model:
-                tx.db.run("properties.set", {"name": _MODEL, "value": model})
-                jobs.enqueue_for_all_partitions(tx.db, EMBED, model, now)
-
-        if self.read(lambda tx: _get_property(tx, _MODEL)) != model:
-            self.write(change)
-
     def count_rows(self) -> Mapping[str, int]:
-        return self.read(doctor.count_rows)
+        row = self.read(lambda tx: tx.db.one("stats.counts", {}))
+        assert row is not None
+        return dict(zip(_ROW_COUNTS, row, strict=True))
 
     def list_tenants(self) -> list[str]:
         return self.read(lambda tx: [tenant for (tenant,) in tx.db.all("stats.tenants", {})])
 
     def is_encrypted(self, tenant: str) -> bool:
+        """Whether this program keeps the tenant's text encrypted."""
         return self.seals.keyring is not None and self.read(lambda tx: tx.seals.is_encrypted(tenant))
 
-    def doctor(self, *, repair: bool) -> Iterator[Finding]:
-        yield from doctor.run_checks(self, repair=repair)
-        yield from reencrypt.check_encryption(self)
+    def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
+        """After something was purged: remove what the database still holds of it in unused places of its files.
+
+        Without ``whole`` a large file is left to a job. With ``vacuum`` the files are written again, however large.
+        """
+        raise NotImplementedError
+
+    def check_files(self) -> Iterable[Finding]:
+        """What the database itself says about its files."""
+        return ()
+
+    def backup(self, path: str, progress: Progress | None = None) -> None:
+        """Copy the live store to a new SQLite file, which appears whole or not at all."""
+        raise NotImplementedError
 
     def close(self) -> None:
         if os.getpid() != self._pid:
@@ -171,11 +213,6 @@ def _record_initial_state(tx: Tx, tenant: str) -> None:
     tx.seals.record_initial_state(tenant)
 
 
-def _get_property(tx: Tx, name: str) -> str | None:
-    found = tx.db.one("properties.get", {"name": name})
-    return None if found is None else str(found[0])
-
-
 class ReaderPool:
     """Read connections, made when needed and kept; each serves one thread at a time."""
 
@@ -185,7 +222,7 @@ class ReaderPool:
         self._places = threading.BoundedSemaphore(places)
         self._closed = False
 
-    def read(self, work: Callable[[Tx], T]) -> T:
+    def read(self, work: Work[T]) -> T:
         with self._places:
             connection = self._acquire()
             try:
@@ -220,7 +257,6 @@ def migrate_or_close(
     try:
         migrate.apply_migrations(target, migrate.load_migrations(package))
         seals.is_ready = True
-        doctor.record_analyzer(connection)
     except BaseException:  # why: whatever stopped the opening, the connection must not stay open
         connection.close()
         raise

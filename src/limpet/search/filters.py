@@ -1,4 +1,4 @@
-"""The clauses a record query is made of."""
+"""Clauses that queries on records and on pages are made of."""
 
 from __future__ import annotations
 
