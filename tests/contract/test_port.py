@@ -62,23 +62,26 @@ def test_an_owner_cannot_be_left_empty() -> None:
 
 
 def test_both_dialects_define_the_same_names() -> None:
-    sqlite, postgres = queries.load_queries("limpet.store.sqlite"), queries.load_queries("limpet.store.postgres")
-    shared = queries.load_queries("limpet.store")
+    sqlite, postgres = (queries.load_queries(dialect) for dialect in queries.DIALECTS)
+    assert sqlite
     assert set(sqlite) == set(postgres)
-    assert set(shared) & set(sqlite) == set()
+    assert {dialect for _, dialect, _ in queries.iter_queries()} == {"", *queries.DIALECTS}
+
+
+def test_every_sql_file_is_loaded() -> None:
+    assert {path.parent.name for path in SOURCE.glob("*/*.sql")} == {path.stem for path in SOURCE.glob("*/*.sql")}
 
 
 def test_every_named_query_is_used_and_every_used_one_is_there() -> None:
-    names = {*queries.load_queries("limpet.store"), *queries.load_queries("limpet.store.sqlite")}
+    names = {name for name, _, _ in queries.iter_queries()}
     code = "\n".join(path.read_text() for path in SOURCE.rglob("*.py"))
-    assert {name for name in names if f'"{name}"' not in code} - {"vectors.all"} == set()
+    assert {name for name in names if f'"{name}"' not in code} == set()
 
 
 def test_sql_replaces_no_row() -> None:
     """``INSERT OR REPLACE`` skips delete triggers and fires cascades."""
-    for package in ("limpet.store", "limpet.store.sqlite", "limpet.store.postgres"):
-        for name, text in queries.load_queries(package).items():
-            assert not re.search(r"\bREPLACE\b", text, re.IGNORECASE), name
+    for name, _, text in queries.iter_queries():
+        assert not re.search(r"\bREPLACE\b", text, re.IGNORECASE), name
 
 
 def test_the_tables_are_those_of_the_schema(durable_url: str) -> None:

@@ -1,23 +1,41 @@
-"""Queries live in .sql files, each under ``-- name: noun.verb``."""
+"""Named queries. A feature's are in ``FEATURE/FEATURE.sql``, each under ``-- name: noun.verb``.
+
+A statement that the dialects say differently stands there once for each, under ``-- name: noun.verb sqlite`` and
+``-- name: noun.verb postgres``. ``{where}`` and ``{order}`` are filled from fixed clauses in the code beside;
+``IN :names[]`` takes a list, which each dialect passes its own way.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib.resources import files
 
-_NAME = re.compile(r"^-- name: (\S+)[ \t]*\n", re.MULTILINE)
+DIALECTS = ("sqlite", "postgres")
+_NAME = re.compile(r"^-- name: (\S+)(?: (\w+))?[ \t]*\n", re.MULTILINE)
 _LIST = re.compile(r"IN :([a-z_0-9]+)\[\]")
 _PARAMETER = re.compile(r"(?<!:):([a-z_0-9]+)")
 
 
-def load_queries(package: str, filename: str = "queries.sql") -> dict[str, str]:
-    text = files(package).joinpath(filename).read_text(encoding="utf-8")
-    pieces = _NAME.split(text)[1:]
-    names, bodies = pieces[::2], pieces[1::2]
-    doubled = {name for name in names if names.count(name) > 1}
-    if doubled:
-        raise ValueError(f"{package}/{filename} defines {', '.join(sorted(doubled))} twice")
-    return {name: body.strip().rstrip(";") for name, body in zip(names, bodies, strict=True)}
+def load_queries(dialect: str) -> dict[str, str]:
+    """The queries of every feature, by name, as this dialect says them."""
+    found: dict[str, str] = {}
+    for name, of, sql in iter_queries():
+        if of in ("", dialect):
+            if name in found:
+                raise ValueError(f"the query {name} is defined twice")
+            found[name] = sql
+    return found
+
+
+def iter_queries() -> Iterator[tuple[str, str, str]]:
+    """Each query's name, its dialect or "" where both understand it, and its text."""
+    for package in files("limpet").iterdir():
+        file = package.joinpath(f"{package.name}.sql")
+        if package.is_dir() and file.is_file():
+            pieces = _NAME.split(file.read_text(encoding="utf-8"))[1:]
+            for name, dialect, sql in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+                yield name, dialect or "", sql.strip().rstrip(";")
 
 
 def to_sqlite(sql: str) -> str:

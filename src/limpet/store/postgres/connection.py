@@ -78,8 +78,7 @@ def translate_error(error: psycopg.Error) -> StorageError:
 
 @cache
 def load_statements() -> QueryTemplates:
-    queries = named.load_queries("limpet.store") | named.load_queries("limpet.store.postgres")
-    return QueryTemplates(queries, named.to_postgres)
+    return QueryTemplates(named.load_queries("postgres"), named.to_postgres)
 
 
 class PostgresDb:

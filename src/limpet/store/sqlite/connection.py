@@ -65,8 +65,7 @@ def translate_error(error: sqlite3.Error, path: str) -> StorageError:
 
 @cache
 def load_statements() -> QueryTemplates:
-    queries = named.load_queries("limpet.store") | named.load_queries("limpet.store.sqlite")
-    return QueryTemplates(queries, named.to_sqlite)
+    return QueryTemplates(named.load_queries("sqlite"), named.to_sqlite)
 
 
 class SqliteDb:
