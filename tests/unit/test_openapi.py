@@ -7,10 +7,21 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from limpet.model import view_types
+from limpet.model import types
+from limpet.model.access import GrantInfo
+from limpet.model.api_key import KeyInfo
+from limpet.model.audit import AuditEntry
+from limpet.model.chunk import Signal
+from limpet.model.codec import Definitions
+from limpet.model.finding import Finding
+from limpet.model.graph import Graph
+from limpet.model.job import JobInfo
+from limpet.model.profile import Profile
+from limpet.model.retention import RetentionResult
+from limpet.model.schema import codec
+from limpet.model.transfer import ExportResult, ImportResult
 from limpet.server.openapi import build_openapi
 from limpet.server.routes import OPERATIONS
-from limpet.server.schema import Definitions, schema_of
 
 WHOLE = build_openapi(OPERATIONS, keyed=True)
 
@@ -39,19 +50,33 @@ def test_every_field_and_parameter_says_what_it_means() -> None:
 
 def test_a_noun_says_how_a_text_is_written_and_what_it_means() -> None:
     class Thing(TypedDict):
-        made: Annotated[view_types.Time | None, "null: never"]
-        other: Annotated[view_types.Signal, "in full"]
+        made: Annotated[types.Moment | None, "null: never"]
+        other: Annotated[Signal, "in full"]
 
     found: Definitions = {}
-    schema_of(Thing, found)
+    codec(Thing).schema(found, "output")
     assert found["Thing"]["properties"] == {
         "made": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}], "description": "null: never"},
         "other": {"$ref": "#/components/schemas/Signal", "description": "in full"},
     }
 
 
-@pytest.mark.parametrize("name", sorted(name for name, kind in vars(view_types).items() if hasattr(kind, "__total__")))
-def test_nouns_that_only_the_command_line_shows_say_it_too(name: str) -> None:
+@pytest.mark.parametrize(
+    "noun",
+    [
+        AuditEntry,
+        ExportResult,
+        Finding,
+        GrantInfo,
+        Graph,
+        ImportResult,
+        JobInfo,
+        KeyInfo,
+        Profile,
+        RetentionResult,
+    ],
+)
+def test_nouns_that_only_the_command_line_shows_say_it_too(noun: type) -> None:
     found: Definitions = {}
-    schema_of(getattr(view_types, name), found)
-    assert all("description" in field for field in found[name]["properties"].values())
+    codec(noun).schema(found, "output")
+    assert all("description" in field for each in found.values() for field in each["properties"].values())

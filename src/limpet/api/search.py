@@ -8,7 +8,7 @@ from typing import Literal
 
 from limpet.api.base import BaseOperations
 from limpet.errors import Unsupported
-from limpet.model.chunk import Hit, Vector
+from limpet.model.chunk import Hit, Vector, number_hits
 from limpet.model.scope import Partition
 from limpet.model.text import check_optional_name
 from limpet.model.times import check_time
@@ -77,7 +77,7 @@ class SearchOperations(BaseOperations):
             check_optional_name(skill, "skill"),
         )
         hits = self._read(lambda tx: search.search(tx, home.space, wanted))
-        return hits if rerank is None or not hits else rerank_hits(rerank, text, hits)[:count]
+        return number_hits(hits if rerank is None or not hits else rerank_hits(rerank, text, hits)[:count])
 
     def _embed_query(self, space: Partition, question: str, recipe: recipes.Recipe) -> Vector | None:
         """The question's vector, made before the transaction that searches with it."""

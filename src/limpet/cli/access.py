@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.cli import options, show
 from limpet.cli.options import Parser, add_command
 from limpet.cli.place import open_memory
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import AuditEntry, GrantInfo
@@ -51,7 +51,7 @@ def _add_list_options(parser: Parser) -> None:
 def list_grants(args: Namespace) -> int:
     with open_memory(args) as hf:
         found = hf.grants(user=args.user)
-    show.print_result(args, [views.granted(each) for each in found], _format_grants(found))
+    show.print_result(args, to_json(found), _format_grants(found))
     return 0
 
 
@@ -90,7 +90,7 @@ def show_audit(args: Namespace) -> int:
             offset=args.offset,
             principal=args.principal,
         )
-    show.print_result(args, [views.audit_entry(each) for each in found], _format_audit(found, args))
+    show.print_result(args, to_json(found), _format_audit(found, args))
     return 0
 
 

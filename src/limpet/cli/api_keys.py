@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.cli import show
 from limpet.cli.options import Parser, add_command
 from limpet.cli.place import open_memory
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import KeyInfo
@@ -60,7 +60,7 @@ def create(args: Namespace) -> int:
         made.secret,
         show.one_line(f"That is the secret of the key {made.info.name}. It is shown only now: keep it safe."),
     ]
-    show.print_result(args, {"secret": made.secret, **views.api_key(made.info)}, lines)
+    show.print_result(args, {"secret": made.secret, **to_json(made.info)}, lines)
     return 0
 
 
@@ -75,7 +75,7 @@ def _parse_days(number: float) -> timedelta:
 def list_keys(args: Namespace) -> int:
     with open_memory(args) as hf:
         found = hf.keys.list(user=args.user, include_revoked=args.all)
-    show.print_result(args, [views.api_key(each) for each in found], _format_keys(found))
+    show.print_result(args, to_json(found), _format_keys(found))
     return 0
 
 

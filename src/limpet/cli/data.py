@@ -11,7 +11,7 @@ from limpet.cli import place, show
 from limpet.cli.ask import ProgressLine
 from limpet.cli.options import add_command
 from limpet.errors import InvalidInput, LimpetError
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet.model.finding import Finding
@@ -96,7 +96,7 @@ def doctor(args: Namespace) -> int:
     with place.open_memory(args, needed=True) as hf:
         findings = hf.doctor(repair=args.repair)
     faults = [finding for finding in findings if not finding.ok and not finding.repaired]
-    value = {"ok": not faults, "findings": [views.finding(finding) for finding in findings]}
+    value = {"ok": not faults, "findings": to_json(findings)}
     show.print_result(args, value, _format_findings(findings))
     if faults:
         hint = "restore a backup" if args.repair else "try limpet doctor --repair, else restore a backup"
@@ -106,6 +106,6 @@ def doctor(args: Namespace) -> int:
 
 def _format_findings(findings: Sequence[Finding]) -> list[str]:
     return [
-        f"{views.status(finding).ljust(8)}  {show.one_line(finding.check)}: {show.one_line(finding.detail)}"
+        f"{finding.status.ljust(8)}  {show.one_line(finding.check)}: {show.one_line(finding.detail)}"
         for finding in findings
     ]

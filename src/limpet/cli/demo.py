@@ -11,7 +11,7 @@ from limpet.cli.forget import format_forgotten
 from limpet.cli.options import add_command
 from limpet.cli.records import history_lines, record_table
 from limpet.lifecycle import sample
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import Limpet, Session
@@ -83,7 +83,7 @@ def _sessions(hf: Limpet) -> Step:
         for info in found
     ]
     lines = show.format_table(("ID", "KEY", "?STATE", "?>MESSAGES", "LAST ACTIVE"), rows)
-    value = [views.session(info) for info in found]
+    value = to_json(found)
     title = "Every message is kept, in order, with its time."
     return Step(title, f"limpet sessions --user {sample.USER}", lines, value)
 
@@ -94,7 +94,7 @@ def _recall(hf: Limpet) -> Step:
         "Recall finds the lines that matter, and explains itself.",
         f'limpet recall "{sample.QUESTION}" --user {sample.USER} -k 3 --explain',
         memory.explain_hits(hits),
-        [views.hit(rank, hit) for rank, hit in enumerate(hits, start=1)],
+        to_json(hits),
     )
 
 
@@ -105,7 +105,7 @@ def _context(session: Session) -> Step:
         "The context of the next prompt stays inside a token budget, and says what it left out.",
         f'limpet context "{question}" --session {session.id} --max-tokens {BUDGET}',
         memory.context_lines(context),
-        views.context(context),
+        to_json(context),
     )
 
 
@@ -119,7 +119,7 @@ def _change(hf: Limpet, clock: SampleClock) -> Step:
     then = sample.CHATS[1].at + timedelta(days=4)
     [was] = hf.records(user=sample.USER, as_of=then)
     asked = f"$ limpet records --user {sample.USER} --as-of {then:%Y-%m-%d}"
-    value = {"versions": [views.record(version) for version in versions], "as_of": views.record(was)}
+    value = {"versions": to_json(versions), "as_of": to_json(was)}
     title = "A fact that changed keeps what it said before."
     lines = [*history_lines(versions), asked, *record_table([was])]
     return Step(title, f"limpet records history {record.id}", lines, value)
@@ -131,6 +131,6 @@ def _forget(hf: Limpet) -> Step:
     left = hf.recall("regatta", user=sample.USER, kinds=["record"])
     again = f"$ limpet recall regatta --user {sample.USER} --kind record"
     lines = [format_forgotten(gone.total), again, *([] if left else [memory.NOTHING_FOUND])]
-    value = {**views.forgotten(gone), "found again": len(left)}
+    value = {**to_json(gone), "found again": len(left)}
     typed = f"limpet forget --key {sample.KEY} --user {sample.USER} --yes"
     return Step("Forget means forget.", typed, lines, value)

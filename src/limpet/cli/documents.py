@@ -13,7 +13,7 @@ from limpet.cli.ask import ProgressLine, confirm, is_interactive
 from limpet.cli.memory import read_text_argument
 from limpet.cli.options import Parser, UsageError, add_command
 from limpet.cli.place import open_memory
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import Document
@@ -79,7 +79,7 @@ def add_document(args: Namespace) -> int:
             progress.end()
     documents = added if isinstance(added, list) else [added]
     skipped = progress.files - len(documents)
-    value = {"documents": [views.document(document) for document in documents], "skipped": skipped}
+    value = {"documents": to_json(documents), "skipped": skipped}
     show.print_result(args, value, _format_added(documents, skipped))
     return 0
 
@@ -106,7 +106,7 @@ def list_documents(args: Namespace) -> int:
     owner = _owner(args)
     with open_memory(args) as hf:
         found = hf.documents(limit=args.limit, offset=args.offset, **owner)
-    show.print_result(args, [views.document(document) for document in found], _format_documents(found, args))
+    show.print_result(args, to_json(found), _format_documents(found, args))
     return 0
 
 

@@ -13,7 +13,7 @@ from limpet.cli.ask import confirm, is_interactive
 from limpet.cli.options import UsageError, add_command
 from limpet.cli.place import open_memory
 from limpet.errors import RecordNotFound
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import Forgotten, Limpet, Record
@@ -36,7 +36,7 @@ def forget(args: Namespace) -> int:
         if found and not args.yes:
             _confirm(args, found)
         gone = _remove(hf, found)
-    show.print_result(args, views.forgotten(gone), [format_forgotten(gone.total), *remaining_lines(gone)])
+    show.print_result(args, to_json(gone), [format_forgotten(gone.total), *remaining_lines(gone)])
     return 0
 
 

@@ -14,7 +14,7 @@ from limpet.cli.options import Parser, UsageError, add_command
 from limpet.cli.place import open_memory
 from limpet.cli.stop import stop_on_signal
 from limpet.errors import StorageError
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import JobInfo, Limpet
@@ -63,7 +63,7 @@ def _add_list_options(parser: Parser) -> None:
 def list_jobs(args: Namespace) -> int:
     with open_memory(args) as hf:
         found = hf.jobs(state=args.state, kind=args.kind, limit=args.limit, offset=args.offset)
-    show.print_result(args, [views.job(job) for job in found], _format_jobs(found, args))
+    show.print_result(args, to_json(found), _format_jobs(found, args))
     return 0
 
 

@@ -11,7 +11,7 @@ from limpet.cli import options, show
 from limpet.cli.options import add_command
 from limpet.cli.place import open_memory
 from limpet.errors import InvalidInput
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import Context, Hit, Message
@@ -75,7 +75,7 @@ def remember(args: Namespace) -> int:
             **owner,
         )
     said = "Remembered" if record.version == 1 else f"Remembered, now version {record.version}"
-    show.print_result(args, views.record(record), [f"{said}: {record.id}"])
+    show.print_result(args, to_json(record), [f"{said}: {record.id}"])
     return 0
 
 
@@ -105,7 +105,7 @@ def recall(args: Namespace) -> int:
             **options.filter_arguments(args),
         )
     lines = explain_hits(hits) if args.explain else _format_hits(hits)
-    found = [views.hit(rank, hit) for rank, hit in enumerate(hits, start=1)]
+    found = to_json(hits)
     show.print_result(args, found, lines if hits else [NOTHING_FOUND])
     return 0
 
@@ -168,7 +168,7 @@ def speaker(hit: Hit) -> str:
 def show_context(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
         context = hf.load_session(args.session).context(args.query, max_tokens=args.max_tokens)
-    show.print_result(args, views.context(context), context_lines(context))
+    show.print_result(args, to_json(context), context_lines(context))
     return 0
 
 

@@ -11,7 +11,7 @@ from limpet.cli import options, show
 from limpet.cli.ask import confirm
 from limpet.cli.options import Parser, add_command
 from limpet.cli.place import open_memory
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import Receipt, RetentionResult
@@ -68,12 +68,12 @@ def _purge(args: Namespace, purge: Callable[..., Receipt], what: str) -> int:
         if args.dry_run or not args.yes:
             counted = purge(hf, dry_run=True)
             if args.dry_run:
-                show.print_result(args, views.receipt(counted), [f"Would go: {_format_counts(counted.counts)}."])
+                show.print_result(args, to_json(counted), [f"Would go: {_format_counts(counted.counts)}."])
                 return 0
             print(f"{show.escape_line(what).capitalize()}: {_format_counts(counted.counts)}.", file=sys.stderr)
             confirm(args, "Purge it for good?")
         receipt = purge(hf, asked_by=args.by, vacuum=args.vacuum)
-    show.print_result(args, views.receipt(receipt), receipt_lines(receipt))
+    show.print_result(args, to_json(receipt), receipt_lines(receipt))
     return 0 if receipt.verified else 1
 
 
@@ -107,7 +107,7 @@ def receipts(args: Namespace) -> int:
     ]
     titles = ("ASKED", "WHAT", "DIGEST", "STATE", "?BYTES", "REMOVED")
     lines = show.format_table(titles, rows) if rows else ["Nothing was purged."]
-    show.print_result(args, [views.receipt(receipt) for receipt in found], [*lines, *_more(args, len(found))])
+    show.print_result(args, to_json(found), [*lines, *_more(args, len(found))])
     return 0
 
 
@@ -121,7 +121,7 @@ def apply_retention(args: Namespace) -> int:
     verb = "would go" if args.dry_run else "gone are"
     lines = [f"{_format_subject(each)}: {verb} {_format_counts(each.counts)}." for each in done if each.counts]
     lines = lines or ["Nothing is older than the settings keep it."]
-    show.print_result(args, [views.retained(each) for each in done], lines)
+    show.print_result(args, to_json(done), lines)
     return 0
 
 

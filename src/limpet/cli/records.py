@@ -11,7 +11,7 @@ from limpet.cli import options, show
 from limpet.cli.memory import read_text_argument
 from limpet.cli.options import Parser, UsageError, add_command
 from limpet.cli.place import open_memory
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import Record
@@ -91,7 +91,7 @@ def list_records(args: Namespace) -> int:
             offset=args.offset,
             **options.filter_arguments(args),
         )
-    show.print_result(args, [views.record(record) for record in found], _format_records(found, args))
+    show.print_result(args, to_json(found), _format_records(found, args))
     return 0
 
 
@@ -126,7 +126,7 @@ def format_owner(record: Record) -> str:
 def show_record(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
         record = hf.record(args.id)
-    show.print_result(args, views.record(record), _format_record(record))
+    show.print_result(args, to_json(record), _format_record(record))
     return 0
 
 
@@ -155,7 +155,7 @@ def _format_record(record: Record) -> list[str]:
 def show_history(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
         versions = hf.history(args.id)
-    show.print_result(args, [views.record(version) for version in versions], history_lines(versions))
+    show.print_result(args, to_json(versions), history_lines(versions))
     return 0
 
 
@@ -183,21 +183,21 @@ def update_record(args: Namespace) -> int:
         raise UsageError("say what to change, such as --content TEXT")
     with open_memory(args, needed=True) as hf:
         record = hf.update(args.id, **given)
-    show.print_result(args, views.record(record), [f"Now version {record.version}: {record.id}"])
+    show.print_result(args, to_json(record), [f"Now version {record.version}: {record.id}"])
     return 0
 
 
 def promote_record(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
         record = hf.promote(args.id, scope=args.scope)
-    show.print_result(args, views.record(record), [f"Known by its {record.level}, {record.layer}: {record.id}"])
+    show.print_result(args, to_json(record), [f"Known by its {record.level}, {record.layer}: {record.id}"])
     return 0
 
 
 def revive_record(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
         record = hf.revive(args.id)
-    show.print_result(args, views.record(record), [f"Recalled again: {record.id}"])
+    show.print_result(args, to_json(record), [f"Recalled again: {record.id}"])
     return 0
 
 

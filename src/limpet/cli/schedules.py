@@ -13,7 +13,7 @@ from limpet.cli.ask import confirm, is_interactive
 from limpet.cli.memory import read_text_argument
 from limpet.cli.options import Parser, UsageError, add_command
 from limpet.cli.place import open_memory
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import Run, Schedule
@@ -107,7 +107,7 @@ def create(args: Namespace) -> int:
             user, read_text_argument(args.goal), args.cadence, session=args.session, **_read_settings(args)
         )
     show.print_result(
-        args, views.schedule(made), [f"Schedule {made.id} runs first at {_format_time(made, made.next_run_at)}."]
+        args, to_json(made), [f"Schedule {made.id} runs first at {_format_time(made, made.next_run_at)}."]
     )
     return 0
 
@@ -122,7 +122,7 @@ def list_schedules(args: Namespace) -> int:
     if args.offset:
         none = "No schedules so far down. Leave --offset out to see the first."
     lines = [*_format_schedules(found), *show.next_page_hint(len(found), args.limit, args.offset)]
-    show.print_result(args, [views.schedule(one) for one in found], lines or [none])
+    show.print_result(args, to_json(found), lines or [none])
     return 0
 
 
@@ -130,7 +130,7 @@ def list_due(args: Namespace) -> int:
     with open_memory(args) as hf:
         found = hf.schedules.due(user=getattr(args, "user", None), limit=getattr(args, "limit", 50))
     lines = _format_schedules(found) or ["Nothing is due."]
-    show.print_result(args, [views.schedule(one) for one in found], lines)
+    show.print_result(args, to_json(found), lines)
     return 0
 
 
@@ -172,7 +172,7 @@ def _format_time(one: Schedule, moment: datetime | None) -> str:
 def show_schedule(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
         found = hf.schedules.get(args.id, user=getattr(args, "user", None))
-    show.print_result(args, views.schedule(found), _format_schedule(found))
+    show.print_result(args, to_json(found), _format_schedule(found))
     return 0
 
 
@@ -220,7 +220,7 @@ def _apply_change(args: Namespace, change: Callable[[Any, str | None], Schedule]
     with open_memory(args, needed=True) as hf:
         found = change(hf.schedules, getattr(args, "user", None))
     runs_next = "" if found.next_run_at is None else f", runs next at {_format_time(found, found.next_run_at)}"
-    show.print_result(args, views.schedule(found), [f"Schedule {found.id}: {found.state.value}{runs_next}."])
+    show.print_result(args, to_json(found), [f"Schedule {found.id}: {found.state.value}{runs_next}."])
     return 0
 
 
@@ -241,9 +241,7 @@ def list_runs(args: Namespace) -> int:
         schedule = hf.schedules.get(args.id, user=user)
         found = hf.schedules.runs(args.id, user=user, limit=limit, offset=offset)
     lines = _format_runs(schedule, found) or ["No runs so far down." if offset else "It has not run yet."]
-    show.print_result(
-        args, [views.run(one) for one in found], [*lines, *show.next_page_hint(len(found), limit, offset)]
-    )
+    show.print_result(args, to_json(found), [*lines, *show.next_page_hint(len(found), limit, offset)])
     return 0
 
 

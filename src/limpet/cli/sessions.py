@@ -13,7 +13,7 @@ from limpet.cli.ask import confirm
 from limpet.cli.memory import message_lines
 from limpet.cli.options import Parser, add_command
 from limpet.cli.place import open_memory
-from limpet.model import views
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import Message, Session, SessionInfo
@@ -56,7 +56,7 @@ def list_sessions(args: Namespace) -> int:
             limit=args.limit,
             offset=args.offset,
         )
-    show.print_result(args, [views.session(info) for info in found], _format_sessions(found, args))
+    show.print_result(args, to_json(found), _format_sessions(found, args))
     return 0
 
 
@@ -90,10 +90,10 @@ def show_session(args: Namespace) -> int:
         messages = session.recent(20 if args.last is None else args.last)
         summary, usage = session.summary(), session.usage()
     value = {
-        **views.session(session.info),
-        "summary": views.summary(summary),
-        "usage": views.usage(usage),
-        "messages": [views.message(message) for message in messages],
+        **to_json(session.info),
+        "summary": to_json(summary),
+        "usage": to_json(usage.models),
+        "messages": to_json(messages),
     }
     text = summary.text if summary is not None else ""
     show.print_result(args, value, _format_session(session.info, text, messages))

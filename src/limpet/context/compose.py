@@ -14,6 +14,7 @@ from limpet.context.prompt_builder import OVER_BUDGET, PromptBuilder, render_sec
 from limpet.context.quote import quote_document
 from limpet.context.relevant import HitCandidate, Selection, build_candidates, select_hits
 from limpet.errors import BudgetTooSmall
+from limpet.model.chunk import number_hits
 from limpet.model.context import Context, Omission
 from limpet.model.message import Message
 from limpet.model.session import Summary
@@ -163,7 +164,7 @@ class Composer:
             tuple(messages),
             written + spoken,
             sections,
-            tuple(entry.hit for entry in sheet.entries if entry.hit is not None),
+            tuple(number_hits(entry.hit for entry in sheet.entries if entry.hit is not None)),
             (*self._material.failed, *dropped),
             tuple(dict.fromkeys(id for entry in sheet.entries if (id := entry.record_id) is not None)),
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 from limpet.errors import InvalidInput
 from limpet.model.ids import check_id
 from limpet.model.text import check_name, short_repr
+from limpet.model.types import Moment
 
 
 class Right(StrEnum):
@@ -89,7 +90,7 @@ class AccessRequest:
 class GrantInfo:
     """A grant as it is kept: to which user, since when, by whom."""
 
-    user: str
-    grant: Grant
-    at: datetime
-    by: str
+    user: Annotated[str, "who may"]
+    grant: Annotated[Grant, "what, such as read:global"]
+    at: Annotated[Moment, "since when"]
+    by: Annotated[str, "who granted it"]

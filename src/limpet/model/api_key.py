@@ -8,8 +8,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Annotated
 
 from limpet.model.access import Grant, Principal
+from limpet.model.types import Id, Moment, Name
 
 SECRET_BYTES = 32
 MAX_NAME = 128  # bytes; the audit has it with "key:" before it
@@ -20,17 +22,17 @@ _SECRET = re.compile(r"hf_[A-Za-z0-9_-]{43}")
 class KeyInfo:
     """A key as it is kept: whom it acts for, what it may besides, and until when. Nothing of its secret."""
 
-    id: str
-    tenant: str
-    name: str
-    user: str | None
-    agent: str | None
-    grants: tuple[Grant, ...]
-    created_at: datetime
-    created_by: str
-    expires_at: datetime | None = None
-    revoked_at: datetime | None = None
-    last_used_at: datetime | None = None
+    id: Annotated[Id, "given by the store"]
+    tenant: Annotated[Name, "the tenant it belongs to"]
+    name: Annotated[str, "unique among the tenant's live keys"]
+    user: Annotated[Name | None, "whom it acts for; null: no user"]
+    agent: Annotated[Name | None, "the agent it acts for; null: no agent"]
+    grants: Annotated[tuple[Grant, ...], "what it may besides, such as read:global"]
+    created_at: Annotated[Moment, "when it was made"]
+    created_by: Annotated[str, "who made it, as the audit names them"]
+    expires_at: Annotated[Moment | None, "when it ends by itself; null: never"] = None
+    revoked_at: Annotated[Moment | None, "since when it opens nothing; null: it was not revoked"] = None
+    last_used_at: Annotated[Moment | None, "to the minute; null: never"] = None
 
     def is_live(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
+
+from limpet.model.types import Id, Moment
 
 
 class AuditOutcome(StrEnum):
@@ -17,20 +20,20 @@ class AuditOutcome(StrEnum):
 class AuditEntry:
     """One call, or ``calls`` equal ones between ``at`` and ``last_at``. ``missing`` is the grant it was refused for."""
 
-    id: str
-    at: datetime
-    last_at: datetime
-    principal: str
-    tenant: str
-    verb: str
-    access: str  # read, write, or read+write
-    outcome: AuditOutcome
-    user: str | None = None
-    agent: str | None = None
-    session: str | None = None
-    record: str | None = None
-    missing: str | None = None
-    calls: int = 1
+    id: Annotated[Id, "given by the store"]
+    at: Annotated[Moment, "of the first call"]
+    last_at: Annotated[Moment, "of the last call"]
+    principal: Annotated[str, "who called"]
+    tenant: Annotated[str, "the tenant it belongs to"]
+    verb: Annotated[str, "what was called"]
+    access: Annotated[str, "read, write or read+write"]
+    outcome: Annotated[AuditOutcome, "done, refused or failed"]
+    user: Annotated[str | None, "whose memory; null: no user's"] = None
+    agent: Annotated[str | None, "whose memory; null: no agent's"] = None
+    session: Annotated[str | None, "id of the session; null: none"] = None
+    record: Annotated[str | None, "id of the record; null: none"] = None
+    missing: Annotated[str | None, "the grant it was refused for; null: it was not"] = None
+    calls: Annotated[int, "how many equal calls"] = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from limpet.model.message import Message
 from limpet.model.record import RecordFilter
+from limpet.model.types import Metadata, Moment, Text
 
 
 class SourceKind(StrEnum):
@@ -61,33 +62,39 @@ class ChunkSource(NamedTuple):
 class Source:
     """Where a hit came from: a session and its sequences, a record, or a document and its characters."""
 
-    kind: SourceKind
-    id: str
-    created_at: datetime
-    session_id: str | None = None
-    first_sequence: int | None = None
-    last_sequence: int | None = None
-    role: str | None = None
-    name: str | None = None
-    uri: str | None = None
-    offset: int | None = None
-    end_offset: int | None = None
+    kind: Annotated[SourceKind, "what the hit was cut from"]
+    id: Annotated[str, "of the session, the record or the document"]
+    created_at: Annotated[Moment, "when it was said or made"]
+    session_id: Annotated[str | None, "of a message: its session; null: no message"] = None
+    first_sequence: Annotated[int | None, "of messages: the first it stands in; null: no message"] = None
+    last_sequence: Annotated[int | None, "of messages: the last it stands in; null: no message"] = None
+    role: Annotated[str | None, "of a message: who spoke; null: no message"] = None
+    name: Annotated[str | None, "of a message: the speaker's name; null: none was given"] = None
+    uri: Annotated[str | None, "of a document; null: no document"] = None
+    offset: Annotated[int | None, "of a document: the character the hit begins at; null: no document"] = None
+    end_offset: Annotated[int | None, "of a document: the character behind it; null: no document"] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    rank: int
-    score: float
+    rank: Annotated[int, "its place by this signal alone; 1 is the best"]
+    score: Annotated[float, "this signal's own measure; compare it with no other's"]
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    text: str
-    score: float
-    signals: Mapping[str, Signal]
-    source: Source
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    neighbours: tuple[Message, ...] = ()  # the messages around it, when they were asked for
+    text: Annotated[Text, "the passage"]
+    score: Annotated[float, "what it is ranked by; compare it within one answer only"]
+    signals: Annotated[Mapping[str, Signal], "why it stands there: words, vectors and so on, by name"]
+    source: Annotated[Source, "where it came from"]
+    metadata: Annotated[Metadata, "of the message, record or document"] = field(default_factory=dict)
+    neighbours: Annotated[tuple[Message, ...], "messages around it, where they were asked for"] = ()
+    rank: Annotated[int, "its place; 1 is the best"] = field(default=0, compare=False)
+
+
+def number_hits(hits: Iterable[Hit]) -> list[Hit]:
+    """The hits, each with its place in this list."""
+    return [replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from math import isfinite
@@ -68,12 +66,14 @@ class _Text(Codec):
         return isinstance(value, str)
 
 
-@dataclass(frozen=True, slots=True)
 class Text(_Text):
     """Any text a database keeps: no NUL, no lone surrogate, and so many bytes at most."""
 
-    max_bytes: int = MAX_CONTENT_BYTES
-    blank: bool = True  # False: there must be more than white space
+    __slots__ = ("blank", "max_bytes")
+
+    def __init__(self, max_bytes: int = MAX_CONTENT_BYTES, blank: bool = True) -> None:
+        self.max_bytes = max_bytes
+        self.blank = blank  # False: there must be more than white space
 
     def check(self, value: Any, name: str) -> str:
         text = check_text(value, name, max_bytes=self.max_bytes)
@@ -89,11 +89,13 @@ class Text(_Text):
         return {"type": "string", **limit, **pattern}
 
 
-@dataclass(frozen=True, slots=True)
 class Printable(_Text):
     """A name: short printable text with no space at its ends."""
 
-    max_bytes: int = MAX_NAME_BYTES
+    __slots__ = ("max_bytes",)
+
+    def __init__(self, max_bytes: int = MAX_NAME_BYTES) -> None:
+        self.max_bytes = max_bytes
 
     def check(self, value: Any, name: str) -> str:
         return check_name(value, name, max_bytes=self.max_bytes)
@@ -158,6 +160,24 @@ class FilePath(_Text):
         return {"type": "string"}
 
 
+class NullableText(_Text):
+    """A text that is null in JSON where it is empty."""
+
+    __slots__ = ()
+
+    def check(self, value: Any, name: str) -> str:
+        return "" if value is None else check_text(value, name)
+
+    def write(self, value: str) -> str | None:
+        return value or None
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, {"type": "null"}]}
+
+
+EMPTY_IS_NULL = NullableText()
+
+
 class Boolean(Codec):
     __slots__ = ()
 
@@ -176,12 +196,14 @@ class Boolean(Codec):
         return {"type": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
 class Integer(Codec):
     """A whole number that every backend can hold."""
 
-    least: int = 0
-    most: int = MAX_NUMBER
+    __slots__ = ("least", "most")
+
+    def __init__(self, least: int = 0, most: int = MAX_NUMBER) -> None:
+        self.least = least
+        self.most = most
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
@@ -219,12 +241,14 @@ class PageSize(Integer):
         return {"type": "integer", **({"minimum": 0, "maximum": MAX_PAGE} if mode == "input" else {})}
 
 
-@dataclass(frozen=True, slots=True)
 class Number(Codec):
     """A finite number, between limits where there are some."""
 
-    least: float | None = None
-    most: float | None = None
+    __slots__ = ("least", "most")
+
+    def __init__(self, least: float | None = None, most: float | None = None) -> None:
+        self.least = least
+        self.most = most
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -323,11 +347,13 @@ class Duration(Codec):
         return {"type": "number", **({"exclusiveMinimum": 0, "maximum": MAX_SECONDS} if mode == "input" else {})}
 
 
-@dataclass(frozen=True, slots=True)
 class Choice(Codec):
     """One of a few words."""
 
-    words: tuple[Any, ...]
+    __slots__ = ("words",)
+
+    def __init__(self, words: tuple[Any, ...]) -> None:
+        self.words = words
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, str) and value in self.words
@@ -341,11 +367,13 @@ class Choice(Codec):
         return {"type": "string", "enum": list(self.words)}
 
 
-@dataclass(frozen=True, slots=True)
 class EnumChoice(Codec):
     """A member of an enumeration, or its word."""
 
-    kind: type[StrEnum]
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: type[StrEnum]) -> None:
+        self.kind = kind
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, str)
@@ -360,11 +388,13 @@ class EnumChoice(Codec):
         return {"type": "string", "enum": [member.value for member in self.kind]}
 
 
-@dataclass(frozen=True, slots=True)
 class Parsed(Codec):
     """A class with ``parse``, which is a text in JSON: a grant, a session key."""
 
-    kind: Any
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, (str, self.kind))
@@ -388,17 +418,21 @@ class JsonValue(Codec):
         return True
 
     def check(self, value: Any, name: str) -> Any:
-        return json.loads(check_json(value, name))
+        from json import loads
+
+        return loads(check_json(value, name))
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
 class JsonObject(Codec):
     """Any JSON object."""
 
-    max_bytes: int = MAX_MAP_BYTES
+    __slots__ = ("max_bytes",)
+
+    def __init__(self, max_bytes: int = MAX_MAP_BYTES) -> None:
+        self.max_bytes = max_bytes
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, Mapping)
@@ -447,11 +481,13 @@ class Function(Codec):
         raise InvalidInput(f"{name} is a function, which JSON cannot hold")
 
 
-@dataclass(frozen=True, slots=True)
 class Opaque(Codec):
     """A value of a type that no codec describes: a provider, a file. It is passed on, and has no JSON."""
 
-    kind: Any
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
 
     def accepts(self, value: object) -> bool:
         return True

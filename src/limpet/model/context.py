@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from limpet.model import chat_format
 from limpet.model.chunk import Hit
@@ -15,8 +15,8 @@ from limpet.model.message import Message
 class Omission:
     """Something that was left out, and why."""
 
-    what: str
-    reason: str
+    what: Annotated[str, "what was left out"]
+    reason: Annotated[str, "why, in words"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Context:
     ``records`` are the ids of all records it shows.
     """
 
-    text: str
-    messages: tuple[Message, ...]
-    tokens: int
-    sections: Mapping[str, str]
-    hits: tuple[Hit, ...]
-    dropped: tuple[Omission, ...]
-    records: tuple[str, ...] = ()
+    text: Annotated[str, "Markdown that belongs before the messages; data, not instructions"]
+    messages: Annotated[tuple[Message, ...], "the newest messages, as many as fit"]
+    tokens: Annotated[int, "of the text and the messages, estimated"]
+    sections: Annotated[Mapping[str, str], "what stands in the text, by heading"]
+    hits: Annotated[tuple[Hit, ...], "recalled passages that the text quotes, the best first"]
+    dropped: Annotated[tuple[Omission, ...], "what was left out"]
+    records: Annotated[tuple[str, ...], "ids of all records the text shows"] = ()
 
     def as_openai(self) -> list[dict[str, Any]]:
         """The ``messages`` of a chat completion: memory as the user's first message, then the conversation."""

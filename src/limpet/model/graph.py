@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from limpet.model.types import Moment
 
 USER = "user"  # whoever speaks to the assistant
 MAX_NAME = 120  # characters; what is longer is a sentence
@@ -78,10 +80,10 @@ class RelationDraft:
 class GraphSource:
     """A message of a session, or a record."""
 
-    at: datetime
-    session_id: str | None = None
-    sequence: int | None = None
-    record_id: str | None = None
+    at: Annotated[Moment, "when it was said"]
+    session_id: Annotated[str | None, "the session it was said in; null: in none"] = None
+    sequence: Annotated[int | None, "the message; null: no message"] = None
+    record_id: Annotated[str | None, "the record; null: no record"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,28 +142,28 @@ class NodeMention:
 class Entity:
     """Somebody or something under all its names. ``could_be`` are those a name may mean, where more than one does."""
 
-    id: str
-    name: str
-    kind: EntityKind
-    aliases: tuple[str, ...] = ()
-    could_be: tuple[str, ...] = ()
-    mentions: int = 0
+    id: Annotated[str, "the normal form of its name"]
+    name: Annotated[str, "as it is mostly written"]
+    kind: Annotated[EntityKind, "what it is"]
+    aliases: Annotated[tuple[str, ...], "its other names"] = ()
+    could_be: Annotated[tuple[str, ...], "ids of the entities a name may mean, where more than one does"] = ()
+    mentions: Annotated[int, "how often it was mentioned"] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
     """``subject`` and ``object`` are ids of entities; a relation to what is none has a ``value``."""
 
-    subject: str
-    predicate: str
-    object: str | None
-    value: str | None
-    kind: RelationKind
-    holds: bool
-    valid_from: datetime | None
-    valid_to: datetime | None
-    sentence: str
-    sources: tuple[GraphSource, ...]
+    subject: Annotated[str, "id of an entity"]
+    predicate: Annotated[str, "what relates them"]
+    object: Annotated[str | None, "id of an entity; null: it has a value"]
+    value: Annotated[str | None, "what is no entity; null: it has an object"]
+    kind: Annotated[RelationKind, "identity, role or fact"]
+    holds: Annotated[bool, "false: it is denied"]
+    valid_from: Annotated[Moment | None, "since when it is true; null: always was"]
+    valid_to: Annotated[Moment | None, "since when it is not true any more; null: it is"]
+    sentence: Annotated[str, "where it was said, word for word"]
+    sources: Annotated[tuple[GraphSource, ...], "the messages and records that say so"]
 
     def is_valid_at(self, moment: datetime) -> bool:
         begun = self.valid_from is None or self.valid_from <= moment
@@ -170,18 +172,18 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    entity: str
-    source: GraphSource
+    entity: Annotated[str, "id of the entity"]
+    source: Annotated[GraphSource, "where it was mentioned"]
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
     """A space's graph, or the part of it around an entity. ``cut`` where there is more than was asked for."""
 
-    entities: tuple[Entity, ...] = ()
-    relations: tuple[Relation, ...] = ()
-    mentions: tuple[Mention, ...] = ()
-    cut: bool = False
+    entities: Annotated[tuple[Entity, ...], "who and what is spoken of"] = ()
+    relations: Annotated[tuple[Relation, ...], "how they are related"] = ()
+    mentions: Annotated[tuple[Mention, ...], "where they were mentioned"] = ()
+    cut: Annotated[bool, "whether there is more than was asked for"] = False
 
     def entity(self, id: str) -> Entity | None:
         return next((entity for entity in self.entities if entity.id == id), None)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 from limpet.model.scope import Level, Partition
+from limpet.model.types import Moment
 
 EXTRACT = "extract"  # learn from a session's turns; the detail is the session
 COMPACT = "compact"  # condense a session's history where it is due; the detail is the session
@@ -48,18 +50,18 @@ class JobState(StrEnum):
 class JobInfo:
     """A job as people see it. ``level`` and ``owner`` say whose memory it works on."""
 
-    id: int
-    kind: str
-    tenant: str
-    level: Level
-    owner: str
-    detail: str
-    state: JobState
-    attempts: int
-    run_at: datetime | None  # None: due since ever
-    leased_until: datetime | None  # while somebody is at it
-    error: str | None  # of its last run
-    created_at: datetime | None  # None: asked for by what has no clock
+    id: Annotated[int, "given by the store"]
+    kind: Annotated[str, "what is to be done, such as embed"]
+    tenant: Annotated[str, "the tenant it belongs to"]
+    level: Annotated[Level, "how far the memory it works on reaches"]
+    owner: Annotated[str, "whose memory it works on"]
+    detail: Annotated[str, "what of it, such as a session's id"]
+    state: Annotated[JobState, "waiting, running or dead"]
+    attempts: Annotated[int, "runs that were begun since it last went well"]
+    run_at: Annotated[Moment | None, "when it is due; null: now"]
+    leased_until: Annotated[Moment | None, "until when its worker holds it; null: no worker does"]
+    error: Annotated[str | None, "of its last run; null: there was none"]
+    created_at: Annotated[Moment | None, "when it was made; null: unknown"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
 from limpet.errors import InvalidInput
+from limpet.model.codec import Codec, Definitions, Mode
+from limpet.model.schema import JsonName, codec, to_json
 from limpet.model.text import MAX_CONTENT_BYTES, check_choice, check_optional_name, check_text, short_repr
 from limpet.model.times import check_time
 from limpet.model.tokens import estimate_tokens
+from limpet.model.types import Metadata, Moment, Name
 from limpet.model.values import check_flag, check_json, check_metadata, take_at_most
 
 MAX_PARTS = 1_000
@@ -27,54 +30,76 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    text: str
-    kind: Literal["text"] = "text"
+    text: Annotated[str, "what it says"]
+    kind: Annotated[Literal["text"], JsonName("type"), "which kind of part it is"] = "text"
 
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
     """An image by reference: a URL, a path or a data URI."""
 
-    uri: str
-    media_type: str | None = None
-    alt: str = ""
-    kind: Literal["image"] = "image"
+    uri: Annotated[str, "where it is"]
+    media_type: Annotated[str | None, "such as image/png; null: unknown"] = None
+    alt: Annotated[str, "what it shows"] = ""
+    kind: Annotated[Literal["image"], JsonName("type"), "which kind of part it is"] = "image"
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    uri: str
-    media_type: str | None = None
-    name: str = ""
-    kind: Literal["file"] = "file"
+    uri: Annotated[str, "where it is"]
+    media_type: Annotated[str | None, "such as application/pdf; null: unknown"] = None
+    name: Annotated[str, "of the file"] = ""
+    kind: Annotated[Literal["file"], JsonName("type"), "which kind of part it is"] = "file"
 
 
 Part = Union[TextPart, ImagePart, FilePart]
 Content = Union[str, Sequence[Union[Part, Mapping[str, Any]]]]
 
 
+class ContentCodec(Codec):
+    """What a message says: text, or a list of parts."""
+
+    __slots__ = ()
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, (str, list, tuple))
+
+    def check(self, value: Any, name: str) -> str | tuple[Part, ...]:
+        return check_content(value)
+
+    def write(self, value: str | tuple[Part, ...]) -> str | list[dict[str, Any]]:
+        return value if isinstance(value, str) else [part_to_json(part) for part in value]
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        kinds = [codec(kind).schema(definitions, mode) for kind in (TextPart, ImagePart, FilePart)]
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"anyOf": kinds}}]}
+
+
+Body = Annotated[Union[str, tuple[Part, ...]], ContentCodec()]
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    id: str
-    name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    id: Annotated[str, "what the result refers to; empty: none was given"]
+    name: Annotated[str, "of the tool"]
+    arguments: Annotated[Metadata, "as the model gave them"] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """``sequence`` is 0 until the store has given the message its number."""
 
-    role: Role
-    content: str | tuple[Part, ...]
-    name: str | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    tool_call_id: str | None = None
-    is_error: bool = False
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    created_at: datetime | None = None
-    sequence: int = 0
-    idempotency_key: str | None = None
-    tokens: int = 0
+    role: Annotated[Role, "who speaks"]
+    content: Annotated[Body, "text, or parts: text, image, file"]
+    name: Annotated[Name | None, "the speaker's name; null: none was given"] = None
+    tool_calls: Annotated[tuple[ToolCall, ...], "what the assistant asks tools to do"] = ()
+    tool_call_id: Annotated[Name | None, "of a tool's result: the call it answers"] = None
+    is_error: Annotated[bool, "whether a tool's result is an error"] = False
+    metadata: Annotated[Metadata, "what the program that made it added"] = field(default_factory=dict)
+    created_at: Annotated[Moment | None, "when it was said: as given, else when it was stored"] = None
+    sequence: Annotated[int, "its number in the session; grows, with gaps; 0: it was not stored"] = 0
+    idempotency_key: Annotated[Name | None, "what it was sent with; null: nothing"] = None
+    tokens: Annotated[int, "its length, estimated"] = 0
 
     @classmethod
     def new(
@@ -218,13 +243,8 @@ def _check_part(part: object) -> Part:
 
 
 def part_to_json(part: Part) -> dict[str, Any]:
-    match part:
-        case TextPart():
-            return {"type": "text", "text": part.text}
-        case ImagePart():
-            return {"type": "image", "uri": part.uri, "media_type": part.media_type, "alt": part.alt}
-        case FilePart():
-            return {"type": "file", "uri": part.uri, "media_type": part.media_type, "name": part.name}
+    written = to_json(part)
+    return {"type": written.pop("type"), **written}
 
 
 def part_from_json(value: Mapping[str, Any]) -> Part:

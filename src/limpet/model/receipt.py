@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
+
+from limpet.model.constraints import EMPTY_IS_NULL
+from limpet.model.types import Moment
 
 
 class PurgeTarget(StrEnum):
@@ -32,18 +35,20 @@ class Receipt:
     and places where somebody else's memory, or what the user stated for themselves, still says the same.
     """
 
-    id: str
-    what: PurgeTarget
-    digest: str
-    asked_at: datetime
-    tenant: str = ""
-    before: datetime | None = None
-    asked_by: str | None = None
-    done_at: datetime | None = None
-    counts: Mapping[str, int] = field(default_factory=dict)
-    verified: bool = False
-    left: tuple[str, ...] = ()
-    bytes: ErasureState = ErasureState.WAITING
+    id: Annotated[str, EMPTY_IS_NULL, "given by the store; null: nothing was removed, only counted"]
+    what: Annotated[PurgeTarget, "what was asked for"]
+    digest: Annotated[str, "SHA-256 of whom it was about: who knows the name can check it"]
+    asked_at: Annotated[Moment, "when it was asked for"]
+    tenant: Annotated[str, "the tenant it belongs to"] = ""
+    before: Annotated[Moment | None, "of older: what was made before it went; null: all went"] = None
+    asked_by: Annotated[str | None, "where it was asked for, such as http; null: unknown"] = None
+    done_at: Annotated[Moment | None, "when the last of it was removed; null: it still goes on"] = None
+    counts: Annotated[Mapping[str, int], "how many of each kind were removed"] = field(default_factory=dict)
+    verified: Annotated[bool, "whether a search afterwards found nothing of it"] = False
+    left: Annotated[tuple[str, ...], "where the same can still be found, in words; empty: nowhere"] = ()
+    bytes: Annotated[ErasureState, "on the disk: gone, waiting for a job, or for a vacuum of PostgreSQL"] = (
+        ErasureState.WAITING
+    )
 
     def is_about(self, name: str) -> bool:
         """Whether the receipt is about this user, or this session."""

@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 from limpet.errors import InvalidInput
 from limpet.model.paging import PageCursor
+from limpet.model.schema import FLATTEN, IN_JSON, ONLY_EXPORT, JsonName
 from limpet.model.scope import Owner
 from limpet.model.text import check_choice, short_repr
+from limpet.model.types import UNIQUE, Id, Label, Labels, Moment, Share, Text
 
 
 class Layer(StrEnum):
@@ -49,46 +52,48 @@ class Origin(StrEnum):
 class RecordSource:
     """The place in a conversation a record was learned from."""
 
-    session_id: str | None = None
-    sequences: tuple[int, ...] = ()
-    speaker: str | None = None
-    sentence: str | None = None
+    session_id: Annotated[Id | None, "the session it was learned from; null: from none"] = None
+    sequences: Annotated[tuple[int, ...], "the messages it was learned from"] = ()
+    speaker: Annotated[Text | None, "who said it; null: unknown"] = None
+    sentence: Annotated[Text | None, "the very sentence; null: it was stated for itself"] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    id: str
-    home: Owner
-    layer: Layer
-    type: RecordType
-    content: str
-    key: str | None = None
-    title: str | None = None
-    tags: tuple[str, ...] = ()
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    confidence: float = 1.0
-    salience: float = 0.5
-    references: tuple[str, ...] = ()
-    fingerprint: str = ""
-    source: RecordSource = RecordSource()
-    origin: Origin = Origin.EXPLICIT
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
-    last_used_at: datetime | None = None
-    uses: int = 0
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
-    superseded_by: str | None = None
-    expires_at: datetime | None = None
-    pinned: bool = False
-    version: int = 1
-    subject: str | None = None  # whom or what it is about, such as user or user/sister
-    attribute: str | None = None  # what of it, such as home; only what has one can be superseded by a new value
-    value: str | None = None
-    polarity: bool = True  # False where it denies: does not eat meat
-    said: int = 1  # how often
-    archived_at: datetime | None = None  # since then it is faded: kept, and no longer recalled
-    inputs: tuple[str, ...] = ()  # the records it was made from
+    id: Annotated[Id, "given by the store"]
+    home: Annotated[Owner, FLATTEN]
+    layer: Annotated[Layer, "what kind of memory it is"]
+    type: Annotated[RecordType, "what it states"]
+    content: Annotated[Text, "what is remembered"]
+    key: Annotated[str | None, "unique to its owner, saying it again replaces the content; null: it has none"] = None
+    title: Annotated[Text | None, "a heading; null: it has none"] = None
+    tags: Annotated[tuple[Label, ...], UNIQUE, "words to filter by"] = ()
+    metadata: Annotated[Labels, "what the program that made it added, texts by name"] = field(default_factory=dict)
+    confidence: Annotated[Share, "how sure it is, from 0 to 1"] = 1.0
+    salience: Annotated[Share, "how much it matters, from 0 to 1"] = 0.5
+    references: Annotated[tuple[Label, ...], UNIQUE, "files, tests and the like that it names"] = ()
+    fingerprint: Annotated[str, ONLY_EXPORT, "equal for records that say the same"] = ""
+    source: Annotated[RecordSource, "where it was learned"] = RecordSource()
+    origin: Annotated[Origin, "how it came to be"] = Origin.EXPLICIT
+    created_at: Annotated[Moment | None, "when it was made; null: unknown"] = None
+    updated_at: Annotated[Moment | None, "when it was last changed; lists go by it"] = None
+    last_used_at: Annotated[Moment | None, "when it was last recalled for a turn; null: never"] = None
+    uses: Annotated[int, "how often it was recalled for a turn"] = 0
+    valid_from: Annotated[Moment | None, "since when it is true; null: always was"] = None
+    valid_to: Annotated[Moment | None, "since when it is not true any more; null: it is"] = None
+    superseded_by: Annotated[Id | None, "id of the record that took its place; null: none did"] = None
+    expires_at: Annotated[Moment | None, "when it ends by itself; null: never"] = None
+    pinned: Annotated[bool, "stands in every context, and never fades"] = False
+    version: Annotated[int, "1, and one more with each change of what it says"] = 1
+    subject: Annotated[Text | None, "whom or what it is about, such as user or user/sister; null: unknown"] = None
+    attribute: Annotated[
+        Text | None, "what of the subject, such as home; only what has one can be superseded; null: unknown"
+    ] = None
+    value: Annotated[Text | None, "what the attribute is; null: unknown"] = None
+    polarity: Annotated[bool, "false: it denies, as in does not eat meat"] = True
+    said: Annotated[int, "how often it was said"] = 1
+    archived_at: Annotated[Moment | None, "since when it is faded, and not recalled any more; null: it is not"] = None
+    inputs: Annotated[tuple[Id, ...], UNIQUE, "ids of the records it was made from"] = ()
 
     def is_valid_at(self, moment: datetime) -> bool:
         begun = self.valid_from is None or self.valid_from <= moment
@@ -164,12 +169,12 @@ class Forgotten:
     ``left`` names where a search still finds it: stated for itself, said elsewhere, or in a document.
     """
 
-    counts: Mapping[str, int]
-    ids: tuple[str, ...]
-    left: tuple[str, ...] = ()
+    counts: Annotated[Mapping[str, int], "how many of each kind were removed"]
+    ids: Annotated[tuple[str, ...], "of those that went"]
+    left: Annotated[tuple[str, ...], "where the same can still be found, in words; empty: nowhere"] = ()
 
     @property
-    def total(self) -> int:
+    def total(self) -> Annotated[int, IN_JSON, JsonName("forgotten"), "how many records or documents went"]:
         return len(self.ids)
 
 

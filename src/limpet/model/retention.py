@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Annotated
 
 from limpet.errors import InvalidInput
 from limpet.model.text import check_name
@@ -54,7 +55,7 @@ class RetentionResult:
     """What retention removed, or would remove, of one agent's sessions; of a tenant's records and documents where
     ``agent`` is None."""
 
-    tenant: str
-    agent: str | None
-    days: Mapping[str, int]
-    counts: Mapping[str, int] = field(default_factory=dict)
+    tenant: Annotated[str, "the tenant it belongs to"]
+    agent: Annotated[str | None, "whose sessions; null: the tenant's records and documents"]
+    days: Annotated[Mapping[str, int], "how long each kind is kept; 0: for ever"]
+    counts: Annotated[Mapping[str, int], "how many of each kind were removed"] = field(default_factory=dict)

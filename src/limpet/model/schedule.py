@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from limpet.model.paging import PageCursor
+from limpet.model.schema import ONLY_EXPORT, JsonName
 from limpet.model.scope import Scope
 from limpet.model.times import load_timezone
+from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text
 
 NOTIFY_MARK = "[NOTIFY]"  # what a run begins its answer with to be heard, where only that is
 
@@ -47,38 +48,46 @@ class Schedule:
     ``channel``, ``chat``, ``thread`` and ``session`` say where it was asked for, which is where it reports to.
     """
 
-    id: str
-    tenant: str
-    user: str
-    agent: str
-    goal: str
-    cadence: str
-    timezone: str
-    created_at: datetime
-    updated_at: datetime
-    anchor_at: datetime  # what intervals are counted from
-    state: ScheduleState = ScheduleState.ACTIVE
-    notify: NotifyPolicy = NotifyPolicy.ALWAYS
-    channel: str | None = None
-    chat: str | None = None
-    thread: str | None = None
-    session: str | None = None
-    next_run_at: datetime | None = None
-    due_at: datetime | None = None
-    last_due_at: datetime | None = None  # the latest firing that is over: none up to it comes again
+    id: Annotated[Id, "given by the store"]
+    tenant: Annotated[Name, "the tenant it belongs to"]
+    user: Annotated[Name, "whose it is"]
+    agent: Annotated[Name, "the agent it belongs to"]
+    goal: Annotated[Text, "what is to be done each time"]
+    cadence: Annotated[Text, "when: cron, once or every"]
+    timezone: Annotated[Text, "the zone of its clock times"]
+    created_at: Annotated[Moment, "when it was made"]
+    updated_at: Annotated[Moment, "when it was last changed"]
+    anchor_at: Annotated[Moment, ONLY_EXPORT, "what intervals are counted from"]
+    state: Annotated[
+        ScheduleState, "completed and failed: nothing is left to fire; disabled: failed too often in a row"
+    ] = ScheduleState.ACTIVE
+    notify: Annotated[NotifyPolicy, "conditional: what begins with [NOTIFY]"] = NotifyPolicy.ALWAYS
+    channel: Annotated[Name | None, "where it was asked for and reports to; null: nowhere"] = None
+    chat: Annotated[Name | None, "where it was asked for and reports to; null: nowhere"] = None
+    thread: Annotated[Name | None, "where it was asked for and reports to; null: nowhere"] = None
+    session: Annotated[Id | None, JsonName("session_id"), "the session it was asked for in; null: in none"] = None
+    next_run_at: Annotated[
+        Moment | None, "when it runs next: at due_at, or later when it is tried again; null: never"
+    ] = None
+    due_at: Annotated[Moment | None, "the firing that comes next; null: none"] = None
+    last_due_at: Annotated[Moment | None, "the latest firing that is over; null: none is"] = None
     # But for those between these two, which were passed over: they come, should the clock be put back before them.
-    skipped_from: datetime | None = None
-    skipped_to: datetime | None = None
-    last_run_at: datetime | None = None
-    last_status: RunStatus | None = None
-    attempts: int = 0
-    failures: int = 0
-    run_count: int = 0  # firings that are over
-    max_runs: int | None = None
-    ends_at: datetime | None = None
-    running_until: datetime | None = None  # how long whoever runs it now is waited for
-    settled_at: datetime | None = None  # when the next firing was worked out
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    skipped_from: Annotated[
+        Moment | None,
+        ONLY_EXPORT,
+        "firings from here to skipped_to were passed over; they come if the clock is set back",
+    ] = None
+    skipped_to: Annotated[Moment | None, ONLY_EXPORT, "the last firing that was passed over"] = None
+    last_run_at: Annotated[Moment | None, "when it last ran; null: never"] = None
+    last_status: Annotated[RunStatus | None, "how that ended; null: it never ran"] = None
+    attempts: Annotated[int, "runs of the firing that is due that were begun"] = 0
+    failures: Annotated[int, "runs in a row that failed"] = 0
+    run_count: Annotated[int, "firings that are over"] = 0
+    max_runs: Annotated[int | None, "firings after which it ends; null: no limit"] = None
+    ends_at: Annotated[Moment | None, "when it ends; null: never"] = None
+    running_until: Annotated[Moment | None, "until when its runner holds it; null: no runner does"] = None
+    settled_at: Annotated[Moment | None, ONLY_EXPORT, "when the next firing was worked out"] = None
+    metadata: Annotated[Metadata, "what the program that made it added"] = field(default_factory=dict)
 
     @property
     def scope(self) -> Scope:
@@ -101,21 +110,21 @@ class ScheduleLease(NamedTuple):
 class Run:
     """One run of one firing. ``missed`` counts later firings that it stands for, too: nobody was there to run them."""
 
-    id: str
-    schedule_id: str
-    due_at: datetime
-    started_at: datetime
-    ended_at: datetime
-    status: RunStatus
-    attempt: int = 1
-    missed: int = 0
-    summary: str = ""
-    output_characters: int = 0
-    turns: int = 0
-    cost: float = 0.0
-    error: str | None = None
-    to_notify: bool = False
-    notified: bool = False
+    id: Annotated[Id, "given by the store"]
+    schedule_id: Annotated[Id, "the schedule it is of"]
+    due_at: Annotated[Moment, "the firing it is for"]
+    started_at: Annotated[Moment, "when it began"]
+    ended_at: Annotated[Moment, "when it ended"]
+    status: Annotated[RunStatus, "how it ended"]
+    attempt: Annotated[int, "1, and one more each time the firing was tried again"] = 1
+    missed: Annotated[int, "later firings it stands for, too: nobody was there to run them"] = 0
+    summary: Annotated[Text, "the beginning of what it said"] = ""
+    output_characters: Annotated[int, "length of all it said"] = 0
+    turns: Annotated[int, "turns it took"] = 0
+    cost: Annotated[Cost, "in the currency in which it was reported"] = 0.0
+    error: Annotated[Text | None, "what went wrong; null: nothing"] = None
+    to_notify: Annotated[bool, "whether somebody is to be told of it"] = False
+    notified: Annotated[bool, "whether somebody was"] = False
 
 
 class OutputPage(NamedTuple):

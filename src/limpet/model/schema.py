@@ -16,7 +16,7 @@ from datetime import date, datetime, timedelta
 from enum import Enum, StrEnum, auto
 from functools import cache
 from os import PathLike
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from limpet.errors import InvalidInput
 from limpet.model import constraints
@@ -107,6 +107,9 @@ def codec(hint: Any) -> Codec:
         return ListCodec(codec(args[0]))
     if origin in _MAPPINGS:
         return _mapping(args)
+    if is_dataclass(origin) or is_typeddict(origin):
+        name = origin.__name__ + "".join(f"Of{each.__name__}" for each in args)
+        return ObjectCodec(name, lambda: _generic_fields(origin, args), origin, origin)
     if origin is not None and origin not in _GENERIC:
         return constraints.Opaque(origin)
     return _plain(hint)
@@ -127,21 +130,24 @@ def fields_of(noun: type[Any]) -> tuple[Field, ...]:
             for each in fields(noun)
         }
     else:
-        defaults = {name: noun._field_defaults.get(name, MISSING) for name in noun._fields}
+        known = getattr(noun, "_field_defaults", {})
+        defaults = {name: known.get(name, MISSING) for name in noun.__annotations__}
     own = [Field.of(name, hints[name], default) for name, default in defaults.items()]
     return (*own, *_derived_fields(noun))
 
 
 def to_json(noun: Any) -> Any:
-    """The noun as the command line and HTTP answer with it."""
+    """A noun, or a list of them, as the command line and HTTP answer with it."""
+    if isinstance(noun, (list, tuple)) and not hasattr(noun, "_fields"):
+        return [to_json(each) for each in noun]
     kind: Any = type(noun)
-    return codec(kind).write(noun)
+    return None if noun is None else codec(kind).write(noun)
 
 
 class ObjectCodec(Codec):
     """A JSON object with known fields: a noun, or the arguments of an operation."""
 
-    __slots__ = ("_fields", "build", "name", "noun")
+    __slots__ = ("_fields", "_writers", "build", "name", "noun")
 
     def __init__(
         self,
@@ -153,6 +159,7 @@ class ObjectCodec(Codec):
         """``entries`` gives the fields when they are first needed: a noun may contain itself."""
         self.name, self.build, self.noun = name, build, noun
         self._fields: Sequence[Field] | Callable[[], Sequence[Field]] = entries
+        self._writers: Sequence[tuple[str, str, Callable[[Any], Any] | None, bool]] | None = None
 
     @property
     def fields(self) -> Sequence[Field]:
@@ -165,10 +172,10 @@ class ObjectCodec(Codec):
         return [each for each in self.fields if not each.hints & {NO_JSON, ONLY_EXPORT}]
 
     def accepts(self, value: object) -> bool:
-        return isinstance(value, Mapping) or (self.noun is not None and isinstance(value, self.noun))
+        return isinstance(value, Mapping) or self._is_noun(value)
 
     def check(self, value: Any, name: str) -> Any:
-        if self.noun is not None and isinstance(value, self.noun):
+        if self._is_noun(value):
             given = {each.name: getattr(value, each.name) for each in self._stored()}
         elif isinstance(value, Mapping):
             given = dict(value)
@@ -183,13 +190,24 @@ class ObjectCodec(Codec):
 
     def write(self, value: Any) -> dict[str, Any]:
         told: dict[str, Any] = {}
-        for each in self.shown:
-            written = each.codec.write(getattr(value, each.name))
-            if each.is_flat:
+        is_mapping = isinstance(value, dict)
+        for name, key, write, flat in self._get_writers():
+            found = value[key] if is_mapping else getattr(value, name)
+            written = found if write is None else write(found)
+            if flat:
                 told |= written
             else:
-                told[each.key] = written
+                told[key] = written
         return told
+
+    def _get_writers(self) -> Sequence[tuple[str, str, Callable[[Any], Any] | None, bool]]:
+        """Name, key, and how to write the value; None for what JSON has as it is."""
+        if self._writers is None:
+            self._writers = [
+                (each.name, each.key, None if type(each.codec).write is Codec.write else each.codec.write, each.is_flat)
+                for each in self.shown
+            ]
+        return self._writers
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
         if definitions is None:
@@ -204,7 +222,7 @@ class ObjectCodec(Codec):
         required: list[str] = []
         for each in self.shown:
             if each.is_flat:
-                inner = each.codec._whole_schema(definitions, mode)  # type: ignore[attr-defined] # noqa: SLF001
+                inner = each.codec.schema(None, mode)
                 properties |= inner["properties"]
                 required += inner.get("required", ())
             elif mode == "output" or IN_JSON not in each.hints:
@@ -219,6 +237,9 @@ class ObjectCodec(Codec):
             whole["description"] = " ".join(doc.split())
         return whole
 
+    def _is_noun(self, value: object) -> bool:
+        return self.noun is not None and not is_typeddict(self.noun) and isinstance(value, self.noun)
+
     def _stored(self) -> list[Field]:
         return [each for each in self.fields if IN_JSON not in each.hints]
 
@@ -228,8 +249,7 @@ class ObjectCodec(Codec):
         for each in self.fields:
             key = each.key if how == "read" else each.name
             if each.is_flat and how == "read":
-                inner = each.codec.fields  # type: ignore[attr-defined]
-                found = {one.key: given.pop(one.key) for one in inner if one.key in given}
+                found = {key: given.pop(key) for key in _flat_keys(each.codec) if key in given}
                 values[each.name] = each.codec.read(found, name)
             elif IN_JSON in each.hints:
                 given.pop(key, None)
@@ -283,7 +303,7 @@ def _plain(hint: Any) -> Codec:
             return constraints.EnumChoice(hint)
         if hasattr(hint, "parse") and hint.__str__ is not object.__str__:
             return constraints.Parsed(hint)
-        if is_dataclass(hint) or hasattr(hint, "_field_defaults"):
+        if is_dataclass(hint) or hasattr(hint, "_field_defaults") or is_typeddict(hint):
             noun: Any = hint
             return ObjectCodec(noun.__name__, lambda: fields_of(noun), noun, noun)
         if issubclass(hint, PathLike):
@@ -337,6 +357,19 @@ def _marks(hint: Any) -> tuple[Any, ...]:
 
 def _hashable(marks: tuple[Any, ...]) -> list[Any]:
     return [mark for mark in marks if not isinstance(mark, (str, Codec))]
+
+
+def _generic_fields(noun: Any, args: tuple[Any, ...]) -> list[Field]:
+    """The fields of ``Page[Record]``, whose type variable stands for a record."""
+    hints = get_type_hints(noun, include_extras=True)
+    filled = {name: hint[args] if getattr(hint, "__parameters__", ()) else hint for name, hint in hints.items()}
+    return [Field.of(name, hint) for name, hint in filled.items()]
+
+
+def _flat_keys(inner: Codec) -> list[str]:
+    """The keys under which a flattened noun stands in the object around it."""
+    assert isinstance(inner, ObjectCodec), "only a noun can be flattened"
+    return [key for each in inner.fields for key in (_flat_keys(each.codec) if each.is_flat else (each.key,))]
 
 
 def _derived_fields(noun: type[Any]) -> list[Field]:

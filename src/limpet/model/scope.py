@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from limpet.errors import InvalidInput
 from limpet.model.ids import check_id
+from limpet.model.schema import FLATTEN, JsonName
 from limpet.model.text import check_name
 
 DEFAULT_TENANT = "default"
@@ -39,10 +40,10 @@ STORE_PARTITION = Partition(" ", Level.GLOBAL, "")
 class Scope:
     """A tenant, narrowed by each field that is given. A field left None does not narrow."""
 
-    tenant: str
-    user: str | None = None
-    agent: str | None = None
-    session: str | None = None
+    tenant: Annotated[str, "the tenant it belongs to"]
+    user: Annotated[str | None, "the user it belongs to; null: no user's"] = None
+    agent: Annotated[str | None, "the agent it belongs to; null: no agent's"] = None
+    session: Annotated[str | None, JsonName("session_id"), "id of the session it belongs to; null: none's"] = None
 
     @classmethod
     def of(cls, tenant: str, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
@@ -58,8 +59,8 @@ class Scope:
 class Owner:
     """Where a record lives: exactly one level, with the names that level needs."""
 
-    scope: Scope
-    level: Level
+    scope: Annotated[Scope, FLATTEN]
+    level: Annotated[Level, "how far it reaches: session, user, agent or global"]
 
     @property
     def owner(self) -> str:

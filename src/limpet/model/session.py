@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from limpet.model.naming import SessionKey
 from limpet.model.paging import PageCursor
+from limpet.model.schema import IN_JSON
 from limpet.model.scope import Scope
+from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text
 
 
 class SessionStatus(StrEnum):
@@ -21,18 +21,30 @@ class SessionStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    id: str
-    tenant: str
-    user: str
-    agent: str
-    key: SessionKey
-    state: SessionStatus
-    metadata: Mapping[str, Any]
-    created_at: datetime
-    last_active_at: datetime
-    expires_at: datetime | None = None
-    last_sequence: int = 0
-    message_count: int = 0
+    id: Annotated[Id, "given by the store"]
+    tenant: Annotated[Name, "the tenant it belongs to"]
+    user: Annotated[Name, "whose conversation it is"]
+    agent: Annotated[Name, "the agent that holds it"]
+    key: Annotated[SessionKey, "channel:chat or channel:chat:thread, escaped; outlives the id"]
+    state: Annotated[SessionStatus, "TERMINATED is final"]
+    metadata: Annotated[Metadata, "what the program that made it added"]
+    created_at: Annotated[Moment, "when it was made"]
+    last_active_at: Annotated[Moment, "when something was last said"]
+    expires_at: Annotated[Moment | None, "when its time to live is over, and retention removes it; null: never"] = None
+    last_sequence: Annotated[int, "the highest number a message was given; 0: none yet"] = 0
+    message_count: Annotated[int, "messages that are there now"] = 0
+
+    @property
+    def channel(self) -> Annotated[str, IN_JSON, "what carries the chat, such as telegram"]:
+        return self.key.channel
+
+    @property
+    def chat(self) -> Annotated[str, IN_JSON, "the chat's name in its channel"]:
+        return self.key.chat
+
+    @property
+    def thread(self) -> Annotated[str | None, IN_JSON, "the thread within the chat; null: it has none"]:
+        return self.key.thread
 
     @property
     def scope(self) -> Scope:
@@ -43,11 +55,11 @@ class SessionInfo:
 class Summary:
     """What the session said up to ``upper_sequence``, in ``message_count`` messages."""
 
-    text: str
-    epoch: int
-    upper_sequence: int
-    message_count: int
-    updated_at: datetime
+    text: Annotated[Text, "what was said, condensed"]
+    epoch: Annotated[int, "higher with each rewriting"]
+    upper_sequence: Annotated[int, "the last message it covers"]
+    message_count: Annotated[int, "messages it covers"]
+    updated_at: Annotated[Moment, "when it was last written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +70,22 @@ class CompactionResult:
     ``digest``, and None where nothing was done; ``reason`` says why it was, or was not.
     """
 
-    done: bool
-    messages: int
-    tokens_before: int
-    tokens_after: int
-    by: str | None
-    reason: str
+    done: Annotated[bool, "whether anything was condensed"]
+    messages: Annotated[int, "messages the summary covers now that it did not before"]
+    tokens_before: Annotated[int, "of the summary and the messages outside it, before"]
+    tokens_after: Annotated[int, "the same, afterwards"]
+    by: Annotated[str | None, "llm or digest; null: nothing was done"]
+    reason: Annotated[str, "why it was done, or was not, in words"]
 
 
 @dataclass(frozen=True, slots=True)
 class LearnResult:
     """What became of what a session taught: the ids of records, by what happened to them."""
 
-    added: tuple[str, ...] = ()
-    merged: tuple[str, ...] = ()  # said again
-    superseded: tuple[str, ...] = ()  # a new one took their place
-    ended: tuple[str, ...] = ()  # and nothing took their place
+    added: Annotated[tuple[str, ...], "ids of new records"] = ()
+    merged: Annotated[tuple[str, ...], "ids of records that were said again"] = ()
+    superseded: Annotated[tuple[str, ...], "ids of records that a new one replaced"] = ()
+    ended: Annotated[tuple[str, ...], "ids of records that ended without a replacement"] = ()
 
     def __add__(self, other: LearnResult) -> LearnResult:
         return LearnResult(
@@ -86,49 +98,49 @@ class LearnResult:
 
 @dataclass(frozen=True, slots=True)
 class KvEntry:
-    key: str
-    value: Any
-    updated_at: datetime
+    key: Annotated[str, "its name"]
+    value: Annotated[Any, "any JSON"]
+    updated_at: Annotated[Moment, "when it was last set"]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    model: str
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cost: float = 0.0
+    model: Annotated[Name, "as it was reported"]
+    calls: Annotated[int, "how often it was called"] = 0
+    input_tokens: Annotated[int, "tokens that models read"] = 0
+    output_tokens: Annotated[int, "tokens that models wrote"] = 0
+    cached_tokens: Annotated[int, "tokens of the input that came from a cache"] = 0
+    cost: Annotated[Cost, "in the currency in which it was reported"] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     """A session's bill: the sums, and what each model took of them."""
 
-    models: tuple[ModelUsage, ...] = ()
+    models: Annotated[tuple[ModelUsage, ...], "what each model took of it"] = ()
 
     @property
-    def input_tokens(self) -> int:
+    def input_tokens(self) -> Annotated[int, IN_JSON, "tokens that models read"]:
         return sum(entry.input_tokens for entry in self.models)
 
     @property
-    def output_tokens(self) -> int:
+    def output_tokens(self) -> Annotated[int, IN_JSON, "tokens that models wrote"]:
         return sum(entry.output_tokens for entry in self.models)
 
     @property
-    def cached_tokens(self) -> int:
+    def cached_tokens(self) -> Annotated[int, IN_JSON, "tokens of the input that came from a cache"]:
         return sum(entry.cached_tokens for entry in self.models)
 
     @property
-    def cost(self) -> float:
+    def cost(self) -> Annotated[float, IN_JSON, "in the currency in which it was reported"]:
         return round(sum(entry.cost for entry in self.models), 9)
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    name: str
-    size: int
-    modified_at: datetime
+    name: Annotated[str, "of the file"]
+    size: Annotated[int, "in bytes"]
+    modified_at: Annotated[Moment, "when it was last written"]
 
 
 @dataclass(frozen=True, slots=True)

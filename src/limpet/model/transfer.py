@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Annotated
 
 from limpet.model.document import Document
 from limpet.model.graph import GraphDraft
@@ -79,17 +80,17 @@ class RunState:
 class ExportResult:
     """What an export wrote: lines by kind, and copied files."""
 
-    path: str
-    counts: Mapping[str, int]
-    bytes: int
+    path: Annotated[str, "where it was written"]
+    counts: Annotated[Mapping[str, int], "lines by kind, and copied files"]
+    bytes: Annotated[int, "size of all of it"]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportSkip:
     """Something that was not taken in: where it stands, and why."""
 
-    place: str
-    reason: str
+    place: Annotated[str, "where it stands"]
+    reason: Annotated[str, "why it was left out, in words"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +98,18 @@ class ImportResult:
     """What an import took in. ``already`` says that all of it was here; ``continued`` how many lines an earlier call,
     which was interrupted, had taken in; of ``left_out`` things the first are named in ``skipped``."""
 
-    format: str
-    sessions: int = 0
-    messages: int = 0
-    records: int = 0
-    documents: int = 0
-    files: int = 0
-    already: bool = False
-    continued: int = 0
-    left_out: int = 0
-    skipped: tuple[ImportSkip, ...] = ()
-    dry_run: bool = False
-    schedules: int = 0
+    format: Annotated[str, "what it was recognised as"]
+    sessions: Annotated[int, "sessions that were added"] = 0
+    messages: Annotated[int, "messages that were added"] = 0
+    records: Annotated[int, "records that were added"] = 0
+    documents: Annotated[int, "documents that were added"] = 0
+    files: Annotated[int, "files that were copied"] = 0
+    already: Annotated[bool, "whether all of it was here before"] = False
+    continued: Annotated[int, "lines that an earlier, interrupted call had added"] = 0
+    left_out: Annotated[int, "things that were not added"] = 0
+    skipped: Annotated[tuple[ImportSkip, ...], "the first of those, with the reason of each"] = ()
+    dry_run: Annotated[bool, "whether it was only checked"] = False
+    schedules: Annotated[int, "schedules that were added"] = 0
 
 
 def derive_id(old: str, owner: str) -> str:

@@ -14,6 +14,7 @@ MAX_NEIGHBOURS = 100
 MAX_TAGS = 100
 MAX_URI_BYTES = 2048  # with the partition's number it must fit one entry of a PostgreSQL index
 MAX_TITLE_BYTES = 4096
+MAX_COST = 1_000_000_000
 
 Text = Annotated[str, limits.Text()]
 Words = Annotated[str, limits.Text(blank=False)]
@@ -24,6 +25,7 @@ Key = Annotated[str, limits.Identifier()]
 Title = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES)]
 Uri = Annotated[str, limits.Printable(max_bytes=MAX_URI_BYTES)]
 Share = Annotated[float, limits.Number(0, 1)]
+Cost = Annotated[float, limits.Number(0, MAX_COST)]
 Count = Annotated[int, limits.Integer()]
 Sequence = Annotated[int, limits.Integer(1)]
 Limit = Annotated[int, limits.PageSize()]
@@ -35,6 +37,7 @@ Lifetime = Annotated[timedelta, limits.Duration()]
 Seconds = Annotated[float, limits.Number(0, limits.MAX_SECONDS)]
 Metadata = Annotated[Mapping[str, Any], limits.JsonObject()]
 Labels = Annotated[Mapping[str, str], limits.StringMap()]
+UNIQUE = Items(unique=True)
 Tags = Annotated[tuple[Label, ...], Items(MAX_TAGS, unique=True)]
 Json = Annotated[Any, limits.JsonValue()]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -28,6 +27,8 @@ MAX_PAGE = 10_000
 
 def check_json(value: object, what: str, *, max_bytes: int = MAX_MAP_BYTES) -> str:
     """The value as compact JSON text, or an error that says which part cannot be JSON."""
+    import json  # late: a command line that prints its help needs none
+
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -60,7 +61,9 @@ def check_metadata(value: Mapping[str, Any] | None, what: str = "metadata") -> d
     for key in value:
         if not isinstance(key, str):
             raise InvalidInput(f"a key of {what} must be text, not {type(key).__name__}")
-    copy: dict[str, Any] = json.loads(check_json(dict(value), what))
+    from json import loads
+
+    copy: dict[str, Any] = loads(check_json(dict(value), what))
     return copy
 
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from limpet import Limpet, Record
 from limpet.errors import InvalidInput, LimpetError
-from limpet.model import views
 from limpet.model.paging import PageCursor
+from limpet.model.schema import to_json
 from limpet.model.session import SessionInfo
 from limpet.model.times import from_micros, to_micros
 from limpet.server.params import OfUser, Query
@@ -118,7 +118,7 @@ class _ListWatcher:
 
 def _read_sessions(hf: Limpet, user: str | None, end: PageCursor | None) -> list[_ListEntry]:
     def entry(info: SessionInfo) -> _ListEntry:
-        shape = views.session(info)
+        shape = to_json(info)
         return _ListEntry(info.last_active_at, info.id, hash(json_bytes(shape)), lambda: shape)
 
     return [entry(each) for each in hf.sessions(user, limit=_PAGE, before=end)]
@@ -127,7 +127,7 @@ def _read_sessions(hf: Limpet, user: str | None, end: PageCursor | None) -> list
 def _read_records(hf: Limpet, user: str | None, end: PageCursor | None) -> list[_ListEntry]:
     def entry(record: Record) -> _ListEntry:
         assert record.updated_at is not None  # every stored one has it
-        return _ListEntry(record.updated_at, record.id, record.version, partial(views.record, record))
+        return _ListEntry(record.updated_at, record.id, record.version, partial(to_json, record))
 
     return [entry(each) for each in hf.records(user, limit=_PAGE, history=True, before=end)]
 

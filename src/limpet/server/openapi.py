@@ -8,10 +8,11 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from limpet import __version__
+from limpet.model.codec import Definitions
+from limpet.model.schema import REFERENCE, codec
 from limpet.server.operation import Operation
 from limpet.server.params import JSON_SCHEMA
 from limpet.server.problems import MEDIA
-from limpet.server.schema import REFERENCE, Definitions, schema_of
 from limpet.tools import TOOLS
 
 _PROBLEM = {
@@ -166,7 +167,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 def _responses(each: Operation, found: Definitions) -> dict[str, Any]:
     good: dict[str, Any] = {"description": each.summary}
     if each.media == "application/json":
-        good["content"] = {each.media: {"schema": schema_of(each.gives, found)}}
+        good["content"] = {each.media: {"schema": codec(each.gives).schema(found, "output")}}
     else:
         good["content"] = {each.media: {"schema": {"type": "string"}}}
     refused = {

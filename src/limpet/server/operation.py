@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
+from limpet.model.schema import codec
 from limpet.model.text import short_repr
 from limpet.server.params import Query
 from limpet.server.problems import Fault, Problem
@@ -59,6 +60,10 @@ class Operation:
     @property
     def in_path(self) -> list[str]:
         return _PATH.findall(self.path)
+
+    def write(self, found: Any) -> Any:
+        """What it found, as JSON."""
+        return codec(self.gives).write(found)
 
     def arguments(self, path: Mapping[str, str], query: Sequence[tuple[str, str]], raw: bytes) -> dict[str, Any]:
         """Everything checked, or the problem with it."""

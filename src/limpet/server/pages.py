@@ -9,7 +9,6 @@ from typing import Annotated, Generic, TypedDict, TypeVar
 from limpet.model.times import from_micros, to_micros
 
 T = TypeVar("T")
-S = TypeVar("S")
 
 PageCursor = tuple[datetime, str]  # time and id of the last entry of a page
 
@@ -19,17 +18,17 @@ class Page(TypedDict, Generic[T]):
     next: Annotated[str | None, "where the next page begins; null: this is the last"]
 
 
-def make_page(found: Sequence[S], limit: int, shape: Callable[[S], T], end: Callable[[S], PageCursor]) -> Page[T]:
+def make_page(found: Sequence[T], limit: int, end: Callable[[T], PageCursor]) -> Page[T]:
     """Of one entry more than was asked for, which tells whether there are more."""
     shown = found[:limit]
     more = _format_cursor(end(shown[-1])) if shown and len(found) > limit else None
-    return {"items": [shape(each) for each in shown], "next": more}
+    return {"items": list(shown), "next": more}
 
 
-def make_offset_page(found: Sequence[S], limit: int, offset: int, shape: Callable[[S], T]) -> Page[T]:
+def make_offset_page(found: Sequence[T], limit: int, offset: int) -> Page[T]:
     """The same, of a list that is counted."""
     more = str(offset + limit) if len(found) > limit else None
-    return {"items": [shape(each) for each in found[:limit]], "next": more}
+    return {"items": list(found[:limit]), "next": more}
 
 
 def parse_cursor(cursor: str | None) -> PageCursor | None:

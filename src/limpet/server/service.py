@@ -98,7 +98,7 @@ class Service:
 
             def work() -> bytes:
                 who = self.authenticate(headers, state)
-                return json_bytes(operation.run(who, **operation.arguments(path, query, raw)))
+                return json_bytes(operation.write(operation.run(who, **operation.arguments(path, query, raw))))
 
             return json_response(await self.run(work, headers.get("authorization")), operation.status)
 
@@ -118,7 +118,7 @@ class Service:
     async def answer_public(self, operation: Operation, request: Request) -> Response:
         """For whoever asks; it says nothing of anybody."""
         given = operation.arguments(request.path_params, _parse_query(request), b"")
-        return json_response(json_bytes(await operation.run(self, **given)), operation.status)
+        return json_response(json_bytes(operation.write(await operation.run(self, **given))), operation.status)
 
     async def tool_context(self, headers: Mapping[str, str], user: str | None, scope: Scope) -> ToolContext:
         """For MCP, whose tools work on one user's memory."""

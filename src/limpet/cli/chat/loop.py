@@ -18,8 +18,8 @@ from limpet.cli.chat.stopping import ReplyInterrupt, Stopper
 from limpet.cli.memory import dropped_lines
 from limpet.context.compose import compute_budget
 from limpet.errors import LimpetError, ProviderError, SessionNotFound
-from limpet.model import views
 from limpet.model.context import Context, Omission
+from limpet.model.schema import to_json
 from limpet.model.session import SessionStatus
 from limpet.model.tokens import estimate_tokens
 from limpet.providers.llm import Completion, Finish, Llm, LlmRequest
@@ -130,7 +130,7 @@ class ChatLoop:
         self.screen.note(where)
         if not self.has_memory:
             self.screen.note(NOTHING_KEPT)
-        told = {"session": views.session(info), "model": self.llm.name if self.llm else None, "budget": budget}
+        told = {"session": to_json(info), "model": self.llm.name if self.llm else None, "budget": budget}
         self.screen.finish("start", **told)
 
     def _next(self) -> str | None:
@@ -187,7 +187,7 @@ class ChatLoop:
         limits = self.limits
         with self.session.turn(text, max_tokens=limits.max_tokens, model_window=limits.model_window) as turn:
             self.context = turn.context
-            told["message"], told["context"] = views.message(turn.message), self._context_json(turn.context)
+            told["message"], told["context"] = to_json(turn.message), self._context_json(turn.context)
             self._note_failed(turn.failed)
             if turn.compacted is not None and turn.compacted.done:
                 self.screen.note(commands.format_compaction(turn.compacted))
@@ -203,7 +203,7 @@ class ChatLoop:
             self._note_failed(turn.failed[before:])
 
     def _context_json(self, context: Context) -> dict[str, Any]:
-        told = {**views.context(context), "budget": self.limits.budget}
+        told = {**to_json(context), "budget": self.limits.budget}
         told["messages"] = len(context.messages)
         return told
 

@@ -8,10 +8,10 @@ from typing import Annotated, Literal, TypedDict
 
 from pydantic import Field, RootModel
 
-from limpet import Receipt
 from limpet.errors import WrongState
 from limpet.lifecycle import sample
-from limpet.model import view_types, views
+from limpet.model.receipt import Receipt
+from limpet.model.session import Usage
 from limpet.model.times import system_clock
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
@@ -24,16 +24,6 @@ _ASKED_BY = "http"  # a key may be called after its user, and a receipt names no
 _LOADING = Lock()
 _Purged = Annotated[Name, Field(description="the user")]
 _Confirmed = Annotated[str, Field(description="the user's name again; without it only counted")]
-
-
-class UsageFound(TypedDict):
-    """What models took."""
-
-    input_tokens: view_types.Read
-    output_tokens: view_types.Written
-    cached_tokens: view_types.Cached
-    cost: view_types.Cost
-    models: Annotated[list[view_types.ModelUsage], "what each model took of it"]
 
 
 class UsageQuery(Query):
@@ -67,7 +57,7 @@ class Purge(RootModel[Annotated[PurgeSession | PurgeUser | PurgeOlder, Field(dis
 
 class Purged(TypedDict):
     done: Annotated[bool, "false: it was not confirmed, and the receipt only counts"]
-    receipt: Annotated[view_types.Receipt, "what was removed, or would be"]
+    receipt: Annotated[Receipt, "what was removed, or would be"]
 
 
 class Sample(TypedDict):
@@ -78,16 +68,9 @@ class Sample(TypedDict):
 
 
 @operations.get("/v1/usage")
-def get_usage(who: Caller, query: UsageQuery) -> UsageFound:
+def get_usage(who: Caller, query: UsageQuery) -> Usage:
     """What models took: of a session, a user, or all you may see"""
-    found = who.hf.usage(query.user, query.agent, query.session)
-    return {
-        "input_tokens": found.input_tokens,
-        "output_tokens": found.output_tokens,
-        "cached_tokens": found.cached_tokens,
-        "cost": found.cost,
-        "models": views.usage(found),
-    }
+    return who.hf.usage(query.user, query.agent, query.session)
 
 
 @operations.post("/v1/purge")
@@ -102,14 +85,14 @@ def purge(who: Caller, body: Purge) -> Purged:
         done = (wanted.confirm or "").lower() == wanted.session.lower()
     else:
         done = wanted.confirm == wanted.user
-    return {"done": done, "receipt": views.receipt(_purged(who, wanted, dry_run=not done))}
+    return {"done": done, "receipt": _purged(who, wanted, dry_run=not done)}
 
 
 @operations.get("/v1/purge")
-def list_receipts(who: Caller, query: Counted) -> Page[view_types.Receipt]:
+def list_receipts(who: Caller, query: Counted) -> Page[Receipt]:
     """What was purged, the latest first, without names and content"""
     offset = int(query.cursor or 0)
-    return make_offset_page(who.hf.receipts(query.limit + 1, offset), query.limit, offset, views.receipt)
+    return make_offset_page(who.hf.receipts(query.limit + 1, offset), query.limit, offset)
 
 
 @operations.post("/v1/sample", 201)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from limpet import Document
-from limpet.model import view_types, views
+from limpet.model.document import Document
+from limpet.model.record import Forgotten
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
 from limpet.server.owner import OwnerBody, OwnerQuery
@@ -35,23 +35,23 @@ class OneDocument(OwnerBody):
 
 
 @operations.get("/v1/documents")
-def list_documents(who: Caller, query: DocumentsQuery) -> Page[view_types.Document]:
+def list_documents(who: Caller, query: DocumentsQuery) -> Page[Document]:
     """Documents, the latest change first"""
     found = who.hf.documents(**query.owner_arguments(who), limit=query.limit + 1, before=parse_cursor(query.cursor))
-    return make_page(found, query.limit, views.document, lambda document: (document.updated_at, document.id))
+    return make_page(found, query.limit, lambda document: (document.updated_at, document.id))
 
 
 @operations.post("/v1/documents", 201)
-def add_document(who: Caller, body: AddDocument) -> view_types.Document:
+def add_document(who: Caller, body: AddDocument) -> Document:
     """Keep a text under a uri; the same text again changes nothing, another takes its place"""
     kept = who.hf.add_document(
         body.uri, body.text, **body.owner_arguments(who), title=body.title, metadata=body.metadata
     )
     assert isinstance(kept, Document)
-    return views.document(kept)
+    return kept
 
 
 @operations.delete("/v1/documents")
-def remove_document(who: Caller, body: OneDocument) -> view_types.Forgotten:
+def remove_document(who: Caller, body: OneDocument) -> Forgotten:
     """Remove the document with this uri"""
-    return views.forgotten(who.hf.remove_document(body.uri, **body.owner_arguments(who)))
+    return who.hf.remove_document(body.uri, **body.owner_arguments(who))

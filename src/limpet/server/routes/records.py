@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import Field, StringConstraints
 
-from limpet import Record
-from limpet.model import view_types, views
+from limpet.model.chunk import Hit
 from limpet.model.naming import MAX_RECORD_KEY
+from limpet.model.record import Forgotten, Layer, Record, RecordType
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
 from limpet.server.owner import OneSession, SessionOwnerBody
@@ -50,8 +50,8 @@ _Question = Annotated[Text, Field(description="the question, or words")]
 _Most = Annotated[int, Field(ge=1, le=100, description="hits at most")]
 _ANY = "only what is one of these"
 _Said = Annotated[Words, Field(description="what is to be remembered")]
-_Type = Annotated[view_types.RecordType, Field(description="what it states")]
-_Layer = Annotated[view_types.Layer, Field(description="what kind of memory it is")]
+_Type = Annotated[RecordType, Field(description="what it states")]
+_Layer = Annotated[Layer, Field(description="what kind of memory it is")]
 _Confidence = Annotated[Fraction, Field(description="how sure it is")]
 _Salience = Annotated[Fraction, Field(description="how much it matters")]
 _Pinned = Annotated[bool, Field(description="it stands in every context, and never fades")]
@@ -66,11 +66,11 @@ def _any(most: int) -> Any:
 
 
 class Hits(TypedDict):
-    hits: Annotated[list[view_types.Hit], "the best first; empty: memory knows nothing about it"]
+    hits: Annotated[list[Hit], "the best first; empty: memory knows nothing about it"]
 
 
 class History(TypedDict):
-    versions: Annotated[list[view_types.Record], "everything the record has said, the oldest first"]
+    versions: Annotated[list[Record], "everything the record has said, the oldest first"]
 
 
 class RecallQuery(Query):
@@ -86,8 +86,8 @@ class Recall(SessionOwnerBody):
     k: Annotated[_Most, INT] = 10
     recipe: _Recipe | None = None
     kinds: Annotated[list[_Kind] | None, _any(3)] = None
-    layers: Annotated[list[view_types.Layer] | None, _any(10)] = None
-    types: Annotated[list[view_types.RecordType] | None, _any(20)] = None
+    layers: Annotated[list[Layer] | None, _any(10)] = None
+    types: Annotated[list[RecordType] | None, _any(20)] = None
     tags: Annotated[_Tags, Field(description="only records with all of these")] | None = None
     metadata: Annotated[Labels | None, Field(description="only records with all of these")] = None
     since: Since | None = None
@@ -102,8 +102,8 @@ class RecordsQuery(Pages):
     user: OfUser | None = None
     agent: OfAgent | None = None
     session: OfSession | None = None
-    layer: Annotated[list[view_types.Layer] | None, Field(description=_ANY)] = None
-    type: Annotated[list[view_types.RecordType] | None, Field(description=_ANY)] = None
+    layer: Annotated[list[Layer] | None, Field(description=_ANY)] = None
+    type: Annotated[list[RecordType] | None, Field(description=_ANY)] = None
     tag: Annotated[list[Label] | None, Field(description="only those with all of these")] = None
     since: Since | None = None
     until: Until | None = None
@@ -115,8 +115,8 @@ class RecordsQuery(Pages):
 class Remember(SessionOwnerBody):
     content: _Said
     key: Annotated[_Key, Field(description="saying it again replaces what it said")] | None = None
-    type: _Type = "fact"
-    layer: _Layer = "semantic"
+    type: _Type = RecordType.FACT
+    layer: _Layer = Layer.SEMANTIC
     title: _Title | None = None
     tags: _OwnTags = Field(default_factory=list)
     metadata: OwnLabels = None
@@ -169,7 +169,7 @@ def search(who: Caller, body: Recall) -> Hits:
 
 
 @operations.get("/v1/records")
-def list_records(who: Caller, query: RecordsQuery) -> Page[view_types.Record]:
+def list_records(who: Caller, query: RecordsQuery) -> Page[Record]:
     """Records, the latest change first: those true now, or at `as_of`"""
     found = who.hf.records(
         query.user,
@@ -186,62 +186,61 @@ def list_records(who: Caller, query: RecordsQuery) -> Page[view_types.Record]:
         archived=query.archived,
         before=parse_cursor(query.cursor),
     )
-    return make_page(found, query.limit, views.record, lambda record: (_changed(record), record.id))
+    return make_page(found, query.limit, lambda record: (_changed(record), record.id))
 
 
 @operations.post("/v1/records", 201, keyed=True)
-def remember(who: Caller, body: Remember) -> view_types.Record:
+def remember(who: Caller, body: Remember) -> Record:
     """Keep a memory"""
     values = body.model_dump(exclude={"user", "agent", "session", "scope", "ttl_seconds"})
-    kept = who.hf.remember(**values, ttl=body.ttl_seconds, idempotency_key=who.once, **body.owner_arguments(who))
-    return views.record(kept)
+    return who.hf.remember(**values, ttl=body.ttl_seconds, idempotency_key=who.once, **body.owner_arguments(who))
 
 
 @operations.get("/v1/records/{id}")
-def get_record(who: Caller, id: str) -> view_types.Record:
+def get_record(who: Caller, id: str) -> Record:
     """A record"""
-    return views.record(who.hf.record(id))
+    return who.hf.record(id)
 
 
 @operations.patch("/v1/records/{id}")
-def change_record(who: Caller, id: str, body: ChangeRecord) -> view_types.Record:
+def change_record(who: Caller, id: str, body: ChangeRecord) -> Record:
     """Change some fields; what it said before goes to its history. What is null stays as it is"""
     changes = {name: value for name, value in body.given().items() if value is not None}
-    return views.record(who.hf.update(id, **changes) if changes else who.hf.record(id))
+    return who.hf.update(id, **changes) if changes else who.hf.record(id)
 
 
 @operations.delete("/v1/records/{id}")
-def forget_record(who: Caller, id: str) -> view_types.Forgotten:
+def forget_record(who: Caller, id: str) -> Forgotten:
     """Forget a record and every copy of it"""
-    return views.forgotten(who.hf.forget(id))
+    return who.hf.forget(id)
 
 
 @operations.get("/v1/records/{id}/history")
 def get_history(who: Caller, id: str) -> History:
     """Everything a record has said"""
-    return {"versions": [views.record(each) for each in who.hf.history(id)]}
+    return {"versions": who.hf.history(id)}
 
 
 @operations.post("/v1/records/{id}/promote")
-def promote_record(who: Caller, id: str, body: Promote) -> view_types.Record:
+def promote_record(who: Caller, id: str, body: Promote) -> Record:
     """Make a record of lasting kind, or let it reach further"""
-    return views.record(who.hf.promote(id, scope=body.scope))
+    return who.hf.promote(id, scope=body.scope)
 
 
 @operations.post("/v1/forget/key")
-def forget_key(who: Caller, body: ForgetByKey) -> view_types.Forgotten:
+def forget_key(who: Caller, body: ForgetByKey) -> Forgotten:
     """Forget what is kept under a key"""
-    return views.forgotten(who.hf.forget(key=body.key, **body.owner_arguments(who)))
+    return who.hf.forget(key=body.key, **body.owner_arguments(who))
 
 
 @operations.post("/v1/forget/words")
-def forget_words(who: Caller, body: ForgetByWords) -> view_types.Forgotten:
+def forget_words(who: Caller, body: ForgetByWords) -> Forgotten:
     """Forget all records that hold every word of a query"""
-    return views.forgotten(who.hf.forget(query=body.query, dry_run=body.dry_run, **body.owner_arguments(who)))
+    return who.hf.forget(query=body.query, dry_run=body.dry_run, **body.owner_arguments(who))
 
 
 def _hits(found: list[Any]) -> Hits:
-    return {"hits": [views.hit(rank, each) for rank, each in enumerate(found, start=1)]}
+    return {"hits": found}
 
 
 def _changed(record: Record) -> Any:

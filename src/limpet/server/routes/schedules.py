@@ -8,7 +8,7 @@ from zoneinfo import available_timezones
 from pydantic import Field, StringConstraints, WithJsonSchema
 from typing_extensions import TypeAliasType
 
-from limpet.model import view_types, views
+from limpet.model.schedule import Run, Schedule
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
 from limpet.server.pages import Page, make_offset_page, make_page, parse_cursor
@@ -139,32 +139,31 @@ class OutputQuery(Query):
 
 
 @operations.get("/v1/schedules")
-def list_schedules(who: Caller, query: SchedulesQuery) -> Page[view_types.Schedule]:
+def list_schedules(who: Caller, query: SchedulesQuery) -> Page[Schedule]:
     """Schedules, the newest first"""
     found = who.hf.schedules.search(
         query.user, query.agent, query.state, query.text, limit=query.limit + 1, before=parse_cursor(query.cursor)
     )
-    return make_page(found, query.limit, views.schedule, lambda each: (each.created_at, each.id))
+    return make_page(found, query.limit, lambda each: (each.created_at, each.id))
 
 
 @operations.post("/v1/schedules", 201, keyed=True)
-def create_schedule(who: Caller, body: CreateSchedule) -> view_types.Schedule:
+def create_schedule(who: Caller, body: CreateSchedule) -> Schedule:
     """Let a goal come back"""
     values = body.model_dump(exclude={"user", "agent"})
-    made = who.hf.schedules.create(
+    return who.hf.schedules.create(
         who.resolve_user(body.user), **values, agent=body.agent or who.agent, idempotency_key=who.once
     )
-    return views.schedule(made)
 
 
 @operations.get("/v1/schedules/{id}")
-def get_schedule(who: Caller, id: str) -> view_types.Schedule:
+def get_schedule(who: Caller, id: str) -> Schedule:
     """A schedule"""
-    return views.schedule(who.hf.schedules.get(id))
+    return who.hf.schedules.get(id)
 
 
 @operations.patch("/v1/schedules/{id}")
-def change_schedule(who: Caller, id: str, body: ChangeSchedule) -> view_types.Schedule:
+def change_schedule(who: Caller, id: str, body: ChangeSchedule) -> Schedule:
     """Change what is given; pause, or let it go on"""
     values = {name: value for name, value in body.given().items() if value is not None and name != "state"}
     found = who.hf.schedules.edit(id, **values) if values else who.hf.schedules.get(id)
@@ -172,7 +171,7 @@ def change_schedule(who: Caller, id: str, body: ChangeSchedule) -> view_types.Sc
         found = who.hf.schedules.pause(id)
     elif body.state == "active":
         found = who.hf.schedules.resume(id)
-    return views.schedule(found)
+    return found
 
 
 @operations.delete("/v1/schedules/{id}")
@@ -183,11 +182,11 @@ def delete_schedule(who: Caller, id: str) -> Gone:
 
 
 @operations.get("/v1/schedules/{id}/runs")
-def list_runs(who: Caller, id: str, query: Counted) -> Page[view_types.Run]:
+def list_runs(who: Caller, id: str, query: Counted) -> Page[Run]:
     """What came of a schedule, the latest first"""
     offset = int(query.cursor or 0)
     found = who.hf.schedules.runs(id, limit=query.limit + 1, offset=offset)
-    return make_offset_page(found, query.limit, offset, views.run)
+    return make_offset_page(found, query.limit, offset)
 
 
 @operations.get("/v1/runs/{id}/output")

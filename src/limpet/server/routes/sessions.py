@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import Field
 
-from limpet import Message, Session, Turn
+from limpet import Session, Turn
 from limpet.errors import IdempotencyConflict, StorageError
-from limpet.model import view_types, views
+from limpet.model.context import Context, Omission
+from limpet.model.message import Message, Role
+from limpet.model.session import CompactionResult, SessionInfo, Summary
 from limpet.model.values import check_metadata
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
@@ -52,15 +54,15 @@ _Window = Annotated[
 
 
 class Removed(TypedDict):
-    counts: view_types.Counts
+    counts: Annotated[dict[str, int], "how many of each kind were removed"]
 
 
 class TurnTaken(TypedDict):
-    message: Annotated[view_types.Message, "the user's message as it is kept"]
-    context: Annotated[view_types.Context, "what belongs into the prompt"]
-    reply: Annotated[view_types.Message | None, "the reply as it is kept; null: none was given"]
-    compacted: Annotated[view_types.Compacted | None, "what was condensed before; null: nothing was due"]
-    failed: Annotated[list[view_types.Dropped], "what memory could not do, and did without"]
+    message: Annotated[Message, "the user's message as it is kept"]
+    context: Annotated[Context, "what belongs into the prompt"]
+    reply: Annotated[Message | None, "the reply as it is kept; null: none was given"]
+    compacted: Annotated[CompactionResult | None, "what was condensed before; null: nothing was due"]
+    failed: Annotated[list[Omission], "what memory could not do, and did without"]
 
 
 class SessionsQuery(Pages):
@@ -111,7 +113,7 @@ Calls = Annotated[list[GivenToolCall], Field(max_length=100, fail_fast=True)]
 
 
 class GivenMessage(Body):
-    role: Annotated[view_types.Role, Field(description="who speaks")]
+    role: Annotated[Role, Field(description="who speaks")]
     content: Annotated[Content, Field(description="text, or parts")]
     name: _Speaker | None = None
     tool_calls: Annotated[Calls, Field(description="what the assistant asks tools to do")] = Field(default_factory=list)
@@ -176,16 +178,16 @@ class Condense(Body):
 
 
 @operations.get("/v1/sessions")
-def list_sessions(who: Caller, query: SessionsQuery) -> Page[view_types.Session]:
+def list_sessions(who: Caller, query: SessionsQuery) -> Page[SessionInfo]:
     """Sessions, the most recently active first"""
     found = who.hf.sessions(
         query.user, query.agent, query.channel, query.state, query.limit + 1, before=parse_cursor(query.cursor)
     )
-    return make_page(found, query.limit, views.session, lambda info: (info.last_active_at, info.id))
+    return make_page(found, query.limit, lambda info: (info.last_active_at, info.id))
 
 
 @operations.post("/v1/sessions")
-def open_session(who: Caller, body: OpenSession) -> view_types.Session:
+def open_session(who: Caller, body: OpenSession) -> SessionInfo:
     """The live session of a chat, made when there is none"""
     ttl = None if body.ttl_seconds is None else timedelta(seconds=body.ttl_seconds)
     session = who.hf.session(
@@ -197,17 +199,17 @@ def open_session(who: Caller, body: OpenSession) -> view_types.Session:
         metadata=body.metadata,
         ttl=ttl,
     )
-    return views.session(session.refresh())
+    return session.refresh()
 
 
 @operations.get("/v1/sessions/{id}")
-def get_session(who: Caller, id: str) -> view_types.Session:
+def get_session(who: Caller, id: str) -> SessionInfo:
     """A session"""
-    return views.session(who.hf.load_session(id).info)
+    return who.hf.load_session(id).info
 
 
 @operations.patch("/v1/sessions/{id}")
-def change_session(who: Caller, id: str, body: ChangeSession) -> view_types.Session:
+def change_session(who: Caller, id: str, body: ChangeSession) -> SessionInfo:
     """Pause, resume or end a session; change its metadata"""
     session = who.hf.load_session(id)
     check_metadata(body.metadata)  # before anything is changed
@@ -220,7 +222,7 @@ def change_session(who: Caller, id: str, body: ChangeSession) -> view_types.Sess
             session.terminate()
     if body.metadata is not None:
         session.update_metadata(body.metadata)
-    return views.session(session.refresh())
+    return session.refresh()
 
 
 @operations.delete("/v1/sessions/{id}")
@@ -230,36 +232,36 @@ def delete_session(who: Caller, id: str) -> Removed:
 
 
 @operations.get("/v1/sessions/{id}/messages")
-def list_messages(who: Caller, id: str, query: MessagesQuery) -> Page[view_types.Message]:
+def list_messages(who: Caller, id: str, query: MessagesQuery) -> Page[Message]:
     """Messages in the order they were said
 
     `next` is what to give as `after`.
     """
     session = who.hf.load_session(id)
     if query.after is None and query.before is not None:
-        return {"items": [views.message(each) for each in _last(session, query.before, query.limit)], "next": None}
+        return {"items": list(_last(session, query.before, query.limit)), "next": None}
     found = session.messages(after=query.after, before=query.before, limit=query.limit + 1)
     shown = found[: query.limit]
     more = str(shown[-1].sequence) if len(found) > query.limit else None
-    return {"items": [views.message(each) for each in shown], "next": more}
+    return {"items": list(shown), "next": more}
 
 
 @operations.post("/v1/sessions/{id}/messages", 201, keyed=True)
-def append_message(who: Caller, id: str, body: GivenMessage) -> view_types.Message:
+def append_message(who: Caller, id: str, body: GivenMessage) -> Message:
     """Keep a message; it is on the disk when this answers"""
     given = _message(body)
     kept = who.hf.load_session(id).append(**given, idempotency_key=who.once)
     if who.once is not None and not kept.is_duplicate_of(Message.new(**given)):
         raise IdempotencyConflict(_ANOTHER)
-    return views.message(kept)
+    return kept
 
 
 @operations.post("/v1/sessions/{id}/messages/batch", 201, keyed=True)
-def append_messages(who: Caller, id: str, body: GivenMessages) -> Page[view_types.Message]:
+def append_messages(who: Caller, id: str, body: GivenMessages) -> Page[Message]:
     """Keep several messages, all of them or none"""
     given = [Message.new(**_message(each)) for each in body.messages]
     kept = who.hf.load_session(id).extend(given, idempotency_key=who.once)
-    return {"items": [views.message(each) for each in kept], "next": None}
+    return {"items": list(kept), "next": None}
 
 
 @operations.post("/v1/sessions/{id}/turns", 201, keyed=True)
@@ -286,25 +288,25 @@ def take_turn(who: Caller, id: str, body: TakeTurn) -> TurnTaken:
     if turn.message.sequence == 0 if body.reply is None else reply is None:
         raise StorageError("the turn could not be kept; send it again with the same Idempotency-Key")
     return {
-        "message": views.message(turn.message),
-        "context": views.context(turn.context),
+        "message": turn.message,
+        "context": turn.context,
         "reply": reply,
-        "compacted": None if turn.compacted is None else views.compacted(turn.compacted),
-        "failed": [{"what": each.what, "reason": each.reason} for each in turn.failed],
+        "compacted": turn.compacted,
+        "failed": list(turn.failed),
     }
 
 
 @operations.get("/v1/sessions/{id}/context")
-def get_context(who: Caller, id: str, query: ContextQuery) -> view_types.Context:
+def get_context(who: Caller, id: str, query: ContextQuery) -> Context:
     """What belongs into the next prompt"""
-    return views.context(who.hf.load_session(id).context(query.query, query.max_tokens))
+    return who.hf.load_session(id).context(query.query, query.max_tokens)
 
 
 @operations.post("/v1/sessions/{id}/context")
-def make_context(who: Caller, id: str, body: AskContext) -> view_types.Context:
+def make_context(who: Caller, id: str, body: AskContext) -> Context:
     """What belongs into the next prompt, with all that can be said about it"""
     session = who.hf.load_session(id)
-    context = session.context(
+    return session.context(
         body.query,
         body.max_tokens,
         model_window=body.model_window,
@@ -312,23 +314,22 @@ def make_context(who: Caller, id: str, body: AskContext) -> view_types.Context:
         at=body.at,
         compact=body.compact,
     )
-    return views.context(context)
 
 
 @operations.post("/v1/sessions/{id}/compact")
-def compact_session(who: Caller, id: str, body: Condense) -> view_types.Compacted:
+def compact_session(who: Caller, id: str, body: Condense) -> CompactionResult:
     """Condense a session's history into its summary"""
-    return views.compacted(who.hf.load_session(id).compact(body.keep))
+    return who.hf.load_session(id).compact(body.keep)
 
 
 class Summarised(TypedDict):
-    summary: Annotated[view_types.Summary | None, "null: nothing was condensed yet"]
+    summary: Annotated[Summary | None, "null: nothing was condensed yet"]
 
 
 @operations.get("/v1/sessions/{id}/summary")
 def get_summary(who: Caller, id: str) -> Summarised:
     """What the condensed part of a session says"""
-    return {"summary": views.summary(who.hf.load_session(id).summary())}
+    return {"summary": who.hf.load_session(id).summary()}
 
 
 def _last(session: Session, before: int, limit: int) -> list[Message]:
@@ -363,7 +364,7 @@ def _calls(given: list[GivenToolCall]) -> list[dict[str, Any]]:
     return [each.model_dump() for each in given]
 
 
-def _reply(who: Caller, turn: Turn, body: TakeTurn) -> view_types.Message | None:
+def _reply(who: Caller, turn: Turn, body: TakeTurn) -> Message | None:
     assert body.reply is not None
     usage = None if body.usage is None else body.usage.model_dump()
     given: dict[str, Any] = {"content": _content(body.reply), "tool_calls": _calls(body.tool_calls)}
@@ -371,7 +372,7 @@ def _reply(who: Caller, turn: Turn, body: TakeTurn) -> view_types.Message | None
     if kept is None:
         return None
     _check_same(who, kept, Message.new("assistant", **given))
-    return views.message(kept)
+    return kept
 
 
 def _check_same(who: Caller, kept: Message, given: Message) -> None:
