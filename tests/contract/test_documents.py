@@ -14,6 +14,7 @@ from limpet import Config, Document, Limpet, Message
 from limpet.config import ChunkSettings, DocumentSettings
 from limpet.documents import replace as verb
 from limpet.documents.files import read_file
+from limpet.documents.repository import Documents
 from limpet.errors import DocumentNotFound, InvalidInput, Unsupported
 from limpet.model.document import DocumentStatus
 from limpet.search.analysis import extract_terms
@@ -375,7 +376,7 @@ def test_a_title_for_what_is_gone_meanwhile_adds_it_again(hf: Limpet, monkeypatc
     hf.add_document("note:1", "a walrus", user="alice")
 
     def late(*args: Any) -> Any:
-        args[0].documents.delete(args[1], hf_id)
+        Documents(args[0]).delete(args[1], hf_id)
         return real(*args)
 
     [hf_id] = [document.id for document in hf.documents(user="alice")]
@@ -511,7 +512,7 @@ def test_a_title_is_for_one_document(hf: Limpet, tmp_path: Path) -> None:
 def test_what_is_no_document_is_passed_over(
     store_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caplog.set_level(logging.INFO, "limpet.documents.add")
+    caplog.set_level(logging.INFO, "limpet.documents")
     folder = put(tmp_path / "files" / "good.txt").parent
     put(folder / ".hidden.txt")
     put(folder / ".git" / "config.txt")
@@ -531,7 +532,7 @@ def test_what_is_no_document_is_passed_over(
         assert names(many(hf.add_document(folder, user="alice"))) == ["good.txt", "zz.txt"]
         assert faults(hf) == []
     assert reads
-    own = [record for record in caplog.records if record.name == "limpet.documents.add"]
+    own = [record for record in caplog.records if record.name == "limpet.documents"]
     said = {record.getMessage().partition(folder.name + "/")[2]: record.levelname for record in own}
     warned = {text.split()[0] for text, level in said.items() if level == "WARNING"}
     expected = {"latin.txt", "large.txt", "broken.pdf", "gone.txt", "pipe.txt"}
@@ -551,7 +552,7 @@ def _vanishing(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[str]:
             seen.append(name)
         return read_file(name, *args, **kwargs)
 
-    monkeypatch.setattr("limpet.documents.add.read", late)
+    monkeypatch.setattr("limpet.documents.add.read_file", late)
     return seen
 
 

@@ -284,13 +284,13 @@ def test_tables_another_process_makes_meanwhile_are_not_taken_for_foreign_ones(
             statements += 1
             if statements == stop and self.raw.info.transaction_status == 0:  # noqa: B023  # idle; nobody waits for us
                 with monkeypatch.context() as inner:
-                    inner.setattr(PostgresDb, "plain", real)
+                    inner.setattr(PostgresDb, "execute", real)
                     Limpet.open(url).close()  # noqa: B023
             return real(self, *arguments)
 
         try:
             with monkeypatch.context() as patched:
-                patched.setattr(PostgresDb, "plain", plain)
+                patched.setattr(PostgresDb, "execute", plain)
                 with Limpet.open(url) as hf:
                     hf.session("t", "1").append("user", "hello")
         finally:

@@ -210,7 +210,7 @@ def _statements(hf: Limpet, fail_at: int) -> tuple[Any, list[int]]:
     store: Any = hf._runtime.store
     db = store._connection.db
     counted = [0]
-    real = {name: getattr(db, name) for name in ("one", "all", "run", "many")}
+    real = {name: getattr(db, name) for name in ("one", "all", "run", "run_many")}
 
     def wrap(name: str) -> Any:
         def call(*arguments: Any, **options: Any) -> Any:

@@ -195,7 +195,7 @@ def test_a_full_disk_does_not_stop_the_turn(
     """The agent gets its prompt, the log and the turn say what is missing, and both sides are kept once it works."""
     session = opened(hf)
     session.append("user", "I live in Porto")
-    with monkeypatch.context() as broken, caplog.at_level(logging.WARNING, "limpet.api.turn"):
+    with monkeypatch.context() as broken, caplog.at_level(logging.WARNING, "limpet.turn"):
         broken.setattr(type(hf._runtime.store), "write", Failing(StoreFull("no space left")))
         turn = session.turn("Where do I live?").__enter__()
     assert [message.text for message in turn.context.messages] == ["I live in Porto", "Where do I live?"]
@@ -247,7 +247,7 @@ def test_a_summary_that_fails_does_not_stop_the_turn(hf: Limpet, monkeypatch: py
     for number in range(50):
         session.append("user" if number % 2 == 0 else "assistant", f"message {number}")
     with monkeypatch.context() as broken:
-        broken.setattr("limpet.sessions.compaction.Roller.compact", Failing(RuntimeError("a bug")))
+        broken.setattr("limpet.sessions.compaction_roll.Compactor.compact", Failing(RuntimeError("a bug")))
         with session.turn("And now?") as turn:
             assert turn.context.messages[-1].text == "And now?"
             turn.reply("Now this.")

@@ -175,7 +175,7 @@ def test_what_happens_inside_a_call_is_its_child(collected):
     assert attributes(question)["gen_ai.provider.name"] == "acme"
     assert attributes(question)["limpet.embeddings.texts"] == 1
     chat = collected.named("chat big")
-    assert is_child(chat, collected.named("limpet.sessions.compact"))
+    assert is_child(chat, collected.named("limpet.session.compact"))
     assert attributes(chat) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "fake",

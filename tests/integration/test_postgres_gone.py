@@ -247,7 +247,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(
             raise StoreUnavailable("cannot be reached")
         real_connect(self)
 
-    monkeypatch.setattr(PostgresDb, "plain", plain)
+    monkeypatch.setattr(PostgresDb, "execute", plain)
     monkeypatch.setattr(PostgresConnection, "connect", connect)
     with suppress(OutcomeUnknown):
         session.append("user", "once")

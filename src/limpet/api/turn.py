@@ -40,7 +40,7 @@ from limpet.sessions import usage as bill
 from limpet.store.jobs import Jobs
 from limpet.store.tx import Tx
 
-log = logging.getLogger("limpet.api.turn")
+log = logging.getLogger("limpet.turn")
 
 T = TypeVar("T")
 

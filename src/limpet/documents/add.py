@@ -35,7 +35,7 @@ from limpet.model.text import check_path, check_text
 from limpet.model.values import check_strings
 from limpet.search import embed
 
-log = logging.getLogger("limpet.documents.add")
+log = logging.getLogger("limpet.documents")
 
 # One letter before the colon is a drive, not a scheme.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")

@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from limpet.errors import InvalidInput, InvalidKey, Unsupported
 from limpet.model.document import check_uri
 
-log = logging.getLogger("limpet.documents.add")
+log = logging.getLogger("limpet.documents")
 
 # A file whose beginning is no text is not read further.
 _BEGINNING = 8192

@@ -35,7 +35,7 @@ from limpet.store.claim import JobHandler, JobLease
 from limpet.store.idempotency import IdempotencyKeys
 from limpet.store.tx import Tx
 
-log = logging.getLogger("limpet.lifecycle.retention")
+log = logging.getLogger("limpet.retention")
 
 HOUR = timedelta(hours=1)
 _SESSIONS, _MESSAGES, _PAGE = 20, 2000, 200  # removed in one transaction

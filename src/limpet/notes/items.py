@@ -27,7 +27,7 @@ from limpet.notes.user_notes import NoteFiles
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 
-log = logging.getLogger("limpet.notes.items")
+log = logging.getLogger("limpet.notes")
 
 _TRIES = 5
 _ALL = RecordQuery(include_past=True, limit=None)

@@ -20,7 +20,7 @@ from limpet.notes.layout import is_behind_link, owner_folder
 from limpet.notes.long_term import LongTerm
 from limpet.security.operation import ALLOW_ALL, Authorizer
 
-log = logging.getLogger("limpet.notes.user_notes")
+log = logging.getLogger("limpet.notes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CHANNEL, CHAT = "tui", "local"
 PATIENCE = 0.5  # seconds of closing before a word is said
-_QUIET_LOGGERS = ("limpet.api.turn", "limpet.context", "limpet.notes.user_notes", "limpet.jobs", "limpet.knowledge")
+_QUIET_LOGGERS = ("limpet.turn", "limpet.context", "limpet.notes", "limpet.jobs", "limpet.knowledge")
 
 
 def add(commands: Any) -> None:
