@@ -139,7 +139,7 @@ def test_check_returns_the_canonical_value(hint, given, canonical):
         (str | tuple[int, ...], 1.5, "value has no value of type float"),
         (Callable[[], None], 5, "value must be a function, not int"),
         (Annotated[types.Name, Called("the owner's name")], "", "the owner's name is empty"),
-        (Place, {"beach": "Praia", "dpeth": 1}, "value has no 'dpeth'; did you mean depth?"),
+        (Place, {"beach": "Praia", "dpeth": 1}, "there is no field 'dpeth' in value; did you mean depth?"),
         (Place, {}, "value.beach is missing"),
         (Place, {"beach": "a", "depth": 101}, "value.depth must be a number from 0 to 100, not 101"),
         (Place, Place(""), "value.beach is empty"),
@@ -210,7 +210,7 @@ def test_a_noun_written_and_read_is_the_same():
 
 
 def test_read_refuses_an_unknown_key_and_suggests_one():
-    with pytest.raises(InvalidInput, match=r"a Shell has no 'colours'; did you mean colour\?"):
+    with pytest.raises(InvalidInput, match=r"there is no field 'colours'; did you mean colour\?"):
         codec(Shell).read({"id": ID, "beach": "Praia", "colours": "red"}, "")
 
 
@@ -251,7 +251,7 @@ def test_arguments_of_an_operation_are_an_object_codec():
         "the arguments", lambda: [Field.of("id", types.Id), Field.of("title", types.Title | None, None)]
     )
     assert arguments.read({"id": ID, "title": None}, "") == {"id": ID}
-    with pytest.raises(InvalidInput, match=r"the arguments has no 'titel'; did you mean title\?"):
+    with pytest.raises(InvalidInput, match=r"there is no field 'titel'; did you mean title\?"):
         arguments.read({"id": ID, "titel": "x"}, "")
 
 

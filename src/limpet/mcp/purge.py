@@ -18,8 +18,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from limpet.errors import InvalidInput, LimpetError
+from limpet.model.schema import codec, to_json
 from limpet.tools import ToolContext
-from limpet.tools.arguments import as_json, read, schema_of
 from limpet.tools.purge import (
     DOC,
     NAME,
@@ -47,8 +47,8 @@ TOOL = types.Tool(
     name=NAME,
     title=TITLE,
     description=DOC,
-    input_schema=dict(schema_of(PurgeArguments)),
-    output_schema=dict(schema_of(PurgeResult, given=False)),
+    input_schema=codec(PurgeArguments).schema(None, "tool"),
+    output_schema=codec(PurgeResult).schema(None, "output"),
     annotations=types.ToolAnnotations(
         title=TITLE, read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
     ),
@@ -94,7 +94,7 @@ class PurgeTool:
         self, call: RequestContext, params: types.CallToolRequestParams, whose: ToolContext
     ) -> PurgeResponse:
         try:
-            given = validate_arguments(read(PurgeArguments, params.arguments or {}))
+            given = validate_arguments(codec(PurgeArguments).read(params.arguments or {}, ""))
             asked = replace(given, confirm=None)
             if given.confirm is not None:
                 return await self._purge(whose, asked, given.confirm)
@@ -155,7 +155,7 @@ def _confirmation_text(question: str) -> str:
 
 
 def _to_result(outcome: PurgeResult) -> types.CallToolResult:
-    data = as_json(outcome)
+    data = to_json(outcome)
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=data)
 

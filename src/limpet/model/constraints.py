@@ -141,8 +141,8 @@ class Identifier(_Text):
         return check_record_key(value)
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        limits = {"maxLength": MAX_RECORD_KEY, "pattern": "^(?!system_|internal_)[a-z][a-z0-9_]*$"}
-        return {"type": "string", **({} if mode == "output" else limits)}
+        pattern = {"pattern": "^(?!system_|internal_)[a-z][a-z0-9_]*$"} if mode == "input" else {}
+        return {"type": "string", **({} if mode == "output" else {"maxLength": MAX_RECORD_KEY}), **pattern}
 
 
 class FilePath(_Text):

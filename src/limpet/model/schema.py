@@ -93,9 +93,7 @@ class Field(NamedTuple):
         return schema
 
 
-@cache
-def codec(hint: Any) -> Codec:
-    """The codec of a type hint, compiled once."""
+def _compile(hint: Any) -> Codec:
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _annotated(args[0], hint.__metadata__)
@@ -113,6 +111,10 @@ def codec(hint: Any) -> Codec:
     if origin is not None and origin not in _GENERIC:
         return constraints.Opaque(origin)
     return _plain(hint)
+
+
+# The codec of a type hint, compiled once.
+codec: Callable[[Any], Codec] = cache(_compile)
 
 
 def describe(hint: Any) -> str:
@@ -176,17 +178,17 @@ class ObjectCodec(Codec):
 
     def check(self, value: Any, name: str) -> Any:
         if self._is_noun(value):
-            given = {each.name: getattr(value, each.name) for each in self._stored()}
+            given: Mapping[str, Any] = {each.name: getattr(value, each.name) for each in self._stored()}
         elif isinstance(value, Mapping):
-            given = dict(value)
+            given = value
         else:
             raise InvalidInput(f"{name} must be {self._called()} or a mapping, not {type(value).__name__}")
         return self._build(given, name, "check")
 
     def read(self, value: Any, name: str) -> Any:
         if not isinstance(value, Mapping):
-            raise InvalidInput(f"{name or self.name} must be a JSON object, not {short_repr(value)}")
-        return self._build(dict(value), name, "read")
+            raise InvalidInput(f"{name or 'the arguments'} must be a JSON object, not {short_repr(value)}")
+        return self._build(value, name, "read")
 
     def write(self, value: Any) -> dict[str, Any]:
         told: dict[str, Any] = {}
@@ -243,31 +245,36 @@ class ObjectCodec(Codec):
     def _stored(self) -> list[Field]:
         return [each for each in self.fields if IN_JSON not in each.hints]
 
-    def _build(self, given: dict[str, Any], name: str, how: Literal["check", "read"]) -> Any:
+    def _build(self, given: Mapping[str, Any], name: str, how: Literal["check", "read"]) -> Any:
+        self._refuse_unknown(given, name, how)
         values: dict[str, Any] = {}
         place = f"{name}." if name else ""
         for each in self.fields:
             key = each.key if how == "read" else each.name
             if each.is_flat and how == "read":
-                found = {key: given.pop(key) for key in _flat_keys(each.codec) if key in given}
+                found = {key: given[key] for key in _flat_keys(each.codec) if key in given}
                 values[each.name] = each.codec.read(found, name)
             elif IN_JSON in each.hints:
-                given.pop(key, None)
-            elif key in given and not ((value := given.pop(key)) is None and not each.is_required):
+                pass
+            elif key in given and not ((value := given[key]) is None and not each.is_required):
                 values[each.name] = getattr(each.codec, how)(value, f"{place}{key}")
             elif each.is_required:
                 raise InvalidInput(f"{place}{key} is missing")
-        if given:
-            self._refuse_unknown(str(next(iter(given))), name, how)
         return self.build(**values)
 
-    def _refuse_unknown(self, key: str, name: str, how: str) -> None:
+    def _refuse_unknown(self, given: Mapping[str, Any], name: str, how: Literal["check", "read"]) -> None:
+        known = self._get_known(how)
+        unknown = next((str(key) for key in given if key not in known), None)
+        if unknown is None:
+            return
         from difflib import get_close_matches  # late: only mistakes need it
 
-        known = [each.key if how == "read" else each.name for each in self._stored()]
-        close = get_close_matches(key, known, 1)
+        close = get_close_matches(unknown, known, 1)
         hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
-        raise InvalidInput(f"{name or self._called()} has no {short_repr(key)}; {hint}")
+        raise InvalidInput(f"there is no field {short_repr(unknown)}{f' in {name}' if name else ''}; {hint}")
+
+    def _get_known(self, how: Literal["check", "read"]) -> list[str]:
+        return [each.name for each in self.fields] if how == "check" else _flat_keys(self)
 
     def _called(self) -> str:
         return f"a {self.name}" if self.noun is not None else self.name

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from limpet import Hit, Record
 from limpet.api.runtime import make_redactor
 from limpet.errors import InvalidInput
+from limpet.model.record import RecordType
 from limpet.model.times import to_iso
+from limpet.model.types import Count, HitCount, Id, Key, Label, PageLimit, Tags, Text, Words
 from limpet.notes.long_term import compute_version
-from limpet.tools.arguments import arg
 from limpet.tools.tool import AnyTool, ToolContext, ToolDefinition
-
-_LONGEST = 20_000  # characters: what is longer is a document, not a memory
-Kind = Literal["fact", "preference", "decision", "constraint", "failure", "fix", "command_result", "task_state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +30,19 @@ class MemoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class MemoryHit:
-    kind: str = arg("record, message or document")
-    text: str = arg()
-    id: str = arg("of the record or document; of the session a message is from")
-    said_by: str | None = arg()
-    at: str = arg()
-    score: float = arg()
+    kind: Annotated[str, "record, message or document"]
+    text: str
+    id: Annotated[str, "of the record or document; of the session a message is from"]
+    said_by: str | None
+    at: str
+    score: float
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySearch:
-    query: str = arg("A question or words.", least=1, most=_LONGEST)
-    limit: int = arg("", 8, least=1, most=50)
-    kind: Literal["all", "record", "message", "document"] = arg("", "all")
+    query: Annotated[Words, "A question or words."]
+    limit: HitCount = 8
+    kind: Literal["all", "record", "message", "document"] = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +58,11 @@ def search(whose: ToolContext, asked: MemorySearch) -> MemorySearchResult:
 
 @dataclass(frozen=True, slots=True)
 class MemorySave:
-    content: str = arg("One self-contained sentence, names instead of pronouns.", least=1, most=_LONGEST)
-    key: str | None = arg("A stable name such as home_city: saving under it again replaces.", None, least=1, most=200)
-    type: Kind = arg("", "fact")
-    tags: tuple[str, ...] = arg("", (), most=20)
-    pinned: bool = arg("Always in the prompt. Rarely.", False)
+    content: Annotated[Words, "One self-contained sentence, names instead of pronouns."]
+    key: Annotated[Key | None, "A stable name such as home_city: saving under it again replaces."] = None
+    type: RecordType = RecordType.FACT
+    tags: Tags = ()
+    pinned: Annotated[bool, "Always in the prompt. Rarely."] = False
 
 
 def save(whose: ToolContext, given: MemorySave) -> MemoryRecord:
@@ -77,10 +75,10 @@ def save(whose: ToolContext, given: MemorySave) -> MemoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUpdate:
-    id: str = arg("", least=1, most=200)
-    content: str | None = arg("", None, least=1, most=_LONGEST)
-    tags: tuple[str, ...] | None = arg("", None, most=20)
-    pinned: bool | None = arg("", None)
+    id: Id
+    content: Words | None = None
+    tags: Tags | None = None
+    pinned: bool | None = None
 
 
 def update(whose: ToolContext, given: MemoryUpdate) -> MemoryRecord:
@@ -96,7 +94,7 @@ def update(whose: ToolContext, given: MemoryUpdate) -> MemoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPromote:
-    id: str = arg("", least=1, most=200)
+    id: Id
 
 
 def promote(whose: ToolContext, given: MemoryPromote) -> MemoryRecord:
@@ -105,16 +103,16 @@ def promote(whose: ToolContext, given: MemoryPromote) -> MemoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class MemoryForget:
-    id: str | None = arg("", None, least=1, most=200)
-    key: str | None = arg("", None, least=1, most=200)
-    query: str | None = arg("Every memory that holds all these words.", None, least=1, most=_LONGEST)
+    id: Id | None = None
+    key: Key | None = None
+    query: Annotated[Words | None, "Every memory that holds all these words."] = None
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryForgetResult:
-    forgotten: int = arg("records removed, copies and what was made from them included")
-    ids: tuple[str, ...] = arg()
-    left: tuple[str, ...] = arg("where it is still said")
+    forgotten: Annotated[int, "records removed, copies and what was made from them included"]
+    ids: tuple[str, ...]
+    left: Annotated[tuple[str, ...], "where it is still said"]
 
 
 def forget(whose: ToolContext, given: MemoryForget) -> MemoryForgetResult:
@@ -127,16 +125,16 @@ def forget(whose: ToolContext, given: MemoryForget) -> MemoryForgetResult:
 
 @dataclass(frozen=True, slots=True)
 class MemoryList:
-    type: str | None = arg("", None, least=1, most=200)
-    tag: str | None = arg("", None, least=1, most=200)
-    limit: int = arg("", 20, least=1, most=100)
-    offset: int = arg("", 0, least=0, most=1_000_000)
+    type: Label | None = None
+    tag: Label | None = None
+    limit: PageLimit = 20
+    offset: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryListResult:
     memories: tuple[MemoryRecord, ...]
-    next_offset: int | None = arg("null at the end")
+    next_offset: Annotated[int | None, "null at the end"]
 
 
 def list_memories(whose: ToolContext, asked: MemoryList) -> MemoryListResult:
@@ -154,15 +152,15 @@ def list_memories(whose: ToolContext, asked: MemoryList) -> MemoryListResult:
 
 @dataclass(frozen=True, slots=True)
 class MemoryNotes:
-    action: Literal["read", "append", "write"] = arg("write replaces the whole file: read it first.")
-    text: str | None = arg("Markdown.", None, most=_LONGEST)
-    version: str | None = arg("For write: as read.", None, least=1, most=100)
+    action: Annotated[Literal["read", "append", "write"], "write replaces the whole file: read it first."]
+    text: Annotated[Text | None, "Markdown."] = None
+    version: Annotated[Text | None, "For write: as read."] = None
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryNotesResult:
     text: str
-    version: str = arg("for writing it")
+    version: Annotated[str, "for writing it"]
 
 
 def notes(whose: ToolContext, given: MemoryNotes) -> MemoryNotesResult:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from limpet import Receipt
 from limpet.errors import InvalidInput
+from limpet.model.constraints import Number
 from limpet.model.times import to_iso
-from limpet.tools.arguments import arg
+from limpet.model.types import Id, Text
 from limpet.tools.tool import ToolContext
 
 NAME = "memory_purge"
@@ -26,10 +27,10 @@ _ASKED_BY = "mcp"  # never the user's name: a receipt outlives what it is about
 
 @dataclass(frozen=True, slots=True)
 class PurgeArguments:
-    what: Literal["session", "user", "older"] = arg("One session, everything of the user, or what of theirs is older.")
-    session: str | None = arg("The session's id; for what = session.", None, least=1, most=200)
-    days: float | None = arg("Older than so many days; for what = older.", None, least=0, most=100_000)
-    confirm: str | None = arg("The code an earlier call answered, once the user has agreed.", None, most=200)
+    what: Annotated[Literal["session", "user", "older"], "One session, everything of the user, or what is older."]
+    session: Annotated[Id | None, "The session's id; for what = session."] = None
+    days: Annotated[Annotated[float, Number(0, 100_000)] | None, "Older than so many days; for what = older."] = None
+    confirm: Annotated[Text | None, "The code an earlier call answered, once the user has agreed."] = None
 
     def __str__(self) -> str:
         if self.what == "session":
@@ -51,18 +52,18 @@ class PurgeReceipt:
     before: str | None
     asked_at: str | None
     done_at: str | None
-    verified: bool = arg("It was looked again, and nothing of it is left.")
-    left: tuple[str, ...] = arg("What is still there, or where others still say the same.")
-    bytes: str = arg("gone, waiting or vacuum: what became of the bytes in the database's files")
+    verified: Annotated[bool, "It was looked again, and nothing of it is left."]
+    left: Annotated[tuple[str, ...], "What is still there, or where others still say the same."]
+    bytes: Annotated[str, "gone, waiting or vacuum: what became of the bytes in the database's files"]
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeResult:
     state: Literal["purged", "declined", "unconfirmed"]
     says: str
-    counts: tuple[PurgeCount, ...] = arg("What was removed, or would be.")
-    confirm: str | None = arg("For a second call with the same arguments, once the user has agreed.")
-    receipt: PurgeReceipt | None = arg()
+    counts: Annotated[tuple[PurgeCount, ...], "What was removed, or would be."]
+    confirm: Annotated[str | None, "For a second call with the same arguments, once the user has agreed."]
+    receipt: PurgeReceipt | None
 
 
 def validate_arguments(asked: PurgeArguments) -> PurgeArguments:

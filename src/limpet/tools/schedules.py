@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from limpet import Schedule
 from limpet.errors import InvalidInput
-from limpet.tools.arguments import arg
+from limpet.model.schedule import ScheduleState
+from limpet.model.types import Count, Id, PageLimit, Text, Words
 from limpet.tools.tool import AnyTool, ToolContext, ToolDefinition
 
-_LONGEST = 8_000
 _CADENCE = "cron: 0 9 * * 1-5 | once: 2026-12-01T09:00 | every: 2h"
 _NOTIFY = "conditional: only if the result begins with [NOTIFY]"
 
@@ -28,15 +28,15 @@ class ScheduleSummary:
     notify: str
     next_run_at: str | None
     last_run_at: str | None
-    failures: int = arg("in a row")
+    failures: Annotated[int, "in a row"]
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleCreate:
-    goal: str = arg("What to do each time, complete in itself.", least=1, most=_LONGEST)
-    cadence: str = arg(_CADENCE, least=1, most=200)
-    timezone: str | None = arg("Such as Europe/Lisbon.", None, least=1, most=100)
-    notify: Literal["always", "conditional", "never"] = arg(_NOTIFY, "always")
+    goal: Annotated[Words, "What to do each time, complete in itself."]
+    cadence: Annotated[Words, _CADENCE]
+    timezone: Annotated[Text | None, "Such as Europe/Lisbon."] = None
+    notify: Annotated[Literal["always", "conditional", "never"], _NOTIFY] = "always"
 
 
 def create(whose: ToolContext, given: ScheduleCreate) -> ScheduleSummary:
@@ -54,10 +54,10 @@ def create(whose: ToolContext, given: ScheduleCreate) -> ScheduleSummary:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSearch:
-    text: str | None = arg("", None, least=1, most=_LONGEST)
-    state: str | None = arg("active, paused, completed, failed or disabled", None, least=1, most=40)
-    limit: int = arg("", 20, least=1, most=50)
-    offset: int = arg("", 0, least=0, most=1_000_000)
+    text: Text | None = None
+    state: ScheduleState | None = None
+    limit: PageLimit = 20
+    offset: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ def search(whose: ToolContext, asked: ScheduleSearch) -> ScheduleSearchResult:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEdit:
-    id: str = arg("", least=1, most=200)
-    goal: str | None = arg("", None, least=1, most=_LONGEST)
-    cadence: str | None = arg("", None, least=1, most=200)
-    timezone: str | None = arg("", None, least=1, most=100)
-    notify: Literal["always", "conditional", "never"] | None = arg("", None)
-    state: Literal["active", "paused"] | None = arg("", None)
+    id: Id
+    goal: Words | None = None
+    cadence: Words | None = None
+    timezone: Text | None = None
+    notify: Literal["always", "conditional", "never"] | None = None
+    state: Literal["active", "paused"] | None = None
 
 
 def edit(whose: ToolContext, given: ScheduleEdit) -> ScheduleSummary:
@@ -99,7 +99,7 @@ def edit(whose: ToolContext, given: ScheduleEdit) -> ScheduleSummary:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDelete:
-    id: str = arg("", least=1, most=200)
+    id: Id
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ def delete(whose: ToolContext, given: ScheduleDelete) -> ScheduleDeleteResult:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRuns:
-    id: str = arg("of the schedule", least=1, most=200)
-    run: str | None = arg("A run's id: its whole output instead.", None, least=1, most=200)
-    offset: int = arg("", 0, least=0, most=1_000_000_000)
+    id: Id
+    run: Annotated[Id | None, "A run's id: its whole output instead."] = None
+    offset: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,8 @@ class RunSummary:
 @dataclass(frozen=True, slots=True)
 class ScheduleRunsResult:
     runs: tuple[RunSummary, ...]
-    output: str | None = arg("of the run that was asked for, from offset on")
-    next_offset: int | None = arg("null at the end")
+    output: Annotated[str | None, "of the run that was asked for, from offset on"]
+    next_offset: Annotated[int | None, "null at the end"]
 
 
 def runs(whose: ToolContext, asked: ScheduleRuns) -> ScheduleRunsResult:

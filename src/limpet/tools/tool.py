@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from limpet import Limpet
+from limpet.model.schema import codec
 from limpet.providers.schema import Schema
-from limpet.tools.arguments import schema_of
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -45,11 +45,11 @@ class ToolDefinition(Generic[A, R]):
 
     @property
     def arguments(self) -> Schema:
-        return schema_of(self.takes)
+        return codec(self.takes).schema(None, "tool")
 
     @property
     def result(self) -> Schema:
-        return schema_of(self.gives, given=False)
+        return codec(self.gives).schema(None, "output")
 
 
 AnyTool = ToolDefinition[Any, Any]

@@ -9,8 +9,8 @@ from typing import Any
 
 from limpet import Limpet
 from limpet.errors import InvalidInput, LimpetError
+from limpet.model.schema import codec, to_json
 from limpet.tools import memory, schedules
-from limpet.tools.arguments import as_json, read
 from limpet.tools.tool import AnyTool, ToolContext
 
 TOOLS: Mapping[str, AnyTool] = {tool.name: tool for tool in (*memory.TOOLS, *schedules.TOOLS)}
@@ -65,7 +65,7 @@ class Toolbox:
             tool = next((each for each in self.tools if each.name == name), None)
             if tool is None:
                 raise InvalidInput(f"there is no tool {name}; there are {', '.join(each.name for each in self.tools)}")
-            data = as_json(tool.run(self._whose, read(tool.takes, _parse_arguments(arguments))))
+            data = to_json(tool.run(self._whose, codec(tool.takes).read(_parse_arguments(arguments), "")))
         except LimpetError as error:
             return ToolResult(f"{error.code}: {error}")
         return ToolResult(json.dumps(data, ensure_ascii=False, separators=(",", ":")), data)

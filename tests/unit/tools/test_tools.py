@@ -129,23 +129,26 @@ def test_a_model_that_saves_a_secret_saves_it_masked(hf: Limpet, box: Toolbox) -
     assert token not in data(box, "memory_notes", action="write", text=f"token {token}")["text"]
 
 
+ABSENT = "0190a0f2-0000-7000-8000-000000000001"
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("memory_search", {}, "the argument query is missing"),
+        ("memory_search", {}, "query is missing"),
         ("memory_search", {"qery": "x"}, "did you mean query?"),
-        ("memory_search", {"query": 3}, "query must be a string, not"),
+        ("memory_search", {"query": 3}, "query must be text, not"),
         ("memory_search", {"query": "x", "limit": 0}, "limit"),
         ("memory_search", {"query": "x", "kind": "poem"}, "must be one of"),
         ("memory_search", "{", "no JSON"),
         ("memory_search", "[" * 100_000, "no JSON"),
         ("memory_search", "[]", "must be a JSON object"),
         ("memory_save", {"content": ""}, "content"),
-        ("memory_save", {"content": "x", "tags": [1]}, "tags[0] must be a string"),
+        ("memory_save", {"content": "x", "tags": [1]}, "one of tags must be text"),
         ("memory_forget", {}, "one of id, key or query"),
-        ("memory_forget", {"id": "x", "key": "y"}, "one of id, key or query"),
-        ("memory_update", {"id": "0190"}, "nothing to change"),
-        ("memory_update", {"id": "nobody", "content": "x"}, "record"),
+        ("memory_forget", {"id": ABSENT, "key": "y"}, "one of id, key or query"),
+        ("memory_update", {"id": ABSENT}, "nothing to change"),
+        ("memory_update", {"id": ABSENT, "content": "x"}, "record"),
         ("memory_list", {"type": "poem"}, "poem"),
         ("purge_user", {}, "there is no tool purge_user"),
     ],
