@@ -43,6 +43,7 @@ from limpet.model.text import check_name
 from limpet.schedules.runner import RunHandlers, Runner
 from limpet.store.jobs import Jobs
 from limpet.store.tables import TABLES
+from tests.examples import examples
 
 HOSTILE = (
     "alice",
@@ -976,7 +977,11 @@ look_alike = {
 
 def _in_worlds(test: Callable[..., None]) -> Callable[[Limpet], None]:
     def run(hf: Limpet) -> None:
-        @settings(max_examples=EXAMPLES[hf.stats()["backend"]], deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(
+            max_examples=examples(EXAMPLES[hf.stats()["backend"]]),
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
         @given(**worlds)
         @example(**look_alike)
         def on_one_store(tenants: list[str], users: list[str], agents: list[str]) -> None:
