@@ -46,7 +46,7 @@ def record(content: str = "The user lives in Lisbon", at: datetime = NOW, **fiel
 def learn(hf: Limpet, content: str, **fields: Any) -> Record:
     """The same, in the store, dated now."""
     made = record(content, at=fields.pop("at", hf._now()), id=hf._runtime.new_id(), **fields)
-    return hf._runtime.store.write(lambda tx: memory.insert(tx, made, hf._cut))
+    return hf._runtime.store.write(lambda tx: memory.insert(tx, made, hf._view.chunker))
 
 
 def turn(hf: Limpet, asked: str, answered: str, **fields: Any) -> Record:

@@ -24,7 +24,9 @@ from typing import Any, NoReturn
 import pytest
 
 from limpet import AsyncLimpet, AsyncSession, Config, Limpet, Message
-from limpet.api.async_limpet import AsyncApiKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules
+from limpet.api import async_handles
+from limpet.api.async_pool import AsyncHandle
+from limpet.api.async_session import AsyncKeyValues
 from limpet.config import AsyncSettings
 from limpet.errors import SequenceConflict, StoreUnavailable
 from limpet.schedules.runner import RunHandlers, Runner
@@ -85,7 +87,7 @@ def no_thread_stays() -> None:
 
 
 def faults(hf: Limpet) -> list[Any]:
-    return [finding for finding in hf.doctor() if not finding.ok]
+    return [finding for finding in hf.admin.doctor() if not finding.ok]
 
 
 # Every method
@@ -132,9 +134,12 @@ class _Waited:
     def __init__(self, real: Any) -> None:
         self._real = real
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._real(*args, **kwargs)
+
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
-        return _Waited(found) if name in ("kv", "schedules", "keys") else found
+        return _Waited(found) if name in ("kv", "schedules", "access", "keys") else found
 
 
 def _plain(answer: Any) -> str:
@@ -179,28 +184,28 @@ CALLS: dict[str, Call] = {
     "AsyncSession.resume": lambda hf, s, place: s.resume(),
     "AsyncSession.refresh": lambda hf, s, place: s.refresh(),
     "AsyncLimpet.load_session": lambda hf, s, place: hf.load_session(s.id, user="u"),
-    "AsyncLimpet.usage": lambda hf, s, place: hf.usage(user="u"),
-    "AsyncLimpet.archive": lambda hf, s, place: hf.archive(BytesIO(), user="u"),
+    "AsyncAdmin.usage": lambda hf, s, place: hf.admin.usage(user="u"),
+    "AsyncTransfer.archive": lambda hf, s, place: hf.transfer.archive(BytesIO(), user="u"),
     "AsyncLimpet.sessions": lambda hf, s, place: hf.sessions(user="u"),
     "AsyncLimpet.remember": lambda hf, s, place: hf.remember(
         "hello dog", user="u", key="dog", id=RECORD, metadata={"a.b": "c"}
     ),
-    "AsyncLimpet.record": lambda hf, s, place: hf.record(RECORD),
-    "AsyncLimpet.records": lambda hf, s, place: hf.records(user="u"),
-    "AsyncLimpet.count_records": lambda hf, s, place: hf.count_records(user="u"),
-    "AsyncLimpet.search_metadata": lambda hf, s, place: hf.search_metadata("a.b", "c", user="u"),
-    "AsyncLimpet.update": lambda hf, s, place: hf.update(RECORD, content="hello cat"),
-    "AsyncLimpet.history": lambda hf, s, place: hf.history(RECORD),
+    "AsyncRecords.get": lambda hf, s, place: hf.records.get(RECORD),
+    "AsyncRecords.__call__": lambda hf, s, place: hf.records(user="u"),
+    "AsyncRecords.count": lambda hf, s, place: hf.records.count(user="u"),
+    "AsyncRecords.search_metadata": lambda hf, s, place: hf.records.search_metadata("a.b", "c", user="u"),
+    "AsyncRecords.update": lambda hf, s, place: hf.records.update(RECORD, content="hello cat"),
+    "AsyncRecords.history": lambda hf, s, place: hf.records.history(RECORD),
     "AsyncLimpet.recall": lambda hf, s, place: hf.recall("hello", user="u"),
     "AsyncLimpet.profile": lambda hf, s, place: hf.profile(user="u"),
-    "AsyncLimpet.promote": lambda hf, s, place: hf.promote(
+    "AsyncRecords.promote": lambda hf, s, place: hf.records.promote(
         hf._sync.remember("an episode", user="u", layer="episodic").id
         if isinstance(hf, AsyncLimpet)
         else hf.remember("an episode", user="u", layer="episodic").id
     ),
-    "AsyncLimpet.revive": lambda hf, s, place: hf.revive(RECORD),
-    "AsyncLimpet.export_items": lambda hf, s, place: hf.export_items(user="u"),
-    "AsyncLimpet.import_items": lambda hf, s, place: hf.import_items(user="u"),
+    "AsyncRecords.revive": lambda hf, s, place: hf.records.revive(RECORD),
+    "AsyncNotes.export_items": lambda hf, s, place: hf.notes.export_items(user="u"),
+    "AsyncNotes.import_items": lambda hf, s, place: hf.notes.import_items(user="u"),
     "AsyncLimpet.forget": lambda hf, s, place: hf.forget(key="dog", user="u"),
     "AsyncSchedules.create": lambda hf, s, place: hf.schedules.create("u", "water the plants", "every: 1h"),
     "AsyncSchedules.search": lambda hf, s, place: hf.schedules.search(user="u"),
@@ -210,45 +215,45 @@ CALLS: dict[str, Call] = {
     "AsyncSchedules.edit": lambda hf, s, place: hf.schedules.edit(_made(hf), goal="water the roses"),
     "AsyncSchedules.pause": lambda hf, s, place: hf.schedules.pause(_made(hf)),
     "AsyncSchedules.resume": lambda hf, s, place: hf.schedules.resume(_made(hf)),
-    "AsyncLimpet.run_schedules": lambda hf, s, place: hf.run_schedules(lambda firing: "done"),
+    "AsyncSchedules.run": lambda hf, s, place: hf.schedules.run(lambda firing: "done"),
     "AsyncSchedules.runs": lambda hf, s, place: hf.schedules.runs(_made(hf)),
     "AsyncSchedules.run_output": lambda hf, s, place: hf.schedules.run_output(_ran(hf)),
     "AsyncSchedules.delete": lambda hf, s, place: hf.schedules.delete(_made(hf)),
-    "AsyncLimpet.run_jobs": lambda hf, s, place: hf.run_jobs(),
-    "AsyncLimpet.start_worker": lambda hf, s, place: hf.start_worker(),
-    "AsyncLimpet.jobs": lambda hf, s, place: hf.jobs(state="dead"),
-    "AsyncLimpet.retry_jobs": lambda hf, s, place: hf.retry_jobs(kind="embed"),
-    "AsyncLimpet.drop_jobs": lambda hf, s, place: hf.drop_jobs([1]),
-    "AsyncLimpet.add_document": lambda hf, s, place: hf.add_document("note:1", "hello document", user="u"),
-    "AsyncLimpet.documents": lambda hf, s, place: hf.documents(user="u"),
-    "AsyncLimpet.graph": lambda hf, s, place: hf.graph(user="u", fresh=True),
-    "AsyncLimpet.remove_document": lambda hf, s, place: hf.remove_document("note:1", user="u"),
-    "AsyncLimpet.import_": lambda hf, s, place: hf.import_(place / "told.json"),
-    "AsyncLongTerm.write": lambda hf, s, place: hf.long_term(user="u").write("# Me"),
-    "AsyncLongTerm.append": lambda hf, s, place: hf.long_term(user="u").append("a dog"),
-    "AsyncLongTerm.read": lambda hf, s, place: hf.long_term(user="u").read(),
-    "AsyncLimpet.note_turn": lambda hf, s, place: hf.note_turn("u", "hello", "hi"),
-    "AsyncLimpet.daily_notes": lambda hf, s, place: hf.daily_notes(user="u"),
-    "AsyncLimpet.file_sessions": lambda hf, s, place: hf.file_sessions(),
-    "AsyncLimpet.doctor": lambda hf, s, place: hf.doctor(),
-    "AsyncLimpet.stats": lambda hf, s, place: hf.stats(),
-    "AsyncLimpet.observe": lambda hf, s, place: hf.observe(lambda told: None),
-    "AsyncLimpet.grant": lambda hf, s, place: hf.grant("u", "read:global"),
-    "AsyncLimpet.grants": lambda hf, s, place: hf.grants(),
-    "AsyncLimpet.revoke": lambda hf, s, place: hf.revoke("u", "read:global"),
-    "AsyncLimpet.audit": lambda hf, s, place: hf.audit(verb="grant"),
-    "AsyncKeys.create": lambda hf, s, place: hf.keys.create("ci", user="u", expires_in=60),
-    "AsyncKeys.list": lambda hf, s, place: hf.keys.list(user="u"),
-    "AsyncKeys.any": lambda hf, s, place: hf.keys.any(),
-    "AsyncKeys.acting": lambda hf, s, place: hf.keys.acting(_secret(hf)),
-    "AsyncKeys.revoke": lambda hf, s, place: hf.keys.revoke("ci"),
-    "AsyncLimpet.backup": lambda hf, s, place: hf.backup(place / "backup.db"),
-    "AsyncLimpet.purge_session": lambda hf, s, place: hf.purge_session(s.id, dry_run=True),
-    "AsyncLimpet.purge_user": lambda hf, s, place: hf.purge_user("u", dry_run=True),
-    "AsyncLimpet.purge_older": lambda hf, s, place: hf.purge_older("u", 30, dry_run=True),
-    "AsyncLimpet.receipts": lambda hf, s, place: hf.receipts(),
-    "AsyncLimpet.apply_retention": lambda hf, s, place: hf.apply_retention(dry_run=True),
-    "AsyncLimpet.export": lambda hf, s, place: hf.export(place / "export", user="u"),
+    "AsyncJobs.run": lambda hf, s, place: hf.jobs.run(),
+    "AsyncJobs.start_worker": lambda hf, s, place: hf.jobs.start_worker(),
+    "AsyncJobs.list": lambda hf, s, place: hf.jobs.list(state="dead"),
+    "AsyncJobs.retry": lambda hf, s, place: hf.jobs.retry(kind="embed"),
+    "AsyncJobs.drop": lambda hf, s, place: hf.jobs.drop([1]),
+    "AsyncDocuments.add": lambda hf, s, place: hf.documents.add("note:1", "hello document", user="u"),
+    "AsyncDocuments.list": lambda hf, s, place: hf.documents.list(user="u"),
+    "AsyncGraph.__call__": lambda hf, s, place: hf.graph(user="u", fresh=True),
+    "AsyncDocuments.remove": lambda hf, s, place: hf.documents.remove("note:1", user="u"),
+    "AsyncTransfer.import_": lambda hf, s, place: hf.transfer.import_(place / "told.json"),
+    "AsyncLongTerm.write": lambda hf, s, place: hf.notes.long_term(user="u").write("# Me"),
+    "AsyncLongTerm.append": lambda hf, s, place: hf.notes.long_term(user="u").append("a dog"),
+    "AsyncLongTerm.read": lambda hf, s, place: hf.notes.long_term(user="u").read(),
+    "AsyncNotes.add_turn": lambda hf, s, place: hf.notes.add_turn("u", "hello", "hi"),
+    "AsyncNotes.day": lambda hf, s, place: hf.notes.day(user="u"),
+    "AsyncAdmin.file_sessions": lambda hf, s, place: hf.admin.file_sessions(),
+    "AsyncAdmin.doctor": lambda hf, s, place: hf.admin.doctor(),
+    "AsyncAdmin.stats": lambda hf, s, place: hf.admin.stats(),
+    "AsyncAdmin.observe": lambda hf, s, place: hf.admin.observe(lambda told: None),
+    "AsyncAccess.grant": lambda hf, s, place: hf.access.grant("u", "read:global"),
+    "AsyncAccess.grants": lambda hf, s, place: hf.access.grants(),
+    "AsyncAccess.revoke": lambda hf, s, place: hf.access.revoke("u", "read:global"),
+    "AsyncAccess.audit": lambda hf, s, place: hf.access.audit(verb="access.grant"),
+    "AsyncKeys.create": lambda hf, s, place: hf.access.keys.create("ci", user="u", expires_in=60),
+    "AsyncKeys.__call__": lambda hf, s, place: hf.access.keys(user="u"),
+    "AsyncKeys.any": lambda hf, s, place: hf.access.keys.any(),
+    "AsyncKeys.acting": lambda hf, s, place: hf.access.keys.acting(_secret(hf)),
+    "AsyncKeys.revoke": lambda hf, s, place: hf.access.keys.revoke("ci"),
+    "AsyncAdmin.backup": lambda hf, s, place: hf.admin.backup(place / "backup.db"),
+    "AsyncPrivacy.purge_session": lambda hf, s, place: hf.privacy.purge_session(s.id, dry_run=True),
+    "AsyncPrivacy.purge_user": lambda hf, s, place: hf.privacy.purge_user("u", dry_run=True),
+    "AsyncPrivacy.purge_older": lambda hf, s, place: hf.privacy.purge_older("u", 30, dry_run=True),
+    "AsyncPrivacy.receipts": lambda hf, s, place: hf.privacy.receipts(),
+    "AsyncPrivacy.retention": lambda hf, s, place: hf.privacy.retention(dry_run=True),
+    "AsyncTransfer.export": lambda hf, s, place: hf.transfer.export(place / "export", user="u"),
     "AsyncSession.new": lambda hf, s, place: s.new(),
     "AsyncSession.clear": lambda hf, s, place: s.clear(),
     "AsyncSession.terminate": lambda hf, s, place: s.terminate(),
@@ -278,21 +283,24 @@ def _ran(hf: Any) -> str:
 
 
 def _secret(hf: Any) -> str:
-    return _blocking(hf).keys.create("another", user="u").secret
+    return _blocking(hf).access.keys.create("another", user="u").secret
 
 
 RECORD = "01890000-0000-7000-8000-000000000001"
 
 
 def test_no_method_is_left_out_above() -> None:
-    kinds = (AsyncLimpet, AsyncSession, AsyncApiKeys, AsyncKeyValues, AsyncLongTerm, AsyncSchedules)
+    classes = [kind for kind in vars(async_handles).values() if isinstance(kind, type)]
+    handles = {kind for kind in classes if issubclass(kind, AsyncHandle)} - {AsyncHandle}
+    kinds = {AsyncLimpet, AsyncSession, AsyncKeyValues, *handles}
     awaited = {
         f"{kind.__name__}.{name}"
         for kind in kinds
         for name, found in inspect.getmembers_static(kind)
-        if not name.startswith("_") and (inspect.iscoroutinefunction(getattr(kind, name)) or name == "working_memory")
+        if not name.startswith("_") or name == "__call__"
+        if inspect.iscoroutinefunction(getattr(kind, name)) or name == "working_memory"
     }
-    assert awaited - {"AsyncLimpet.open", "AsyncLimpet.close"} == CALLS.keys()
+    assert awaited - {"AsyncLimpet.close"} == CALLS.keys()
 
 
 # Threads
@@ -317,7 +325,7 @@ def test_calls_run_on_a_few_threads_of_our_own(tmp_path: Path) -> None:
 
     async def use() -> None:
         config = Config(aio=AsyncSettings(threads=3))
-        async with await AsyncLimpet.open(tmp_path, config=config, clock=clock) as hf:
+        async with AsyncLimpet.open(tmp_path, config=config, clock=clock) as hf:
             session = await hf.session("a", "b")
             await asyncio.gather(*(session.append("user", f"number {number}") for number in range(60)))
             await asyncio.gather(*(hf.tenant("other").remember(f"fact {number}", user="u") for number in range(20)))
@@ -331,7 +339,7 @@ def test_calls_run_on_a_few_threads_of_our_own(tmp_path: Path) -> None:
 
 def test_two_hundred_tasks_at_once(store_url: str) -> None:
     async def use() -> None:
-        async with await AsyncLimpet.open(store_url) as hf:
+        async with AsyncLimpet.open(store_url) as hf:
             sessions = await asyncio.gather(*(hf.session("a", str(number % 5), user="u") for number in range(TASKS)))
             assert len({session.id for session in sessions}) == 5
 
@@ -346,7 +354,7 @@ def test_two_hundred_tasks_at_once(store_url: str) -> None:
             for session in sessions[:5]:
                 sequences = [message.sequence for message in await session.messages()]
                 assert sequences == list(range(1, TASKS // 5 + 1))
-            assert [finding for finding in await hf.doctor() if not finding.ok] == []
+            assert [finding for finding in await hf.admin.doctor() if not finding.ok] == []
 
     run(use())
 
@@ -357,7 +365,7 @@ def test_two_hundred_tasks_at_once(store_url: str) -> None:
 def test_a_cancelled_call_repeated_with_its_key_is_there_once(store_url: str) -> None:
     async def use() -> None:
         chance = random.Random()
-        async with await AsyncLimpet.open(store_url) as hf:
+        async with AsyncLimpet.open(store_url) as hf:
             session = await hf.session("a", "b", user="u")
 
             def append(number: int) -> Callable[[], Coroutine[Any, Any, Message]]:
@@ -373,14 +381,14 @@ def test_a_cancelled_call_repeated_with_its_key_is_there_once(store_url: str) ->
             for before, after in zip(first, last, strict=True):
                 assert isinstance(before, asyncio.CancelledError) or before == after
             assert await session.count() == TASKS
-            assert [finding for finding in await hf.doctor() if not finding.ok] == []
+            assert [finding for finding in await hf.admin.doctor() if not finding.ok] == []
 
     run(use())
 
 
 def test_a_cancelled_call_without_a_key_is_there_once_or_not_at_all(store_url: str) -> None:
     async def use() -> None:
-        async with await AsyncLimpet.open(store_url) as hf:
+        async with AsyncLimpet.open(store_url) as hf:
             session = await hf.session("a", "b", user="u")
 
             def extend(number: int) -> Callable[[], Coroutine[Any, Any, list[Message]]]:
@@ -398,7 +406,7 @@ def test_a_cancelled_call_without_a_key_is_there_once_or_not_at_all(store_url: s
                 assert there in ([True, True], [False, False])
                 assert isinstance(answer, asyncio.CancelledError) or all(there)
             assert [message.sequence for message in stored] == list(range(1, len(stored) + 1))
-            assert [finding for finding in await hf.doctor() if not finding.ok] == []
+            assert [finding for finding in await hf.admin.doctor() if not finding.ok] == []
 
     run(use())
 
@@ -407,7 +415,7 @@ def test_an_error_after_the_cancellation_is_no_complaint(tmp_path: Path) -> None
     """Nobody waits for the answer any more: asyncio must not report it as never retrieved."""
 
     async def use() -> None:
-        async with await AsyncLimpet.open(tmp_path) as hf:
+        async with AsyncLimpet.open(tmp_path) as hf:
             session = await hf.session("a", "b")
             await session.append("user", "first", sequence=5)
             with held(hf) as release:
@@ -453,7 +461,7 @@ class held:  # noqa: N801 - reads as a verb
 
 def test_a_timeout_leaves_the_call_to_finish(tmp_path: Path) -> None:
     async def use() -> None:
-        async with await AsyncLimpet.open(tmp_path) as hf:
+        async with AsyncLimpet.open(tmp_path) as hf:
             session = await hf.session("a", "b")
             with held(hf), pytest.raises(TimeoutError):
                 await asyncio.wait_for(session.append("user", "slow", idempotency_key="slow"), 0.05)
@@ -531,7 +539,7 @@ def test_a_cancelled_opening_blocks_nobody_and_leaves_nothing_open(
     monkeypatch.setattr(Limpet, "close", watched_close)
 
     async def use() -> None:
-        opening = asyncio.create_task(AsyncLimpet.open(tmp_path, clock=slow_clock))
+        opening = asyncio.ensure_future(AsyncLimpet.open(tmp_path, clock=slow_clock))
         while not entered.is_set():  # noqa: ASYNC110 - it is set on another thread
             await asyncio.sleep(0.005)
         begun = time.monotonic()
@@ -550,7 +558,7 @@ def test_two_loops_one_after_the_other(tmp_path: Path) -> None:
     """A script that calls asyncio.run twice, each time with a store of its own."""
 
     async def use(number: int) -> None:
-        async with await AsyncLimpet.open(tmp_path) as hf:
+        async with AsyncLimpet.open(tmp_path) as hf:
             session = await hf.session("a", "b")
             await session.append("user", f"number {number}")
             assert await session.count() == number
@@ -561,7 +569,7 @@ def test_two_loops_one_after_the_other(tmp_path: Path) -> None:
 
 def test_awaitables_of_a_sessions_own_values(tmp_path: Path) -> None:
     async def use() -> None:
-        async with await AsyncLimpet.open(tmp_path) as hf:
+        async with AsyncLimpet.open(tmp_path) as hf:
             session = await hf.session("a", "b")
             waiting: Awaitable[str] = session.working_memory
             await session.set_working_memory("new")

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limpet.api import Limpet
-    from limpet.api.async_limpet import AsyncLimpet, AsyncSession, AsyncTurn
+    from limpet.api.async_limpet import AsyncLimpet
+    from limpet.api.async_session import AsyncSession, AsyncTurn
     from limpet.api.session import Session
     from limpet.api.turn import Turn
     from limpet.config import Config
@@ -79,7 +80,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "api.async_limpet": "AsyncLimpet AsyncSession AsyncTurn",
+    "api.async_limpet": "AsyncLimpet",
+    "api.async_session": "AsyncSession AsyncTurn",
     "config": "Config",
     "model.access": "Grant GrantInfo",
     "model.api_key": "KeyInfo NewKey",

@@ -56,4 +56,4 @@ def _plain(tx: Any, column: str, value: Any) -> Any:
 
 def faults(hf: Limpet) -> list[str]:
     """What doctor finds wrong."""
-    return [f"{finding.check}: {finding.detail}" for finding in hf.doctor() if not finding.ok]
+    return [f"{finding.check}: {finding.detail}" for finding in hf.admin.doctor() if not finding.ok]

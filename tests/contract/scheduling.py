@@ -38,7 +38,7 @@ class Bench:
         return self.answer(firing)
 
     def run(self) -> int:
-        return self.hf.run_schedules(self.callback, self.told.append)
+        return self.hf.schedules.run(self.callback, self.told.append)
 
     def fail(self, *, error: type[Exception] = ZeroDivisionError) -> None:
         def failing(_: Firing) -> str:

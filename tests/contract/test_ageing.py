@@ -53,7 +53,7 @@ def texts(records: list[Record]) -> set[str]:
 
 def a_day_later(hf: Limpet, clock: FakeClock, days: float = 1) -> int:
     clock.advance(days=days, minutes=1)
-    return hf.run_jobs()
+    return hf.jobs.run()
 
 
 def say(hf: Limpet, text: str, chat: str = "1", reply: str = "I see.") -> None:
@@ -72,7 +72,7 @@ def test_a_sure_episode_is_promoted_by_the_job_once(ageing: Limpet, clock: FakeC
     [copy] = ageing.records(user="alice", layers=["semantic"])
     assert (copy.content, copy.origin, copy.inputs) == (sure.content, Origin.PROMOTED, (sure.id,))
     assert (copy.source, copy.tags, copy.home) == (sure.source, sure.tags, sure.home)
-    assert ageing.record(sure.id).archived_at == clock()  # the copy stands for it
+    assert ageing.records.get(sure.id).archived_at == clock()  # the copy stands for it
     assert [hit.source.id for hit in ageing.recall("quiet mornings", user="alice")] == [copy.id]
     assert promote.promote_due(ageing._runtime, ALICE, clock()) == 0
     assert "Alice might like jazz" in texts(ageing.records(user="alice", layers=["episodic"]))
@@ -80,41 +80,41 @@ def test_a_sure_episode_is_promoted_by_the_job_once(ageing: Limpet, clock: FakeC
 
 def test_promoting_by_hand_needs_no_confidence_and_gives_the_same_record_twice(ageing: Limpet) -> None:
     unsure = ageing.remember("The build needs node 20", user="alice", layer="episodic", type="fix", confidence=0.1)
-    copy = ageing.promote(unsure.id)
+    copy = ageing.records.promote(unsure.id)
     assert (copy.layer, copy.origin, copy.level) == (Layer.PROCEDURAL, Origin.PROMOTED, "user")
-    assert ageing.promote(unsure.id) == copy
-    assert ageing.record(unsure.id).archived_at is None  # what somebody stated stays where they put it
-    assert ageing.count_records(user="alice") == 2
+    assert ageing.records.promote(unsure.id) == copy
+    assert ageing.records.get(unsure.id).archived_at is None  # what somebody stated stays where they put it
+    assert ageing.records.count(user="alice") == 2
     with pytest.raises(RecordNotFound):
-        ageing.promote(UNKNOWN)
+        ageing.records.promote(UNKNOWN)
     with pytest.raises(InvalidInput, match="already"):
-        ageing.promote(copy.id)
+        ageing.records.promote(copy.id)
     with pytest.raises(InvalidInput, match="scope"):
-        ageing.promote(unsure.id, scope="session")  # type: ignore[arg-type]
+        ageing.records.promote(unsure.id, scope="session")  # type: ignore[arg-type]
 
 
 def test_what_is_known_already_is_strengthened(ageing: Limpet) -> None:
     known = ageing.remember("Alice eats no nuts", user="alice", type="constraint", key="nuts", tags=["diet"])
     episode = learn(ageing, "alice eats  no nuts", layer="episodic", type="constraint", tags=("food",))
-    merged = ageing.promote(episode.id)
+    merged = ageing.records.promote(episode.id)
     assert (merged.id, merged.content, merged.said, merged.tags) == (known.id, known.content, 2, ("diet", "food"))
-    assert ageing.promote(episode.id).said == 2
+    assert ageing.records.promote(episode.id).said == 2
     assert texts(ageing.records(user="alice")) == {known.content}
 
 
 def test_a_wider_scope_must_be_named(ageing: Limpet) -> None:
     chat, other = ageing.session("test", "1", user="alice"), ageing.session("test", "2", user="alice")
     secret = learn(ageing, "The party is on Friday", layer="episodic", home=of_session(chat))
-    assert ageing.promote(secret.id).session_id == chat.id
+    assert ageing.records.promote(secret.id).session_id == chat.id
     assert "Friday" not in other.context("When is the party?").text
-    wider = ageing.promote(secret.id, scope="user")
+    wider = ageing.records.promote(secret.id, scope="user")
     assert (wider.level, wider.session_id, wider.user) == ("user", None, "alice")
     assert "Friday" in other.context("When is the party?").text
     assert ageing.recall("party", user="bob") == []
-    everybody = ageing.promote(secret.id, scope="global")
+    everybody = ageing.records.promote(secret.id, scope="global")
     assert (everybody.level, everybody.user) == ("global", None)
     assert "Friday" in ageing.session("test", "9", user="bob").context("When is the party?").text
-    assert ageing.promote(secret.id, scope="global").id == everybody.id
+    assert ageing.records.promote(secret.id, scope="global").id == everybody.id
 
 
 def test_an_old_episode_does_not_bring_an_old_value_back(ageing: Limpet, clock: FakeClock) -> None:
@@ -139,11 +139,11 @@ def test_unused_records_are_archived_and_later_deleted(ageing: Limpet, clock: Fa
     assert faded.content in texts(ageing.records(user="alice", archived=True))
     assert ageing.recall("walrus picture", user="alice") == []
     assert "walrus" not in ageing.session("test", "1", user="alice").context("the walrus picture").text
-    assert len(ageing.history(faded.id)) > 1
+    assert len(ageing.records.history(faded.id)) > 1
     a_day_later(ageing, clock, 181)
     assert ageing.records(user="alice", archived=True) == []
     with pytest.raises(RecordNotFound):
-        ageing.record(faded.id)
+        ageing.records.get(faded.id)
     assert {stated.content, pinned.content} <= texts(ageing.records(user="alice"))
 
 
@@ -163,12 +163,12 @@ def test_deleting_and_fading_can_be_switched_off(opening: Opening, clock: FakeCl
     fade.fade(hf._runtime, ALICE, clock())
     clock.advance(days=5000)
     assert fade.fade(hf._runtime, ALICE, clock()) == fade.DecayCounts()
-    assert hf.record(faded.id).archived_at is not None
+    assert hf.records.get(faded.id).archived_at is not None
     off = opening(learn__decay=False, learn__consolidate=False, learn__promote=False, learn__profile=False)
     kept = learn(off, "Alice liked the seal picture")
     say(off, "hello")
-    assert not {"decay", "consolidate"} & {job.kind for job in off.jobs()}
-    assert off.record(kept.id).archived_at is None
+    assert not {"decay", "consolidate"} & {job.kind for job in off.jobs.list()}
+    assert off.records.get(kept.id).archived_at is None
     assert off.profile("alice").text == ""
 
 
@@ -176,14 +176,14 @@ def test_a_record_that_faded_can_be_had_back(ageing: Limpet, clock: FakeClock) -
     faded = learn(ageing, "Alice liked the walrus picture")
     clock.advance(days=100)
     fade.fade(ageing._runtime, ALICE, clock())
-    revived = ageing.revive(faded.id)
+    revived = ageing.records.revive(faded.id)
     assert (revived.archived_at, revived.content) == (None, faded.content)
     assert [hit.source.id for hit in ageing.recall("walrus picture", user="alice")] == [faded.id]
-    assert ageing.revive(faded.id) == revived
+    assert ageing.records.revive(faded.id) == revived
     clock.advance(days=10)
     assert fade.fade(ageing._runtime, ALICE, clock()) == fade.DecayCounts()
     with pytest.raises(RecordNotFound):
-        ageing.revive(UNKNOWN)
+        ageing.records.revive(UNKNOWN)
 
 
 def test_saying_a_key_again_brings_its_record_back(ageing: Limpet, clock: FakeClock) -> None:
@@ -203,13 +203,13 @@ def test_the_records_of_a_context_are_used_when_the_turn_is_finished(ageing: Lim
     assert session.context("harpsichord").records
     with session.turn("What about my harpsichord?"):
         pass  # no reply: nobody knows whether it was of use
-    assert ageing.record(shown.id).uses == 0
+    assert ageing.records.get(shown.id).uses == 0
     with session.turn("What about my harpsichord?") as talk:
         assert {shown.id, everybodys.id} <= set(talk.context.records)
         talk.reply("It is out of tune.")
-    used = ageing.record(shown.id)
+    used = ageing.records.get(shown.id)
     assert (used.uses, used.last_used_at, used.version) == (1, clock(), 1)
-    assert ageing.record(everybodys.id).uses == 0, "what stands in every context is not used by that"
+    assert ageing.records.get(everybodys.id).uses == 0, "what stands in every context is not used by that"
 
 
 # Consolidation
@@ -227,7 +227,7 @@ def test_near_duplicates_become_one(ageing: Limpet, clock: FakeClock) -> None:
     assert found.keys() == {"Alice enjoys oat milk", "Alice enjoys soy milk"}
     kept = found["Alice enjoys oat milk"]
     assert (kept.id, kept.said, kept.tags, kept.references) == (second.id, 2, ("drink", "food"), ("a",))
-    gone = ageing.record(first.id)
+    gone = ageing.records.get(first.id)
     assert (gone.superseded_by, gone.valid_to) == (second.id, clock())
     assert consolidate.merge_duplicates(ageing._runtime, ALICE, clock()) == 0
     assert texts(ageing.records(user="bob")) == {"Bob enjoys oat milk"}
@@ -239,7 +239,7 @@ def test_vectors_find_duplicates_that_share_no_word(opening: Opening, clock: Fak
     for text in near:
         learn(hf, text, type="preference")
         clock.advance(minutes=1)
-    hf.run_jobs()
+    hf.jobs.run()
     assert consolidate.merge_duplicates(hf._runtime, ALICE, clock()) == 1
     assert texts(hf.records(user="alice")) == {"Alice is fond of felines", "Alice runs"}
 
@@ -265,12 +265,12 @@ def test_the_turns_of_a_day_become_one_record(ageing: Limpet, clock: FakeClock) 
     assert (day.layer, day.title, day.metadata["turns"]) == (Layer.EPISODIC, "2026-03-10", "4")
     assert all(f"topic{number}" in day.content and f"thing{number}" in day.content for number in range(4))
     assert {each.id for each in turns} < set(day.inputs)
-    assert all(ageing.record(id).archived_at is not None for id in day.inputs)
+    assert all(ageing.records.get(id).archived_at is not None for id in day.inputs)
     # Search finds the messages themselves: a day that tells them again would take a place of theirs.
     assert ageing.recall("topic2", user="alice", kinds=["record"]) == []
     assert ageing.recall("topic3", user="alice", kinds=["message"])
     assert consolidate.condense_turns(ageing._runtime, ALICE, clock()) == 0
-    assert ageing.jobs(kind="consolidate") == []  # nothing is left to condense
+    assert ageing.jobs.list(kind="consolidate") == []  # nothing is left to condense
 
 
 def test_a_model_tells_the_day_in_its_words_and_what_it_leaves_out_is_told_by_rules(
@@ -334,7 +334,7 @@ def test_a_profile_is_the_engines_own(ageing: Limpet) -> None:
     assert kept is not None
     for history in (False, True):
         assert texts(ageing.records(user="alice", history=history)) == {"Alice lives in Porto"}
-    assert ageing.count_records(user="alice") == 1
+    assert ageing.records.count(user="alice") == 1
     assert [hit.source.id == kept.id for hit in ageing.recall("Known: Porto", user="alice")] == [False]
     assert ageing.profile("bob").text == ""
 
@@ -360,7 +360,7 @@ def test_a_context_shows_what_the_profile_says_beyond_the_memories(opening: Open
     assert context.sections["Long-term Memory"].count("Known: Alice knows thing") == 3
     for number in range(4):
         assert context.text.count(f"thing{number}") == 1
-    hf.update(facts[0].id, content="Alice forgot thing0")
+    hf.records.update(facts[0].id, content="Alice forgot thing0")
     assert "Known:" not in session.context("hello").text  # until it is made anew
     profiles.refresh(hf._runtime, ALICE)
     assert "Known: Alice knows thing0" not in session.context("hello").text
@@ -387,8 +387,8 @@ def test_a_model_words_the_profile_with_its_sources(opening: Opening) -> None:
 
 def test_forgetting_one_copy_forgets_them_all(ageing: Limpet, clock: FakeClock) -> None:
     episode = learn(ageing, "Alice eats no nuts", layer="episodic", type="constraint")
-    copy = ageing.promote(episode.id)
-    everybody = ageing.promote(episode.id, scope="global")
+    copy = ageing.records.promote(episode.id)
+    everybody = ageing.records.promote(episode.id, scope="global")
     gone = ageing.forget(copy.id, dry_run=True)
     assert set(gone.ids) == {episode.id, copy.id, everybody.id}
     assert ageing.forget(copy.id).counts["records"] == 3
@@ -419,7 +419,7 @@ def test_records_are_weighed_by_their_parts(ageing: Limpet, clock: FakeClock) ->
     recent = learn(ageing, "walrus build happened", layer="episodic")
     hits = ageing.recall("walrus build", user="alice", recipe="records", kinds=["record"], skill="deploy")
     assert {hit.source.id for hit in hits} == {fix.id, note.id, recent.id}  # the old episode is out of sight
-    assert ageing.record(old.id).archived_at is None
+    assert ageing.records.get(old.id).archived_at is None
     parts = ("relevance", "recency", "salience", "confidence", "type", "skill")
     for hit in hits:
         assert hit.score == pytest.approx(sum(hit.signals[part].score for part in parts))

@@ -16,23 +16,21 @@ from tests.conftest import FakeClock
 from tests.contract.rows import every_row, sql
 from tests.contract.threads import at_once
 
-pytestmark = pytest.mark.every_backend
-
 
 @pytest.fixture
 def key(hf: Limpet) -> NewKey:
-    return hf.keys.create("laptop", user="alice")
+    return hf.access.keys.create("laptop", user="alice")
 
 
 def test_a_key_acts_for_its_user_and_is_named_in_the_audit(hf: Limpet, key: NewKey) -> None:
     assert re.fullmatch(r"hf_[A-Za-z0-9_-]{43}", key.secret)
     hf.remember("a secret of bob", user="bob")
-    theirs = hf.keys.acting(key.secret)
+    theirs = hf.access.keys.acting(key.secret)
     fact = theirs.remember("Biscuit is three")
     assert (fact.user, [record.id for record in theirs.records()]) == ("alice", [fact.id])
     with pytest.raises(PermissionDenied, match="read:user:bob"):
         theirs.recall("secret", user="bob")
-    assert {entry.principal for entry in hf.audit(verb="recall")} == {"key:laptop"}
+    assert {entry.principal for entry in hf.access.audit(verb="recall")} == {"key:laptop"}
     with theirs:
         pass
     assert hf.records(user="alice"), "closing it closes nothing"
@@ -42,8 +40,8 @@ def test_a_key_has_its_tenant_agent_and_grants(hf: Limpet) -> None:
     there = hf.tenant("there")
     there.remember("known to all", user="bob")
     there.remember("We answer within a day", agent="helper")
-    made = there.keys.create("report", agent="helper", grants=["read:global"])
-    theirs = hf.keys.acting(made.secret)
+    made = there.access.keys.create("report", agent="helper", grants=["read:global"])
+    theirs = hf.access.keys.acting(made.secret)
     assert [record.content for record in theirs.records(user="bob")] == ["known to all"]
     assert theirs.records(agent="helper")
     with pytest.raises(PermissionDenied):
@@ -54,22 +52,22 @@ def test_a_key_has_its_tenant_agent_and_grants(hf: Limpet) -> None:
 
 
 def test_with_both_grants_on_the_store_it_is_an_operator_that_closes_nothing(hf: Limpet) -> None:
-    admin = hf.keys.acting(hf.keys.create("admin", grants=["read:store", "write:store"]).secret)
-    assert admin.doctor()
+    admin = hf.access.keys.acting(hf.access.keys.create("admin", grants=["read:store", "write:store"]).secret)
+    assert admin.admin.doctor()
     for handle in (admin, admin.tenant("there"), admin.agent("a"), admin.acting("alice")):
         handle.close()
-    assert admin.stats() == hf.stats()
-    made = admin.keys.create("another", user="alice")
+    assert admin.admin.stats() == hf.admin.stats()
+    made = admin.access.keys.create("another", user="alice")
     assert made.info.created_by == "key:admin"
 
 
 def test_the_secret_is_nowhere(durable_url: str) -> None:
     with Limpet.open(durable_url) as hf:
-        made = hf.keys.create("laptop", user="alice")
-        hf.keys.acting(made.secret).remember("x")
+        made = hf.access.keys.create("laptop", user="alice")
+        hf.access.keys.acting(made.secret).remember("x")
         assert made.secret not in repr(made)
         assert made.secret[3:] not in repr(every_row(hf))
-        assert made.secret not in repr(hf.keys.list()) + repr(hf.audit())
+        assert made.secret not in repr(hf.access.keys()) + repr(hf.access.audit())
     if not durable_url.startswith("postgres"):
         files = [path for path in Path(durable_url).rglob("*") if path.is_file()]
         assert files
@@ -78,16 +76,16 @@ def test_the_secret_is_nowhere(durable_url: str) -> None:
 
 def test_a_key_that_is_revoked_is_so_at_once_everywhere(durable_url: str) -> None:
     with Limpet.open(durable_url) as hf, Limpet.open(durable_url) as other:
-        made = hf.keys.create("laptop", user="alice")
-        assert other.keys.any()
-        assert other.keys.acting(made.secret).records() == []
-        assert hf.keys.revoke(made.info.id.upper())
+        made = hf.access.keys.create("laptop", user="alice")
+        assert other.access.keys.any()
+        assert other.access.keys.acting(made.secret).records() == []
+        assert hf.access.keys.revoke(made.info.id.upper())
         with pytest.raises(Unauthenticated, match="unknown, revoked or expired"):
-            other.keys.acting(made.secret)
-        assert not other.keys.any()
-        assert not hf.keys.revoke("laptop")
-        assert other.keys.list() == []
-        [gone] = other.keys.list(include_revoked=True)
+            other.access.keys.acting(made.secret)
+        assert not other.access.keys.any()
+        assert not hf.access.keys.revoke("laptop")
+        assert other.access.keys() == []
+        [gone] = other.access.keys(include_revoked=True)
         assert gone.revoked_at is not None
 
 
@@ -95,61 +93,61 @@ def test_what_is_no_secret_is_refused_without_being_told_back(hf: Limpet, key: N
     wrong: list[Any] = ["", "hf_", key.secret[:-1], key.secret + "x", key.secret.upper(), key.info.id, None, 5, b"x"]
     for secret in [*wrong, "hf_" + "A" * 43, f" {key.secret}", f"{key.secret}\n"]:
         with pytest.raises(Unauthenticated) as caught:
-            hf.keys.acting(secret)
+            hf.access.keys.acting(secret)
         assert str(caught.value) == "this key is unknown, revoked or expired"
 
 
 def test_a_key_expires_and_gives_its_name_away(timed: Limpet, clock: FakeClock) -> None:
-    made = timed.keys.create("laptop", user="alice", expires_in=timedelta(days=1))
+    made = timed.access.keys.create("laptop", user="alice", expires_in=timedelta(days=1))
     clock.advance(hours=23, minutes=59)
-    timed.keys.acting(made.secret)
+    timed.access.keys.acting(made.secret)
     with pytest.raises(InvalidInput, match="called 'laptop' already"):
-        timed.keys.create("laptop", user="alice")
+        timed.access.keys.create("laptop", user="alice")
     clock.advance(minutes=1)
     with pytest.raises(Unauthenticated):
-        timed.keys.acting(made.secret)
-    assert timed.keys.any()  # whoever asked for keys does not stop asking by itself
-    assert timed.keys.list() == []
-    again = timed.keys.create("laptop", user="bob")
-    assert [each.id for each in timed.keys.list(include_revoked=True)] == [again.info.id, made.info.id]
+        timed.access.keys.acting(made.secret)
+    assert timed.access.keys.any()  # whoever asked for keys does not stop asking by itself
+    assert timed.access.keys() == []
+    again = timed.access.keys.create("laptop", user="bob")
+    assert [each.id for each in timed.access.keys(include_revoked=True)] == [again.info.id, made.info.id]
     with pytest.raises(Unauthenticated):
-        timed.keys.acting(made.secret)
+        timed.access.keys.acting(made.secret)
     for wrong in (0, -5, timedelta(), "soon"):
         with pytest.raises(InvalidInput):
-            timed.keys.create("other", user="alice", expires_in=wrong)  # type: ignore[arg-type]
+            timed.access.keys.create("other", user="alice", expires_in=wrong)  # type: ignore[arg-type]
 
 
 def test_one_name_is_one_key_whoever_comes_first(hf: Limpet) -> None:
     def create(number: int) -> str:
         try:
-            return hf.keys.create("laptop", user=f"user{number}").info.id
+            return hf.access.keys.create("laptop", user=f"user{number}").info.id
         except InvalidInput:
             return ""
 
     made = [id for id in at_once(create, 4) if id]
-    assert [each.id for each in hf.keys.list()] == made
+    assert [each.id for each in hf.access.keys()] == made
     assert len(made) == 1
-    assert hf.tenant("there").keys.create("laptop", user="alice")
+    assert hf.tenant("there").access.keys.create("laptop", user="alice")
 
 
 def test_names_and_what_a_key_is_for_are_checked(hf: Limpet, key: NewKey) -> None:
     with pytest.raises(InvalidInput, match="say what the key may"):
-        hf.keys.create("nothing")
+        hf.access.keys.create("nothing")
     with pytest.raises(InvalidInput, match="look like an id"):
-        hf.keys.create(key.info.id, user="alice")
+        hf.access.keys.create(key.info.id, user="alice")
     with pytest.raises(InvalidKey):
-        hf.keys.create("x" * 129, user="alice")
+        hf.access.keys.create("x" * 129, user="alice")
     with pytest.raises(InvalidInput, match="grants must be a list"):
-        hf.keys.create("x", user="alice", grants="read:global")
+        hf.access.keys.create("x", user="alice", grants="read:global")
 
 
 def test_nobody_makes_a_key_that_may_more_than_they(hf: Limpet) -> None:
-    hf.grant("carol", "read:global")
+    hf.access.grant("carol", "read:global")
     alice = hf.acting("alice")
-    own = alice.keys.create("own")  # one's own user is filled in
+    own = alice.access.keys.create("own")  # one's own user is filled in
     assert (own.info.user, own.info.created_by) == ("alice", "alice")
     manager = hf.acting("alice", grants=["write:global", "read:user:bob", "read:user:carol"])
-    assert manager.keys.create("bobs", user="bob").info.user == "bob"
+    assert manager.access.keys.create("bobs", user="bob").info.user == "bob"
     refused: list[tuple[Limpet, str, dict[str, Any]]] = [
         (alice, "read:user:bob", {"user": "bob"}),
         (alice, "read:global", {"grants": ["read:global"]}),
@@ -161,28 +159,28 @@ def test_nobody_makes_a_key_that_may_more_than_they(hf: Limpet) -> None:
         (hf.acting(name="writer", grants=["write:global"]), "read:user", {"agent": "coder"}),
         (manager, "read:global", {"user": "carol"}),  # who has been granted more than the manager has
     ]
-    before = hf.keys.list()
+    before = hf.access.keys()
     for handle, missing, given in refused:
         with pytest.raises(PermissionDenied) as caught:
-            handle.keys.create("more", **given)
+            handle.access.keys.create("more", **given)
         assert caught.value.missing == missing, given
-    assert hf.keys.list() == before
-    hf.keys.create("admin", grants=["read:store", "write:store"])
+    assert hf.access.keys() == before
+    hf.access.keys.create("admin", grants=["read:store", "write:store"])
     with pytest.raises(PermissionDenied, match=r"(write|read):store"):
-        manager.keys.revoke("admin")
-    assert manager.keys.revoke("bobs")
+        manager.access.keys.revoke("admin")
+    assert manager.access.keys.revoke("bobs")
 
 
 def test_its_use_is_noted_once_a_minute(timed: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = timed.keys.create("laptop", user="alice")
+    made = timed.access.keys.create("laptop", user="alice")
     first = clock.now
-    timed.keys.acting(made.secret)
+    timed.access.keys.acting(made.secret)
     clock.advance(59)
-    timed.keys.acting(made.secret)
-    assert [each.last_used_at for each in timed.keys.list()] == [first]
+    timed.access.keys.acting(made.secret)
+    assert [each.last_used_at for each in timed.access.keys()] == [first]
     clock.advance(1)
-    timed.keys.acting(made.secret)
-    assert [each.last_used_at for each in timed.keys.list()] == [clock.now]
+    timed.access.keys.acting(made.secret)
+    assert [each.last_used_at for each in timed.access.keys()] == [clock.now]
     clock.advance(minutes=5)
     asked = []
 
@@ -192,38 +190,38 @@ def test_its_use_is_noted_once_a_minute(timed: Limpet, clock: FakeClock, monkeyp
 
     monkeypatch.setattr(timed._runtime.store, "write", busy)
     for _ in range(3):
-        assert timed.keys.acting(made.secret)
+        assert timed.access.keys.acting(made.secret)
     assert len(asked) == 1
 
 
 def test_a_purge_takes_the_users_keys_and_their_names(hf: Limpet) -> None:
-    hf.keys.create("bobs", user="bob", grants=["read:user:alice", "write:user:alice", "read:agent:a"])
-    old = hf.keys.create("old-phone", user="alice")
-    hf.keys.revoke("old-phone")
-    made = hf.keys.create("alices-laptop", user="alice")
-    theirs = hf.keys.acting(made.secret)
+    hf.access.keys.create("bobs", user="bob", grants=["read:user:alice", "write:user:alice", "read:agent:a"])
+    old = hf.access.keys.create("old-phone", user="alice")
+    hf.access.keys.revoke("old-phone")
+    made = hf.access.keys.create("alices-laptop", user="alice")
+    theirs = hf.access.keys.acting(made.secret)
     theirs.forget(query="nothing like it")
-    theirs.keys.create("second", user="alice")
-    assert hf.purge_user("alice", dry_run=True).counts["api_keys"] == 3
-    receipt = hf.purge_user("alice")  # who has a key, and no memory at all
+    theirs.access.keys.create("second", user="alice")
+    assert hf.privacy.purge_user("alice", dry_run=True).counts["api_keys"] == 3
+    receipt = hf.privacy.purge_user("alice")  # who has a key, and no memory at all
     assert receipt.verified
     assert receipt.counts["api_keys"] == 3
     for secret in (made.secret, old.secret):
         with pytest.raises(Unauthenticated):
-            hf.keys.acting(secret)
-    [left] = hf.keys.list(include_revoked=True)
+            hf.access.keys.acting(secret)
+    [left] = hf.access.keys(include_revoked=True)
     assert (left.name, [str(grant) for grant in left.grants]) == ("bobs", ["read:agent:a"])
-    told = repr(every_row(hf)) + repr(hf.audit(limit=1000))
+    told = repr(every_row(hf)) + repr(hf.access.audit(limit=1000))
     assert "laptop" not in told
     assert "phone" not in told
     assert "alice" not in told
 
 
 def test_a_purge_that_left_a_key_says_so(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
-    hf.keys.create("laptop", user="alice")
+    hf.access.keys.create("laptop", user="alice")
     monkeypatch.setattr(ApiKeys, "erase", lambda *_: 0)
     monkeypatch.setattr("limpet.lifecycle.purge_repository.Purges._delete", lambda *_: 0)
-    receipt = hf.purge_user("alice")
+    receipt = hf.privacy.purge_user("alice")
     assert not receipt.verified
     assert receipt.left == ("1 rows in api_keys",)
 
@@ -231,8 +229,8 @@ def test_a_purge_that_left_a_key_says_so(hf: Limpet, monkeypatch: pytest.MonkeyP
 def test_keys_of_an_agent_with_a_store_of_its_own_are_kept_with_the_others(tmp_path: Path) -> None:
     config = Config.load(overrides={"agents.coder.memory.place": "own"})
     with Limpet.open(tmp_path, config=config) as hf:
-        made = hf.agent("coder").keys.create("ci", user="alice", agent="coder")
-        theirs = hf.keys.acting(made.secret)
+        made = hf.agent("coder").access.keys.create("ci", user="alice", agent="coder")
+        theirs = hf.access.keys.acting(made.secret)
         theirs.remember("kept apart")
         assert hf.records(user="alice") == []
         assert [record.content for record in hf.agent("coder").records(user="alice")] == ["kept apart"]
@@ -247,37 +245,37 @@ def test_a_secret_is_looked_up_by_its_index(tmp_path: Path) -> None:
 def test_what_a_key_made_goes_with_it(timed: Limpet, clock: FakeClock) -> None:
     def made(name: str, by: NewKey | None = None, **more: Any) -> NewKey:
         clock.advance(1)
-        whose = timed if by is None else timed.keys.acting(by.secret)
-        return whose.keys.create(name, user="alice", **more)
+        whose = timed if by is None else timed.access.keys.acting(by.secret)
+        return whose.access.keys.create(name, user="alice", **more)
 
     made("laptop", by=made("older", by=made("first")))
-    timed.keys.revoke("laptop")
+    timed.access.keys.revoke("laptop")
     stolen = made("laptop")
     child, other = made("child", by=stolen), made("other")
     made("grandchild", by=made("short", by=child, expires_in=60))
     clock.advance(minutes=5)  # one that has ended is on the way to one that has not
-    assert timed.keys.revoke("laptop") == 4
-    assert [key.name for key in timed.keys.list()] == ["other", "older", "first"]
-    assert timed.keys.revoke("first") == 2
-    assert timed.keys.acting(other.secret)
+    assert timed.access.keys.revoke("laptop") == 4
+    assert [key.name for key in timed.access.keys()] == ["other", "older", "first"]
+    assert timed.access.keys.revoke("first") == 2
+    assert timed.access.keys.acting(other.secret)
 
 
 def test_a_key_that_is_revoked_makes_none_any_more(hf: Limpet) -> None:
     """Also not in the moment in which it is."""
-    stolen = hf.keys.create("stolen", user="alice")
-    thief = hf.keys.acting(stolen.secret)
+    stolen = hf.access.keys.create("stolen", user="alice")
+    thief = hf.access.keys.acting(stolen.secret)
 
     def call(number: int) -> int:
         if number == 0:
-            return hf.keys.revoke("stolen")
+            return hf.access.keys.revoke("stolen")
         try:
-            thief.keys.create(f"made {number}", user="alice")
+            thief.access.keys.create(f"made {number}", user="alice")
         except Unauthenticated:
             return 0
         return 1
 
     gone, *created = at_once(call)
     assert gone == 1 + sum(created)
-    assert hf.keys.list() == []
+    assert hf.access.keys() == []
     with pytest.raises(Unauthenticated, match="revoked"):
-        thief.keys.create("late", user="alice")
+        thief.access.keys.create("late", user="alice")

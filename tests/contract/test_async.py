@@ -28,7 +28,7 @@ UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
 def test_the_same_memory_awaited(store_url: str, tmp_path: Path) -> None:
     async def use() -> None:
-        async with await AsyncLimpet.open(store_url) as hf:
+        async with AsyncLimpet.open(store_url) as hf:
             session = await hf.session("t", "1", user="alice")
             await session.append("user", "the walrus sings")
             assert [message.text for message in await session.messages()] == ["the walrus sings"]
@@ -49,15 +49,15 @@ def test_the_same_memory_awaited(store_url: str, tmp_path: Path) -> None:
                 await hf.load_session(UNKNOWN)
             with pytest.raises(InvalidInput):
                 await session.append("nobody", "x")
-            await hf.backup(tmp_path / "backup.db")
-            assert all(finding.ok for finding in await hf.doctor())
+            await hf.admin.backup(tmp_path / "backup.db")
+            assert all(finding.ok for finding in await hf.admin.doctor())
 
     asyncio.run(use())
 
 
 def test_many_tasks_at_once(store_url: str) -> None:
     async def use() -> None:
-        async with await AsyncLimpet.open(store_url) as hf:
+        async with AsyncLimpet.open(store_url) as hf:
             session = await hf.session("t", "1", user="alice")
             stored = await asyncio.gather(*(session.append("user", f"number {at}") for at in range(100)))
             assert sorted(message.sequence for message in stored) == list(range(1, 101))
@@ -68,7 +68,7 @@ def test_many_tasks_at_once(store_url: str) -> None:
 
 def test_a_call_that_was_handed_over_is_carried_out_though_its_task_is_cancelled(tmp_path: Path) -> None:
     async def use() -> None:
-        async with await AsyncLimpet.open(tmp_path) as hf:
+        async with AsyncLimpet.open(tmp_path) as hf:
             session = await hf.session("t", "1")
             for at in range(20):
                 task = asyncio.create_task(session.append("user", f"number {at}"))
@@ -101,7 +101,7 @@ def test_close_waits_for_what_is_under_way_and_may_be_repeated(tmp_path: Path) -
 
 def test_the_loop_goes_on_while_the_store_works(tmp_path: Path) -> None:
     async def use() -> None:
-        async with await AsyncLimpet.open(tmp_path) as hf:
+        async with AsyncLimpet.open(tmp_path) as hf:
             session = await hf.session("t", "1")
             begun, held = threading.Event(), threading.Event()
             store = hf._sync._runtime.store
@@ -125,7 +125,7 @@ def test_the_loop_goes_on_while_the_store_works(tmp_path: Path) -> None:
 
 def test_one_thread_is_enough(store_url: str) -> None:
     async def use() -> None:
-        async with await AsyncLimpet.open(store_url, config=Config(aio=AsyncSettings(threads=1))) as hf:
+        async with AsyncLimpet.open(store_url, config=Config(aio=AsyncSettings(threads=1))) as hf:
             session = await hf.session("t", "1")
             await asyncio.gather(*(session.extend([Message.new("user", "x")] * 2) for _ in range(10)))
             assert await session.count() == 20
@@ -136,6 +136,10 @@ def test_one_thread_is_enough(store_url: str) -> None:
 def test_an_opening_that_fails_leaves_no_thread(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_text("this is no database at all, but long enough to be read as one" * 100)
+
+    async def use() -> None:
+        await AsyncLimpet.open(path)
+
     with pytest.raises(StoreCorrupt):
-        asyncio.run(AsyncLimpet.open(path))
+        asyncio.run(use())
     assert left_over() == []

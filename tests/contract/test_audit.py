@@ -18,15 +18,15 @@ from tests.conftest import FakeClock
 from tests.contract.processes import start
 from tests.contract.rows import every_row, sql
 
-pytestmark = pytest.mark.every_backend
-
 SECRET = "xyzzy"
 
 
 def told(hf: Limpet, **filters: Any) -> list[tuple[str, str, str, int]]:
     """Who, what, how it ended, how often; the oldest first."""
-    found = reversed(hf.audit(**filters, limit=1000))
-    return [(each.principal, each.verb, each.outcome.value, each.calls) for each in found if each.verb != "audit"]
+    found = reversed(hf.access.audit(**filters, limit=1000))
+    return [
+        (each.principal, each.verb, each.outcome.value, each.calls) for each in found if each.verb != "access.audit"
+    ]
 
 
 def test_equal_calls_of_a_minute_are_one_row(timed: Limpet, clock: FakeClock) -> None:
@@ -36,7 +36,7 @@ def test_equal_calls_of_a_minute_are_one_row(timed: Limpet, clock: FakeClock) ->
         chat.append("user", "hello")
         clock.advance(10)
     timed.recall("hello", user="alice")
-    [entry] = timed.audit(verb="session.append")
+    [entry] = timed.access.audit(verb="session.append")
     assert (entry.calls, entry.at, entry.last_at) == (5, begun, begun + timedelta(seconds=40))
     assert (entry.user, entry.agent, entry.session) == ("alice", "assistant", chat.id)
     assert (entry.principal, entry.tenant, entry.access) == ("operator", "default", "write")
@@ -75,25 +75,27 @@ def test_where_nobody_writes_a_read_does_it_after_a_while(timed: Limpet, clock: 
     assert sql(timed, "SELECT verb, calls FROM audit ORDER BY at, verb DESC") == [("session.recent", 4), ("session", 1)]
 
 
-@pytest.mark.parametrize("deed", ["forget", "clear", "delete", "remove_document", "grant", "revoke", "drop_jobs"])
+@pytest.mark.parametrize(
+    "deed", ["forget", "clear", "delete", "documents.remove", "access.grant", "access.revoke", "jobs.drop"]
+)
 def test_a_grave_deed_and_its_row_are_one_transaction(hf: Limpet, deed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the row cannot be written, nothing was done."""
     chat = hf.session("a", "b", user="alice")
     chat.append("user", "hello")
     record = hf.remember("a fact", user="alice")
-    hf.add_document("note:1", "a note", user="alice")
-    hf.grant("bob", "read:global")
+    hf.documents.add("note:1", "a note", user="alice")
+    hf.access.grant("bob", "read:global")
     store: Any = hf._runtime.store
     deeds = {
         "forget": lambda: hf.forget(record.id),
         "clear": chat.clear,
         "delete": chat.delete,
-        "remove_document": lambda: hf.remove_document("note:1", user="alice"),
-        "grant": lambda: hf.grant("alice", "read:global"),
-        "revoke": lambda: hf.revoke("bob", "read:global"),
-        "drop_jobs": lambda: hf.drop_jobs([1]),
+        "documents.remove": lambda: hf.documents.remove("note:1", user="alice"),
+        "access.grant": lambda: hf.access.grant("alice", "read:global"),
+        "access.revoke": lambda: hf.access.revoke("bob", "read:global"),
+        "jobs.drop": lambda: hf.jobs.drop([1]),
     }
-    hf.audit()  # what was counted so far is written
+    hf.access.audit()  # what was counted so far is written
     before = every_row(hf)
     with monkeypatch.context() as broken:
         broken.setattr(AuditEntries, "add", _refuse)
@@ -155,10 +157,10 @@ def test_every_refused_call_is_told_with_what_was_missing(hf: Limpet) -> None:
             alice.recall("secret", user="bob")
         assert sql(hf, "SELECT calls FROM audit") == [(count,)]
     with pytest.raises(PermissionDenied):
-        alice.backup("/nowhere/copy.db")
-    found = hf.audit(outcome="refused")
+        alice.admin.backup("/nowhere/copy.db")
+    found = hf.access.audit(outcome="refused")
     assert [(each.verb, each.user, each.missing, each.calls) for each in found] == [
-        ("backup", None, "read:store", 1),
+        ("admin.backup", None, "read:store", 1),
         ("recall", "bob", "read:user:bob", 3),
     ]
     assert {each.principal for each in found} == {"key 7 of alice"}
@@ -172,13 +174,13 @@ def test_refused_calls_share_a_row_for_a_minute(timed: Limpet, clock: FakeClock)
             with pytest.raises(PermissionDenied):
                 getattr(who, verb)(query="secret", user="bob")
         clock.advance(10)
-    found = timed.audit(outcome="refused", principal="alice", verb="forget")
+    found = timed.access.audit(outcome="refused", principal="alice", verb="forget")
     assert [(each.calls, each.at - began, each.last_at - began) for each in found] == [
         (1, timedelta(seconds=60), timedelta(seconds=60)),
         (6, timedelta(0), timedelta(seconds=50)),
     ]
-    assert sum(each.calls for each in timed.audit(outcome="refused")) == 7 * len(calls)
-    assert len(timed.audit(outcome="refused")) == 2 * len(calls)
+    assert sum(each.calls for each in timed.access.audit(outcome="refused")) == 7 * len(calls)
+    assert len(timed.access.audit(outcome="refused")) == 2 * len(calls)
 
 
 def test_whoever_tries_everybody_does_not_fill_the_table(timed: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +192,7 @@ def test_whoever_tries_everybody_does_not_fill_the_table(timed: Limpet, monkeypa
             alice.recall("secret", user=f"user{number}")
     with pytest.raises(PermissionDenied):
         timed.acting("carol").recall("secret", user="user9")
-    found = {(each.principal, each.user, each.missing, each.calls) for each in timed.audit(outcome="refused")}
+    found = {(each.principal, each.user, each.missing, each.calls) for each in timed.access.audit(outcome="refused")}
     assert found == {
         *(("alice", f"user{number}", f"read:user:user{number}", 1) for number in range(3)),
         ("alice", None, "read:user", 17),
@@ -202,25 +204,25 @@ def test_a_refusal_after_a_purge_does_not_bring_the_name_back(hf: Limpet) -> Non
     for _ in range(2):
         with pytest.raises(PermissionDenied):
             hf.acting("alice").recall("secret", user="bob")
-        hf.purge_user("bob")
-    [told] = hf.audit(outcome="refused")
+        hf.privacy.purge_user("bob")
+    [told] = hf.access.audit(outcome="refused")
     assert (told.calls, told.missing) == (2, None)
     assert "bob" not in repr(told)
 
 
 def test_calls_that_fail_are_told_too(hf: Limpet) -> None:
     unknown = "01890000-0000-7000-8000-000000000009"
-    for call in (hf.record, hf.forget):
+    for call in (hf.records.get, hf.forget):
         with pytest.raises(LimpetError):
             call(unknown)
     with pytest.raises(InvalidInput):
         hf.recall(5, user="alice")  # type: ignore[arg-type]
     assert told(hf) == [
-        ("operator", "record", "failed", 1),
+        ("operator", "records.get", "failed", 1),
         ("operator", "forget", "failed", 1),
         ("operator", "recall", "failed", 1),
     ]
-    assert hf.audit(verb="forget")[0].record == unknown
+    assert hf.access.audit(verb="forget")[0].record == unknown
 
 
 def test_neither_the_table_nor_the_log_holds_what_was_said(
@@ -236,26 +238,26 @@ def test_neither_the_table_nor_the_log_holds_what_was_said(
     with chat.turn(f"who is {SECRET}?") as turn:
         turn.reply(f"{SECRET} is you")
     record = alice.remember(SECRET, key=SECRET, tags=[SECRET], metadata={SECRET: SECRET}, title=SECRET)
-    alice.update(record.id, content=f"{SECRET}!")
+    alice.records.update(record.id, content=f"{SECRET}!")
     alice.recall(SECRET, tags=[SECRET], metadata={SECRET: SECRET})
-    alice.search_metadata(SECRET, SECRET)
-    alice.add_document(f"note:{SECRET}", SECRET)
+    alice.records.search_metadata(SECRET, SECRET)
+    alice.documents.add(f"note:{SECRET}", SECRET)
     alice.graph(entity=SECRET)
     alice.forget(query=SECRET)
-    alice.remove_document(f"note:{SECRET}")
+    alice.documents.remove(f"note:{SECRET}")
     for wrong in (
-        lambda: alice.record(SECRET),
+        lambda: alice.records.get(SECRET),
         lambda: alice.load_session(SECRET),
         lambda: alice.recall(SECRET, session=SECRET),
         lambda: alice.recall(SECRET, scope=SECRET),  # type: ignore[arg-type]
         lambda: alice.recall(SECRET, user="bob"),
         lambda: alice.recall(SECRET, user=f"{SECRET}\n"),
-        lambda: alice.add_document(tmp_path / SECRET),
-        lambda: alice.backup(tmp_path / SECRET),
+        lambda: alice.documents.add(tmp_path / SECRET),
+        lambda: alice.admin.backup(tmp_path / SECRET),
     ):
         with pytest.raises(LimpetError):
             wrong()
-    shown = [repr(entry) for entry in hf.audit(limit=1000)]
+    shown = [repr(entry) for entry in hf.access.audit(limit=1000)]
     lines = [record.getMessage() for record in caplog.records if record.name == "limpet.audit"]
     assert len(shown) > 20
     assert len(lines) > 20
@@ -270,7 +272,7 @@ def test_the_log_has_a_line_for_each_call(hf: Limpet, caplog: pytest.LogCaptureF
     chat.append("user", "hello")
     chat.clear()
     with pytest.raises(PermissionDenied):
-        alice.stats()
+        alice.admin.stats()
     whose = f"user=alice agent=assistant session={chat.id}"
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("INFO", f"principal='a key' tenant=default verb={verb} access={access} outcome={outcome}{more}")
@@ -279,7 +281,7 @@ def test_the_log_has_a_line_for_each_call(hf: Limpet, caplog: pytest.LogCaptureF
             ("session.append", "write", "done", f" {whose}"),
             ("session.append", "write", "done", f" {whose}"),
             ("session.clear", "write", "done", f" {whose}"),
-            ("stats", "read", "refused", " missing=read:store"),
+            ("admin.stats", "read", "refused", " missing=read:store"),
         )
     ]
 
@@ -303,8 +305,8 @@ def test_each_part_can_be_switched_off(
         with pytest.raises(PermissionDenied):
             hf.acting("alice").remember("x", scope="global")
         assert len(caplog.records) == lines
-        found = hf.audit(outcome="done")
-        assert {entry.verb for entry in found} - {"audit"} == verbs
+        found = hf.access.audit(outcome="done")
+        assert {entry.verb for entry in found} - {"access.audit"} == verbs
         assert {entry.principal for entry in found} <= {overrides.get("audit.operator", "operator")}
 
 
@@ -316,7 +318,7 @@ def test_what_is_told_can_be_chosen(timed: Limpet, clock: FakeClock) -> None:
     timed.tenant("there").remember("a fact", user="alice")
 
     def users(**filters: Any) -> list[str | None]:
-        return [entry.user for entry in timed.audit(verb="remember", **filters)]
+        return [entry.user for entry in timed.access.audit(verb="remember", **filters)]
 
     assert users() == ["carol", "bob", "alice"]
     assert users(user="bob") == users(principal="bob") == ["bob"]
@@ -325,9 +327,9 @@ def test_what_is_told_can_be_chosen(timed: Limpet, clock: FakeClock) -> None:
     assert users(limit=1, offset=1) == ["bob"]
     assert users(outcome="failed") == []
     with pytest.raises(InvalidInput, match="outcome must be one of"):
-        timed.audit(outcome="maybe")
-    timed.grant("alice", "read:global")
-    assert timed.acting("alice").audit(verb="remember")
+        timed.access.audit(outcome="maybe")
+    timed.access.grant("alice", "read:global")
+    assert timed.acting("alice").access.audit(verb="remember")
 
 
 def test_old_entries_go(store_url: str, clock: FakeClock) -> None:
@@ -337,11 +339,11 @@ def test_old_entries_go(store_url: str, clock: FakeClock) -> None:
         hf.tenant("there").forget(query="x", user="alice")
         clock.advance(days=29)
         hf.forget(query="y", user="alice")
-        assert len(hf.audit(verb="forget")) == 2
+        assert len(hf.access.audit(verb="forget")) == 2
         clock.advance(days=2)
         hf.forget(query="z", user="alice")
-        assert len(hf.audit(verb="forget")) == 2
-        assert len(hf.tenant("there").audit(verb="forget")) == 1  # until somebody there does something
+        assert len(hf.access.audit(verb="forget")) == 2
+        assert len(hf.tenant("there").access.audit(verb="forget")) == 1  # until somebody there does something
         trimmed = hf._runtime.store.write(lambda tx: AuditEntries(tx).trim(Scope("there"), clock()))
         assert trimmed == 1
 
@@ -360,15 +362,17 @@ def test_a_purged_user_is_not_named_any_more(hf: Limpet) -> None:
     ledger, store = hf._runtime.ledger, hf._runtime.store
     assert ledger is not None
     ledger.flush()
-    deed = AuditEntry(**{**_fields(hf.audit(verb="forget")[0]), "id": "deed", "verb": "purge_user", "user": "bob"})
+    deed = AuditEntry(
+        **{**_fields(hf.access.audit(verb="forget")[0]), "id": "deed", "verb": "privacy.purge_user", "user": "bob"}
+    )
     with store.prepend_to_next_write(lambda tx: AuditEntries(tx).add(Scope("default"), [deed])) as written:
         store.write(lambda tx: AuditEntries(tx).erase(Scope("default", user="bob"), "somebody"))
         assert written()
-    shown = repr([_fields(entry) for entry in hf.audit(limit=1000)])
+    shown = repr([_fields(entry) for entry in hf.access.audit(limit=1000)])
     assert "bob" not in shown
     assert chat.id not in shown
-    assert {entry.user for entry in hf.audit(verb="purge_user")} == {"somebody"}
-    assert {entry.principal for entry in hf.audit(verb="remember")} == {"somebody"}
+    assert {entry.user for entry in hf.access.audit(verb="privacy.purge_user")} == {"somebody"}
+    assert {entry.principal for entry in hf.access.audit(verb="remember")} == {"somebody"}
 
 
 def _fields(entry: AuditEntry) -> dict[str, Any]:
@@ -396,12 +400,12 @@ def test_an_audit_that_cannot_be_written_breaks_no_read(
 ) -> None:
     refusing.append(StoreFull("no space left"))
     hf.recall("hello", user="alice")
-    assert hf.audit() == []
+    assert hf.access.audit() == []
     assert "the audit could not be written and waits: no space left" in caplog.text
     with pytest.raises(PermissionDenied):
-        hf.acting("alice").stats()
+        hf.acting("alice").admin.stats()
     refusing.clear()
-    assert told(hf) == [("operator", "recall", "done", 1), ("alice", "stats", "refused", 1)]
+    assert told(hf) == [("operator", "recall", "done", 1), ("alice", "admin.stats", "refused", 1)]
 
 
 def test_whoever_may_only_read_is_not_troubled(
@@ -409,22 +413,22 @@ def test_whoever_may_only_read_is_not_troubled(
 ) -> None:
     refusing.append(StoreReadOnly("the file cannot be written"))
     hf.recall("hello", user="alice")
-    assert hf.audit() == []
+    assert hf.access.audit() == []
     assert caplog.records == []
 
 
 def test_a_backup_and_a_copy_bring_grants_and_the_audit_along(hf: Limpet, tmp_path: Path) -> None:
-    hf.grant("alice", "read:global")
+    hf.access.grant("alice", "read:global")
     hf.forget(query="x", user="alice")
-    hf.backup(tmp_path / "copy.db")
+    hf.admin.backup(tmp_path / "copy.db")
     with Limpet.open(tmp_path / "copy.db") as copy:
-        assert copy.grants() == hf.grants()
-        assert copy.audit(verb="forget") == hf.audit(verb="forget")
+        assert copy.access.grants() == hf.access.grants()
+        assert copy.access.audit(verb="forget") == hf.access.audit(verb="forget")
 
 
 def test_a_copy_is_told_also_where_reads_are_not(tmp_path: Path) -> None:
     config = Config.load(overrides={"audit.reads": False, "embedding.model": "none"})
     with Limpet.open(":memory:", config=config) as hf:
-        hf.backup(tmp_path / "copy.db")
-        hf.stats()
-        assert told(hf) == [("operator", "backup", "done", 1)]
+        hf.admin.backup(tmp_path / "copy.db")
+        hf.admin.stats()
+        assert told(hf) == [("operator", "admin.backup", "done", 1)]

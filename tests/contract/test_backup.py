@@ -21,8 +21,6 @@ from limpet.store.copy import copy_store
 from limpet.store.jobs import Jobs
 from tests.contract.rows import every_row, faults
 
-pytestmark = pytest.mark.every_backend
-
 
 class Embedder:
     name = "letters-3"
@@ -44,15 +42,15 @@ def fill(hf: Limpet, chats: int = 3, messages: int = 20) -> None:
             session.kv.set("k", {"deep": [1, None]})
             session.add_usage("model", input_tokens=5, cost=0.25)
         view.session("t", "chat:0", "thread", user="user 0").clear()
-        view.purge_user("nobody")
+        view.privacy.purge_user("nobody")
         view.remember("for all", scope="global", title="T", references=["r"], ttl=1000, pinned=True)
         record = view.remember("walrus one", user="user 1", key="k", tags=["a", "b.c"], metadata={"m.n": "é"})
-        view.update(record.id, content="walrus two")
+        view.records.update(record.id, content="walrus two")
         view.remember("My sister Anna lives in Porto", user="user 1", idempotency_key="once")
-        hf.run_jobs()  # what is left over would be done by whoever opens a copy
+        hf.jobs.run()  # what is left over would be done by whoever opens a copy
         _fill_background(hf, Partition(tenant, Level.USER, "user 1"))
         view.schedules.create("user 1", "water the walrus é", "every: 1h", "Europe/Lisbon", metadata={"a": [1]})
-        view.keys.create("laptop", user="user 1", grants=["read:global"], expires_in=1000)
+        view.access.keys.create("laptop", user="user 1", grants=["read:global"], expires_in=1000)
     _run_schedules(hf)
 
 
@@ -87,7 +85,7 @@ def rows(hf: Limpet) -> dict[str, list[tuple[Any, ...]]]:
 
 def test_a_backup_holds_everything_and_opens_like_any_store(filled: Limpet, tmp_path: Path) -> None:
     target = tmp_path / "copies" / "backup.db"
-    filled.backup(target)
+    filled.admin.backup(target)
     assert [path.name for path in target.parent.iterdir()] == ["backup.db"]
     with Limpet.open(target, embedder=Embedder()) as copy:
         assert rows(copy) == rows(filled)
@@ -103,16 +101,16 @@ def test_a_backup_never_writes_over_a_file(filled: Limpet, tmp_path: Path) -> No
     target = tmp_path / "backup.db"
     target.write_text("precious")
     with pytest.raises(InvalidInput, match="exists"):
-        filled.backup(target)
+        filled.admin.backup(target)
     assert target.read_text() == "precious"
     with pytest.raises(InvalidInput):
-        filled.backup(tmp_path)
+        filled.admin.backup(tmp_path)
     assert list(tmp_path.glob("*unfinished*")) == []
 
 
 def test_a_backup_reports_its_progress(filled: Limpet, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    filled.backup(tmp_path / "b.db", lambda what, done, total: seen.append((what, done, total)))
+    filled.admin.backup(tmp_path / "b.db", lambda what, done, total: seen.append((what, done, total)))
     assert seen
     assert all(0 <= done <= total for _, done, total in seen)
     assert seen[-1][1] == seen[-1][2]
@@ -124,23 +122,22 @@ def test_a_backup_that_is_broken_off_leaves_nothing(filled: Limpet, tmp_path: Pa
 
     target = tmp_path / "b.db"
     with pytest.raises(KeyboardInterrupt):
-        filled.backup(target, stop)
+        filled.admin.backup(target, stop)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("b.db")] == []
     filled.session("t", "x").append("user", "the store goes on")
-    filled.backup(target)
+    filled.admin.backup(target)
     assert target.exists()
 
 
 def test_a_backup_to_where_nothing_can_be_written_says_so(filled: Limpet, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError):
-        filled.backup(tmp_path / "file" / "b.db")
+        filled.admin.backup(tmp_path / "file" / "b.db")
     with pytest.raises(StorageError):
-        filled.backup("/proc/b.db")
+        filled.admin.backup("/proc/b.db")
     filled.session("t", "x").append("user", "the store goes on")
 
 
-@pytest.mark.slow
 def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Path) -> None:
     """Each turn is two messages in one transaction: a copy with an odd number is no moment that ever was."""
     with Limpet.open(store_url) as hf:
@@ -164,9 +161,9 @@ def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Pat
             for number in range(3):
                 copies.append(tmp_path / f"copy{number}.db")
                 before = session.count()
-                hf.backup(copies[-1])
+                hf.admin.backup(copies[-1])
                 with Limpet.open(copies[-1]) as copy:
-                    assert copy.stats()["messages"] >= before
+                    assert copy.admin.stats()["messages"] >= before
         finally:
             stop.set()
             writer.join()
@@ -183,12 +180,12 @@ def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Pat
 
 def test_a_backup_is_one_whole_file(filled: Limpet, tmp_path: Path) -> None:
     target = tmp_path / "b.db"
-    filled.backup(str(target))
+    filled.admin.backup(str(target))
     assert not os.path.exists(f"{target}-wal")
     connection = sqlite3.connect(f"file:{target}?mode=ro", uri=True)
     try:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert connection.execute("SELECT count(*) FROM messages").fetchone()[0] == filled.stats()["messages"]
+        assert connection.execute("SELECT count(*) FROM messages").fetchone()[0] == filled.admin.stats()["messages"]
     finally:
         connection.close()
 

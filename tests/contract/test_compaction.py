@@ -291,11 +291,11 @@ def test_after_a_turn_a_job_condenses_so_that_the_next_need_not_wait(store_url: 
         with session.turn("number 8") as turn:
             turn.reply("number 9")
         assert turn.compacted is None
-        assert [job.detail for job in hf.jobs(kind="compact")] == [session.id]
-        hf.run_jobs()
+        assert [job.detail for job in hf.jobs.list(kind="compact")] == [session.id]
+        hf.jobs.run()
         summary = session.summary()
         assert summary is not None
-        assert (summary.text, hf.jobs(kind="compact")) == ("They counted to ten.", [])
+        assert (summary.text, hf.jobs.list(kind="compact")) == ("They counted to ten.", [])
         with session.turn("and now?") as turn:
             assert turn.compacted is None
         assert len(llm.calls) == 1
@@ -307,7 +307,7 @@ def test_no_job_condenses_where_none_is_wanted(store_url: str, settings: dict[st
     with Limpet.open(store_url, config=config, llm=FakeLlm(["Never."])) as hf:
         with hf.session("t", "1", user="alice").turn("hello") as turn:
             turn.reply("hi")
-        assert hf.jobs(kind="compact") == []
+        assert hf.jobs.list(kind="compact") == []
 
 
 def test_a_job_to_condense_goes_with_its_session(store_url: str) -> None:
@@ -316,6 +316,6 @@ def test_a_job_to_condense_goes_with_its_session(store_url: str) -> None:
         session = hf.session("t", "1", user="alice")
         with session.turn("hello") as turn:
             turn.reply("hi")
-        assert len(hf.jobs(kind="compact")) == 1
+        assert len(hf.jobs.list(kind="compact")) == 1
         session.delete()
-        assert hf.jobs(kind="compact") == []
+        assert hf.jobs.list(kind="compact") == []

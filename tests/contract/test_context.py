@@ -224,7 +224,7 @@ def test_reading_a_context_changes_nothing(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "My dog is Biscuit")
     hf.remember("Biscuit", user="alice", key="dog_name")
-    before = (session.refresh(), hf.records(user="alice"), hf.stats())
+    before = (session.refresh(), hf.records(user="alice"), hf.admin.stats())
     first = session.context("dog")
     assert session.context("dog") == first
-    assert (session.refresh(), hf.records(user="alice"), hf.stats()) == before
+    assert (session.refresh(), hf.records(user="alice"), hf.admin.stats()) == before

@@ -10,7 +10,7 @@ from limpet import Limpet
 from tests.postgres_again import DatabasesAgain
 from tests.postgres_server import ServerAt
 
-pytestmark = [pytest.mark.postgres, pytest.mark.every_backend]
+pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_what_a_test_left_is_gone_and_numbers_begin_anew(databases: DatabasesAga
         assert hf.sessions() == []
         assert hf.recall("Porto", user="ann") == []
         assert _said(hf) == first
-        assert all(finding.ok for finding in hf.doctor())
+        assert all(finding.ok for finding in hf.admin.doctor())
     left_open.close()
     databases.give_back(url)
 
@@ -52,4 +52,4 @@ def _said(hf: Limpet) -> int:
     """Number of the job that learns from it."""
     with hf.session("web", "1", user="ann").turn("I live in Porto") as turn:
         turn.reply("A fine town.")
-    return hf.jobs(kind="extract")[0].id
+    return hf.jobs.list(kind="extract")[0].id

@@ -10,8 +10,6 @@ from limpet import Limpet, Message
 from tests.conftest import _required_server
 from tests.contract.rows import faults, sql
 
-pytestmark = pytest.mark.every_backend
-
 Damage = Callable[[Limpet], Any]
 
 
@@ -30,7 +28,7 @@ def answers(hf: Limpet) -> list[Any]:
         hf.recall("walrus number7 gecko penguin", user="alice", k=1000, recipe="words"),
         hf.recall("number599 number0", user="alice", recipe="words"),
         hf.records(user="alice", tags=["a", "b"]),
-        hf.search_metadata("m", "1", user="alice"),
+        hf.records.search_metadata("m", "1", user="alice"),
         session.count(),
         session.refresh(),
         hf.sessions(),
@@ -72,13 +70,12 @@ DAMAGES: dict[str, Damage] = {
 def test_a_store_as_it_should_be_has_no_fault(hf: Limpet) -> None:
     assert faults(hf) == []
     fill(hf)
-    findings = hf.doctor()
+    findings = hf.admin.doctor()
     assert all(finding.ok and not finding.repaired for finding in findings)
     assert {finding.check for finding in findings} >= {"sessions", "summaries", "labels", "words", "vectors"}
-    assert all(finding.ok and not finding.repaired for finding in hf.doctor(repair=True))
+    assert all(finding.ok and not finding.repaired for finding in hf.admin.doctor(repair=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGES)
 def test_damage_is_found_and_repaired(name: str) -> None:
     _found_and_repaired(":memory:", name)
@@ -117,13 +114,12 @@ def _found_and_repaired(url: str, name: str) -> None:
         DAMAGES[name](hf)
         assert faults(hf), "the damage was not found"
         assert faults(hf), "looking repaired something"
-        repaired = hf.doctor(repair=True)
+        repaired = hf.admin.doctor(repair=True)
         assert any(finding.repaired for finding in repaired), "nothing was repaired"
         assert faults(hf) == [], "the repair left a fault"
         assert answers(hf) == before, "the repair did not bring back what was there"
 
 
-@pytest.mark.slow
 def test_a_summary_that_covers_too_much_is_found(hf: Limpet) -> None:
     fill(hf)
     hf.session("t", "1", user="alice").set_summary("s", 600)
@@ -136,7 +132,7 @@ def test_words_cut_by_another_analysis_are_cut_again(hf: Limpet) -> None:
     before = answers(hf)
     sql(hf, "UPDATE properties SET value = 'an older one' WHERE name = 'analysis'")
     assert faults(hf)
-    hf.doctor(repair=True)
+    hf.admin.doctor(repair=True)
     assert faults(hf) == []
     assert answers(hf) == before
 
@@ -168,13 +164,13 @@ def test_a_damaged_page_is_found(tmp_path: Any) -> None:
 
 def test_stats_count_over_all_tenants(hf: Limpet) -> None:
     kinds = ("sessions", "messages", "records", "chunks", "vectors", "documents", "users")
-    assert [hf.stats()[kind] for kind in kinds] == [0] * len(kinds)
+    assert [hf.admin.stats()[kind] for kind in kinds] == [0] * len(kinds)
     for tenant in ("a", "b"):
         view = hf.tenant(tenant)
         view.session("t", "1", user="alice").append("user", "x")
         view.session("t", "2", user="alice").append("system", "y")
         view.remember("z", user="bob")
-    stats = hf.stats()
+    stats = hf.admin.stats()
     assert (stats["sessions"], stats["messages"], stats["records"], stats["chunks"], stats["users"]) == (4, 4, 2, 4, 4)
     assert stats["backend"] in ("sqlite", "memory", "postgres")
     assert stats["location"]
@@ -184,4 +180,4 @@ def test_stats_count_over_all_tenants(hf: Limpet) -> None:
 def test_a_password_is_not_shown(postgres_url: str) -> None:
     with_password = postgres_url.replace("postgres@", "postgres:secret-word@")
     with Limpet.open(with_password) as hf:
-        assert "secret-word" not in repr(hf) + str(hf.stats())
+        assert "secret-word" not in repr(hf) + str(hf.admin.stats())

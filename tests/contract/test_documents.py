@@ -25,8 +25,6 @@ from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once
 
-pytestmark = pytest.mark.every_backend
-
 ADDED, CHANGED, UNCHANGED = DocumentStatus
 
 
@@ -59,20 +57,20 @@ def texts(hf: Limpet, question: str, **owner: Any) -> list[str]:
 
 
 def test_a_text_is_kept_under_its_uri(timed: Limpet, clock: FakeClock) -> None:
-    made = one(timed.add_document("note:1", "The walrus sleeps", user="alice", title="Sleep", metadata={"by": "bob"}))
+    made = one(timed.documents.add("note:1", "The walrus sleeps", user="alice", title="Sleep", metadata={"by": "bob"}))
     assert (made.uri, made.title, made.metadata, made.chunks) == ("note:1", "Sleep", {"by": "bob"}, 1)
     assert (made.created_at, made.updated_at, made.status) == (clock.now, clock.now, ADDED)
     assert len(made.content_hash) == 32
     assert bytes.fromhex(made.content_hash)
-    [listed] = timed.documents(user="alice")
+    [listed] = timed.documents.list(user="alice")
     assert listed.status is None
     assert (listed.id, listed.uri, listed.metadata, listed.chunks) == (made.id, "note:1", {"by": "bob"}, 1)
-    assert timed.stats()["documents"] == 1
+    assert timed.admin.stats()["documents"] == 1
 
 
 def test_a_hit_says_which_document_and_where_in_it(hf: Limpet) -> None:
     text = " \n" + "The heron is back at the pond. " * 60 + "\n\nWalruses sleep. " + "Frogs sing all night. " * 60
-    made = one(hf.add_document("note:1", text, user="alice", title="Pond", metadata={"by": "bob", "uri": "mine"}))
+    made = one(hf.documents.add("note:1", text, user="alice", title="Pond", metadata={"by": "bob", "uri": "mine"}))
     [hit] = hf.recall("walruses", user="alice")
     source = hit.source
     assert (source.kind, source.id, source.uri) == ("document", made.id, "note:1")
@@ -87,7 +85,7 @@ def test_a_hit_says_which_document_and_where_in_it(hf: Limpet) -> None:
 def test_every_chunk_stands_where_it_says(hf: Limpet) -> None:
     text = "\n".join(f"{'  ' * (number % 3)}line {number} é 東京 🦊 of the walrus\n" for number in range(200))
     for uri in ("a.txt", "a.md", "a.py"):
-        made = one(hf.add_document(uri, text, user=uri))
+        made = one(hf.documents.add(uri, text, user=uri))
         hits = hf.recall("walrus", user=uri, k=1000, recipe="words")
         assert len(hits) == made.chunks > 5
         assert all(text[hit.source.offset : hit.source.end_offset] == hit.text for hit in hits)
@@ -98,7 +96,7 @@ def test_every_chunk_stands_where_it_says(hf: Limpet) -> None:
 def test_the_same_content_is_not_processed_again(
     timed: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = one(timed.add_document("note:1", "a walrus", user="alice"))
+    first = one(timed.documents.add("note:1", "a walrus", user="alice"))
     before = every_row(timed)
     clock.advance(days=1)
 
@@ -107,7 +105,7 @@ def test_the_same_content_is_not_processed_again(
 
     monkeypatch.setattr(verb, "prepare", never)
     monkeypatch.setattr(timed._runtime.store, "write", never)
-    again = one(timed.add_document("note:1", "a walrus", user="alice"))
+    again = one(timed.documents.add("note:1", "a walrus", user="alice"))
     assert (again.status, again.id, again.updated_at) == (UNCHANGED, first.id, first.updated_at)
     assert again.chunks == 1
     monkeypatch.undo()
@@ -115,55 +113,55 @@ def test_the_same_content_is_not_processed_again(
 
 
 def test_changed_content_replaces_its_chunks(timed: Limpet, clock: FakeClock) -> None:
-    first = one(timed.add_document("note:1", "a walrus\n\n" + "filler words " * 200, user="alice", title="Kept"))
+    first = one(timed.documents.add("note:1", "a walrus\n\n" + "filler words " * 200, user="alice", title="Kept"))
     later = clock.advance(days=1)
-    second = one(timed.add_document("note:1", "a gecko", user="alice"))
+    second = one(timed.documents.add("note:1", "a gecko", user="alice"))
     assert (second.id, second.status, second.chunks) == (first.id, CHANGED, 1)
     assert (second.created_at, second.updated_at) == (first.created_at, later)
     assert (second.title, second.content_hash == first.content_hash) == ("Kept", False)
     assert texts(timed, "walrus filler") == []
     assert texts(timed, "gecko") == ["a gecko"]
-    assert timed.stats()["chunks"] == 1
+    assert timed.admin.stats()["chunks"] == 1
     assert faults(timed) == []
-    assert one(timed.add_document("note:1", "a walrus", user="alice")).status is CHANGED
+    assert one(timed.documents.add("note:1", "a walrus", user="alice")).status is CHANGED
 
 
 def test_a_changed_title_alone_leaves_the_chunks(timed: Limpet, clock: FakeClock) -> None:
-    first = one(timed.add_document("note:1", "a walrus", user="alice", metadata={"a": "1"}))
+    first = one(timed.documents.add("note:1", "a walrus", user="alice", metadata={"a": "1"}))
     chunks = every_row(timed)["chunks"]
     clock.advance(days=1)
-    second = one(timed.add_document("note:1", "a walrus", user="alice", title="New", metadata={"b": "2"}))
+    second = one(timed.documents.add("note:1", "a walrus", user="alice", title="New", metadata={"b": "2"}))
     assert (second.id, second.status, second.title, second.metadata) == (first.id, CHANGED, "New", {"b": "2"})
     assert second.chunks == 1
     assert every_row(timed)["chunks"] == chunks
-    assert one(timed.add_document("note:1", "a walrus", user="alice", title="New")).status is UNCHANGED
+    assert one(timed.documents.add("note:1", "a walrus", user="alice", title="New")).status is UNCHANGED
     [hit] = timed.recall("walrus", user="alice")
     assert hit.metadata == {"b": "2", "title": "New", "uri": "note:1"}
 
 
 def test_a_text_that_became_empty_has_no_chunks(hf: Limpet) -> None:
-    hf.add_document("note:1", "a walrus", user="alice")
-    assert one(hf.add_document("note:1", " \n ", user="alice")).chunks == 0
+    hf.documents.add("note:1", "a walrus", user="alice")
+    assert one(hf.documents.add("note:1", " \n ", user="alice")).chunks == 0
     assert texts(hf, "walrus") == []
-    assert one(hf.add_document("note:2", "", user="alice")).status is ADDED
+    assert one(hf.documents.add("note:2", "", user="alice")).status is ADDED
     assert faults(hf) == []
 
 
 def test_a_clock_that_was_set_back_does_not_make_a_document_older(timed: Limpet, clock: FakeClock) -> None:
-    first = one(timed.add_document("note:1", "a walrus", user="alice"))
+    first = one(timed.documents.add("note:1", "a walrus", user="alice"))
     clock.advance(days=-3)
-    assert one(timed.add_document("note:1", "a gecko", user="alice")).updated_at == first.updated_at
+    assert one(timed.documents.add("note:1", "a gecko", user="alice")).updated_at == first.updated_at
 
 
 def test_as_of_leaves_out_what_was_worded_later(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     clock.advance(days=1)
-    timed.add_document("note:1", "a walrus", user="alice")
+    timed.documents.add("note:1", "a walrus", user="alice")
     middle = clock.now
     assert timed.recall("walrus", user="alice", as_of=start) == []
     assert len(timed.recall("walrus", user="alice", as_of=middle)) == 1
     clock.advance(days=1)
-    timed.add_document("note:1", "a walrus and a gecko", user="alice")
+    timed.documents.add("note:1", "a walrus and a gecko", user="alice")
     assert timed.recall("walrus", user="alice", as_of=middle) == []
 
 
@@ -184,23 +182,23 @@ def left(hf: Limpet, word: str) -> set[str]:
 
 
 def test_removing_takes_the_document_its_chunks_and_its_words(hf: Limpet) -> None:
-    kept = one(hf.add_document("note:2", "a gecko", user="alice"))
-    made = one(hf.add_document("note:1", "xylophonist one\n\n" * 100, user="alice", title="xylophonist"))
+    kept = one(hf.documents.add("note:2", "a gecko", user="alice"))
+    made = one(hf.documents.add("note:1", "xylophonist one\n\n" * 100, user="alice", title="xylophonist"))
     hf.session("t", "1", user="alice").extend([Message.new("user", f"filler number {at}") for at in range(600)])
     assert left(hf, "xylophonist") == {"documents", "chunks", "postings"}
-    gone = hf.remove_document("note:1", user="alice")
+    gone = hf.documents.remove("note:1", user="alice")
     assert (gone.ids, dict(gone.counts)) == ((made.id,), {"chunks": made.chunks, "documents": 1})
     assert left(hf, "xylophonist") == set()
-    assert [document.id for document in hf.documents(user="alice")] == [kept.id]
+    assert [document.id for document in hf.documents.list(user="alice")] == [kept.id]
     assert faults(hf) == []
     with pytest.raises(DocumentNotFound, match=r"note:1 .*nothing was removed"):
-        hf.remove_document("note:1", user="alice")
+        hf.documents.remove("note:1", user="alice")
 
 
 def test_removing_what_was_never_there_makes_nothing(hf: Limpet) -> None:
     before = every_row(hf)
     with pytest.raises(DocumentNotFound):
-        hf.remove_document("note:1", user="nobody")
+        hf.documents.remove("note:1", user="nobody")
     assert every_row(hf) == before
 
 
@@ -208,22 +206,22 @@ def test_a_document_is_removed_by_its_path_too(hf: Limpet, tmp_path: Path, monke
     file = put(tmp_path / "files" / "a b#c?.txt")
     monkeypatch.chdir(file.parent)
     for name in (file.name, f"./x/../{file.name}", str(file), file, file.as_uri()):
-        assert one(hf.add_document(file, user="alice")).uri == file.as_uri()
-        hf.remove_document(name, user="alice")
-        assert hf.documents(user="alice") == []
-    hf.add_document(file, user="alice")
+        assert one(hf.documents.add(file, user="alice")).uri == file.as_uri()
+        hf.documents.remove(name, user="alice")
+        assert hf.documents.list(user="alice") == []
+    hf.documents.add(file, user="alice")
     file.unlink()
-    hf.remove_document(file, user="alice")
+    hf.documents.remove(file, user="alice")
 
 
 def test_a_uri_that_looks_like_a_path_is_itself_first(
     hf: Limpet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(put(tmp_path / "files" / "a.txt").parent)
-    text, file = one(hf.add_document("a.txt", "text", user="alice")), one(hf.add_document("a.txt", user="alice"))
+    text, file = one(hf.documents.add("a.txt", "text", user="alice")), one(hf.documents.add("a.txt", user="alice"))
     assert text.id != file.id
-    assert hf.remove_document("a.txt", user="alice").ids == (text.id,)
-    assert hf.remove_document("a.txt", user="alice").ids == (file.id,)
+    assert hf.documents.remove("a.txt", user="alice").ids == (text.id,)
+    assert hf.documents.remove("a.txt", user="alice").ids == (file.id,)
 
 
 # Whose it is
@@ -232,23 +230,23 @@ def test_a_uri_that_looks_like_a_path_is_itself_first(
 def test_the_same_uri_is_another_document_for_everybody(hf: Limpet) -> None:
     owners: list[dict[str, Any]] = [{"user": "alice"}, {"user": "Alice"}, {"agent": "alice"}, {"scope": "global"}]
     views = [(hf.tenant(tenant), owner) for tenant in ("default", "acme") for owner in owners]
-    made = [one(view.add_document("note:1", f"secret{at}", **owner)) for at, (view, owner) in enumerate(views)]
+    made = [one(view.documents.add("note:1", f"secret{at}", **owner)) for at, (view, owner) in enumerate(views)]
     assert len({document.id for document in made}) == len(views)
     for at, (view, owner) in enumerate(views):
-        assert [document.id for document in view.documents(**owner)] == [made[at].id]
+        assert [document.id for document in view.documents.list(**owner)] == [made[at].id]
         assert texts(view, " ".join(f"secret{other}" for other in range(len(views))), **owner) == [f"secret{at}"]
     for at, (view, owner) in enumerate(views):
-        assert view.remove_document("note:1", **owner).ids == (made[at].id,)
-        assert hf.stats()["documents"] == len(views) - at - 1
+        assert view.documents.remove("note:1", **owner).ids == (made[at].id,)
+        assert hf.admin.stats()["documents"] == len(views) - at - 1
         with pytest.raises(DocumentNotFound):
-            view.remove_document("note:1", **owner)
+            view.documents.remove("note:1", **owner)
 
 
 def test_an_owner_is_needed(hf: Limpet) -> None:
     calls: list[Callable[..., Any]] = [
-        lambda **owner: hf.add_document("note:1", "x", **owner),
-        hf.documents,
-        lambda **owner: hf.remove_document("note:1", **owner),
+        lambda **owner: hf.documents.add("note:1", "x", **owner),
+        hf.documents.list,
+        lambda **owner: hf.documents.remove("note:1", **owner),
     ]
     wrong: list[dict[str, Any]] = [
         {}, {"user": "a", "agent": "b"}, {"user": "a", "scope": "global"}, {"scope": "everybody"}
@@ -262,13 +260,13 @@ def test_an_owner_is_needed(hf: Limpet) -> None:
 def test_pages_the_latest_change_first(timed: Limpet, clock: FakeClock) -> None:
     for number in range(5):
         clock.advance(seconds=1)
-        timed.add_document(f"note:{number}", "x", user="alice")
+        timed.documents.add(f"note:{number}", "x", user="alice")
     clock.advance(seconds=1)
-    timed.add_document("note:1", "y", user="alice")
-    uris = [document.uri for document in timed.documents(user="alice")]
+    timed.documents.add("note:1", "y", user="alice")
+    uris = [document.uri for document in timed.documents.list(user="alice")]
     assert uris == ["note:1", "note:4", "note:3", "note:2", "note:0"]
-    assert [document.uri for document in timed.documents(user="alice", limit=2, offset=1)] == uris[1:3]
-    assert timed.documents(user="nobody") == []
+    assert [document.uri for document in timed.documents.list(user="alice", limit=2, offset=1)] == uris[1:3]
+    assert timed.documents.list(user="nobody") == []
 
 
 # Beside everything else
@@ -279,7 +277,7 @@ def test_sessions_and_records_are_not_disturbed(hf: Limpet) -> None:
     session.append("user", "a walrus said")
     hf.remember("a walrus record", user="alice")
     alone = [(hit.text, hit.signals["words"].score) for hit in hf.recall("walrus", user="alice", kinds=["message"])]
-    hf.add_document("a.md", "# One\n\na walrus\n\n# Two\n\na walrus", user="alice")
+    hf.documents.add("a.md", "# One\n\na walrus\n\n# Two\n\na walrus", user="alice")
     assert {hit.source.kind for hit in hf.recall("walrus", user="alice")} == {"message", "record", "document"}
     assert [hit.text for hit in hf.recall("walrus", user="alice", kinds=["message"])] == [text for text, _ in alone]
     assert hf.recall("walrus", user="alice", session=session.id, kinds=["document"]) == []
@@ -290,8 +288,8 @@ def test_sessions_and_records_are_not_disturbed(hf: Limpet) -> None:
 
 def test_offsets_are_no_neighbours(hf: Limpet) -> None:
     """Ranking takes messages with numbers in a row for neighbours; a document's chunks stand alone."""
-    hf.add_document("a.txt", "x", user="alice")
-    hf.add_document("b.txt", "y z", user="alice")
+    hf.documents.add("a.txt", "x", user="alice")
+    hf.documents.add("b.txt", "y z", user="alice")
     sql(hf, "UPDATE chunks SET first_sequence = 1 WHERE text = 'y z'")
     store: Any = hf._runtime.store
     space = hf._resolve_owner("alice", None, None, None).space
@@ -308,25 +306,25 @@ def test_documents_are_copied_between_backends(tmp_path: Path, postgres_url: str
         Limpet.open(postgres_url) as middle,
         Limpet.open(tmp_path / "last") as last,
     ):
-        first.add_document("a.md", "# é\n\na walrus\n\n" * 300, user="alice", title="東京", metadata={"a.b": "c"})
-        first.add_document("note:2", "a gecko", scope="global")
+        first.documents.add("a.md", "# é\n\na walrus\n\n" * 300, user="alice", title="東京", metadata={"a.b": "c"})
+        first.documents.add("note:2", "a gecko", scope="global")
         stores: list[Any] = [hf._runtime.store for hf in (first, middle, last)]
         assert copy_store(stores[0], stores[1])["documents"] == 2
         copy_store(stores[1], stores[2])
         assert every_row(first) == every_row(middle) == every_row(last)
         for hf in (middle, last):
             assert hf.recall("walrus", user="alice") == first.recall("walrus", user="alice")
-            assert one(hf.add_document("a.md", "# é\n\na walrus\n\n" * 300, user="alice")).status is UNCHANGED
-            assert one(hf.add_document("a.md", "new", user="alice")).status is CHANGED
+            assert one(hf.documents.add("a.md", "# é\n\na walrus\n\n" * 300, user="alice")).status is UNCHANGED
+            assert one(hf.documents.add("a.md", "new", user="alice")).status is CHANGED
             assert faults(hf) == []
 
 
 def test_lost_words_of_a_document_are_repaired(hf: Limpet) -> None:
-    hf.add_document("a.md", "# One\n\na walrus\n\n# Two\n\na gecko", user="alice")
+    hf.documents.add("a.md", "# One\n\na walrus\n\n# Two\n\na gecko", user="alice")
     before = hf.recall("walrus", user="alice")
     sql(hf, "UPDATE chunks SET terms = :none WHERE text LIKE '%walrus%'", none=b"")
     assert faults(hf)
-    hf.doctor(repair=True)
+    hf.admin.doctor(repair=True)
     assert faults(hf) == []
     assert hf.recall("walrus", user="alice") == before
 
@@ -339,8 +337,8 @@ def test_those_who_add_the_same_at_once_make_one(durable_url: str) -> None:
         def work(number: int) -> None:
             hf = (one_store, other)[number % 2]
             for at in range(5):
-                found = one(hf.add_document(f"note:{at}", f"text {at} walrus", user="alice"))
-                changing = one(hf.add_document("shared", f"wording {number} {at}", user="alice"))
+                found = one(hf.documents.add(f"note:{at}", f"text {at} walrus", user="alice"))
+                changing = one(hf.documents.add("shared", f"wording {number} {at}", user="alice"))
                 with lock:
                     made.extend((found, changing))
 
@@ -350,8 +348,8 @@ def test_those_who_add_the_same_at_once_make_one(durable_url: str) -> None:
             assert len({document.id for document in mine}) == 1
             assert [document.status for document in mine].count(ADDED) == 1
             assert {document.status for document in mine} <= {ADDED, UNCHANGED}
-        assert one_store.stats()["documents"] == 6
-        assert one_store.stats()["chunks"] == 6
+        assert one_store.admin.stats()["documents"] == 6
+        assert one_store.admin.stats()["chunks"] == 6
         assert faults(other) == []
 
 
@@ -362,28 +360,28 @@ def test_content_that_changed_since_the_first_look_is_seen(hf: Limpet, monkeypat
     def slow(*args: Any) -> verb.DocumentWithChunks:
         prepared = real(*args)
         monkeypatch.setattr(verb, "prepare", real)
-        hf.add_document("note:1", "a walrus", user="alice")
+        hf.documents.add("note:1", "a walrus", user="alice")
         return prepared
 
     monkeypatch.setattr(verb, "prepare", slow)
-    assert one(hf.add_document("note:1", "a walrus", user="alice")).status is UNCHANGED
-    assert hf.stats()["chunks"] == 1
+    assert one(hf.documents.add("note:1", "a walrus", user="alice")).status is UNCHANGED
+    assert hf.admin.stats()["chunks"] == 1
     monkeypatch.setattr(verb, "prepare", slow)
-    assert one(hf.add_document("note:1", "a gecko", user="alice")).status is CHANGED
+    assert one(hf.documents.add("note:1", "a gecko", user="alice")).status is CHANGED
     assert texts(hf, "walrus gecko") == ["a gecko"]
 
 
 def test_a_title_for_what_is_gone_meanwhile_adds_it_again(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     real = verb.relabel
-    hf.add_document("note:1", "a walrus", user="alice")
+    hf.documents.add("note:1", "a walrus", user="alice")
 
     def late(*args: Any) -> Any:
         Documents(args[0]).delete(args[1], hf_id)
         return real(*args)
 
-    [hf_id] = [document.id for document in hf.documents(user="alice")]
+    [hf_id] = [document.id for document in hf.documents.list(user="alice")]
     monkeypatch.setattr(verb, "relabel", late)
-    again = one(hf.add_document("note:1", "a walrus", user="alice", title="New"))
+    again = one(hf.documents.add("note:1", "a walrus", user="alice", title="New"))
     assert (again.status, again.title, again.id == hf_id) == (ADDED, "New", False)
     assert faults(hf) == []
 
@@ -394,26 +392,26 @@ def test_a_title_for_what_is_gone_meanwhile_adds_it_again(hf: Limpet, monkeypatc
 def test_a_file_is_kept_under_its_file_uri(hf: Limpet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = put(tmp_path / "files" / "ü b.md", "# The   walrus #\n\nsleeps\n")
     monkeypatch.chdir(file.parent)
-    made = one(hf.add_document("ü b.md", user="alice"))
+    made = one(hf.documents.add("ü b.md", user="alice"))
     assert (made.uri, made.title, made.status) == (file.as_uri(), "The walrus", ADDED)
     for name in (file, str(file), file.as_uri(), f"file://localhost{file.as_uri()[7:]}"):
-        assert one(hf.add_document(name, user="alice")).status is UNCHANGED
+        assert one(hf.documents.add(name, user="alice")).status is UNCHANGED
     file.write_text("# The gecko\n\nruns\n")
-    again = one(hf.add_document(file, user="alice"))
+    again = one(hf.documents.add(file, user="alice"))
     assert (again.status, again.title, again.id) == (CHANGED, "The gecko", made.id)
 
 
 def test_a_text_under_a_path_object_is_that_files(hf: Limpet, tmp_path: Path) -> None:
     file = put(tmp_path / "a.txt", "on disk")
-    made = one(hf.add_document(file, "something else", user="alice"))
+    made = one(hf.documents.add(file, "something else", user="alice"))
     assert made.uri == file.as_uri()
     assert texts(hf, "something disk") == ["something else"]
-    assert one(hf.add_document(file, user="alice")).status is CHANGED
+    assert one(hf.documents.add(file, user="alice")).status is CHANGED
 
 
 def test_html_is_kept_as_its_text(hf: Limpet, tmp_path: Path) -> None:
     page = "<title>The pond</title><script>walrus()</script><p>Frogs &amp; herons</p>"
-    made = one(hf.add_document(put(tmp_path / "a.html", page), user="alice"))
+    made = one(hf.documents.add(put(tmp_path / "a.html", page), user="alice"))
     assert made.title == "The pond"
     [hit] = hf.recall("frogs", user="alice")
     assert hit.text == "The pond\n\nFrogs & herons"
@@ -447,41 +445,41 @@ def test_what_cannot_be_kept_is_refused_and_changes_nothing(
     with Limpet.open(store_url, config=Config(documents=DocumentSettings(max_file_bytes=100_000))) as hf:
         before = every_row(hf)
         with pytest.raises(error, match=words):
-            hf.add_document(file, user="alice")
+            hf.documents.add(file, user="alice")
         assert every_row(hf) == before
 
 
 def test_a_text_that_is_too_long_is_refused(store_url: str, tmp_path: Path) -> None:
     with Limpet.open(store_url, config=Config(documents=DocumentSettings(max_text_bytes=100))) as hf:
-        assert one(hf.add_document("note:1", "é" * 50, user="alice")).status is ADDED
+        assert one(hf.documents.add("note:1", "é" * 50, user="alice")).status is ADDED
         before = every_row(hf)
         for text in ("é" * 51, "x" * 101):
             with pytest.raises(InvalidInput, match="bytes long; the limit is 100"):
-                hf.add_document("note:1", text, user="alice")
+                hf.documents.add("note:1", text, user="alice")
             with pytest.raises(InvalidInput, match=r"a.txt is .* bytes long; the limit is 100"):
-                hf.add_document(put(tmp_path / "a.txt", text), user="alice")
+                hf.documents.add(put(tmp_path / "a.txt", text), user="alice")
         assert every_row(hf) == before
         page = f"<script>{'x' * 1000}</script><p>short</p>"
-        assert one(hf.add_document(put(tmp_path / "a.html", page), user="alice")).chunks == 1
+        assert one(hf.documents.add(put(tmp_path / "a.html", page), user="alice")).chunks == 1
 
 
 def test_encodings_with_a_mark(hf: Limpet, tmp_path: Path) -> None:
     for name, encoding in (("a", "utf-8"), ("b", "utf-8-sig"), ("c", "utf-16")):
-        hf.add_document(put(tmp_path / f"{name}.txt", "naïve walrus 東京".encode(encoding)), user=name)
+        hf.documents.add(put(tmp_path / f"{name}.txt", "naïve walrus 東京".encode(encoding)), user=name)
         assert texts(hf, "walrus", user=name) == ["naïve walrus 東京"]
 
 
 def test_what_is_elsewhere_needs_its_text(hf: Limpet) -> None:
     for uri in ("https://example.org/a.md", "note:1", "file://server/a.txt"):
         with pytest.raises(InvalidInput, match="text"):
-            hf.add_document(uri, user="alice")
-        assert one(hf.add_document(uri, "a walrus", user="alice")).uri == uri
+            hf.documents.add(uri, user="alice")
+        assert one(hf.documents.add(uri, "a walrus", user="alice")).uri == uri
 
 
 def test_a_pipe_does_not_hold_us_up(hf: Limpet, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     with pytest.raises(InvalidInput, match="no plain file"):
-        hf.add_document(tmp_path / "pipe.txt", user="alice")
+        hf.documents.add(tmp_path / "pipe.txt", user="alice")
 
 
 # Folders
@@ -492,23 +490,23 @@ def test_a_folder_adds_every_file_in_order(hf: Limpet, tmp_path: Path) -> None:
     for name in ("b.md", "a.txt", "sub/c.py", "sub/deeper/README", "z.html"):
         put(folder / name, f"walrus in {name}")
     steps: list[tuple[str, int, int]] = []
-    added = many(hf.add_document(folder, user="alice", metadata={"set": "1"}, progress=lambda *at: steps.append(at)))
+    added = many(hf.documents.add(folder, user="alice", metadata={"set": "1"}, progress=lambda *at: steps.append(at)))
     assert names(added) == ["a.txt", "b.md", "c.py", "README", "z.html"]
     assert {document.status for document in added} == {ADDED}
     assert all(document.metadata == {"set": "1"} for document in added)
     assert steps == [("documents", done, 5) for done in range(1, 6)]
     put(folder / "a.txt", "a gecko")
-    again = many(hf.add_document(str(folder), user="alice"))
+    again = many(hf.documents.add(str(folder), user="alice"))
     assert [document.status for document in again] == [CHANGED, *[UNCHANGED] * 4]
     assert [document.id for document in again] == [document.id for document in added]
-    assert many(hf.add_document(put(tmp_path / "empty" / ".x").parent, user="alice")) == []
+    assert many(hf.documents.add(put(tmp_path / "empty" / ".x").parent, user="alice")) == []
 
 
 def test_a_title_is_for_one_document(hf: Limpet, tmp_path: Path) -> None:
     put(tmp_path / "files" / "a.txt")
     with pytest.raises(InvalidInput, match="a title is one document's"):
-        hf.add_document(tmp_path / "files", user="alice", title="All of them")
-    assert hf.documents(user="alice") == []
+        hf.documents.add(tmp_path / "files", user="alice", title="All of them")
+    assert hf.documents.list(user="alice") == []
 
 
 def test_what_is_no_document_is_passed_over(
@@ -531,7 +529,7 @@ def test_what_is_no_document_is_passed_over(
     put(tmp_path / "files" / "zz.txt")
     reads = _vanishing(monkeypatch, folder / "gone.txt")
     with Limpet.open(store_url, config=Config(documents=DocumentSettings(max_file_bytes=2000))) as hf:
-        assert names(many(hf.add_document(folder, user="alice"))) == ["good.txt", "zz.txt"]
+        assert names(many(hf.documents.add(folder, user="alice"))) == ["good.txt", "zz.txt"]
         assert faults(hf) == []
     assert reads
     own = [record for record in caplog.records if record.name == "limpet.documents"]
@@ -574,12 +572,12 @@ def test_what_may_not_be_read_is_told_of(
 
     monkeypatch.setattr(os, "open", lambda path, *rest: opening(allowed(path), *rest))
     monkeypatch.setattr(os, "scandir", lambda path: listing(allowed(path)))
-    assert names(many(hf.add_document(folder, user="alice"))) == ["b.txt"]
+    assert names(many(hf.documents.add(folder, user="alice"))) == ["b.txt"]
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
     assert caplog.text.count("Permission denied") == 2
     for refused in ("a.txt", "closed"):
         with pytest.raises(InvalidInput, match=f"{refused} cannot be read: Permission denied"):
-            hf.add_document(folder / refused, user="alice")
+            hf.documents.add(folder / refused, user="alice")
 
 
 def test_a_very_deep_folder(tmp_path: Path) -> None:
@@ -592,7 +590,7 @@ def test_a_very_deep_folder(tmp_path: Path) -> None:
     put(tmp_path / "b.txt")
     try:
         with Limpet.open(":memory:") as hf:
-            assert "b.txt" in names(many(hf.add_document(tmp_path, user="alice")))
+            assert "b.txt" in names(many(hf.documents.add(tmp_path, user="alice")))
     finally:
         while (deep / "d").exists():  # too deep for whoever tidies up after the tests
             (deep / "d").rename(above)
@@ -607,17 +605,17 @@ def test_file_names_of_any_bytes(tmp_path: Path) -> None:
         with open(os.path.join(folder, name), "wb") as file:
             file.write(b"a walrus " + name.hex().encode())
     with Limpet.open(":memory:") as hf:
-        added = many(hf.add_document(tmp_path, user="alice"))
+        added = many(hf.documents.add(tmp_path, user="alice"))
         assert len({document.uri for document in added}) == len(odd)
         assert all(document.uri.isascii() and document.uri.isprintable() for document in added)
         for document in added:
-            assert one(hf.add_document(document.uri, user="alice")).status is UNCHANGED
+            assert one(hf.documents.add(document.uri, user="alice")).status is UNCHANGED
 
 
 def test_chunks_are_cut_as_the_settings_say(store_url: str) -> None:
     with Limpet.open(store_url, config=Config(chunks=ChunkSettings(max_chars=64, overlap=8))) as hf:
         for uri in ("a.txt", "a.md", "a.py"):
-            hf.add_document(uri, "# walrus\n\n" + "walrus speaks. " * 50 + "\nwalrus" * 50, user=uri)
+            hf.documents.add(uri, "# walrus\n\n" + "walrus speaks. " * 50 + "\nwalrus" * 50, user=uri)
             found = texts(hf, "walrus", user=uri)
             assert len(found) > 10
             assert all(0 < len(text) <= 64 for text in found)

@@ -19,8 +19,6 @@ from tests.contract.processes import run_together
 from tests.contract.rows import faults, sql
 from tests.contract.threads import at_once
 
-pytestmark = pytest.mark.every_backend
-
 
 @pytest.fixture
 def topics() -> Topics:
@@ -40,12 +38,12 @@ def later(store_url: str, topics: Topics, clock: FakeClock) -> Iterator[Limpet]:
 
 
 def vectors(hf: Limpet) -> tuple[int, int]:
-    stats = hf.stats()
+    stats = hf.admin.stats()
     return stats["vectors"], stats["chunks"]
 
 
 def finding(hf: Limpet, *, repair: bool = False) -> Any:
-    return next(found for found in hf.doctor(repair=repair) if found.check == "vectors")
+    return next(found for found in hf.admin.doctor(repair=repair) if found.check == "vectors")
 
 
 def jobs(hf: Limpet) -> list[tuple[Any, ...]]:
@@ -87,18 +85,18 @@ def test_a_faulty_embedder_costs_the_vectors_only_and_they_come_later(
         session.append("user", "puppy appended")
         session.extend([Message.new("user", f"puppy extended {number}") for number in range(3)])
         record = hf.remember("puppy remembered", user="alice")
-        hf.update(record.id, content="puppy updated")
-        hf.add_document("note:1", "puppy document", user="alice")
+        hf.records.update(record.id, content="puppy updated")
+        hf.documents.add("note:1", "puppy document", user="alice")
         assert vectors(hf) == (0, 6)
         assert len(hf.recall("puppy", user="alice")) == 6  # by words
         assert hf.recall("canine", user="alice") == []
         assert hf.recall("canine", user="alice", recipe="vectors") == []
-        assert hf.run_jobs() == 1  # which fails as well
+        assert hf.jobs.run() == 1  # which fails as well
         assert vectors(hf) == (0, 6)
         topics.fault = None
-        assert hf.run_jobs() == 0  # not yet due again
+        assert hf.jobs.run() == 0  # not yet due again
         clock.advance(minutes=1)
-        assert hf.run_jobs() == 1
+        assert hf.jobs.run() == 1
         assert len(assert_exact(hf, topics, "canine")) == 6
         assert jobs(hf) == []
         assert faults(hf) == []
@@ -109,7 +107,7 @@ def test_a_dimension_that_changed_under_the_same_name_is_an_end_not_a_loop(durab
         hf.session("t", "1", user="alice").append("user", "puppy one")
     with open_with(durable_url, Topics("m", 24), clock, embedding__when="later") as hf:
         hf.session("t", "1", user="alice").extend([Message.new("user", f"puppy {number}") for number in range(600)])
-        assert hf.run_jobs() == 1
+        assert hf.jobs.run() == 1
         assert "dimension" in jobs(hf)[0][2]
         assert len(hf.recall("puppy", user="alice")) == 10
         assert vectors(hf) == (1, 601)
@@ -118,7 +116,7 @@ def test_a_dimension_that_changed_under_the_same_name_is_an_end_not_a_loop(durab
         assert texts(hf.recall("once", user="alice")) == ["puppy at once"]
     with open_with(durable_url, Topics("m", 16), clock) as hf:
         assert finding(hf, repair=True).repaired is not None
-        assert hf.run_jobs() > 0
+        assert hf.jobs.run() > 0
         assert len(assert_exact(hf, Topics("m", 16), "canine", k=1000)) == 602
 
 
@@ -126,19 +124,19 @@ def test_a_text_that_cannot_be_embedded_holds_up_no_other(later: Limpet, topics:
     topics.refuse = lambda text: "poison" in text
     session = later.session("t", "1", user="alice")
     session.extend([Message.new("user", f"{'poison' if number == 5 else 'puppy'} {number}") for number in range(150)])
-    assert later.run_jobs() == 1
+    assert later.jobs.run() == 1
     assert vectors(later) == (149, 150)
     assert texts(later.recall("poison", user="alice")) == ["poison 5"]
     session.append("user", "puppy after it")  # asks again, and meets the same text first
-    later.run_jobs()
+    later.jobs.run()
     assert vectors(later) == (150, 151)
     clock.advance(days=1)
-    later.run_jobs()
+    later.jobs.run()
     assert not finding(later).ok
     topics.refuse = lambda _: False
     finding(later, repair=True)
     clock.advance(days=1)
-    later.run_jobs()
+    later.jobs.run()
     assert finding(later).ok
 
 
@@ -149,7 +147,7 @@ def test_many_texts_that_cannot_be_embedded_are_passed_over_in_the_end(
     later.session("t", "1", user="alice").extend([Message.new("user", f"poison {number}") for number in range(7)])
     later.session("t", "1", user="alice").append("user", "puppy behind them")
     for _ in range(5):
-        later.run_jobs()
+        later.jobs.run()
         clock.advance(hours=1)
     assert vectors(later) == (1, 8)
 
@@ -157,7 +155,7 @@ def test_many_texts_that_cannot_be_embedded_are_passed_over_in_the_end(
 def test_an_embedder_that_fails_is_not_tried_with_every_text(later: Limpet, topics: Topics, clock: FakeClock) -> None:
     topics.fault = FAULTS["raises"]
     later.session("t", "1", user="alice").extend([Message.new("user", f"puppy {number}") for number in range(200)])
-    assert later.run_jobs() == 1
+    assert later.jobs.run() == 1
     assert len(topics.calls) <= 5
 
 
@@ -187,7 +185,7 @@ def test_now_waits_and_later_does_not(store_url: str, topics: Topics) -> None:
     with open_with(store_url, topics, embedding__when="now") as hf:
         hf.session("t", "1", user="alice").append("user", "the puppy slept")
         assert vectors(hf) == (1, 1)
-        assert hf.run_jobs() == 0
+        assert hf.jobs.run() == 0
 
 
 def test_later_makes_vectors_only_when_jobs_run(later: Limpet, topics: Topics) -> None:
@@ -197,10 +195,10 @@ def test_later_makes_vectors_only_when_jobs_run(later: Limpet, topics: Topics) -
     assert topics.calls == []
     assert vectors(later) == (0, 2)
     seen: list[tuple[str, int, int]] = []
-    assert later.run_jobs(progress=lambda *step: seen.append(step)) == 1
+    assert later.jobs.run(progress=lambda *step: seen.append(step)) == 1
     assert seen == [("jobs", 1, 1)]
     assert vectors(later) == (2, 2)
-    assert later.run_jobs() == 0
+    assert later.jobs.run() == 0
 
 
 def test_auto_waits_for_a_quick_embedder_and_not_for_a_slow_one(
@@ -219,7 +217,7 @@ def test_auto_waits_for_a_quick_embedder_and_not_for_a_slow_one(
     assert len(topics.calls) == calls
     assert vectors(hf) == (2, 3)
     topics.fault = None
-    assert hf.run_jobs() == 1  # and is seen to be quick again
+    assert hf.jobs.run() == 1  # and is seen to be quick again
     session.append("user", "puppy four")
     assert vectors(hf) == (4, 4)
 
@@ -250,7 +248,7 @@ def test_one_that_says_it_is_not_quick_is_never_waited_for(store_url: str) -> No
     with open_with(store_url, slow) as hf:
         hf.session("t", "1", user="alice").append("user", "the puppy slept")
         assert slow.calls == []
-        hf.run_jobs()
+        hf.jobs.run()
         assert texts(hf.recall("canine", user="alice")) == ["the puppy slept"]
 
 
@@ -266,8 +264,8 @@ def test_a_worker_can_be_started_and_takes_over_what_was_left(durable_url: str, 
         hf.session("t", "1", user="alice").append("user", "the puppy slept")
     with open_with(durable_url, topics, embedding__when="later") as hf:
         assert topics.calls == []
-        hf.start_worker()
-        hf.start_worker()
+        hf.jobs.start_worker()
+        hf.jobs.start_worker()
         _wait(lambda: vectors(hf) == (1, 1))
     with open_with(durable_url, topics, embedding__when="later", embedding__background=True) as hf:
         hf.session("t", "1", user="alice").append("user", "another")
@@ -292,8 +290,8 @@ def test_extend_tells_how_far_the_embedding_is(store_url: str, topics: Topics) -
 def test_without_an_embedder_there_is_nothing_to_do(store_url: str) -> None:
     with open_with(store_url, None) as hf:
         hf.session("t", "1", user="alice").append("user", "the puppy slept")
-        assert hf.run_jobs() == 0
-        hf.start_worker()
+        assert hf.jobs.run() == 0
+        hf.jobs.start_worker()
 
 
 # Jobs
@@ -306,7 +304,7 @@ def test_a_job_is_laid_aside_after_its_last_attempt_and_revived_when_asked_again
     session = later.session("t", "1", user="alice")
     session.append("user", "the puppy slept")
     waits = []
-    while later.run_jobs():
+    while later.jobs.run():
         [(run_at,)] = sql(later, "SELECT run_at FROM jobs")
         waits.append(from_micros(run_at) - clock.now)
         clock.advance(hours=2)
@@ -318,9 +316,9 @@ def test_a_job_is_laid_aside_after_its_last_attempt_and_revived_when_asked_again
     assert not finding(later).ok
     assert "1 wait for nothing" in finding(later).detail
     topics.fault = None
-    assert later.run_jobs() == 0
+    assert later.jobs.run() == 0
     session.append("user", "another")
-    assert later.run_jobs() == 1
+    assert later.jobs.run() == 1
     assert vectors(later) == (2, 2)
     assert finding(later).ok
 
@@ -328,11 +326,11 @@ def test_a_job_is_laid_aside_after_its_last_attempt_and_revived_when_asked_again
 def test_doctor_revives_what_was_laid_aside(later: Limpet, topics: Topics, clock: FakeClock) -> None:
     topics.fault = FAULTS["raises"]
     later.session("t", "1", user="alice").append("user", "the puppy slept")
-    while later.run_jobs():
+    while later.jobs.run():
         clock.advance(hours=2)
     topics.fault = None
     assert finding(later, repair=True).repaired
-    assert later.run_jobs() == 1
+    assert later.jobs.run() == 1
     assert finding(later).ok
 
 
@@ -348,13 +346,13 @@ def test_a_worker_that_dies_leaves_its_job_to_the_next_when_its_lease_ends(
 
     topics.fault = die
     with pytest.raises(KeyboardInterrupt):
-        later.run_jobs()
+        later.jobs.run()
     assert vectors(later) == (64, 100)
-    assert later.run_jobs() == 0
+    assert later.jobs.run() == 0
     clock.advance(minutes=4)
-    assert later.run_jobs() == 0
+    assert later.jobs.run() == 0
     clock.advance(minutes=2)
-    assert later.run_jobs() == 1
+    assert later.jobs.run() == 1
     assert len(assert_exact(later, topics, "canine", k=200)) == 100
     assert [len(call) for call in topics.calls[:3]] == [64, 36, 36]
 
@@ -369,7 +367,7 @@ def test_a_message_that_comes_while_its_job_runs_is_not_forgotten(later: Limpet,
         return found
 
     topics.fault = meanwhile
-    assert later.run_jobs() == 2
+    assert later.jobs.run() == 2
     assert vectors(later) == (2, 2)
     assert jobs(later) == []
 
@@ -384,7 +382,7 @@ def test_a_chunk_that_is_gone_before_its_vector_comes_leaves_nothing(later: Limp
         return found
 
     topics.fault = meanwhile
-    later.run_jobs()
+    later.jobs.run()
     assert vectors(later) == (1, 1)
     assert [hit.source.id for hit in assert_exact(later, topics, "canine")] == [kept.id]
     assert faults(later) == []
@@ -397,7 +395,7 @@ def test_threads_and_handles_share_jobs_without_doing_one_twice(durable_url: str
     ):
         for user in range(12):
             one.session("t", "1", user=f"user {user}").append("user", f"puppy {user}")
-        begun = at_once(lambda at: (one, two)[at % 2].run_jobs(), 4)
+        begun = at_once(lambda at: (one, two)[at % 2].jobs.run(), 4)
         assert sum(begun) == 12
         assert sorted(text for call in topics.calls for text in call) == sorted(f"puppy {user}" for user in range(12))
         assert vectors(one) == (12, 12)
@@ -412,7 +410,7 @@ from tests.contract.meaning import Topics, open_with
 topics = Topics()
 with open_with(given, topics) as hf:
     begin()
-    answer([hf.run_jobs(), topics.calls])
+    answer([hf.jobs.run(), topics.calls])
 """
         answers = run_together(code, durable_url, count=2)
         assert sum(begun for begun, _ in answers) == 20
@@ -436,7 +434,7 @@ def test_a_worker_outlives_a_store_that_cannot_be_reached_for_a_while(
         monkeypatch.setattr(store, "claim_job", take)
         hf.session("t", "1", user="alice").append("user", "the puppy slept")
         for _ in range(4):
-            hf.start_worker()  # wakes it
+            hf.jobs.start_worker()  # wakes it
             time.sleep(0.05)
         _wait(lambda: vectors(hf) == (1, 1))
 
@@ -456,12 +454,12 @@ def test_search_goes_on_while_another_model_takes_over(durable_url: str, clock: 
         assert hf.recall("canine", user="alice") == []
         assert "0 of 601" in finding(hf).detail
         assert "2 jobs at work" in finding(hf).detail
-        assert hf.run_jobs(until_idle=False) == 1
+        assert hf.jobs.run(until_idle=False) == 1
         assert "512 of 601" in finding(hf).detail
         assert len(assert_exact(hf, new, "canine", k=1000)) == 512
         assert len(hf.recall("puppy", user="alice", k=600, recipe="words")) == 600
         hf.session("t", "1", user="alice").append("user", "puppy meanwhile")
-        hf.run_jobs()
+        hf.jobs.run()
         assert len(assert_exact(hf, new, "canine", k=1000)) == 601
         after = finding(hf)
         assert (after.ok, "601 vectors of old are no longer used" in after.detail) == (False, True)
@@ -480,7 +478,7 @@ def test_vectors_of_two_models_are_never_compared(durable_url: str, clock: FakeC
         assert hf.recall("puppy one", user="alice", recipe="vectors") == []
         hf.session("t", "1", user="alice").append("user", "puppy two")
         assert texts(hf.recall("puppy one", user="alice", recipe="vectors")) == ["puppy two"]
-        hf.run_jobs()
+        hf.jobs.run()
         assert texts(assert_exact(hf, other, "puppy one")) == ["puppy one", "puppy two"]
         assert vectors(hf) == (3, 2)
 
@@ -492,12 +490,12 @@ def test_going_back_to_a_model_finds_its_vectors_again(durable_url: str, clock: 
         session.extend([Message.new("user", f"puppy {number}") for number in range(10)])
     with open_with(durable_url, new, clock) as hf:
         hf.load_session(session.id).append("user", "puppy of the new")
-        hf.run_jobs(until_idle=True)
+        hf.jobs.run(until_idle=True)
         hf.forget(hf.remember("puppy forgotten", user="alice").id)
     calls = len(old.calls)
     with open_with(durable_url, old, clock) as hf:
         assert len(assert_exact(hf, old, "canine", k=100)) == 10  # at once
-        assert hf.run_jobs() == 1
+        assert hf.jobs.run() == 1
         assert [text for call in old.calls[calls:] for text in call if text != "canine"] == ["puppy of the new"]
         assert len(assert_exact(hf, old, "canine", k=100)) == 11
 
@@ -510,9 +508,9 @@ def test_a_process_without_the_embedder_leaves_its_vectors_to_one_that_has_it(
     with open_with(durable_url, None, clock) as hf:
         hf.session("t", "1", user="alice").append("user", "puppy two")
         hf.remember("puppy three", user="alice")
-        hf.add_document("note:1", "puppy four", user="alice")
+        hf.documents.add("note:1", "puppy four", user="alice")
         assert finding(hf).ok
-        assert hf.run_jobs() == 0
+        assert hf.jobs.run() == 0
     with open_with(durable_url, topics, clock) as hf:
-        assert hf.run_jobs() == 1
+        assert hf.jobs.run() == 1
         assert len(assert_exact(hf, topics, "canine")) == 4

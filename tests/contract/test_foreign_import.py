@@ -29,15 +29,15 @@ TAKEN = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_it_is_taken_in_once(hf: Limpet, name: str) -> None:
-    looked = hf.import_(DATA / name, user="nadia", dry_run=True)
-    assert hf.stats()["messages"] == hf.stats()["records"] == hf.stats()["documents"] == 0
-    done = hf.import_(DATA / name, user="nadia")
+    looked = hf.transfer.import_(DATA / name, user="nadia", dry_run=True)
+    assert hf.admin.stats()["messages"] == hf.admin.stats()["records"] == hf.admin.stats()["documents"] == 0
+    done = hf.transfer.import_(DATA / name, user="nadia")
     counts = (done.format, done.sessions, done.messages, done.records, done.documents)
     assert counts == TAKEN[name]
     assert (looked.sessions, looked.messages, looked.documents) == counts[1:3] + counts[4:]
     assert done.left_out >= len(done.skipped) > 0
     rows = every_row(hf)
-    again = hf.import_(DATA / name, user="nadia")
+    again = hf.transfer.import_(DATA / name, user="nadia")
     assert (again.already, again.sessions, again.messages, again.records, again.documents) == (True, 0, 0, 0, 0)
     assert every_row(hf) == rows
     assert faults(hf) == []
@@ -46,14 +46,14 @@ def test_it_is_taken_in_once(hf: Limpet, name: str) -> None:
 def test_a_newer_export_adds_what_is_new(hf: Limpet, tmp_path: Path) -> None:
     folder = tmp_path / "later"
     shutil.copytree(DATA / "chatgpt", folder)
-    hf.import_(folder, user="nadia")
+    hf.transfer.import_(folder, user="nadia")
     file = folder / "conversations.json"
     conversations = json.loads(file.read_text())
     said = {"author": {"role": "assistant"}, "content": {"content_type": "text", "parts": ["You are welcome"]}}
     conversations[0]["mapping"]["n9"] = {"id": "n9", "parent": "n8", "message": {**said, "id": "n9"}}
     conversations[0]["current_node"] = "n9"
     file.write_text(json.dumps(conversations))
-    done = hf.import_(folder, user="nadia")
+    done = hf.transfer.import_(folder, user="nadia")
     assert (done.sessions, done.messages) == (0, 1)
     [info] = hf.sessions(user="nadia")
     session = hf.load_session(info.id)
@@ -71,12 +71,12 @@ def test_what_breaks_off_in_the_middle_is_not_taken_in_by_half(hf: Limpet, tmp_p
     file.write_bytes((DATA / "chatgpt" / "conversations.json").read_bytes()[:-30])
     rows = every_row(hf)
     with pytest.raises(InvalidInput, match="not JSON"):
-        hf.import_(file, user="nadia")
+        hf.transfer.import_(file, user="nadia")
     assert every_row(hf) == rows
 
 
 def test_memories_keep_their_users_and_times(hf: Limpet) -> None:
-    hf.import_(DATA / "mem0.json")
+    hf.transfer.import_(DATA / "mem0.json")
     [omar] = hf.records(user="omar")
     assert (omar.content, omar.origin) == ("Fires the kiln on Sundays", Origin.EXPLICIT)
     assert omar.created_at is not None
@@ -88,15 +88,15 @@ def test_a_memory_that_says_something_else_now_is_changed(hf: Limpet, tmp_path: 
     file = tmp_path / "all.json"
     memory = {"id": "1", "memory": "Likes tea", "user_id": "nadia", "created_at": "2026-01-05T10:00:00Z"}
     file.write_text(json.dumps([memory]))
-    hf.import_(file)
+    hf.transfer.import_(file)
     file.write_text(json.dumps([memory | {"memory": "Likes coffee"}]))
-    assert hf.import_(file).records == 1
+    assert hf.transfer.import_(file).records == 1
     [record] = hf.records(user="nadia")
-    assert [version.content for version in hf.history(record.id)] == ["Likes tea", "Likes coffee"]
+    assert [version.content for version in hf.records.history(record.id)] == ["Likes tea", "Likes coffee"]
 
 
 def test_one_who_is_named_takes_the_place_of_one(hf: Limpet) -> None:
-    done = hf.import_(DATA / "mem0.json", user="anna")
+    done = hf.transfer.import_(DATA / "mem0.json", user="anna")
     assert {record.content for record in hf.records(user="anna")} == {
         "Prefers stoneware to porcelain",
         "Belongs to nobody",
@@ -106,8 +106,8 @@ def test_one_who_is_named_takes_the_place_of_one(hf: Limpet) -> None:
 
 
 def test_relations_are_in_the_graph(hf: Limpet) -> None:
-    hf.import_(DATA / "mcp-memory.jsonl", user="nadia")
-    hf.run_jobs()
+    hf.transfer.import_(DATA / "mcp-memory.jsonl", user="nadia")
+    hf.jobs.run()
     [relation] = [one for one in hf.graph(user="nadia").relations if one.predicate == "works at"]
     assert (relation.subject, relation.object) == ("anna berg", "blue harbour")
     assert faults(hf) == []
@@ -115,8 +115,8 @@ def test_relations_are_in_the_graph(hf: Limpet) -> None:
 
 def test_two_users_who_bring_the_same_file_have_one_each(hf: Limpet) -> None:
     for user in ("nadia", "omar"):
-        assert hf.import_(DATA / "claude", user=user).messages == 4
-    assert hf.tenant("other").import_(DATA / "claude", user="nadia").messages == 4
+        assert hf.transfer.import_(DATA / "claude", user=user).messages == 4
+    assert hf.tenant("other").transfer.import_(DATA / "claude", user="nadia").messages == 4
     assert len({info.id for user in ("nadia", "omar") for info in hf.sessions(user=user)}) == 2
     assert faults(hf) == []
 
@@ -125,25 +125,25 @@ def test_two_users_who_bring_the_same_file_have_one_each(hf: Limpet) -> None:
 def test_nobodys_memory_is_refused(hf: Limpet, name: str) -> None:
     rows = every_row(hf)
     with pytest.raises(InvalidInput, match="name a user"):
-        hf.import_(DATA / name)
+        hf.transfer.import_(DATA / name)
     assert every_row(hf) == rows
 
 
 def test_a_format_nobody_knows_is_refused_by_name(hf: Limpet) -> None:
     with pytest.raises(Unsupported, match="it knows auto, limpet-export, chatgpt"):
-        hf.import_(DATA / "chatgpt", user="nadia", format="word perfect")
+        hf.transfer.import_(DATA / "chatgpt", user="nadia", format="word perfect")
 
 
 def test_a_format_that_is_named_is_believed(hf: Limpet, tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     file.write_text((DATA / "anthropic.json").read_text())
-    assert hf.import_(file, user="nadia", format="openai").messages == 6
+    assert hf.transfer.import_(file, user="nadia", format="openai").messages == 6
 
 
 def test_a_snapshot_may_be_given_to_somebody(hf: Limpet, tmp_path: Path) -> None:
     file = tmp_path / "sessions.json"
     sessions: list[dict[str, Any]] = [{"id": "telegram:1", "messages": [{"role": "user", "content": "a walrus"}]}]
     file.write_text(json.dumps(sessions))
-    assert hf.import_(file, user="nadia", dry_run=True).messages == 1
-    assert hf.import_(file, user="nadia").format == "sessions.json"
+    assert hf.transfer.import_(file, user="nadia", dry_run=True).messages == 1
+    assert hf.transfer.import_(file, user="nadia").format == "sessions.json"
     assert [info.user for info in hf.sessions()] == ["nadia"]

@@ -9,8 +9,6 @@ from limpet.errors import InvalidInput, RecordNotFound
 from limpet.search.analysis import extract_terms
 from tests.contract.rows import every_row, faults
 
-pytestmark = pytest.mark.every_backend
-
 WORD = "xylophonist"
 
 
@@ -33,8 +31,10 @@ def test_by_id_takes_the_record_its_history_its_labels_and_its_words(hf: Limpet)
     record = hf.remember(
         f"the {WORD} one", user="alice", key="k", title=WORD, tags=[WORD], metadata={WORD: WORD}, references=[WORD]
     )
-    hf.update(record.id, content=f"the {WORD} two")
-    hf.update(record.id, content="somebody else", title="Nobody", tags=["none"], metadata={"a": "b"}, references=["x"])
+    hf.records.update(record.id, content=f"the {WORD} two")
+    hf.records.update(
+        record.id, content="somebody else", title="Nobody", tags=["none"], metadata={"a": "b"}, references=["x"]
+    )
     kept = hf.remember("a drummer", user="alice")
     assert left(hf) == ["record_versions"]
     gone = hf.forget(record.id)
@@ -45,7 +45,7 @@ def test_by_id_takes_the_record_its_history_its_labels_and_its_words(hf: Limpet)
     with pytest.raises(RecordNotFound):
         hf.forget(record.id)
     with pytest.raises(RecordNotFound):
-        hf.history(record.id)
+        hf.records.history(record.id)
     assert faults(hf) == []
 
 
@@ -67,7 +67,7 @@ def test_by_key_takes_the_owners_only(hf: Limpet) -> None:
     ids = [hf.remember("x", key="k", **owner).id for owner in owners]
     for at, owner in enumerate(owners):
         assert hf.forget(key="k", **owner).ids == (ids[at],)
-        assert hf.count_records() == len(owners) - at - 1
+        assert hf.records.count() == len(owners) - at - 1
         with pytest.raises(RecordNotFound):
             hf.forget(key="k", **owner)
 
@@ -84,14 +84,14 @@ def test_by_query_takes_what_holds_every_word_in_any_form(hf: Limpet) -> None:
     assert set(gone.ids) <= set(both)
     assert both[0] in gone.ids
     assert kept <= {record.id for record in hf.records(user="alice")}
-    assert hf.count_records(user="bob") == 1
+    assert hf.records.count(user="bob") == 1
     assert faults(hf) == []
 
 
 def test_by_query_takes_expired_and_ended_records_too(hf: Limpet) -> None:
     record = hf.remember(f"the {WORD}", user="alice")
     assert record.created_at is not None
-    hf.update(record.id, valid_to=record.created_at)
+    hf.records.update(record.id, valid_to=record.created_at)
     assert hf.records(user="alice") == []
     assert hf.forget(query=WORD, user="alice").ids == (record.id,)
     assert left(hf) == []
@@ -117,8 +117,8 @@ def test_by_query_takes_the_users_session_records_and_no_other_level(hf: Limpet)
     assert names(hf.forget(query="walrus", agent="coder").ids) == {"coder"}
     assert names(hf.forget(query="walrus", session=other.id).ids) == {"bob's session"}
     assert names(hf.forget(query="walrus", user="alice").ids) == {"alice", "alice's session"}
-    assert hf.count_records() == 1
-    assert hf.tenant("other").count_records() == 1
+    assert hf.records.count() == 1
+    assert hf.tenant("other").records.count() == 1
 
 
 def test_a_query_that_matches_nothing_forgets_nothing(hf: Limpet) -> None:
@@ -129,7 +129,7 @@ def test_a_query_that_matches_nothing_forgets_nothing(hf: Limpet) -> None:
     for bad in wrong:
         with pytest.raises(InvalidInput):
             hf.forget(query=bad, user="alice")
-    assert hf.count_records() == 1
+    assert hf.records.count() == 1
 
 
 def test_forget_takes_one_way_and_says_whose(hf: Limpet) -> None:
@@ -142,7 +142,7 @@ def test_forget_takes_one_way_and_says_whose(hf: Limpet) -> None:
     for arguments in wrong:
         with pytest.raises(InvalidInput):
             hf.forget(**arguments)
-    assert hf.record(record.id) == record
+    assert hf.records.get(record.id) == record
 
 
 def test_a_deleted_session_leaves_no_word(hf: Limpet) -> None:

@@ -13,14 +13,12 @@ from limpet.model.record import Origin
 from tests.conftest import FakeClock
 from tests.contract.test_learning import QUIET, learned, learning, opening, talk
 
-pytestmark = pytest.mark.every_backend
-
 __all__ = ["learning", "opening"]  # fixtures
 
 
 def everything(hf: Limpet, user: str = "alice") -> str:
     """All that any verb shows of a user."""
-    records = [hf.history(record.id) for record in hf.records(user=user, history=True, limit=1000)]
+    records = [hf.records.history(record.id) for record in hf.records(user=user, history=True, limit=1000)]
     hits = hf.recall("Where do I live? Porto", user=user, k=100)
     sessions = [hf.load_session(info.id) for info in hf.sessions(user=user, limit=1000)]
     spoken = [(session.messages(), session.summary(), session.context("Porto").text) for session in sessions]
@@ -38,7 +36,7 @@ def test_the_sentence_goes_from_its_message_and_everything_made_of_it(learning: 
     assert gone.left == ()
     assert {record.value for record in learned(learning)} == {"tea"}
     assert [hit.text for hit in learning.recall("tea", user="alice") if hit.source.kind == "message"]
-    assert [finding for finding in learning.doctor() if not finding.ok] == []
+    assert [finding for finding in learning.admin.doctor() if not finding.ok] == []
 
 
 def test_it_does_not_come_back(learning: Limpet) -> None:
@@ -46,8 +44,8 @@ def test_it_does_not_come_back(learning: Limpet) -> None:
     session = talk(learning, "I live in Porto. I love tea.")
     learning.forget(query="Porto", user="alice")
     session.learn()
-    learning.run_jobs()
-    learning.doctor(repair=True)
+    learning.jobs.run()
+    learning.admin.doctor(repair=True)
     assert "Porto" not in everything(learning)
 
 
@@ -86,7 +84,7 @@ def test_another_users_words_stay(learning: Limpet) -> None:
 def test_what_is_left_is_named(learning: Limpet) -> None:
     """Said outright, said elsewhere without being learned, or in a document: nobody is told that it is gone."""
     stated = learning.remember("I live in Porto", user="alice", pinned=True)
-    learning.add_document("note:home", "I live in Porto. So there.", user="alice")
+    learning.documents.add("note:home", "I live in Porto. So there.", user="alice")
     session = talk(learning, "I love tea")
     other = learning.session("test", "2", user="alice")
     other.append("assistant", "I live in Porto")
@@ -129,11 +127,11 @@ def test_a_dry_run_changes_nothing(learning: Limpet) -> None:
 def test_the_line_in_the_days_notes_goes_too(tmp_path: Path, clock: FakeClock) -> None:
     with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as hf:
         talk(hf, "Hello. I live in Porto.", "I love tea")
-        assert "Porto" in hf.daily_notes("alice")
+        assert "Porto" in hf.notes.day("alice")
         gone = hf.forget(query="Porto", user="alice")
-        assert "Porto" not in hf.daily_notes("alice")
-        assert "I love tea" in hf.daily_notes("alice")
-        assert "[forgotten]" in hf.daily_notes("alice")
+        assert "Porto" not in hf.notes.day("alice")
+        assert "I love tea" in hf.notes.day("alice")
+        assert "[forgotten]" in hf.notes.day("alice")
         assert gone.counts["note lines"] == 1
     text = "\n".join(path.read_text(errors="ignore") for path in tmp_path.rglob("*.md"))
     assert "Porto" not in text
@@ -149,7 +147,7 @@ def test_what_was_said_again_in_other_words_goes_too(learning: Limpet) -> None:
     ):
         with other.turn(said) as turn:
             turn.reply(answered)
-    learning.run_jobs()
+    learning.jobs.run()
     (home,) = [record for record in learned(learning) if record.subject == "user"]
     assert home.said == 2
     gone = learning.forget(home.id)
@@ -169,7 +167,7 @@ def test_what_the_same_sentence_taught_beside_it_stays_without_the_sentence(lear
     talk(learning, "I live in Porto and my dog is called Rex.")
     (home,) = [record for record in learned(learning) if record.attribute == "home"]
     learning.forget(home.id)
-    learning.run_jobs()
+    learning.jobs.run()
     assert "Porto" not in everything(learning)
     assert [record.content for record in learned(learning)] == ["The user's dog is called Rex."]
 
@@ -179,8 +177,8 @@ def test_where_the_words_of_a_query_still_stand_is_named(tmp_path: Path, clock: 
         session = hf.session("test", "1", user="alice")
         with session.turn("I live in Porto") as turn:
             turn.reply("Porto is lovely.")
-        hf.run_jobs()
-        hf.long_term("alice").write("- tea\n- likes Porto")
+        hf.jobs.run()
+        hf.notes.long_term("alice").write("- tea\n- likes Porto")
         session.set_working_memory("They are in Porto.")
         assert hf.forget(query="Porto", user="alice").left == (
             f"message 2 of session {session.id}",
@@ -195,7 +193,7 @@ def test_what_an_agent_noted_in_its_own_words_is_named(tmp_path: Path, clock: Fa
         session = talk(hf, "I live in Porto")
         session.set_working_memory("home: Porto")
         session.kv.set("tea", "green")
-        hf.long_term("alice").write("- resident of Porto\n- 44")
+        hf.notes.long_term("alice").write("- resident of Porto\n- 44")
         (home,) = learned(hf)
         assert hf.forget(home.id).left == ("MEMORY.md", f"working_memory of session {session.id}")
 
@@ -219,14 +217,14 @@ def test_vectors_graph_nodes_or_job_payloads_survive(opening: Any) -> None:
     session = hf.session("test", "1", user="alice")
     with session.turn("My sister Ludmilla lives in Porto") as turn:
         turn.reply("ok")
-    hf.run_jobs()
+    hf.jobs.run()
     assert "Ludmilla" in repr(hf.graph(user="alice", fresh=True))
     for record in learned(hf):
         hf.forget(record.id)
     assert "Ludmilla" not in repr(hf.graph(user="alice", fresh=True))
-    assert "Ludmilla" not in repr(hf.jobs())
-    assert [finding for finding in hf.doctor() if not finding.ok] == []
-    hf.run_jobs()
+    assert "Ludmilla" not in repr(hf.jobs.list())
+    assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
+    hf.jobs.run()
     assert "Ludmilla" not in repr(hf.recall("Ludmilla", user="alice"))
 
 
@@ -249,7 +247,7 @@ def test_a_file_that_cannot_be_read_is_named_and_does_not_say_that_forgetting_fa
     pattern: str, named: str, tmp_path: Path, clock: FakeClock
 ) -> None:
     with Limpet.open(tmp_path, clock=clock, config=Config.load(overrides={"jobs.worker": False})) as hf:
-        hf.long_term("alice").write("Her own words\n")
+        hf.notes.long_term("alice").write("Her own words\n")
         talk(hf, "I live in Porto")
         [home] = [record for record in hf.records(user="alice") if record.attribute == "home"]
         [file] = tmp_path.rglob(pattern)
@@ -257,4 +255,4 @@ def test_a_file_that_cannot_be_read_is_named_and_does_not_say_that_forgetting_fa
         file.mkdir()
         assert hf.forget(home.id).left == (f"{named}, which cannot be looked into",)
         with pytest.raises(RecordNotFound):
-            hf.record(home.id)
+            hf.records.get(home.id)

@@ -19,8 +19,6 @@ from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once
 
-pytestmark = pytest.mark.every_backend
-
 TABLES = ("entities", "mentions", "relations")
 
 
@@ -89,12 +87,12 @@ def test_a_record_is_read_too_and_its_relation_ends_with_it(timed: Limpet, clock
     assert told(timed.graph(user="alice", fresh=True)) == {("anna", "lives in", "porto")}
     begun = clock.now
     clock.advance(days=1)
-    timed.update(record.id, valid_to=clock.now)
+    timed.records.update(record.id, valid_to=clock.now)
     [relation] = timed.graph(user="alice", fresh=True).relations
     assert (relation.valid_from, relation.valid_to) == (begun, clock.now)
     assert relation.is_valid_at(begun)
     assert not relation.is_valid_at(clock.now)
-    timed.update(record.id, content="Tom lives in Rome.")
+    timed.records.update(record.id, content="Tom lives in Rome.")
     graph = timed.graph(user="alice", fresh=True)
     assert names(graph) == {"tom", "rome"}
     assert faults(timed) == []
@@ -186,7 +184,7 @@ def test_what_is_said_of_two_with_one_first_name_is_told_of_each(hf: Limpet) -> 
     ):
         with session.turn(said) as turn:
             turn.reply("I see.")
-    hf.run_jobs()
+    hf.jobs.run()
     graph = hf.graph(user="alice", fresh=True)
     assert set(named(graph, "anna").could_be) == {"user/sister", "user/colleague"}
     facts = {relation for relation in told(graph) if relation[1] in {"lives in", "works at"}}
@@ -266,7 +264,7 @@ def test_a_record_forgotten_before_it_was_read_is_never_read(hf: Limpet) -> None
     record = hf.remember("Anna Kowalska lives in Porto.", user="alice")
     hf.forget(record.id)
     assert hf.graph(user="alice", fresh=True) == Graph()
-    assert hf.jobs() == []
+    assert hf.jobs.list() == []
 
 
 def test_doctor_finds_and_removes_what_has_no_source(hf: Limpet) -> None:
@@ -275,7 +273,7 @@ def test_doctor_finds_and_removes_what_has_no_source(hf: Limpet) -> None:
     sql(hf, "UPDATE mentions SET sequence = 99 WHERE session_id = :id", id=session.id)
     sql(hf, "UPDATE relations SET sequence = 99 WHERE session_id = :id", id=session.id)
     assert [fault.partition(":")[0] for fault in faults(hf)] == ["graph"]
-    assert any(finding.repaired for finding in hf.doctor(repair=True) if finding.check == "graph")
+    assert any(finding.repaired for finding in hf.admin.doctor(repair=True) if finding.check == "graph")
     assert faults(hf) == []
     assert rows(hf) == 0
 
@@ -293,10 +291,10 @@ def test_a_turn_asks_for_its_reading(store_url: str) -> None:
         session = hf.session("chan", "1", user="alice")
         with session.turn("Anna Kowalska lives in Porto.") as turn:
             turn.reply("Noted.")
-        assert [(job.kind, job.detail) for job in hf.jobs(kind=GRAPH)] == [(GRAPH, session.id)]
+        assert [(job.kind, job.detail) for job in hf.jobs.list(kind=GRAPH)] == [(GRAPH, session.id)]
         assert rows(hf) == 0
-        hf.run_jobs()
-        assert hf.jobs(kind=GRAPH) == []
+        hf.jobs.run()
+        assert hf.jobs.list(kind=GRAPH) == []
         assert names(hf.graph(user="alice")) == {"anna kowalska", "porto"}
 
 
@@ -304,7 +302,7 @@ def test_messages_are_read_once(hf: Limpet) -> None:
     session = say(hf, "Anna Kowalska lives in Porto.", "Anna called.")
     read(hf)
     before = every_row(hf)
-    assert hf.jobs() == []
+    assert hf.jobs.list() == []
     session.append("user", "Hello again.")
     read(hf)
     after = every_row(hf)
@@ -332,7 +330,7 @@ def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Limpet, monk
 
     monkeypatch.setattr(reading, "extract_from_message", slow)
     assert names(read(hf)) == {"anna", "tom"}
-    assert hf.jobs() == []
+    assert hf.jobs.list() == []
 
 
 @pytest.mark.parametrize("change", ["clear", "delete", "forget"])
@@ -368,9 +366,9 @@ def test_a_graph_that_is_switched_off_is_not_read(store_url: str) -> None:
     with Limpet.open(store_url, config=config) as hf:
         say(hf, "Anna called.")
         hf.remember("Tom called.", user="alice")
-        hf.run_jobs()
+        hf.jobs.run()
         assert hf.graph(user="alice", fresh=True) == Graph()
-        assert hf.jobs() == []
+        assert hf.jobs.list() == []
 
 
 def test_two_threads_read_the_same_as_one(hf: Limpet) -> None:
@@ -387,7 +385,7 @@ _READ = """
 with Limpet.open(given) as hf:
     begin()
     graph = hf.graph(user="alice", fresh=True)
-    hf.run_jobs()
+    hf.jobs.run()
     answer(sorted(hf.graph(user="alice").to_json()["relations"], key=str))
 """
 
@@ -445,7 +443,7 @@ def test_a_model_reads_where_it_is_wanted(store_url: str) -> None:
         [relation] = graph.relations
         assert (relation.subject, relation.predicate, relation.object) == ("user", "neighbour", "zygfryd")
         assert relation.kind is RelationKind.ROLE
-        [used] = hf.usage(user="alice").models
+        [used] = hf.admin.usage(user="alice").models
         assert (used.model, used.calls) == (llm.model, 1)
         assert used.output_tokens > 0
 
@@ -457,7 +455,7 @@ def test_rules_read_where_a_model_fails(store_url: str, caplog: pytest.LogCaptur
         with caplog.at_level(logging.WARNING, "limpet"):
             assert told(hf.graph(user="alice", fresh=True)) == {("anna", "lives in", "porto")}
         assert "rules stand in" in caplog.text
-        assert hf.jobs() == []
+        assert hf.jobs.list() == []
 
 
 # Recall
@@ -534,10 +532,10 @@ def test_whose_graph_must_be_said(hf: Limpet) -> None:
 
 def test_a_record_asks_for_its_reading(hf: Limpet) -> None:
     record = hf.remember("Anna called.", user="alice")
-    assert [(job.kind, job.detail) for job in hf.jobs()] == [(GRAPH_RECORD, record.id)]
-    hf.run_jobs()
-    hf.update(record.id, confidence=0.5)
-    assert hf.jobs() == []
+    assert [(job.kind, job.detail) for job in hf.jobs.list()] == [(GRAPH_RECORD, record.id)]
+    hf.jobs.run()
+    hf.records.update(record.id, confidence=0.5)
+    assert hf.jobs.list() == []
 
 
 def test_times_are_those_of_the_messages(hf: Limpet) -> None:

@@ -126,7 +126,7 @@ def exported(ask: Asked, hf: Limpet, tmp_path: Path, session: str) -> None:
     assert zipfile.ZipFile(io.BytesIO(answer.content)).testzip() is None
     (tmp_path / "export.zip").write_bytes(answer.content)
     with Limpet.open(":memory:", config=PLAIN) as other:
-        other.import_(tmp_path / "export.zip")
+        other.transfer.import_(tmp_path / "export.zip")
         taken_in = other.load_session(session).messages(limit=1000)
         assert [each.text for each in taken_in] == [each.text for each in hf.load_session(session).messages(limit=1000)]
 
@@ -200,7 +200,7 @@ def test_schedules_and_what_came_of_them(ask: Asked, hf: Limpet, clock: FakeCloc
     made = ask.post("/v1/schedules", 201, goal="water the plants", cadence="every: 1h")
     place = f"/v1/schedules/{made['id']}"
     clock.advance(hours=1, seconds=1)
-    assert hf.run_schedules(lambda _firing: "watered " * 2000) == 1
+    assert hf.schedules.run(lambda _firing: "watered " * 2000) == 1
     (run,) = ask.get(f"{place}/runs")["items"]
     assert run["status"] == "ok"
     first = ask.get(f"/v1/runs/{run['id']}/output", limit=1000)
@@ -252,13 +252,13 @@ def test_events_tell_of_quiet_changes_and_of_what_is_gone(hf: Limpet, clock: Fak
     assert feed.poll() == []
     one.update_metadata({"topic": "bees"})
     two.delete()
-    hf.update(kept.id, content="Ann keeps wasps")
+    hf.records.update(kept.id, content="Ann keeps wasps")
     assert seen(feed) == [
         ("record", kept.id, "Ann keeps wasps"),
         ("session", one.id, "PAUSED"),
         ("gone", two.id, "session"),
     ]
-    hf.purge_user("ann")
+    hf.privacy.purge_user("ann")
     assert sorted(seen(feed)) == sorted([("gone", one.id, "session"), ("gone", kept.id, "record")])
     assert feed.poll() == []
 

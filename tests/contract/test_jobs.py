@@ -20,8 +20,6 @@ from tests.conftest import FakeClock
 from tests.contract.rows import sql
 from tests.contract.threads import at_once
 
-pytestmark = pytest.mark.every_backend
-
 KIND = "count"
 WANTED = [(KIND, "")]
 LEASE = timedelta(minutes=5)
@@ -87,9 +85,9 @@ def test_asked_for_twice_it_is_done_once(bench: Bench) -> None:
     bench.ask("other")
     done: list[str] = []
     bench.worker.register(KIND, lambda claim: done.append(claim.job.detail))
-    assert bench.hf.run_jobs() == 2
+    assert bench.hf.jobs.run() == 2
     assert done == ["", "other"]
-    assert bench.hf.jobs() == []
+    assert bench.hf.jobs.list() == []
 
 
 def test_asked_for_while_it_runs_it_is_done_once_more(bench: Bench) -> None:
@@ -103,9 +101,9 @@ def test_asked_for_while_it_runs_it_is_done_once_more(bench: Bench) -> None:
             bench.ask()
 
     bench.worker.register(KIND, handler)
-    assert bench.hf.run_jobs() == 2
+    assert bench.hf.jobs.run() == 2
     assert done == [1, 3]
-    assert bench.hf.jobs() == []
+    assert bench.hf.jobs.list() == []
 
 
 def test_nothing_is_asked_for_by_a_transaction_that_fails(bench: Bench) -> None:
@@ -115,16 +113,16 @@ def test_nothing_is_asked_for_by_a_transaction_that_fails(bench: Bench) -> None:
 
     with pytest.raises(ZeroDivisionError):
         bench.store.write(work)
-    assert bench.hf.jobs() == []
+    assert bench.hf.jobs.list() == []
 
 
 def test_a_job_for_later_waits_and_asked_for_sooner_comes_sooner(bench: Bench) -> None:
     bench.ask(after=HOUR)
     assert bench.take() is None
     bench.ask(after=2 * HOUR)  # no reason to delay it
-    assert bench.hf.jobs()[0].run_at == bench.clock.now + HOUR
+    assert bench.hf.jobs.list()[0].run_at == bench.clock.now + HOUR
     bench.ask(after=timedelta(minutes=10))
-    assert bench.hf.jobs()[0].run_at == bench.clock.now + timedelta(minutes=10)
+    assert bench.hf.jobs.list()[0].run_at == bench.clock.now + timedelta(minutes=10)
     bench.ask()
     assert bench.take() is not None
 
@@ -166,13 +164,13 @@ def test_a_job_may_come_again_at_a_time_of_its_own(bench: Bench) -> None:
 
     bench.worker.register(KIND, hourly)
     for _ in range(3):
-        assert bench.hf.run_jobs() == 1
+        assert bench.hf.jobs.run() == 1
         bench.clock.advance(minutes=59)
-        assert bench.hf.run_jobs() == 0
+        assert bench.hf.jobs.run() == 0
         bench.clock.advance(minutes=1)
     assert len(runs) == 3
     bench.ask()  # sooner than its own time
-    assert bench.hf.run_jobs() == 1
+    assert bench.hf.jobs.run() == 1
 
 
 def test_what_was_asked_for_sooner_meanwhile_is_not_put_off_by_a_time_of_its_own(bench: Bench) -> None:
@@ -180,15 +178,15 @@ def test_what_was_asked_for_sooner_meanwhile_is_not_put_off_by_a_time_of_its_own
     job = bench.taken()
     bench.ask(after=timedelta(minutes=1))
     assert bench.store.finish_job(job, again=bench.clock.now + HOUR)
-    assert bench.hf.jobs()[0].run_at == bench.clock.now + timedelta(minutes=1)
+    assert bench.hf.jobs.list()[0].run_at == bench.clock.now + timedelta(minutes=1)
 
 
 def test_a_run_that_went_well_forgets_the_failures_before_it(bench: Bench) -> None:
     bench.ask()
     bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=False)
-    assert bench.hf.jobs()[0].error == "no"
+    assert bench.hf.jobs.list()[0].error == "no"
     bench.store.finish_job(bench.taken(), again=bench.clock.now)
-    [waiting] = bench.hf.jobs()
+    [waiting] = bench.hf.jobs.list()
     assert (waiting.attempts, waiting.error) == (0, None)
 
 
@@ -207,9 +205,9 @@ def test_whoever_lost_the_lease_can_neither_finish_nor_fail_nor_renew(bench: Ben
     assert bench.store.renew_job(hung, bench.clock.now + HOUR) is None
     assert sql(bench.hf, "SELECT * FROM jobs") == before
     assert bench.store.finish_job(other) is True
-    assert bench.hf.jobs() == []
+    assert bench.hf.jobs.list() == []
     assert bench.store.fail_job(hung, "later", bench.clock.now, dead=True) is False
-    assert bench.hf.jobs() == []
+    assert bench.hf.jobs.list() == []
 
 
 def test_a_lease_that_ran_out_is_good_until_somebody_takes_the_job(bench: Bench) -> None:
@@ -248,7 +246,7 @@ def test_the_effect_and_the_end_of_a_job_are_one_transaction(bench: Bench) -> No
     with pytest.raises(LeaseLost):
         do(other)
     assert bench.effects() == {"x": 1}
-    assert bench.hf.jobs() == []
+    assert bench.hf.jobs.list() == []
 
 
 def test_a_lost_lease_is_the_answer_of_one_caller_among_many(bench: Bench) -> None:
@@ -279,9 +277,9 @@ def test_a_worker_finishes_in_the_handlers_transaction(bench: Bench) -> None:
         bench.ask(str(number))
 
     bench.worker.register(KIND, lambda claim: bench.do(claim.job.detail, claim.finish))
-    assert bench.hf.run_jobs() == 5
+    assert bench.hf.jobs.run() == 5
     assert bench.effects() == {str(number): 1 for number in range(5)}
-    assert bench.hf.jobs() == []
+    assert bench.hf.jobs.list() == []
 
 
 def test_a_handler_that_fails_after_its_job_was_finished_brings_nothing_back(bench: Bench) -> None:
@@ -292,8 +290,8 @@ def test_a_handler_that_fails_after_its_job_was_finished_brings_nothing_back(ben
         raise ProviderError("too late to fail")
 
     bench.worker.register(KIND, handler)
-    assert bench.hf.run_jobs() == 1
-    assert bench.hf.jobs() == []
+    assert bench.hf.jobs.run() == 1
+    assert bench.hf.jobs.list() == []
 
 
 def test_a_hung_worker_comes_back_and_changes_nothing(bench: Bench) -> None:
@@ -308,9 +306,9 @@ def test_a_hung_worker_comes_back_and_changes_nothing(bench: Bench) -> None:
         bench.do("x", claim.finish)
 
     bench.worker.register(KIND, hang)
-    assert bench.hf.run_jobs(until_idle=False) == 1
+    assert bench.hf.jobs.run(until_idle=False) == 1
     assert bench.effects() == {"x": 1}
-    assert [job.state for job in bench.hf.jobs()] == ["waiting"]
+    assert [job.state for job in bench.hf.jobs.list()] == ["waiting"]
 
 
 def test_threads_that_take_at_the_same_moment_get_a_job_each(bench: Bench) -> None:
@@ -351,12 +349,12 @@ def test_a_job_that_kills_its_worker_each_time_is_laid_aside_at_last(bench: Benc
     deaths = 0
     for _ in range(60):
         try:
-            bench.hf.run_jobs()
+            bench.hf.jobs.run()
         except KeyboardInterrupt:
             deaths += 1
         bench.clock.advance(minutes=6)
     assert (deaths, done) == (50, ["good"])
-    [dead] = bench.hf.jobs()
+    [dead] = bench.hf.jobs.list()
     assert (dead.state, dead.detail) == ("dead", "poison")
     assert "its worker ended before the job did, 50 times" in (dead.error or "")
 
@@ -373,9 +371,9 @@ def test_how_often_a_job_is_tried_is_a_setting(store_url: str, clock: FakeClock)
 
         bench.worker.register(KIND, handler)
         for _ in range(3):
-            hf.run_jobs()
+            hf.jobs.run()
             clock.advance(minutes=1)
-        [dead] = hf.jobs(state="dead")
+        [dead] = hf.jobs.list(state="dead")
         assert (dead.attempts, dead.error) == (2, "down")
 
 
@@ -384,7 +382,7 @@ def test_asked_for_during_its_last_attempt_it_is_not_laid_aside(bench: Bench) ->
     job = bench.taken()
     bench.ask()
     assert bench.store.fail_job(job, "no", bench.clock.now, dead=True)
-    [waiting] = bench.hf.jobs()
+    [waiting] = bench.hf.jobs.list()
     assert (waiting.state, waiting.attempts) == ("waiting", 0)
 
 
@@ -400,7 +398,7 @@ def test_a_lease_from_a_clock_that_was_days_ahead_does_not_keep_a_job_for_days(b
     assert bench.take() is None
     done: list[str] = []
     bench.worker.register(KIND, lambda claim: done.append(claim.job.kind))
-    assert bench.hf.run_jobs() == 1  # a worker looks for such when it begins, and every few minutes
+    assert bench.hf.jobs.run() == 1  # a worker looks for such when it begins, and every few minutes
     assert done == [KIND]
     assert bench.store.finish_job(lost) is False
 
@@ -426,7 +424,7 @@ def test_what_was_put_off_by_a_clock_that_was_ahead_is_due_now(bench: Bench) -> 
     bench.ask("next month", after=timedelta(days=30))
     assert bench.store.release_stuck_jobs(now, HOUR) == 3
     assert bench.store.release_stuck_jobs(now, HOUR) == 0
-    assert {job.detail: job.run_at for job in bench.hf.jobs()} == {
+    assert {job.detail: job.run_at for job in bench.hf.jobs.list()} == {
         "failed": now,
         "asked": now,
         "in an hour": now + HOUR,
@@ -454,8 +452,10 @@ def test_a_kind_nobody_here_knows_is_left_to_others(bench: Bench) -> None:
     bench.ask(kind="of a later release")
     bench.ask()
     bench.worker.register(KIND, lambda _: None)
-    assert bench.hf.run_jobs() == 1
-    assert [(job.kind, job.attempts, job.state) for job in bench.hf.jobs()] == [("of a later release", 0, "waiting")]
+    assert bench.hf.jobs.run() == 1
+    assert [(job.kind, job.attempts, job.state) for job in bench.hf.jobs.list()] == [
+        ("of a later release", 0, "waiting")
+    ]
     assert bench.store.next_job_time(bench.worker.job_kinds) is None
 
 
@@ -466,7 +466,7 @@ def test_many_jobs_of_one_kind_do_not_keep_another_waiting(bench: Bench) -> None
     order: list[str] = []
     bench.worker.register(KIND, lambda claim: order.append(claim.job.kind))
     bench.worker.register("rare", lambda claim: order.append(claim.job.kind))
-    bench.hf.run_jobs()
+    bench.hf.jobs.run()
     assert order.index("rare") <= 1
     assert len(order) == 41
 
@@ -478,7 +478,7 @@ def test_of_one_kind_the_longest_waiting_comes_first(bench: Bench) -> None:
 
 
 def test_taking_a_job_sorts_nothing(bench: Bench) -> None:
-    if bench.hf.stats()["backend"] == "postgres":
+    if bench.hf.admin.stats()["backend"] == "postgres":
         pytest.skip("which plan is chosen there depends on the statistics")
     query = (
         "EXPLAIN QUERY PLAN SELECT id FROM jobs WHERE dead = 0 AND run_at <= 5 AND leased_until <= 5 AND (kind = 'x')"
@@ -499,7 +499,7 @@ def test_jobs_are_listed_with_what_became_of_them(bench: Bench) -> None:
     bench.ask("x", HOUR, kind="other")
     bench.store.fail_job(bench.taken(), "the model said no", now, dead=True)
     running = bench.taken()
-    found = {(job.owner if job.kind == KIND else job.kind): job for job in bench.hf.jobs()}
+    found = {(job.owner if job.kind == KIND else job.kind): job for job in bench.hf.jobs.list()}
     assert {name: (job.state, job.attempts, job.error) for name, job in found.items()} == {
         "dead": ("dead", 1, "the model said no"),
         "running": ("running", 1, None),
@@ -510,14 +510,14 @@ def test_jobs_are_listed_with_what_became_of_them(bench: Bench) -> None:
     assert found["waiting"].leased_until is None
     assert (found["other"].run_at, found["other"].created_at) == (now + HOUR, now)
     assert (found["dead"].tenant, found["dead"].level, found["dead"].detail) == ("default", Level.USER, "session 1")
-    assert [job.owner for job in bench.hf.jobs(state="dead")] == ["dead"]
-    assert [job.owner for job in bench.hf.jobs(state="running")] == ["running"]
-    assert [job.kind for job in bench.hf.jobs(state="waiting")] == [KIND, "other"]
-    assert [job.kind for job in bench.hf.jobs(kind="other")] == ["other"]
-    listed = [job.id for job in bench.hf.jobs()]
-    assert [job.id for job in bench.hf.jobs(limit=2)] + [job.id for job in bench.hf.jobs(offset=2)] == listed
+    assert [job.owner for job in bench.hf.jobs.list(state="dead")] == ["dead"]
+    assert [job.owner for job in bench.hf.jobs.list(state="running")] == ["running"]
+    assert [job.kind for job in bench.hf.jobs.list(state="waiting")] == [KIND, "other"]
+    assert [job.kind for job in bench.hf.jobs.list(kind="other")] == ["other"]
+    listed = [job.id for job in bench.hf.jobs.list()]
+    assert [job.id for job in bench.hf.jobs.list(limit=2)] + [job.id for job in bench.hf.jobs.list(offset=2)] == listed
     bench.clock.advance(minutes=6)
-    assert [job.owner for job in bench.hf.jobs(state="waiting", kind=KIND)] == ["waiting", "running"]
+    assert [job.owner for job in bench.hf.jobs.list(state="waiting", kind=KIND)] == ["waiting", "running"]
 
 
 def test_jobs_laid_aside_are_tried_again_or_dropped(bench: Bench) -> None:
@@ -525,27 +525,32 @@ def test_jobs_laid_aside_are_tried_again_or_dropped(bench: Bench) -> None:
         bench.ask(detail)
         bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=True)
     bench.ask("waiting", HOUR)
-    a, b, c, d, waiting = (job.id for job in sorted(bench.hf.jobs(), key=lambda job: job.id))
-    assert bench.hf.retry_jobs([a, waiting]) == 1
-    assert bench.hf.retry_jobs([]) == 0
-    assert bench.hf.retry_jobs(kind="other") == 0
-    assert bench.hf.drop_jobs([a, b, waiting, 10**9]) == 1
-    assert {job.id: job.state for job in bench.hf.jobs()} == {a: "waiting", c: "dead", d: "dead", waiting: "waiting"}
-    assert bench.hf.retry_jobs([c], kind=KIND) == 1
-    assert bench.hf.retry_jobs() == 1
-    retried = [job for job in bench.hf.jobs() if job.id != waiting]
+    a, b, c, d, waiting = (job.id for job in sorted(bench.hf.jobs.list(), key=lambda job: job.id))
+    assert bench.hf.jobs.retry([a, waiting]) == 1
+    assert bench.hf.jobs.retry([]) == 0
+    assert bench.hf.jobs.retry(kind="other") == 0
+    assert bench.hf.jobs.drop([a, b, waiting, 10**9]) == 1
+    assert {job.id: job.state for job in bench.hf.jobs.list()} == {
+        a: "waiting",
+        c: "dead",
+        d: "dead",
+        waiting: "waiting",
+    }
+    assert bench.hf.jobs.retry([c], kind=KIND) == 1
+    assert bench.hf.jobs.retry() == 1
+    retried = [job for job in bench.hf.jobs.list() if job.id != waiting]
     assert {(job.state, job.attempts, job.run_at) for job in retried} == {("waiting", 0, bench.clock.now)}
-    assert bench.hf.drop_jobs([]) == 0
+    assert bench.hf.jobs.drop([]) == 0
 
 
 def test_a_tenant_sees_and_changes_only_its_own_jobs(bench: Bench) -> None:
     space = Partition("acme", Level.GLOBAL, "")
     bench.store.write(lambda tx: Jobs(tx).enqueue(space, KIND, "", bench.clock.now))
     bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=True)
-    [job] = bench.hf.tenant("acme").jobs()
-    assert bench.hf.jobs() == []
-    assert (bench.hf.retry_jobs([job.id]), bench.hf.retry_jobs(), bench.hf.drop_jobs([job.id])) == (0, 0, 0)
-    assert bench.hf.tenant("acme").drop_jobs([job.id]) == 1
+    [job] = bench.hf.tenant("acme").jobs.list()
+    assert bench.hf.jobs.list() == []
+    assert (bench.hf.jobs.retry([job.id]), bench.hf.jobs.retry(), bench.hf.jobs.drop([job.id])) == (0, 0, 0)
+    assert bench.hf.tenant("acme").jobs.drop([job.id]) == 1
 
 
 def test_a_scope_narrower_than_a_tenant_is_refused_and_not_widened(bench: Bench) -> None:
@@ -562,19 +567,19 @@ def test_a_scope_narrower_than_a_tenant_is_refused_and_not_widened(bench: Bench)
 @pytest.mark.parametrize("ids", ["1", 5, [1.5], ["1"], [-1], [True], range(10_001), [2**70]])
 def test_numbers_that_are_none_are_refused(bench: Bench, ids: Any) -> None:
     with pytest.raises(InvalidInput):
-        bench.hf.drop_jobs(ids)
+        bench.hf.jobs.drop(ids)
     with pytest.raises(InvalidInput):
-        bench.hf.retry_jobs(ids)
+        bench.hf.jobs.retry(ids)
 
 
 def test_a_state_nobody_knows_is_refused(bench: Bench) -> None:
     with pytest.raises(InvalidInput, match="waiting, running, dead"):
-        bench.hf.jobs(state="sleeping")
+        bench.hf.jobs.list(state="sleeping")
 
 
 def test_one_that_was_asked_for_by_what_has_no_clock_is_due_since_ever(bench: Bench) -> None:
     bench.store.write(lambda tx: Jobs(tx).enqueue(Partition("default", Level.USER, "a"), KIND, "", from_micros(0)))
-    [job] = bench.hf.jobs()
+    [job] = bench.hf.jobs.list()
     assert (job.run_at, job.created_at) == (None, None)
 
 
@@ -589,7 +594,7 @@ def test_a_worker_that_is_switched_off_starts_no_thread(durable_url: str) -> Non
             hf.session("t", "1", user="alice").append("user", "the puppy slept")
             assert hf._runtime.worker._thread is None
     with Limpet.open(durable_url, config=config) as hf:
-        assert hf.run_jobs() == 1
+        assert hf.jobs.run() == 1
 
 
 def test_a_handler_learns_that_the_store_is_being_closed(durable_url: str, clock: FakeClock) -> None:
@@ -606,8 +611,8 @@ def test_a_handler_learns_that_the_store_is_being_closed(durable_url: str, clock
         bench = Bench(hf, clock)
         bench.ask()
         bench.worker.register(KIND, handler)
-        hf.start_worker()
+        hf.jobs.start_worker()
         assert begun.wait(30)
     assert seen == [True]
     with Limpet.open(durable_url, clock=clock) as hf:
-        assert [job.state for job in hf.jobs()] == ["waiting"]
+        assert [job.state for job in hf.jobs.list()] == ["waiting"]

@@ -46,7 +46,7 @@ def talk(hf: Limpet, *lines: str, reply: str = "I see.", chat: str = "1", user: 
     for line in lines:
         with session.turn(line) as turn:
             turn.reply(reply)
-        hf.run_jobs()
+        hf.jobs.run()
     return session
 
 
@@ -97,7 +97,7 @@ def test_a_change_of_mind_leaves_one_current_fact_and_one_past(learning: Limpet,
     (new,) = [record for record in learned(learning) if record.value == "Lisbon"]
     assert old.superseded_by == new.id
     assert old.valid_to == new.valid_from
-    assert [version.valid_to for version in learning.history(old.id)] == [None, new.valid_from]
+    assert [version.valid_to for version in learning.records.history(old.id)] == [None, new.valid_from]
     texts = [hit.text for hit in learning.recall("Where do I live?", user="alice") if hit.source.kind == "record"]
     assert "I live in Porto" not in texts
 
@@ -106,11 +106,11 @@ def test_a_home_that_faded_is_over_too_and_comes_back_as_past(learning: Limpet, 
     talk(learning, "I live in Porto")
     for _ in range(60):
         clock.advance(days=1)
-        learning.run_jobs()
+        learning.jobs.run()
     (porto,) = learned(learning, history=True)
     assert porto.archived_at is not None
     talk(learning, "I moved to Oslo")
-    assert learning.revive(porto.id, user="alice").valid_to == clock()
+    assert learning.records.revive(porto.id, user="alice").valid_to == clock()
     assert facts(learning) == {("user", "home", "Oslo")}
 
 
@@ -141,7 +141,7 @@ def test_the_same_said_again_is_counted_and_not_stored_twice(learning: Limpet, c
     talk(learning, "i live in  PORTO", chat="2")
     (record,) = learned(learning)
     assert record.said == 2
-    assert len(learning.history(record.id)) == 1
+    assert len(learning.records.history(record.id)) == 1
     assert record.last_used_at == clock.now
 
 
@@ -158,7 +158,7 @@ def test_near_duplicates_are_merged_by_their_vectors(opening: Callable[..., Limp
 def test_what_a_user_stated_outright_is_never_retired(learning: Limpet) -> None:
     stated = learning.remember("Alice lives in Porto", user="alice", key="home")
     talk(learning, "I moved to Lisbon")
-    assert learning.record(stated.id).valid_to is None
+    assert learning.records.get(stated.id).valid_to is None
     assert ("user", "home", "Lisbon") in facts(learning)
 
 
@@ -198,7 +198,7 @@ def test_nothing_is_learned_where_that_is_switched_off(opening: Callable[..., Li
     hf = opening(learn__enabled=False)
     session = talk(hf, "I live in Porto")
     assert hf.records(user="alice") == []
-    assert hf.jobs() == []
+    assert hf.jobs.list() == []
     assert session.learn().added == ()
 
 
@@ -218,7 +218,6 @@ def test_learning_by_hand_from_what_was_appended(learning: Limpet) -> None:
     assert facts(learning) == {("user", "home", "Porto")}
 
 
-@pytest.mark.slow
 def test_more_messages_than_fit_a_batch(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     names = [f"{first}{second}" for first in "BCDFGHKLMN" for second in ("abor", "elin", "irov", "odan", "umis")]
@@ -282,13 +281,13 @@ def test_a_model_that_answers_garbage_is_tried_again_and_then_rules_learn(
     """Never an empty result without an error: the job says what happened, and nothing is lost."""
     hf = opening(llm=FakeLlm("certainly!!! {broken"), learn__llm_attempts=2)
     talk(hf, "I live in Porto")
-    (job,) = hf.jobs(kind="extract")
+    (job,) = hf.jobs.list(kind="extract")
     assert job.error
     assert learned(hf) == []
     for _ in range(3):
         clock.advance(hours=1)
-        hf.run_jobs()
-    assert hf.jobs(kind="extract") == []
+        hf.jobs.run()
+    assert hf.jobs.list(kind="extract") == []
     assert facts(hf) == {("user", "home", "Porto")}
 
 
@@ -312,12 +311,12 @@ def test_two_workers_learn_the_same_once(store_url: str) -> None:
             with one.session("test", str(number), user="alice").turn("I live in Porto and I love tea") as turn:
                 turn.reply("ok")
         others = [one] if store_url == ":memory:" else [one, Limpet.open(store_url, config=config)]
-        threads = [threading.Thread(target=hf.run_jobs) for hf in (*others, *others)]
+        threads = [threading.Thread(target=hf.jobs.run) for hf in (*others, *others)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        one.run_jobs()
+        one.jobs.run()
         assert facts(one) == {("user", "home", "Porto"), ("user", "likes", "tea")}
         assert [record.said for record in learned(one)] == [12, 12]
         for hf in others[1:]:
@@ -341,9 +340,9 @@ def test_a_session_deleted_in_between_teaches_nothing(learning: Limpet) -> None:
     with session.turn("I live in Porto") as turn:
         turn.reply("ok")
     session.delete()
-    learning.run_jobs()
+    learning.jobs.run()
     assert learned(learning) == []
-    assert learning.jobs(kind="extract") == []
+    assert learning.jobs.list(kind="extract") == []
 
 
 def test_users_and_tenants_learn_apart(learning: Limpet) -> None:

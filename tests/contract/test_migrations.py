@@ -18,8 +18,6 @@ from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 from tests.fixtures.make import DATABASES, facts, load_sqlite
 
-pytestmark = pytest.mark.every_backend
-
 PACKAGES = ("limpet.store.sqlite", "limpet.store.postgres")
 RELEASED = sorted(int(re.findall(r"\d+", path.name)[0]) for path in DATABASES.glob("schema-*.json"))
 
@@ -118,7 +116,7 @@ def test_a_gap_in_the_numbers_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_new_store_records_what_it_was_made_of(hf: Limpet) -> None:
-    package = PACKAGES[hf.stats()["backend"] == "postgres"]
+    package = PACKAGES[hf.admin.stats()["backend"] == "postgres"]
     assert applied(hf) == [(each.version, each.name, each.checksum) for each in migrate.load_migrations(package)]
 
 
@@ -233,7 +231,7 @@ with Limpet.open(given) as hf:
 """
     assert run_together(code, durable_url, count=4) == [1, 1, 1, 1]
     with Limpet.open(durable_url) as hf:
-        assert hf.stats()["messages"] == 4
+        assert hf.admin.stats()["messages"] == 4
         assert [version for version, _, _ in applied(hf)] == list(
             range(1, len(migrate.load_migrations(PACKAGES[0])) + 1)
         )

@@ -30,12 +30,9 @@ from limpet.model.scope import Scope
 from limpet.model.session import SessionStatus
 from tests.contract.rows import every_row, faults
 from tests.contract.whole import START, contents, deeds, edited, remove_everything, rewritten, scheduled
-from tests.examples import examples
-
-pytestmark = pytest.mark.every_backend
 
 _numbers = itertools.count()
-FEW = settings(max_examples=examples(12), suppress_health_check=list(HealthCheck), deadline=None)
+FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
 
 
 @pytest.fixture
@@ -59,17 +56,17 @@ def filled(hf: Limpet) -> None:
     chat.add_usage("large", input_tokens=1000, cost=0.0125)
     chat.learn()
     old = hf.remember("Alice lives in Porto", user="alice", key="city", tags=["home"])
-    hf.update(old.id, content="Alice lives in Lisbon")
+    hf.records.update(old.id, content="Alice lives in Lisbon")
     new = hf.remember("Alice lives in Faro", user="alice")
     hf._runtime.store.write(lambda tx: _superseded(tx, hf, new.id))
     hf.remember("Only in this chat", session=chat.id, layer="working")
-    hf.add_document("note:packing.md", "# Packing\n\n" + "Boxes first, then the dog. " * 100, user="alice")
+    hf.documents.add("note:packing.md", "# Packing\n\n" + "Boxes first, then the dog. " * 100, user="alice")
     scheduled(hf, chat, "Water the plants", "All of them, and the cactus. " * 50, START, {"a.b": [1]})
     hf.session("whatsapp", "1", user="bob").append("user", "Bob is here")
-    hf.run_jobs()
+    hf.jobs.run()
     if hf._runtime.folder is not None:
-        hf.long_term(user="alice").write("# Me\n")
-        hf.note_turn("alice", "hello", "hi")
+        hf.notes.long_term(user="alice").write("# Me\n")
+        hf.notes.add_turn("alice", "hello", "hi")
         place = hf._runtime.session_folder(chat.id)
         assert place is not None
         place.mkdir(parents=True)
@@ -87,7 +84,7 @@ def _superseded(tx: Any, hf: Limpet, successor: str) -> None:
 
 def exported(hf: Limpet, folders: Folders, user: str | None = None) -> dict[str, bytes]:
     folder = folders()
-    hf.export(folder, user)
+    hf.transfer.export(folder, user)
     return contents(folder)
 
 
@@ -103,7 +100,7 @@ def test_made_up_memories_come_back_as_they_were(tmp_path_factory: pytest.TempPa
 
 
 @pytest.mark.postgres
-@settings(FEW, max_examples=examples(5))
+@settings(FEW, max_examples=5)
 @given(st.lists(deeds(), min_size=1, max_size=14))
 def test_made_up_memories_go_from_one_backend_to_another(
     tmp_path_factory: pytest.TempPathFactory, postgres_url: str, done: Any
@@ -119,20 +116,20 @@ def _round_trip(first: str, second: str, place: Path, done: Any) -> None:
         hf = store.tenant(f"made-up-{number}")
         for deed in done:
             deed(hf)
-        hf.run_jobs()
+        hf.jobs.run()
         folder = place / f"before {number}"
-        hf.export(folder)
+        hf.transfer.export(folder)
         before = contents(folder)
-        assert hf.import_(folder).already or not before["data/sessions.jsonl"]
+        assert hf.transfer.import_(folder).already or not before["data/sessions.jsonl"]
         remove_everything(hf)
-        assert not hf.import_(folder).skipped
-        hf.export(place / f"after {number}")
+        assert not hf.transfer.import_(folder).skipped
+        hf.transfer.export(place / f"after {number}")
         assert contents(place / f"after {number}") == before
         assert faults(hf) == []
     with Limpet.open(second) as store:
         other = store.tenant(f"another-{number}")
-        done_there = other.import_(folder)
-        other.export(place / f"elsewhere {number}")
+        done_there = other.transfer.import_(folder)
+        other.transfer.export(place / f"elsewhere {number}")
         if store._runtime.folder is not None or not before["data/files.jsonl"]:
             assert not done_there.skipped
             assert contents(place / f"elsewhere {number}") == before
@@ -142,24 +139,24 @@ def _round_trip(first: str, second: str, place: Path, done: Any) -> None:
 def test_a_user_comes_back_as_they_were(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
-    done = hf.export(folder, "alice")
+    done = hf.transfer.export(folder, "alice")
     before, everybody = contents(folder), exported(hf, folders)
     assert {"data/messages.jsonl", "manifest.json", "README.md", "readable/records.md"} <= before.keys()
     assert (done.counts["sessions"], done.counts["messages"], done.counts["documents"]) == (1, 4, 1)
     assert b"Bob" not in b"".join(before.values())
     whole = folders()
-    hf.export(whole)
+    hf.transfer.export(whole)
     remove_everything(hf)
-    imported = hf.import_(folder)
+    imported = hf.transfer.import_(folder)
     assert (imported.sessions, imported.messages, imported.documents) == (1, 4, 1)
     assert not imported.already
     assert exported(hf, folders, "alice") == before
-    hf.import_(whole)
+    hf.transfer.import_(whole)
     assert exported(hf, folders) == everybody
     assert faults(hf) == []
     [hit] = hf.recall("boxes dog", user="alice", kinds=["document"], k=1)
     assert hit.source.uri == "note:packing.md"
-    assert hf.history(hf.records(user="alice", history=True)[0].id)
+    assert hf.records.history(hf.records(user="alice", history=True)[0].id)
 
 
 def test_two_exports_of_the_same_memory_are_the_same_bytes(hf: Limpet, folders: Folders) -> None:
@@ -171,27 +168,27 @@ def test_two_exports_of_the_same_memory_are_the_same_bytes(hf: Limpet, folders: 
 def test_the_same_import_twice_says_so(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
-    hf.export(folder)
+    hf.transfer.export(folder)
     rows = every_row(hf)
-    assert hf.import_(folder).already
+    assert hf.transfer.import_(folder).already
     assert every_row(hf) == rows
 
 
 def test_an_export_of_nothing_brings_nothing(hf: Limpet, folders: Folders) -> None:
     folder = folders()
-    hf.export(folder, "nobody")
-    done = hf.import_(folder)
+    hf.transfer.export(folder, "nobody")
+    done = hf.transfer.import_(folder)
     assert (done.already, done.left_out, done.sessions) == (False, 0, 0)
 
 
 def test_what_came_since_is_left_as_it_is(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
-    hf.export(folder, "alice")
+    hf.transfer.export(folder, "alice")
     session = hf.session("telegram", "12:34", "thread", user="alice")
     session.append("user", "said later")
     hf.remember("Alice lives in Berlin", user="alice", key="city")
-    assert hf.import_(folder).already
+    assert hf.transfer.import_(folder).already
     assert session.messages()[-1].text == "said later"
     assert {record.content for record in hf.records(user="alice") if record.key == "city"} == {"Alice lives in Berlin"}
 
@@ -202,18 +199,18 @@ def test_messages_that_were_cleared_stay_away_and_those_of_a_newer_export_are_ad
     session = hf.session("t", "1", user="alice")
     session.append("user", "first")
     early = folders()
-    hf.export(early, "alice")
+    hf.transfer.export(early, "alice")
     session.append("user", "second")
     late = folders()
-    hf.export(late, "alice")
+    hf.transfer.export(late, "alice")
     session.delete()
-    hf.import_(early)
-    done = hf.import_(late)
+    hf.transfer.import_(early)
+    done = hf.transfer.import_(late)
     again = hf.load_session(session.id)
     assert (done.sessions, done.messages) == (0, 1)
     assert [message.text for message in again.messages()] == ["first", "second"]
     again.clear()
-    done = hf.import_(late)
+    done = hf.transfer.import_(late)
     assert (done.messages, again.count()) == (0, 0)
     assert any("removed here" in one.reason for one in done.skipped)
 
@@ -224,11 +221,11 @@ def test_messages_that_were_cleared_stay_away_and_those_of_a_newer_export_are_ad
 def test_under_another_name_everything_gets_ids_of_its_own(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
-    hf.export(folder, "alice")
+    hf.transfer.export(folder, "alice")
     before = exported(hf, folders, "alice")
-    done = hf.import_(folder, user="carol")
+    done = hf.transfer.import_(folder, user="carol")
     assert (done.sessions, done.messages) == (1, 4)
-    assert hf.import_(folder, user="carol").already
+    assert hf.transfer.import_(folder, user="carol").already
     assert exported(hf, folders, "alice") == before
     [info] = hf.sessions(user="carol")
     session = hf.load_session(info.id)
@@ -242,19 +239,19 @@ def test_under_another_name_everything_gets_ids_of_its_own(hf: Limpet, folders: 
     assert hf.graph(user="carol").entities
     assert faults(hf) == []
     theirs = folders()
-    hf.export(theirs, "carol")
+    hf.transfer.export(theirs, "carol")
     with Limpet.open(":memory:") as empty:  # where no id is taken they stay
-        empty.import_(theirs, user="alice")
+        empty.transfer.import_(theirs, user="alice")
         assert {info.id for info in empty.sessions(user="alice")} == {session.id}
 
 
 def test_what_belongs_to_another_tenant_stays_theirs(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
-    hf.export(folder)
+    hf.transfer.export(folder)
     rows = every_row(hf)["messages"]
     other = hf.tenant("other")
-    assert other.import_(folder).sessions == 2
+    assert other.transfer.import_(folder).sessions == 2
     assert [row for row in every_row(hf)["messages"] if row in rows] == rows
     assert not {info.id for info in other.sessions()} & {info.id for info in hf.sessions()}
     assert faults(hf) == []
@@ -262,19 +259,19 @@ def test_what_belongs_to_another_tenant_stays_theirs(hf: Limpet, folders: Folder
 
 def test_a_whole_tenant_is_nobodys(hf: Limpet, folders: Folders) -> None:
     folder = folders()
-    hf.export(folder)
+    hf.transfer.export(folder)
     with pytest.raises(InvalidInput, match="whole tenant"):
-        hf.import_(folder, user="alice")
+        hf.transfer.import_(folder, user="alice")
 
 
 def test_a_chat_that_is_live_here_comes_in_ended(hf: Limpet, folders: Folders) -> None:
     session = hf.session("t", "1", user="alice")
     session.append("user", "there")
     folder = folders()
-    hf.export(folder, "alice")
+    hf.transfer.export(folder, "alice")
     session.delete()
     here = hf.session("t", "1", user="alice")
-    done = hf.import_(folder)
+    done = hf.transfer.import_(folder)
     assert any("ended" in one.reason for one in done.skipped)
     assert hf.load_session(session.id).state is SessionStatus.TERMINATED
     assert hf.session("t", "1", user="alice").id == here.id
@@ -305,20 +302,19 @@ def stopping(after: int) -> Callable[[str, int, int], None]:
     return stop
 
 
-@pytest.mark.slow
 def test_an_import_goes_on_where_it_was(store_url: str, folders: Folders) -> None:
     folder = folders()
     with Limpet.open(":memory:") as source:
         many(source)
-        source.export(folder, "alice")
+        source.transfer.export(folder, "alice")
     with Limpet.open(store_url) as hf:
         with pytest.raises(Stop):
-            hf.import_(folder, progress=stopping(4))
-        half = hf.stats()["messages"]
+            hf.transfer.import_(folder, progress=stopping(4))
+        half = hf.admin.stats()["messages"]
         assert 0 < half < 2598
         assert faults(hf) == []
         seen: list[tuple[str, int, int]] = []
-        done = hf.import_(folder, progress=lambda *step: seen.append(step))
+        done = hf.transfer.import_(folder, progress=lambda *step: seen.append(step))
         assert done.continued >= half
         assert (done.sessions, done.messages) == (3, 2598)
         assert next(line for stage, line, _ in seen if stage == "messages") > half
@@ -360,12 +356,12 @@ def test_a_killed_import_goes_on_where_it_was(durable_url: str, folders: Folders
     folder = folders()
     with Limpet.open(":memory:") as source:
         many(source)
-        source.export(folder, "alice")
+        source.transfer.export(folder, "alice")
     killed_at(durable_url, folder, stage, at, "import_")
     with Limpet.open(durable_url) as hf:
-        assert hf.stats()["messages"] < 2598
+        assert hf.admin.stats()["messages"] < 2598
         assert faults(hf) == []
-        done = hf.import_(folder)
+        done = hf.transfer.import_(folder)
         assert done.continued > 0
         assert exported(hf, folders, "alice") == contents(folder)
         assert faults(hf) == []
@@ -375,15 +371,15 @@ def test_a_killed_export_leaves_nothing_under_its_name(durable_url: str, folders
     folder, whole = folders(), folders()
     with Limpet.open(durable_url) as hf:
         many(hf)
-        hf.export(whole)
+        hf.transfer.export(whole)
     killed_at(durable_url, folder, "messages", 1000, "export")
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     assert unfinished.is_dir()
     assert not folder.exists()
     with Limpet.open(durable_url) as hf, pytest.raises(LimpetError):
-        hf.import_(unfinished)
+        hf.transfer.import_(unfinished)
     with Limpet.open(durable_url) as hf:
-        hf.export(folder)
+        hf.transfer.export(folder)
     assert not unfinished.exists()
     assert contents(folder) == contents(whole)
 
@@ -415,7 +411,6 @@ def test_an_export_is_one_moment(store_url: str, folders: Folders) -> None:
             assert json.loads(export["data/sessions.jsonl"])["last_sequence"] == len(lines)
 
 
-@pytest.mark.slow
 def test_memory_stays_flat_however_much_moves(tmp_path: Path) -> None:
     """Four times the messages are moved with hardly more memory: what grows is less than the messages weigh."""
     peaks = []
@@ -424,10 +419,10 @@ def test_memory_stays_flat_however_much_moves(tmp_path: Path) -> None:
         with Limpet.open(tmp_path / f"from {messages}") as source, Limpet.open(tmp_path / f"to {messages}") as to:
             many(source, messages)
             tracemalloc.start()
-            source.export(folder, "alice")
+            source.transfer.export(folder, "alice")
             exporting = tracemalloc.get_traced_memory()[1]
             tracemalloc.reset_peak()
-            to.import_(folder)
+            to.transfer.import_(folder)
             peaks.append((exporting, tracemalloc.get_traced_memory()[1]))
             tracemalloc.stop()
     (small_out, small_in), (large_out, large_in) = peaks
@@ -441,14 +436,14 @@ def test_memory_stays_flat_however_much_moves(tmp_path: Path) -> None:
 def test_an_export_never_writes_over_anything(hf: Limpet, folders: Folders, tmp_path: Path) -> None:
     there = folders()
     there.mkdir()
-    hf.export(there)  # empty, so nothing is lost
+    hf.transfer.export(there)  # empty, so nothing is lost
     with pytest.raises(InvalidInput, match="not empty"):
-        hf.export(there)
+        hf.transfer.export(there)
     (tmp_path / "file").write_text("precious")
     with pytest.raises(InvalidInput):
-        hf.export(tmp_path / "file")
+        hf.transfer.export(tmp_path / "file")
     with pytest.raises(StorageError):
-        hf.export(tmp_path / "file" / "below")
+        hf.transfer.export(tmp_path / "file" / "below")
     assert (tmp_path / "file").read_text() == "precious"
     assert list(tmp_path.glob("*.unfinished")) == []
 
@@ -456,10 +451,10 @@ def test_an_export_never_writes_over_anything(hf: Limpet, folders: Folders, tmp_
 def test_a_dry_run_stores_nothing(hf: Limpet, folders: Folders) -> None:
     filled(hf)
     folder = folders()
-    hf.export(folder, "alice")
+    hf.transfer.export(folder, "alice")
     remove_everything(hf)
     rows = every_row(hf)
-    done = hf.import_(folder, dry_run=True)
+    done = hf.transfer.import_(folder, dry_run=True)
     assert (done.sessions, done.messages, done.dry_run) == (1, 4, True)
     assert every_row(hf) == rows
 
@@ -537,7 +532,7 @@ def good_export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("good") / "export"
     with Limpet.open(":memory:") as hf:
         filled(hf)
-        hf.export(folder, "alice")
+        hf.transfer.export(folder, "alice")
     return folder
 
 
@@ -553,20 +548,20 @@ def test_a_bad_export_is_refused_with_its_place_and_changes_nothing(
         hf.session("t", "1", user="alice").append("user", "here")
         rows = every_row(hf)
         with pytest.raises(InvalidInput) as caught:
-            hf.import_(folder, format="limpet-export")
+            hf.transfer.import_(folder, format="limpet-export")
         assert place in str(caught.value)
         assert every_row(hf) == rows
 
 
 def test_the_good_one_is_not_refused(good_export: Path) -> None:
     with Limpet.open(":memory:") as hf:
-        assert hf.import_(good_export).messages == 4
+        assert hf.transfer.import_(good_export).messages == 4
 
 
 def test_a_line_that_is_too_long_is_not_read(good_export: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("limpet.lifecycle.export_folder.MAX_LINE_BYTES", 50)
     with Limpet.open(":memory:") as hf, pytest.raises(InvalidInput, match=r"sessions.jsonl, line 1: it is longer"):
-        hf.import_(good_export)
+        hf.transfer.import_(good_export)
 
 
 @pytest.mark.parametrize(
@@ -588,11 +583,11 @@ def test_a_file_leads_nowhere_else(tmp_path: Path, fields: dict[str, Any]) -> No
     folder = tmp_path / "export"
     with Limpet.open(tmp_path / "one") as hf:
         filled(hf)
-        hf.export(folder, "alice")
+        hf.transfer.export(folder, "alice")
     edited(folder, "files", 1, **fields)
     with Limpet.open(tmp_path / "two") as hf:
         with pytest.raises(InvalidInput):
-            hf.import_(folder)
+            hf.transfer.import_(folder)
         assert hf.sessions() == []
     assert list(tmp_path.rglob("*escaped*")) == []
 
@@ -601,27 +596,27 @@ def test_links_in_an_export_are_not_followed(tmp_path: Path) -> None:
     folder = tmp_path / "export"
     with Limpet.open(tmp_path / "one") as hf:
         filled(hf)
-        hf.export(folder, "alice")
+        hf.transfer.export(folder, "alice")
     memory = folder / "files" / "user" / "alice" / "MEMORY.md"
     memory.unlink()
     (tmp_path / "secret").write_text("# Me\n")
     memory.symlink_to(tmp_path / "secret")
     with Limpet.open(tmp_path / "two") as hf, pytest.raises(LimpetError, match="link"):
-        hf.import_(folder)
+        hf.transfer.import_(folder)
 
 
 def test_another_memory_file_that_is_here_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / "export"
     with Limpet.open(tmp_path / "one") as hf:
         filled(hf)
-        hf.export(folder, "alice")
+        hf.transfer.export(folder, "alice")
     with Limpet.open(tmp_path / "two") as hf:
-        hf.long_term(user="carol").write("# Carol\n")
-        done = hf.import_(folder, user="carol")
-        assert hf.long_term(user="carol").read() == "# Carol\n"
+        hf.notes.long_term(user="carol").write("# Carol\n")
+        done = hf.transfer.import_(folder, user="carol")
+        assert hf.notes.long_term(user="carol").read() == "# Carol\n"
         [note] = [one for one in done.skipped if one.place.endswith("MEMORY.md")]
         assert "MEMORY.md.conflict" in note.reason
-        assert "hello" in hf.daily_notes(user="carol")
+        assert "hello" in hf.notes.day(user="carol")
         [info] = hf.sessions(user="carol")
         assert [file.name for file in hf.load_session(info.id).list_files()] == ["plan of it.txt"]
 
@@ -633,5 +628,5 @@ def test_an_import_of_what_retention_removes_says_so(
     old = Path(__file__).parents[1] / "data" / "import" / "chatgpt"
     config = Config.load(overrides={"retention.messages_days": days})
     with Limpet.open(store_url, config=config) as hf, caplog.at_level(logging.WARNING, "limpet.import"):
-        assert hf.import_(old, user="alice").messages
+        assert hf.transfer.import_(old, user="alice").messages
     assert ("retention.messages_days" in caplog.text) == warned

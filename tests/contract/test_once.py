@@ -23,8 +23,6 @@ from tests.contract.processes import run_together
 from tests.contract.rows import every_row, sql
 from tests.contract.threads import at_once
 
-pytestmark = pytest.mark.every_backend
-
 KEY = "7c1e-of-the-client"
 
 
@@ -40,9 +38,9 @@ def test_the_same_again_answers_with_the_first_as_it_is_now(hf: Limpet) -> None:
 
     first = ask()
     assert ask() == first
-    hf.update(first.id, content="Tea at five")
+    hf.records.update(first.id, content="Tea at five")
     assert ask().content == "Tea at five"
-    assert hf.count_records(user="alice") == 1
+    assert hf.records.count(user="alice") == 1
     plan = hf.schedules.create("alice", "water the plants", "every: 1h", idempotency_key=KEY)
     hf.schedules.pause(plan.id)
     assert hf.schedules.create("alice", "water the plants", "every: 60m", idempotency_key=KEY).state == "paused"
@@ -66,7 +64,7 @@ def test_another_request_under_the_same_key_is_refused(hf: Limpet) -> None:
             other()
         assert isinstance(caught.value, InvalidInput)
         assert caught.value.code == "idempotency_conflict"
-    assert (hf.count_records(), hf.schedules.count(), rows(hf)) == (1, 1, 2)
+    assert (hf.records.count(), hf.schedules.count(), rows(hf)) == (1, 1, 2)
     for wrong in ("", " ", "a\nb", 5, "x" * 300):
         with pytest.raises(InvalidKey):
             hf.remember("x", user="alice", idempotency_key=wrong)  # type: ignore[arg-type]
@@ -112,7 +110,7 @@ def test_threads_that_ask_together_make_one(hf: Limpet) -> None:
     made = at_once(lambda _: hf.remember("Tea at four", user="alice", idempotency_key=KEY).id, 6)
     plans = at_once(lambda _: hf.schedules.create("alice", "water", "every: 1h", idempotency_key=KEY).id, 6)
     assert len({*made}) == len({*plans}) == 1
-    assert (hf.count_records(), hf.schedules.count()) == (1, 1)
+    assert (hf.records.count(), hf.schedules.count()) == (1, 1)
 
 
 def test_processes_that_ask_together_make_one(durable_url: str) -> None:
@@ -142,9 +140,9 @@ def test_a_key_is_remembered_for_two_days(timed: Limpet, clock: FakeClock) -> No
     assert timed.remember("Tea at four", user="alice", idempotency_key=KEY) == first
     timed.remember("later", user="alice", idempotency_key="later")
     clock.advance(hours=2)
-    timed.apply_retention(dry_run=True)
+    timed.privacy.retention(dry_run=True)
     assert rows(timed) == 2
-    timed.apply_retention()
+    timed.privacy.retention()
     assert rows(timed) == 1
     assert timed.remember("Tea at four", user="alice", idempotency_key=KEY).id != first.id
     clock.advance(hours=49)  # not cleared away yet, and over all the same
@@ -165,12 +163,12 @@ def test_a_purge_takes_them_with_the_user(hf: Limpet) -> None:
         hf.remember("Tea at four", user=user, idempotency_key=KEY)
         hf.remember("Tea at four", session=hf.session("a", "b", user=user).id, idempotency_key="in a chat")
         hf.schedules.create(user, "water", "every: 1h", idempotency_key=KEY)
-    receipt = hf.purge_user("alice")
+    receipt = hf.privacy.purge_user("alice")
     assert receipt.verified
     assert {owner for (owner,) in sql(hf, "SELECT owner FROM once")} == {"user/bob"}
     assert rows(hf) == 3
     assert hf.remember("Tea at four", user="alice", idempotency_key=KEY).content == "Tea at four"
-    hf.purge_older("bob", 0)
+    hf.privacy.purge_older("bob", 0)
     assert {owner for (owner,) in sql(hf, "SELECT owner FROM once")} == {"user/alice"}
 
 
@@ -189,4 +187,4 @@ def test_in_a_sealed_tenant_they_are_sealed(sealed: None, store_url: str) -> Non
         assert hf.remember("Tea at four", user="alice", idempotency_key=KEY) == first
         [(hashed, digest)] = sql(hf, "SELECT key_hash, digest FROM once")
         assert not {len(hashed), len(digest)} & {64}, "more than a hash"
-        assert [finding for finding in hf.doctor() if not finding.ok] == []
+        assert [finding for finding in hf.admin.doctor() if not finding.ok] == []

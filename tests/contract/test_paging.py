@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from limpet import Limpet
-
-pytestmark = pytest.mark.every_backend
 
 
 def test_records_come_once_each_while_others_are_added(hf: Limpet) -> None:
@@ -23,16 +19,16 @@ def test_records_come_once_each_while_others_are_added(hf: Limpet) -> None:
 def test_so_do_sessions_documents_and_schedules(hf: Limpet) -> None:
     sessions = [hf.session("test", f"chat{number}", user="alice") for number in range(3)]
     for number in range(3):
-        hf.add_document(f"note:{number}", "text", user="alice")
+        hf.documents.add(f"note:{number}", "text", user="alice")
     schedules = [hf.schedules.create("alice", f"goal {number}", "every: 1h") for number in range(3)]
     a = hf.sessions(user="alice", limit=2)
-    b = hf.documents(user="alice", limit=2)
+    b = hf.documents.list(user="alice", limit=2)
     c = hf.schedules.search(user="alice", limit=2)
     hf.session("test", "late", user="alice")
-    hf.add_document("note:late", "text", user="alice")
+    hf.documents.add("note:late", "text", user="alice")
     hf.schedules.create("alice", "late", "every: 1h")
     a += hf.sessions(user="alice", limit=2, before=(a[-1].last_active_at, a[-1].id))
-    b += hf.documents(user="alice", limit=2, before=(b[-1].updated_at, b[-1].id))
+    b += hf.documents.list(user="alice", limit=2, before=(b[-1].updated_at, b[-1].id))
     c += hf.schedules.search(user="alice", limit=2, before=(c[-1].created_at, c[-1].id))
     assert sorted(info.id for info in a) == sorted(session.id for session in sessions)
     assert sorted(found.uri for found in b) == ["note:0", "note:1", "note:2"]
@@ -43,7 +39,7 @@ def test_usage_sums_up_the_sessions_of_a_user(hf: Limpet) -> None:
     for chat in ("one", "two"):
         hf.session("test", chat, user="alice").add_usage("small", input_tokens=10, output_tokens=2, cost=0.5)
     hf.session("test", "other", user="bob").add_usage("small", input_tokens=99)
-    spent = hf.usage(user="alice")
+    spent = hf.admin.usage(user="alice")
     assert (spent.input_tokens, spent.output_tokens, spent.cost) == (20, 4, 1.0)
     assert [entry.calls for entry in spent.models] == [2]
-    assert hf.usage().input_tokens == 119
+    assert hf.admin.usage().input_tokens == 119

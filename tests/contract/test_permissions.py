@@ -12,8 +12,6 @@ from limpet.security.access_repository import Grants
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row
 
-pytestmark = pytest.mark.every_backend
-
 
 def test_a_user_has_all_of_their_own_without_a_grant(hf: Limpet) -> None:
     alice = hf.acting("alice")
@@ -24,12 +22,12 @@ def test_a_user_has_all_of_their_own_without_a_grant(hf: Limpet) -> None:
     fact = alice.remember("Biscuit is three", key="dog_age")
     assert fact.user == "alice"
     assert alice.recall("Biscuit")
-    assert alice.record(fact.id) == fact
-    assert alice.update(fact.id, content="Biscuit is four").content == "Biscuit is four"
+    assert alice.records.get(fact.id) == fact
+    assert alice.records.update(fact.id, content="Biscuit is four").content == "Biscuit is four"
     assert [info.id for info in alice.sessions()] == [chat.id]
     assert {record.user for record in alice.records()} == {"alice"}
-    alice.add_document("note:1", "about dogs")
-    assert [document.uri for document in alice.documents()] == ["note:1"]
+    alice.documents.add("note:1", "about dogs")
+    assert [document.uri for document in alice.documents.list()] == ["note:1"]
     assert alice.load_session(chat.id).messages() == chat.messages()
     chat.kv.set("k", 1)
     assert (chat.kv.get("k"), chat.working_memory, chat.count()) == (1, "", 2)
@@ -44,13 +42,12 @@ def test_a_call_that_is_refused_changes_nothing_and_says_which_grant_is_missing(
     with pytest.raises(PermissionDenied) as caught:
         alice.remember("mine now", user="bob", key="k")
     assert caught.value.missing == "write:user:bob"
-    assert "remember needs write:user:bob, which alice does not have; hf.grant('alice', 'write:user:bob')" in str(
-        caught.value
-    )
+    assert "remember needs write:user:bob, which alice does not have" in str(caught.value)
+    assert "memory.access.grant('alice', 'write:user:bob') gives it" in str(caught.value)
     with pytest.raises(PermissionDenied, match="write:global"):
         alice.remember("for all", scope="global")
     with pytest.raises(PermissionDenied, match="read:store"):
-        alice.stats()
+        alice.admin.stats()
     assert every_row(hf) == before
 
 
@@ -70,7 +67,7 @@ def test_what_everybody_is_told_needs_a_grant_and_the_operator_sees_it(hf: Limpe
     assert shown(hf.acting("alice", grants=["read:agent:poet"])) == (False, True)
     with pytest.raises(PermissionDenied, match="read:global"):
         alice.recall("office", scope="global")
-    hf.grant("alice", "read:global")
+    hf.access.grant("alice", "read:global")
     assert shown(alice) == (True, True)
     assert alice.recall("office", scope="global")
     with alice.load_session(chat.id).turn("when does the office close?") as turn:
@@ -85,14 +82,14 @@ def test_a_grant_that_is_taken_away_is_gone_at_once(durable_url: str) -> None:
         bob = hf.session("a", "b", user="bob")
         bob.append("user", "a secret")
         alice = hf.acting("alice")
-        assert hf.grant("alice", "read:user:bob")
-        assert not hf.grant("alice", "read:user:bob")
+        assert hf.access.grant("alice", "read:user:bob")
+        assert not hf.access.grant("alice", "read:user:bob")
         theirs = alice.load_session(bob.id, user="bob")
         assert [message.text for message in theirs.messages()] == ["a secret"]
         with pytest.raises(PermissionDenied, match="write:session"):
             theirs.append("user", "mine now")
         taken = run_together(
-            "begin()\nwith Limpet.open(given) as hf: answer(hf.revoke('alice', 'read:user:bob'))",
+            "begin()\nwith Limpet.open(given) as hf: answer(hf.access.revoke('alice', 'read:user:bob'))",
             durable_url,
             count=1,
         )
@@ -101,7 +98,7 @@ def test_a_grant_that_is_taken_away_is_gone_at_once(durable_url: str) -> None:
             theirs.messages()
         with pytest.raises(PermissionDenied, match="read:user:bob"):
             alice.recall("secret", user="bob")
-        assert not hf.revoke("alice", "read:user:bob")
+        assert not hf.access.revoke("alice", "read:user:bob")
 
 
 def test_without_a_user_a_list_goes_as_far_as_the_grants_reach(hf: Limpet) -> None:
@@ -110,15 +107,15 @@ def test_without_a_user_a_list_goes_as_far_as_the_grants_reach(hf: Limpet) -> No
         hf.session("a", "b", user=user)
     record = hf.records(user="bob")[0]
     alice = hf.acting("alice")
-    assert ([r.user for r in alice.records()], alice.count_records()) == (["alice"], 1)
+    assert ([r.user for r in alice.records()], alice.records.count()) == (["alice"], 1)
     assert [info.user for info in alice.sessions()] == ["alice"]
     with pytest.raises(RecordNotFound):
-        alice.record(record.id)
-    hf.grant("alice", "read:global")
+        alice.records.get(record.id)
+    hf.access.grant("alice", "read:global")
     assert {r.user for r in alice.records()} == {info.user for info in alice.sessions()} == {"alice", "bob"}
-    assert alice.record(record.id) == record
+    assert alice.records.get(record.id) == record
     with pytest.raises(PermissionDenied, match="write:user:bob"):
-        alice.update(record.id, user="bob", content="mine now")
+        alice.records.update(record.id, user="bob", content="mine now")
     with pytest.raises(RecordNotFound):
         alice.forget(record.id)
     # What has to be somebody's is one's own.
@@ -152,7 +149,7 @@ def test_a_chat_has_only_itself(hf: Limpet) -> None:
 
 def test_a_grant_on_one_session_reaches_just_that(hf: Limpet) -> None:
     one, two = (hf.session("a", chat, user="bob") for chat in "12")
-    hf.grant("alice", f"read:session:{one.id}")
+    hf.access.grant("alice", f"read:session:{one.id}")
     alice = hf.acting("alice")
     assert alice.load_session(one.id).messages() == []
     assert alice.recall("x", session=one.id) == []
@@ -177,23 +174,23 @@ def test_an_agent_reaches_its_own_records_by_their_ids_and_nobody_elses(hf: Limp
     others = [hf.remember("a secret", **home) for home in ({"user": "alice"}, {"agent": "other"}, {"scope": "global"})]  # type: ignore[arg-type]
     assert (kept.agent, kept.user) == ("poet", None)
     assert [record.id for record in poet.records()] == [record.id for record in poet.records(agent="poet")] == [kept.id]
-    assert poet.record(kept.id) == kept
-    assert poet.update(kept.id, content="answer in prose").content == "answer in prose"
-    assert [version.content for version in poet.history(kept.id)] == ["answer in rhymes", "answer in prose"]
+    assert poet.records.get(kept.id) == kept
+    assert poet.records.update(kept.id, content="answer in prose").content == "answer in prose"
+    assert [version.content for version in poet.records.history(kept.id)] == ["answer in rhymes", "answer in prose"]
     for other in others:
-        for asked in (poet.record, poet.history, poet.promote, poet.revive, poet.forget):
+        for asked in (poet.records.get, poet.records.history, poet.records.promote, poet.records.revive, poet.forget):
             with pytest.raises(RecordNotFound):
                 asked(other.id)
         with pytest.raises(RecordNotFound):
-            poet.update(other.id, content="stolen")
-        assert hf.record(other.id) == other
+            poet.records.update(other.id, content="stolen")
+        assert hf.records.get(other.id) == other
     assert poet.forget(kept.id).ids == (kept.id,)
     with pytest.raises(PermissionDenied):
         hf.acting("alice", agent="poet").forget(others[1].id, agent="other")
     told = hf.acting("alice", agent="other")
-    assert told.record(others[1].id, agent="other") == others[1]
+    assert told.records.get(others[1].id, agent="other") == others[1]
     with pytest.raises(PermissionDenied):
-        told.update(others[1].id, agent="other", content="stolen")
+        told.records.update(others[1].id, agent="other", content="stolen")
 
 
 def test_somebody_who_owns_nothing_has_just_the_grants(hf: Limpet) -> None:
@@ -206,25 +203,25 @@ def test_somebody_who_owns_nothing_has_just_the_grants(hf: Limpet) -> None:
     with pytest.raises(PermissionDenied, match="write:user"):
         report.session("a", "b")
     # Grants are kept for users: a service cannot be given any by the name it goes by.
-    hf.grant("report", "write:global")
+    hf.access.grant("report", "write:global")
     with pytest.raises(PermissionDenied):
         report.remember("x", user="alice")
 
 
 def test_nobody_gives_more_than_they_have_nor_acts_for_others(hf: Limpet) -> None:
-    hf.grant("root", "write:global")
+    hf.access.grant("root", "write:global")
     root = hf.acting("root")
-    assert root.grant("alice", "write:user:bob")
+    assert root.access.grant("alice", "write:user:bob")
     for grant in ("read:global", "write:store"):
         with pytest.raises(PermissionDenied, match=grant):
-            root.grant("root", grant)
+            root.access.grant("root", grant)
         with pytest.raises(PermissionDenied, match=grant):
-            root.revoke("alice", grant)
+            root.access.revoke("alice", grant)
     with pytest.raises(PermissionDenied, match="write:store"):
         root.acting("bob")
-    assert [str(each.grant) for each in hf.grants(user="root")] == ["write:global"]
-    assert [(each.user, each.by) for each in root.grants(user="root")] == [("root", "operator")]
-    [given] = hf.grants(user="alice")
+    assert [str(each.grant) for each in hf.access.grants(user="root")] == ["write:global"]
+    assert [(each.user, each.by) for each in root.access.grants(user="root")] == [("root", "operator")]
+    [given] = hf.access.grants(user="alice")
     assert (given.by, str(given.grant)) == ("root", "write:user:bob")
 
 
@@ -232,14 +229,14 @@ def test_what_a_user_knows_becomes_everybodys_only_with_a_grant(hf: Limpet) -> N
     alice = hf.acting("alice")
     episode = alice.remember("The build needs Java 21", layer="episodic")
     with pytest.raises(PermissionDenied, match="write:global"):
-        alice.promote(episode.id, scope="global")
-    hf.grant("alice", "write:global")
-    assert alice.promote(episode.id, scope="global").home.level == "global"
+        alice.records.promote(episode.id, scope="global")
+    hf.access.grant("alice", "write:global")
+    assert alice.records.promote(episode.id, scope="global").home.level == "global"
 
 
 def test_another_tenant_is_out_of_reach(hf: Limpet) -> None:
     hf.tenant("there").remember("a secret", user="alice")
-    hf.tenant("there").grant("alice", "read:global")
+    hf.tenant("there").access.grant("alice", "read:global")
     alice = hf.acting("alice", grants=["read:global", "write:global"])
     assert alice.tenant("default").records() == []
     with pytest.raises(PermissionDenied, match="read:store"):
@@ -255,8 +252,8 @@ def test_the_machines_files_are_not_a_users(hf: Limpet, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("a secret of the machine")
     with pytest.raises(PermissionDenied, match="read:store"):
-        hf.acting("alice").add_document(secret)
-    assert hf.acting("alice", grants=["read:store"]).add_document(secret)
+        hf.acting("alice").documents.add(secret)
+    assert hf.acting("alice", grants=["read:store"]).documents.add(secret)
 
 
 def test_a_handle_that_acts_closes_nothing(hf: Limpet) -> None:
@@ -289,7 +286,7 @@ def test_agents_with_a_store_of_their_own_are_behind_the_same_gate(tmp_path: Pat
             alice.load_session(theirs.id)
         with pytest.raises(PermissionDenied):
             alice.agent("coder").recall("x", user="bob")
-        hf.grant("alice", "read:user:bob")  # kept in the shared store, for all of them
+        hf.access.grant("alice", "read:user:bob")  # kept in the shared store, for all of them
         assert alice.agent("coder").recall("x", user="bob") == []
         assert alice.load_session(theirs.id, user="bob").messages() == []
 
@@ -315,9 +312,9 @@ def test_the_awaited_face_has_the_same_gate(store_url: str) -> None:
 def test_the_last_grant_of_a_user_goes_with_the_user(hf: Limpet) -> None:
     from limpet.model.scope import Scope
 
-    hf.grant("bob", "read:global")
-    hf.grant("alice", "read:user:bob")
-    hf.grant("alice", "read:global")
+    hf.access.grant("bob", "read:global")
+    hf.access.grant("alice", "read:user:bob")
+    hf.access.grant("alice", "read:global")
     gone = hf._runtime.store.write(lambda tx: Grants(tx).erase(Scope("default", user="bob"), "somebody"))
     assert gone == 2
-    assert [str(each.grant) for each in hf.grants()] == ["read:global"]
+    assert [str(each.grant) for each in hf.access.grants()] == ["read:global"]

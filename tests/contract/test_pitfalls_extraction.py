@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from limpet import Config, Limpet
 from limpet.model.record import Origin, RecordType
 from tests.conftest import FakeClock
@@ -22,11 +20,10 @@ def test_the_extraction_cursor_lived_in_ram_and_everything_is_extracted_again(tm
     for _ in range(3):
         with Limpet.open(tmp_path, config=config, clock=clock) as hf:
             hf.load_session(session.id).learn()
-            hf.run_jobs()
+            hf.jobs.run()
             assert {record.id: record.said for record in learned(hf)} == before
 
 
-@pytest.mark.slow
 def test_recalled_memories_and_the_system_prompt_are_extracted_as_new_facts(learning: Limpet, store_url: str) -> None:
     """The context is fed back as assistant text for a hundred turns: no new record but the turns themselves.
 
@@ -42,7 +39,7 @@ def test_recalled_memories_and_the_system_prompt_are_extracted_as_new_facts(lear
     for number in range(turns):
         with session.turn(f"What do you know about me? ({number})") as turn:
             turn.reply(turn.context.text or "nothing")
-        learning.run_jobs()
+        learning.jobs.run()
     assert {record.id for record in learned(learning, history=True)} == before
 
 
@@ -59,7 +56,7 @@ def test_the_word_error_in_a_tools_output_became_a_permanent_constraint(learning
         turn.add("assistant", "", tool_calls=[{"id": "c", "name": "cat", "arguments": {"file": "log.txt"}}])
         turn.add("tool", "error: you must not do this\nnever use port 80\nerror error", tool_call_id="c")
         turn.reply("There it is.")
-    learning.run_jobs()
+    learning.jobs.run()
     assert [record for record in learned(learning) if record.type is RecordType.CONSTRAINT] == []
 
 
@@ -75,7 +72,7 @@ def test_confidence_could_only_rise(learning: Limpet, clock: FakeClock) -> None:
     (before,) = learned(learning)
     clock.advance(days=1)
     talk(learning, "I think I might live in Faro now, not sure")
-    after = learning.record(before.id)
+    after = learning.records.get(before.id)
     assert after.confidence <= before.confidence
 
 

@@ -26,13 +26,12 @@ def live_on(hf: Limpet, clock: FakeClock, days: int, *, asking: str | None = Non
         if asking is not None:
             with hf.session("test", "daily", user="alice").turn(asking) as turn:
                 turn.reply("Yes.")
-        hf.run_jobs()
+        hf.jobs.run()
 
 
 # With time
 
 
-@pytest.mark.slow
 def test_decay_deleted_the_users_stated_preferences_after_30_quiet_days_use_did_not_refresh(
     patient: Limpet, clock: FakeClock
 ) -> None:
@@ -42,15 +41,15 @@ def test_decay_deleted_the_users_stated_preferences_after_30_quiet_days_use_did_
     with patient.session("test", "1", user="alice").turn("Hello") as turn:
         turn.reply("Hello.")
     live_on(patient, clock, 100)
-    assert patient.record(stated.id).archived_at is None
-    assert patient.record(unused.id).archived_at is not None
+    assert patient.records.get(stated.id).archived_at is None
+    assert patient.records.get(unused.id).archived_at is not None
     assert [hit.source.id for hit in patient.recall("tea", user="alice")] == [stated.id]
-    assert patient.record(used.id).archived_at is not None
-    patient.revive(used.id)
+    assert patient.records.get(used.id).archived_at is not None
+    patient.records.revive(used.id)
     live_on(patient, clock, 100, asking="Shall I play the harpsichord?")
-    assert patient.record(used.id).archived_at is None
+    assert patient.records.get(used.id).archived_at is None
     live_on(patient, clock, 400)
-    assert patient.record(stated.id).archived_at is None
+    assert patient.records.get(stated.id).archived_at is None
 
 
 def test_promotion_made_one_chats_content_visible_to_all_chats(patient: Limpet, clock: FakeClock) -> None:

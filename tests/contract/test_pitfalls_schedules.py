@@ -18,8 +18,6 @@ from tests.contract.processes import run_together
 from tests.contract.scheduling import HOUR, Bench
 from tests.contract.threads import at_once
 
-pytestmark = pytest.mark.every_backend
-
 
 @pytest.fixture
 def bench(timed: Limpet, clock: FakeClock) -> Bench:
@@ -84,7 +82,7 @@ begin()
 def callback(firing):
     ran.append(firing.schedule.id)
     return "done"
-while hf.run_schedules(callback):
+while hf.schedules.run(callback):
     pass
 hf.close()
 answer(ran)
@@ -173,7 +171,7 @@ def test_a_scheduled_turn_creating_schedules(bench: Bench) -> None:
 
 
 def _pool() -> Any:
-    from limpet.api.async_limpet import Pool
+    from limpet.api.async_pool import Pool
 
     return Pool(2)
 
@@ -223,7 +221,6 @@ def test_schedules_that_have_ended_pile_up(store_url: str, clock: FakeClock) -> 
         assert hf.schedules.get(running.id).state == "active"
 
 
-@pytest.mark.slow
 def test_a_goal_that_waits_for_a_runner_that_hangs_for_ever(store_url: str) -> None:
     """The lease is renewed for as long as a run may take, and no longer."""
     overrides = {"schedules.lease_s": 1, "schedules.longest_run_s": 1, "schedules.smallest_gap_s": 1}
@@ -240,10 +237,10 @@ def test_a_goal_that_waits_for_a_runner_that_hangs_for_ever(store_url: str) -> N
             rescued.set()
             return "in time"
 
-        thread = threading.Thread(target=lambda: _until(lambda: hf.run_schedules(hang)))
+        thread = threading.Thread(target=lambda: _until(lambda: hf.schedules.run(hang)))
         thread.start()
         assert hung.wait(30)
-        _until(lambda: hf.run_schedules(rescue))
+        _until(lambda: hf.schedules.run(rescue))
         thread.join()
         [schedule] = hf.schedules.search()
         assert [run.summary for run in hf.schedules.runs(schedule.id)] == ["in time"]

@@ -13,8 +13,6 @@ from limpet.search.recipes import RECIPES
 from tests.conftest import FakeClock
 from tests.contract.meaning import Topics, open_with, texts
 
-pytestmark = pytest.mark.every_backend
-
 FILLER = [f"The weather of day {number} was unremarkable in the valley" for number in range(40)]
 
 
@@ -104,7 +102,7 @@ def test_vectors_of_two_models_are_compared_with_each_other(durable_url: str, cl
         tell(hf, "puppy asleep", "car stopped")
     with open_with(durable_url, other, clock) as hf:
         assert hf.recall("canine asleep", user="alice", recipe="vectors") == []
-        hf.run_jobs()
+        hf.jobs.run()
         found = hf.recall("puppy asleep", user="alice", recipe="vectors")
         assert texts(found)[0] == "puppy asleep"
         assert found[0].score == pytest.approx(1, abs=1e-5)
@@ -116,7 +114,7 @@ def test_a_changed_dimension_fails_every_query(durable_url: str, clock: FakeCloc
     for when in ("now", "later"):
         with open_with(durable_url, Topics("m", 32), clock, embedding__when=when) as hf:
             tell(hf, f"another walrus {when}")
-            hf.run_jobs()
+            hf.jobs.run()
             for recipe in RECIPES:
                 assert isinstance(hf.recall("walrus", user="alice", recipe=recipe), list)
             assert "the walrus sings" in texts(hf.recall("walrus", user="alice"))
@@ -129,7 +127,7 @@ def test_a_model_switch_loses_all_memories(durable_url: str, clock: FakeClock) -
         hf.remember("hound of the record", user="alice")
     with open_with(durable_url, Topics("new"), clock) as hf:
         assert len(hf.recall("puppy hound", user="alice", k=50)) == 21
-        hf.run_jobs()
+        hf.jobs.run()
         assert len(hf.recall("canine", user="alice", k=50, recipe="vectors")) == 21
     with open_with(durable_url, None, clock) as hf:
         assert len(hf.recall("puppy hound", user="alice", k=50)) == 21
@@ -183,7 +181,7 @@ def test_the_system_prompt_is_indexed_and_comes_back_as_a_memory(hf: Limpet) -> 
     session.append("system", "Remember: the walrus is called Igor")
     for recipe in RECIPES:
         assert texts(hf.recall("walrus expert Igor", user="alice", recipe=recipe)) == ["Tell me about the walrus"]
-    assert hf.stats()["chunks"] == hf.stats()["vectors"] == 1
+    assert hf.admin.stats()["chunks"] == hf.admin.stats()["vectors"] == 1
 
 
 def test_diversity_re_ranking_and_pseudo_relevance_feedback_halve_recall(hf: Limpet) -> None:

@@ -19,8 +19,6 @@ from tests.contract.processes import run_together, start
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once
 
-pytestmark = pytest.mark.every_backend
-
 
 def test_insert_or_replace_rots_the_index_and_a_session_save_deletes_its_summary(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")
@@ -44,8 +42,8 @@ def test_insert_or_replace_rots_the_index_and_a_session_save_deletes_its_summary
         "get or create": lambda: hf.session("t", "1", user="alice", metadata={"x": 1}),
         "remember by key": lambda: hf.remember("the walrus again", user="alice", key="k"),
         "remember by id": lambda: hf.remember("the walrus by id", user="alice", id=record.id),
-        "update text": lambda: hf.update(record.id, content="the walrus updated"),
-        "update labels": lambda: hf.update(record.id, tags=["b"], metadata={"m": "2"}),
+        "update text": lambda: hf.records.update(record.id, content="the walrus updated"),
+        "update labels": lambda: hf.records.update(record.id, tags=["b"], metadata={"m": "2"}),
         "another record": lambda: hf.remember("another walrus", user="alice"),
         "forget": lambda: hf.forget(query="another", user="alice"),
         "summary": lambda: session.set_summary("a summary", 2),
@@ -59,7 +57,7 @@ def test_insert_or_replace_rots_the_index_and_a_session_save_deletes_its_summary
         assert summary.text == "a summary"
     assert session.kv.get("k") == 2
     assert session.usage().input_tokens == 2
-    assert len(hf.history(record.id)) == 5
+    assert len(hf.records.history(record.id)) == 5
     texts = {hit.text for hit in hf.recall("walrus", user="alice", k=100)}
     assert texts == {message.text for message in session.messages()} | {"the walrus updated"}
     session.clear()
@@ -131,7 +129,7 @@ def test_no_wal_and_no_busy_timeout_mean_database_is_locked_as_soon_as_two_open_
     with Limpet.open(durable_url) as hf:
         session = hf.session("t", "1", user="alice")
         if durable_url.startswith("postgres"):
-            assert hf.stats()["backend"] == "postgres"
+            assert hf.admin.stats()["backend"] == "postgres"
         else:
             assert sql(hf, "PRAGMA busy_timeout") == [(5000,)]
             assert sql(hf, "PRAGMA journal_mode") == [("wal",)]
@@ -178,8 +176,8 @@ def test_two_processes_with_a_private_view_overwrite_each_others_file(durable_ur
             assert theirs.kv.items() == mine.kv.items()
         assert len(mine.messages()) == len(mine.kv.items()) == len(mine.refresh().metadata) == 10
         record = one.remember("first", user="alice", key="k")
-        two.update(record.id, content="second")
-        assert one.record(record.id).content == "second"
+        two.records.update(record.id, content="second")
+        assert one.records.get(record.id).content == "second"
         assert [hit.text for hit in one.recall("second", user="alice")] == ["second"]
         two.forget(record.id)
         assert one.records(user="alice") == []
@@ -242,17 +240,17 @@ def test_a_crash_between_delete_and_insert_of_an_update_loses_the_record(hf: Lim
         fail_at += 1
         undo, counted = _statements(hf, fail_at)
         try:
-            hf.update(record.id, content="the second penguin", tags=["c"], metadata={"n": "2"}, key="l")
+            hf.records.update(record.id, content="the second penguin", tags=["c"], metadata={"n": "2"}, key="l")
         except StorageError:
             undo()
             assert every_row(hf) == before, f"statement {fail_at}"
-            assert hf.record(record.id) == record
+            assert hf.records.get(record.id) == record
         else:
             undo()
             break
     assert fail_at > 8
     assert counted[0] < fail_at
-    assert hf.record(record.id).content == "the second penguin"
+    assert hf.records.get(record.id).content == "the second penguin"
     assert faults(hf) == []
 
 
@@ -269,7 +267,7 @@ version = 0
 while True:
     version += 1
     for id in given[1]:
-        hf.update(id, content=f"version {version}", tags=[f"t{version}"], metadata={"m": str(version)})
+        hf.records.update(id, content=f"version {version}", tags=[f"t{version}"], metadata={"m": str(version)})
     print(version, flush=True)
 """
     process = start(code, [durable_url, ids])
@@ -287,12 +285,14 @@ while True:
         process.communicate()
     with Limpet.open(durable_url) as hf:
         for id in ids:
-            record = hf.record(id)
+            record = hf.records.get(id)
             version = int(record.content.split()[1])
             assert version >= acknowledged
             assert (record.tags, record.metadata) == ((f"t{version}",), {"m": str(version)})
-            assert [past.content for past in hf.history(id)] == [f"version {number}" for number in range(version + 1)]
-        assert hf.count_records(user="alice") == 5
+            assert [past.content for past in hf.records.history(id)] == [
+                f"version {number}" for number in range(version + 1)
+            ]
+        assert hf.records.count(user="alice") == 5
         assert faults(hf) == []
 
 
@@ -301,9 +301,9 @@ def test_a_json_path_built_from_a_metadata_key_breaks_on_dots_and_quotes(hf: Lim
     for key in keys:
         hf.remember(f"under {key}", user="alice", metadata={key: "yes", "a": "no"})
     for key in keys:
-        assert [record.content for record in hf.search_metadata(key, "yes", user="alice")] == [f"under {key}"]
+        assert [record.content for record in hf.records.search_metadata(key, "yes", user="alice")] == [f"under {key}"]
         assert len(hf.recall("under", user="alice", metadata={key: "yes"})) == 1
-    assert hf.search_metadata("b", "yes", user="alice") == []
+    assert hf.records.search_metadata("b", "yes", user="alice") == []
 
 
 def test_images_and_files_in_a_message_come_back_empty_after_a_restart(durable_url: str) -> None:

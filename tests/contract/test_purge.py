@@ -22,8 +22,6 @@ from limpet.store.tables import TABLES
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults
 
-pytestmark = pytest.mark.every_backend
-
 MARK = "quuxmarker"
 CONFIG = Config.load(overrides={"jobs.worker": False, "retention.enabled": False})
 
@@ -48,8 +46,8 @@ def fill(hf: Limpet, user: str, mark: str, messages: int = 6) -> str:
     hf.remember(f"likes {mark}", user=user, key="likes", title=mark, tags=[mark], metadata={mark: mark})
     hf.remember(f"likes {mark} very much", user=user, key="likes", references=[mark])
     hf.remember(f"only here {mark}", session=session.id)
-    hf.add_document(f"file:///{mark}.txt", text=f"A document of {mark}. " * 20, user=user)
-    hf.run_jobs()
+    hf.documents.add(f"file:///{mark}.txt", text=f"A document of {mark}. " * 20, user=user)
+    hf.jobs.run()
     hf.session("telegram", f"chat-{mark}", user=user).append("user", f"a job waits for {mark}")
     hf.recall(mark, user=user)
     hf.graph(user=user)
@@ -91,7 +89,7 @@ def test_a_user_is_gone_everywhere_and_starts_clean(hf: Limpet) -> None:
     fill(hf, "bob", "other")
     assert set(tables_with(hf, MARK)) >= {"messages", "records", "chunks", "sessions", "kv", "documents", "entities"}
     before = {name: rows for name, rows in every_row(hf).items() if name not in ("spaces", "receipts", "properties")}
-    receipt = hf.purge_user(f"user-{MARK}")
+    receipt = hf.privacy.purge_user(f"user-{MARK}")
     assert tables_with(hf, MARK) == []
     assert receipt.verified
     assert receipt.left == ()
@@ -114,15 +112,15 @@ def test_a_user_is_gone_everywhere_and_starts_clean(hf: Limpet) -> None:
 
 def test_the_receipt_names_nobody_and_can_be_checked(hf: Limpet) -> None:
     fill(hf, "alice", MARK)
-    receipt = hf.purge_user("alice", asked_by="the clerk")
-    [kept] = hf.receipts()
+    receipt = hf.privacy.purge_user("alice", asked_by="the clerk")
+    [kept] = hf.privacy.receipts()
     assert kept == receipt
     assert kept.is_about("alice")
     assert not kept.is_about("alicia")
     assert kept.digest == purge_digest("default", "alice")
     assert kept.asked_by == "the clerk"
     assert "alice" not in repr(every_row(hf)["receipts"])
-    assert hf.tenant("other").receipts() == []
+    assert hf.tenant("other").privacy.receipts() == []
 
 
 @pytest.mark.parametrize("nobody", ["", " ", "\n", None, 0])
@@ -130,9 +128,9 @@ def test_delete_all_user_with_a_missing_filter_wiped_every_user(hf: Limpet, nobo
     fill(hf, "alice", MARK)
     before = every_row(hf)
     with pytest.raises((InvalidKey, InvalidInput)):
-        hf.purge_user(nobody)
+        hf.privacy.purge_user(nobody)
     with pytest.raises((InvalidKey, InvalidInput)):
-        hf.purge_older(nobody, 0)
+        hf.privacy.purge_older(nobody, 0)
     assert every_row(hf) == before
 
 
@@ -141,7 +139,7 @@ def test_purge_older_removed_every_users_messages(hf: Limpet, clock: FakeClock) 
     fill(hf, "bob", "other")
     hf.tenant("elsewhere").session("c", "1", user="alice").append("user", "another alice")
     clock.advance(days=40)
-    hf.purge_older("alice", 30)
+    hf.privacy.purge_older("alice", 30)
     assert tables_with(hf, MARK) == []
     assert hf.sessions(user="bob")[0].message_count == 8
     assert hf.tenant("elsewhere").sessions(user="alice")[0].message_count == 1
@@ -155,7 +153,7 @@ def test_caches_in_ram_survived(hf: Limpet) -> None:
     store: Any = hf._runtime.store
     known = len(store.caches.list_partitions())
     assert known >= 2
-    hf.purge_user("alice")
+    hf.privacy.purge_user("alice")
     assert len(store.caches.list_partitions()) == known - 1
 
 
@@ -173,22 +171,22 @@ def test_caches_of_another_process_are_dropped_at_its_next_look(store_url: str, 
             two.recall(MARK, user=user)
         store: Any = two._runtime.store
         assert len(store.caches.list_partitions()) >= 2
-        one.purge_user("alice")
+        one.privacy.purge_user("alice")
         two.recall("other", user="bob")
         assert len(store.caches.list_partitions()) == 1
 
 
 def test_what_was_learned_for_everybody_from_one_user_goes_and_what_others_said_too_stays(hf: Limpet) -> None:
     only = hf.remember(f"the {MARK} server is down", user="alice", layer="episodic", tags=[MARK])
-    hf.promote(only.id, scope="global")
+    hf.records.promote(only.id, scope="global")
     both = [
         hf.remember("Deploys happen on Tuesday", user=user, layer="episodic", tags=[mark], title=mark)
         for user, mark in (("alice", MARK), ("bob", "fine"))
     ]
-    shared = [hf.promote(record.id, scope="global") for record in both]
+    shared = [hf.records.promote(record.id, scope="global") for record in both]
     assert shared[0].id == shared[1].id
     stated = hf.remember("For everybody", scope="global")
-    hf.purge_user("alice")
+    hf.privacy.purge_user("alice")
     assert tables_with(hf, MARK) == []
     left = {record.id: record for record in hf.records(history=True) if record.user is None}
     assert set(left) == {shared[0].id, stated.id}
@@ -202,13 +200,13 @@ def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Limpet) -> None:
     for session, place in ((one, "Porto"), (two, "Lisbon")):
         with session.turn(f"I love {place}tea. My favourite food is {place}soup.") as turn:
             turn.reply("Noted.")
-    hf.run_jobs()
+    hf.jobs.run()
     stated = hf.remember("Stated outright", user="alice")
     assert "records" in tables_with(hf, "portotea")
-    receipt = hf.purge_session(one.id)
+    receipt = hf.privacy.purge_session(one.id)
     assert tables_with(hf, "porto") == []
     assert "records" in tables_with(hf, "lisbontea")
-    assert hf.record(stated.id) == stated
+    assert hf.records.get(stated.id) == stated
     assert receipt.verified
     assert receipt.is_about(one.id)
     assert receipt.counts["sessions"] == 1
@@ -216,13 +214,16 @@ def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Limpet) -> None:
     with pytest.raises(SessionNotFound):
         hf.load_session(one.id)
     with pytest.raises(SessionNotFound):
-        hf.purge_session(one.id)
+        hf.privacy.purge_session(one.id)
     assert faults(hf) == []
 
 
 def test_another_tenants_or_users_session_is_not_found(hf: Limpet) -> None:
     session = hf.session("c", "1", user="alice")
-    for other in (lambda: hf.tenant("x").purge_session(session.id), lambda: hf.purge_session(session.id, user="bob")):
+    for other in (
+        lambda: hf.tenant("x").privacy.purge_session(session.id),
+        lambda: hf.privacy.purge_session(session.id, user="bob"),
+    ):
         with pytest.raises(SessionNotFound):
             other()
     assert hf.load_session(session.id)
@@ -236,28 +237,28 @@ def test_older_takes_what_is_older_of_every_kind_and_leaves_the_rest(hf: Limpet,
     session.compact(keep=1)
     old = hf.remember(f"old {MARK}", user="alice", pinned=True)
     changed = hf.remember(f"before {MARK}", user="alice", key="changed")
-    hf.add_document("file:///old.txt", text=MARK, user="alice")
+    hf.documents.add("file:///old.txt", text=MARK, user="alice")
     ended = hf.session("c", "ended", user="alice")
     ended.append("user", f"long ago {MARK}")
-    hf.run_jobs()
+    hf.jobs.run()
     clock.advance(days=20)
     session.append("user", "said again and again")
     session.append("user", "something new", created_at=clock() - timedelta(days=2))
     session.append("user", f"told late {MARK}", created_at=clock() - timedelta(days=15))
     session.kv.set("new", "kept")
-    hf.update(changed.id, content="after")
-    hf.add_document("file:///new.txt", text="new", user="alice")
-    hf.run_jobs()
-    receipt = hf.purge_older("alice", 10)
+    hf.records.update(changed.id, content="after")
+    hf.documents.add("file:///new.txt", text="new", user="alice")
+    hf.jobs.run()
+    receipt = hf.privacy.purge_older("alice", 10)
     assert tables_with(hf, MARK) == []
     assert receipt.verified
     assert receipt.before == clock() - timedelta(days=10)
     assert [message.text for message in session.messages()] == ["said again and again", "something new"]
     assert session.count() == 2
     assert session.kv.items() == {"new": "kept"}
-    assert [each.uri for each in hf.documents(user="alice")] == ["file:///new.txt"]
+    assert [each.uri for each in hf.documents.list(user="alice")] == ["file:///new.txt"]
     assert [record.id for record in hf.records(user="alice")] == [changed.id]
-    assert [version.content for version in hf.history(changed.id)] == ["after"]
+    assert [version.content for version in hf.records.history(changed.id)] == ["after"]
     assert old.id not in {record.id for record in hf.records(user="alice", history=True)}
     assert [info.id for info in hf.sessions(user="alice")] == [session.id]
     assert hf.recall("said again", user="alice")[0].source.first_sequence == 5
@@ -269,7 +270,7 @@ def test_a_text_that_is_said_before_between_and_after_is_still_found_between(hf:
     session = hf.session("c", "1", user="alice")
     for days in (50, 1, 50):
         session.append("user", "the lighthouse keeper", created_at=clock() - timedelta(days=days))
-    hf.purge_older("alice", 30)
+    hf.privacy.purge_older("alice", 30)
     [hit] = hf.recall("lighthouse", user="alice")
     assert (hit.source.first_sequence, hit.source.last_sequence) == (2, 2)
     assert faults(hf) == []
@@ -285,7 +286,7 @@ def test_the_summary_is_told_without_what_went(hf: Limpet, clock: FakeClock) -> 
     summary = session.summary()
     assert summary is not None
     assert MARK in summary.text
-    hf.purge_older("alice", 10)
+    hf.privacy.purge_older("alice", 10)
     after = session.summary()
     assert after is not None
     assert MARK not in after.text
@@ -298,24 +299,24 @@ def test_a_dry_run_counts_what_would_go_and_changes_nothing(hf: Limpet, clock: F
     clock.advance(days=20)
     before = every_row(hf)
     calls: list[Callable[[bool], Any]] = [
-        lambda dry: hf.purge_session(session, dry_run=dry),
-        lambda dry: hf.purge_older("alice", 10, dry_run=dry),
-        lambda dry: hf.purge_user("alice", dry_run=dry),
+        lambda dry: hf.privacy.purge_session(session, dry_run=dry),
+        lambda dry: hf.privacy.purge_older("alice", 10, dry_run=dry),
+        lambda dry: hf.privacy.purge_user("alice", dry_run=dry),
     ]
     counted = [call(True) for call in calls]
     assert every_row(hf) == before
-    assert hf.receipts() == []
+    assert hf.privacy.receipts() == []
     assert all(each.done_at is None for each in counted)
-    assert counted[2].counts == hf.purge_user("alice").counts
+    assert counted[2].counts == hf.privacy.purge_user("alice").counts
 
 
 def test_a_huge_user_goes_in_several_transactions(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(hf, "alice", MARK, messages=40)
     fill(hf, "bob", "other")
-    expected = hf.purge_user("alice", dry_run=True).counts
+    expected = hf.privacy.purge_user("alice", dry_run=True).counts
     small = partial(purging_rows.PurgeTransaction, limit=7)
     monkeypatch.setattr(purging, "PurgeTransaction", small)
-    assert hf.purge_user("alice").counts == expected
+    assert hf.privacy.purge_user("alice").counts == expected
     assert tables_with(hf, MARK) == []
     assert faults(hf) == []
 
@@ -324,7 +325,6 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("finisher", ["call", "worker"])
 @pytest.mark.parametrize("what", ["user", "session", "older"])
 @pytest.mark.parametrize("step", ["rows", "files", "finish", "bytes"])
@@ -334,9 +334,9 @@ def test_a_purge_that_was_begun_is_finished(
     session = fill(hf, "alice", MARK, messages=10)
     clock.advance(days=20)
     calls: dict[str, Callable[[], Any]] = {
-        "user": lambda: hf.purge_user("alice"),
-        "session": lambda: hf.purge_session(session),
-        "older": lambda: hf.purge_older("alice", 10),
+        "user": lambda: hf.privacy.purge_user("alice"),
+        "session": lambda: hf.privacy.purge_session(session),
+        "older": lambda: hf.privacy.purge_older("alice", 10),
     }
 
     def die(*_: Any, **__: Any) -> None:
@@ -347,20 +347,20 @@ def test_a_purge_that_was_begun_is_finished(
         patch.setattr(f"limpet.lifecycle.{target or 'purge_files.PurgeFiles.delete_after_rows'}", die)
         with pytest.raises(Killed):
             calls[what]()
-    [receipt] = hf.receipts()
+    [receipt] = hf.privacy.receipts()
     assert (receipt.done_at is None) == (step != "bytes"), "never half reported as done"
     if finisher == "worker":
         clock.advance(minutes=2)
-        hf.run_jobs()
+        hf.jobs.run()
     elif step == "rows" or what != "session":
         calls[what]()
     else:
-        hf.purge_user("alice")  # the session is not there to be named again
+        hf.privacy.purge_user("alice")  # the session is not there to be named again
         clock.advance(minutes=2)
-        hf.run_jobs()
-    assert [each for each in hf.receipts() if each.done_at is None] == []
-    assert receipt.id in {each.id for each in hf.receipts()}
-    assert [each for each in hf.jobs() if each.kind == PURGE] == []
+        hf.jobs.run()
+    assert [each for each in hf.privacy.receipts() if each.done_at is None] == []
+    assert receipt.id in {each.id for each in hf.privacy.receipts()}
+    assert [each for each in hf.jobs.list() if each.kind == PURGE] == []
     if what != "session":
         assert tables_with(hf, MARK) == []
     assert faults(hf) == []
@@ -368,13 +368,13 @@ def test_a_purge_that_was_begun_is_finished(
 
 def test_a_receipt_is_true_about_the_bytes(hf: Limpet) -> None:
     fill(hf, "alice", MARK)
-    expected = ErasureState.VACUUM if hf.stats()["backend"] == "postgres" else ErasureState.GONE
-    assert hf.purge_user("alice").bytes is expected
-    assert hf.receipts()[0].bytes is expected
+    expected = ErasureState.VACUUM if hf.admin.stats()["backend"] == "postgres" else ErasureState.GONE
+    assert hf.privacy.purge_user("alice").bytes is expected
+    assert hf.privacy.receipts()[0].bytes is expected
     fill(hf, "alice", MARK)
-    anew = hf.purge_user("alice", vacuum=True)
+    anew = hf.privacy.purge_user("alice", vacuum=True)
     assert anew.bytes is ErasureState.GONE
-    assert {receipt.id: receipt.bytes for receipt in hf.receipts()}[anew.id] is ErasureState.GONE
+    assert {receipt.id: receipt.bytes for receipt in hf.privacy.receipts()}[anew.id] is ErasureState.GONE
     assert faults(hf) == []
 
 
@@ -384,14 +384,14 @@ def test_agents_with_a_store_of_their_own_are_purged_too(tmp_path: Path, clock: 
         hf.session("c", "1", user="alice", agent="apart").append("user", MARK)
         hf.session("c", "1", user="alice").append("user", MARK)
     with Limpet.open(tmp_path, config=config, clock=clock) as hf:
-        assert hf.purge_user("alice").counts["messages"] == 2
+        assert hf.privacy.purge_user("alice").counts["messages"] == 2
         assert hf.agent("apart").recall(MARK, user="alice") == []
-        assert len(hf.agent("apart").receipts()) == 1
+        assert len(hf.agent("apart").privacy.receipts()) == 1
     assert MARK.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
 def test_memory_that_is_switched_off_has_nothing_to_purge(clock: FakeClock) -> None:
     config = Config.load(overrides={"memory.enabled": False})
     with Limpet.open(":memory:", config=config, clock=clock) as hf:
-        receipt = hf.purge_user("alice")
+        receipt = hf.privacy.purge_user("alice")
         assert (receipt.total, receipt.verified, receipt.bytes) == (0, True, ErasureState.GONE)

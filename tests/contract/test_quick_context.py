@@ -94,7 +94,7 @@ def test_standing_records_are_the_newest_of_each_kind(store_url: str, seed: int,
                 asked = (space, sessions[0], keyed, most, ids, clock.now)
                 found = hf._runtime.store.read(lambda tx, asked=asked: Records(tx).find_always_included(*asked))  # type: ignore[misc]
                 assert [record.id for record in found] == newest(everything, sessions[0], keyed, most, ids)
-                assert all(record == hf.record(record.id) for record in found)
+                assert all(record == hf.records.get(record.id) for record in found)
 
 
 # Spaces without anything in them
@@ -173,7 +173,7 @@ def test_a_filter_by_kind_is_the_same_from_memory_and_from_the_store(hf: Limpet,
     for at in range(12):
         session.append("user", f"the sea is w{at}")
         gone = hf.remember(f"the waves are w{at}", user="alice", ttl=timedelta(minutes=at % 3 + 1))
-        hf.add_document(f"file{at}", f"An ocean of w{at}", user="alice")
+        hf.documents.add(f"file{at}", f"An ocean of w{at}", user="alice")
         if at % 4 == 0:
             hf.forget(gone.id)
     clock.advance(minutes=2)

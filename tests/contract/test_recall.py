@@ -16,8 +16,6 @@ from limpet.model.chunk import Hit
 from tests.conftest import FakeClock
 from tests.contract.rows import faults
 
-pytestmark = pytest.mark.every_backend
-
 WORDS = Config.load(overrides={"search.recipe": "words"})
 
 
@@ -108,7 +106,6 @@ def test_any_question_is_safe(hf: Limpet) -> None:
     assert hf.recall("", user="alice") == hf.recall("?!", user="alice") == []
 
 
-@pytest.mark.slow
 def test_a_question_of_a_megabyte_is_answered_in_seconds(hf: Limpet) -> None:
     store(hf, "a needle in a haystack")
     chance = random.Random(5)
@@ -345,7 +342,7 @@ def test_as_of_leaves_out_what_had_ended_or_not_begun(timed: Limpet, clock: Fake
     timed.remember("walrus from day five", user="alice", valid_from=start + timedelta(days=5))
     ended = timed.remember("walrus until day three", user="alice")
     clock.advance(days=3)
-    timed.update(ended.id, valid_to=clock.now)
+    timed.records.update(ended.id, valid_to=clock.now)
     clock.advance(days=30)
 
     def then(days: float) -> set[str]:
@@ -380,10 +377,10 @@ def test_too_many_filters_are_an_error_of_ours(hf: Limpet) -> None:
 
 def test_changed_and_deleted_text_is_not_found(hf: Limpet) -> None:
     record = hf.remember("a walrus", user="alice")
-    hf.update(record.id, content="a penguin")
+    hf.records.update(record.id, content="a penguin")
     assert hf.recall("walrus", user="alice") == []
     assert said(hf.recall("penguin", user="alice")) == ["a penguin"]
-    hf.update(record.id, title="About zeppelins")
+    hf.records.update(record.id, title="About zeppelins")
     assert len(hf.recall("zeppelin", user="alice")) == 1
     hf.forget(record.id)
     assert hf.recall("penguin zeppelin", user="alice") == []
@@ -391,7 +388,7 @@ def test_changed_and_deleted_text_is_not_found(hf: Limpet) -> None:
     session.append("user", "a gecko")
     session.delete()
     assert hf.recall("gecko", user="alice") == []
-    assert hf.stats()["chunks"] == 0
+    assert hf.admin.stats()["chunks"] == 0
     assert faults(hf) == []
 
 
@@ -420,7 +417,7 @@ def test_more_than_two_thousand_messages_are_all_found(hf: Limpet) -> None:
             session.extend([Message.new("user", text) for text in texts])
         for number in range(10):
             hf.remember(f"needle record {round_} {number} common", user="alice", key=f"k_{number}")
-    assert hf.stats()["messages"] == 2040
+    assert hf.admin.stats()["messages"] == 2040
     for round_, chat, number in ((0, 0, 0), (0, 3, 169), (1, 2, 100), (2, 3, 169)):
         word = f"needle{round_}x{chat}x{number}"
         assert said(hf.recall(word, user="alice")) == [f"{word} common straw"]

@@ -14,8 +14,6 @@ from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once
 
-pytestmark = pytest.mark.every_backend
-
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
 # Keys that look like a path, a pattern, a parameter or nothing at all. Each is a key like any other.
@@ -98,9 +96,9 @@ def test_a_record_keeps_everything_it_was_given(durable_url: str, clock: FakeClo
     assert (record.level, record.user, record.agent, record.session_id) == ("user", "alice", None, None)
     assert record.references == ("https://example.com", "msg:1")
     with Limpet.open(durable_url, clock=clock) as hf:
-        assert hf.record(record.id) == record
+        assert hf.records.get(record.id) == record
         assert hf.records(user="alice") == [record]
-        assert hf.history(record.id) == [record]
+        assert hf.records.history(record.id) == [record]
 
 
 def test_defaults_are_a_plain_semantic_fact(hf: Limpet) -> None:
@@ -108,7 +106,7 @@ def test_defaults_are_a_plain_semantic_fact(hf: Limpet) -> None:
     assert (record.type, record.layer, record.key, record.tags, record.metadata) == ("fact", "semantic", None, (), {})
     assert not record.pinned
     assert record.expires_at is None
-    assert hf.record(record.id) == record
+    assert hf.records.get(record.id) == record
 
 
 def test_a_record_belongs_to_exactly_one_level(hf: Limpet) -> None:
@@ -121,7 +119,7 @@ def test_a_record_belongs_to_exactly_one_level(hf: Limpet) -> None:
     }
     assert {record.level for record in made.values()} == set(made)
     assert made["session"].user == "alice"
-    assert all(hf.record(record.id).level == level for level, record in made.items())
+    assert all(hf.records.get(record.id).level == level for level, record in made.items())
     assert contents(hf.records(session=session.id)) == ["of the session"]
     assert sorted(contents(hf.records(user="alice"))) == ["of the session", "of the user"]
     assert contents(hf.records(agent="coder")) == ["of the agent"]
@@ -135,7 +133,7 @@ def test_a_record_belongs_to_exactly_one_level(hf: Limpet) -> None:
         hf.remember("x", session=UNKNOWN)
     with pytest.raises(SessionNotFound):
         hf.remember("x", session=session.id, user="bob")
-    assert hf.count_records() == 4
+    assert hf.records.count() == 4
 
 
 # Keys
@@ -153,7 +151,7 @@ def test_keys_have_rules(hf: Limpet) -> None:
             hf.remember("x", user="alice", key=bad)
         with pytest.raises(InvalidKey):
             hf.forget(key=bad, user="alice")
-    assert hf.count_records(user="alice") == 9
+    assert hf.records.count(user="alice") == 9
 
 
 def test_the_same_key_again_replaces_the_text_and_keeps_the_history(timed: Limpet, clock: FakeClock) -> None:
@@ -164,9 +162,9 @@ def test_the_same_key_again_replaces_the_text_and_keeps_the_history(timed: Limpe
     assert second.updated_at == clock.now
     assert (second.tags, second.metadata, second.salience) == (("home",), {"n": "1"}, 0.9)
     assert contents(timed.records(user="alice")) == ["lives in Lisbon"]
-    assert contents(timed.history(first.id)) == ["lives in Porto", "lives in Lisbon"]
-    assert timed.history(first.id)[0] == first
-    assert timed.count_records(user="alice") == 1
+    assert contents(timed.records.history(first.id)) == ["lives in Porto", "lives in Lisbon"]
+    assert timed.records.history(first.id)[0] == first
+    assert timed.records.count(user="alice") == 1
     assert faults(timed) == []
 
 
@@ -174,7 +172,7 @@ def test_saying_the_same_again_is_no_new_version(timed: Limpet, clock: FakeClock
     first = timed.remember("lives in Porto", user="alice", key="city")
     clock.advance(60)
     assert timed.remember("lives in Porto", user="alice", key="city") == first
-    assert len(timed.history(first.id)) == 1
+    assert len(timed.records.history(first.id)) == 1
 
 
 def test_a_key_is_unique_for_its_owner_only(hf: Limpet) -> None:
@@ -187,7 +185,7 @@ def test_a_key_is_unique_for_its_owner_only(hf: Limpet) -> None:
     assert len(ids) == len(owners)
     for at, owner in enumerate(owners):
         assert hf.remember(f"again {at}", key="k", **owner).id in ids
-    assert hf.count_records() == len(owners)
+    assert hf.records.count() == len(owners)
 
 
 def test_what_expired_is_there_again_when_it_is_said_again(timed: Limpet, clock: FakeClock) -> None:
@@ -198,7 +196,7 @@ def test_what_expired_is_there_again_when_it_is_said_again(timed: Limpet, clock:
     assert again.id == record.id
     assert contents(timed.records(user="alice")) == ["parked on level 5"]
     assert [hit.text for hit in timed.recall("parked", user="alice")] == ["parked on level 5"]
-    timed.update(record.id, valid_to=clock.now)
+    timed.records.update(record.id, valid_to=clock.now)
     clock.advance(1)
     assert timed.records(user="alice") == []
     timed.remember("parked on level 5", user="alice", key="parking")
@@ -208,8 +206,8 @@ def test_what_expired_is_there_again_when_it_is_said_again(timed: Limpet, clock:
 def test_threads_that_save_one_key_make_one_record(hf: Limpet) -> None:
     records = at_once(lambda number: hf.remember(f"value {number}", user="alice", key="k"))
     assert len({record.id for record in records}) == 1
-    assert hf.count_records(user="alice") == 1
-    assert sorted(contents(hf.history(records[0].id))) == sorted(f"value {number}" for number in range(8))
+    assert hf.records.count(user="alice") == 1
+    assert sorted(contents(hf.records.history(records[0].id))) == sorted(f"value {number}" for number in range(8))
     assert faults(hf) == []
 
 
@@ -226,7 +224,7 @@ with Limpet.open(given) as hf:
     answers = run_together(code, durable_url, count=3)
     assert answers[0] == answers[1] == answers[2]
     with Limpet.open(durable_url) as hf:
-        assert hf.count_records(user="alice") == 25
+        assert hf.records.count(user="alice") == 25
         assert faults(hf) == []
 
 
@@ -239,7 +237,7 @@ def test_the_same_id_again_replaces_the_text(hf: Limpet) -> None:
     assert first.id == own
     second = hf.remember("two", user="alice", id=own.upper())
     assert (second.id, second.created_at, second.version) == (own, first.created_at, 2)
-    assert contents(hf.history(own)) == ["one", "two"]
+    assert contents(hf.records.history(own)) == ["one", "two"]
     for bad in ("", "x", "1" * 32, 5, b"x", "01890000-0000-7000-8000-00000000000g"):
         with pytest.raises(InvalidKey):
             hf.remember("x", user="alice", id=bad)  # type: ignore[arg-type]
@@ -276,21 +274,21 @@ def test_metadata_is_found_by_any_key(hf: Limpet) -> None:
         hf.remember(f"record {at}", user="alice", metadata={key: f"value of {key}", "common": "yes"})
     for at, key in enumerate(TRICKY):
         wanted = {key: f"value of {key}"}
-        assert contents(hf.search_metadata(key, wanted[key], user="alice")) == [f"record {at}"]
+        assert contents(hf.records.search_metadata(key, wanted[key], user="alice")) == [f"record {at}"]
         assert contents(hf.records(user="alice", metadata=wanted)) == [f"record {at}"]
         assert [hit.text for hit in hf.recall("record", user="alice", metadata=wanted)] == [f"record {at}"]
-        assert hf.search_metadata(key, "yes", user="alice") == []
-    assert len(hf.search_metadata("common", "yes", user="alice")) == len(TRICKY)
-    assert hf.search_metadata("common", "yes", user="bob") == []
-    assert hf.search_metadata("a.c", "value of a.b", user="alice") == []
+        assert hf.records.search_metadata(key, "yes", user="alice") == []
+    assert len(hf.records.search_metadata("common", "yes", user="alice")) == len(TRICKY)
+    assert hf.records.search_metadata("common", "yes", user="bob") == []
+    assert hf.records.search_metadata("a.c", "value of a.b", user="alice") == []
     assert faults(hf) == []
 
 
 def test_one_record_may_have_all_those_keys_at_once(hf: Limpet) -> None:
     metadata = {key: key for key in TRICKY}
     record = hf.remember("x", user="alice", metadata=metadata, tags=TRICKY)
-    assert hf.record(record.id).metadata == metadata
-    assert hf.record(record.id).tags == tuple(TRICKY)
+    assert hf.records.get(record.id).metadata == metadata
+    assert hf.records.get(record.id).tags == tuple(TRICKY)
     assert all(contents(hf.records(user="alice", metadata={key: key}, tags=[key])) == ["x"] for key in TRICKY)
     assert contents(hf.records(user="alice", metadata=dict(list(metadata.items())[:20]))) == ["x"]
     assert hf.records(user="alice", metadata={**metadata, "a.b": "other"}) == []
@@ -300,7 +298,7 @@ def test_metadata_values_are_compared_exactly(hf: Limpet) -> None:
     for value in ("", " ", "1", "1.0", "true", "é", "e\u0301", "É", "a%", "x" * 10_000):
         hf.remember(f"={value[:10]}", user="alice", metadata={"k": value})
     for value in ("", " ", "1", "1.0", "true", "é", "e\u0301", "É", "a%", "x" * 10_000):
-        assert contents(hf.search_metadata("k", value, user="alice")) == [f"={value[:10]}"]
+        assert contents(hf.records.search_metadata("k", value, user="alice")) == [f"={value[:10]}"]
 
 
 def test_metadata_and_tags_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
@@ -317,10 +315,10 @@ def test_metadata_and_tags_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
             hf.remember("x", user="alice", tags=bad)
         with pytest.raises(InvalidInput):
             hf.remember("x", user="alice", references=bad)
-    assert hf.count_records() == 0
+    assert hf.records.count() == 0
     for bad in ("", 5, None, "\x00"):
         with pytest.raises(InvalidInput):
-            hf.search_metadata(bad, "x", user="alice")  # type: ignore[arg-type]
+            hf.records.search_metadata(bad, "x", user="alice")  # type: ignore[arg-type]
 
 
 # Reading
@@ -361,7 +359,7 @@ def test_the_latest_change_comes_first_and_pages_meet_all(timed: Limpet, clock: 
     for number in range(20):
         ids.append(timed.remember(f"n {number}", user="alice").id)
         clock.advance(number % 2)
-    timed.update(ids[0], content="changed")
+    timed.records.update(ids[0], content="changed")
     listed = timed.records(user="alice")
     assert listed[0].content == "changed"
     pages = [timed.records(user="alice", limit=6, offset=offset) for offset in range(0, 24, 6)]
@@ -393,29 +391,29 @@ def test_counting_counts_what_is_true_now(timed: Limpet, clock: FakeClock) -> No
     timed.remember("c", user="alice", valid_from=clock.now + timedelta(days=1))
     timed.remember("d", session=session.id)
     timed.remember("e", agent="coder")
-    assert (timed.count_records(), timed.count_records(user="alice")) == (4, 3)
-    assert (timed.count_records(agent="coder"), timed.count_records(session=session.id)) == (1, 1)
+    assert (timed.records.count(), timed.records.count(user="alice")) == (4, 3)
+    assert (timed.records.count(agent="coder"), timed.records.count(session=session.id)) == (1, 1)
     clock.advance(11)
-    assert timed.count_records(user="alice") == 2
+    assert timed.records.count(user="alice") == 2
     clock.advance(days=2)
-    assert timed.count_records(user="alice") == 3
+    assert timed.records.count(user="alice") == 3
 
 
 def test_an_unknown_record_is_a_clear_error(hf: Limpet) -> None:
     hf.remember("x", user="alice")
     for call in (
-        lambda: hf.record(UNKNOWN),
-        lambda: hf.history(UNKNOWN),
-        lambda: hf.update(UNKNOWN, content="y"),
+        lambda: hf.records.get(UNKNOWN),
+        lambda: hf.records.history(UNKNOWN),
+        lambda: hf.records.update(UNKNOWN, content="y"),
         lambda: hf.forget(UNKNOWN),
         lambda: hf.forget(key="nothing", user="alice"),
     ):
         with pytest.raises(RecordNotFound):
             call()
     for call in (
-        lambda: hf.record("x"),
-        lambda: hf.history(""),
-        lambda: hf.update("x", content="y"),
+        lambda: hf.records.get("x"),
+        lambda: hf.records.history(""),
+        lambda: hf.records.update("x", content="y"),
         lambda: hf.forget("x"),
     ):
         with pytest.raises(InvalidKey):
@@ -425,15 +423,15 @@ def test_an_unknown_record_is_a_clear_error(hf: Limpet) -> None:
 def test_records_of_another_user_are_not_found(hf: Limpet) -> None:
     record = hf.remember("x", user="alice", key="k")
     for call in (
-        lambda: hf.record(record.id, user="bob"),
-        lambda: hf.history(record.id, user="bob"),
-        lambda: hf.update(record.id, user="bob", content="y"),
+        lambda: hf.records.get(record.id, user="bob"),
+        lambda: hf.records.history(record.id, user="bob"),
+        lambda: hf.records.update(record.id, user="bob", content="y"),
         lambda: hf.forget(record.id, user="bob"),
         lambda: hf.forget(key="k", user="bob"),
     ):
         with pytest.raises(RecordNotFound):
             call()
-    assert hf.record(record.id, user="alice") == record
+    assert hf.records.get(record.id, user="alice") == record
 
 
 # Changing
@@ -442,7 +440,7 @@ def test_records_of_another_user_are_not_found(hf: Limpet) -> None:
 def test_update_changes_what_is_given_and_keeps_the_rest(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("old text", user="alice", key="k", tags=["a"], metadata={"m": "1"}, title="T")
     clock.advance(5)
-    changed = timed.update(record.id, content="new text", tags=["b"], salience=0.1, pinned=True, type="note")
+    changed = timed.records.update(record.id, content="new text", tags=["b"], salience=0.1, pinned=True, type="note")
     assert (changed.id, changed.created_at, changed.key, changed.title) == (
         record.id,
         record.created_at,
@@ -452,8 +450,8 @@ def test_update_changes_what_is_given_and_keeps_the_rest(timed: Limpet, clock: F
     assert (changed.content, changed.tags, changed.metadata) == ("new text", ("b",), {"m": "1"})
     assert (changed.salience, changed.pinned, changed.type) == (0.1, True, "note")
     assert (changed.updated_at, changed.version) == (clock.now, 2)
-    assert timed.record(record.id) == changed
-    assert timed.history(record.id) == [record, changed]
+    assert timed.records.get(record.id) == changed
+    assert timed.records.history(record.id) == [record, changed]
     assert timed.records(user="alice", tags=["a"]) == []
     assert timed.records(user="alice", tags=["b"]) == [changed]
     assert timed.recall("old", user="alice") == []
@@ -476,42 +474,42 @@ def test_an_update_that_is_refused_changes_nothing(hf: Limpet) -> None:
     ]  # fmt: skip
     for changes in wrong:
         with pytest.raises(InvalidInput):
-            hf.update(record.id, **changes)
+            hf.records.update(record.id, **changes)
     with pytest.raises(LimpetError):
-        hf.update(other.id, content="with a key that is taken", key="taken")
+        hf.records.update(other.id, content="with a key that is taken", key="taken")
     assert every_row(hf) == before
 
 
 def test_update_without_changes_is_no_version(hf: Limpet) -> None:
     record = hf.remember("text", user="alice", tags=["a"])
-    assert hf.update(record.id) == record
-    assert hf.update(record.id, content="text", tags=["a"]) == record
-    assert hf.history(record.id) == [record]
+    assert hf.records.update(record.id) == record
+    assert hf.records.update(record.id, content="text", tags=["a"]) == record
+    assert hf.records.history(record.id) == [record]
 
 
 def test_many_versions_are_kept_in_order(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("v1", user="alice")
     for number in range(2, 21):
         clock.advance(1)
-        timed.update(record.id, content=f"v{number}")
-    assert contents(timed.history(record.id)) == [f"v{number}" for number in range(1, 21)]
-    assert timed.stats()["chunks"] == 1
+        timed.records.update(record.id, content=f"v{number}")
+    assert contents(timed.records.history(record.id)) == [f"v{number}" for number in range(1, 21)]
+    assert timed.admin.stats()["chunks"] == 1
 
 
 def test_a_clock_set_back_breaks_no_history(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("one", user="alice")
     clock.advance(days=-30)
-    changed = timed.update(record.id, content="two")
+    changed = timed.records.update(record.id, content="two")
     assert changed.updated_at is not None
     assert record.updated_at is not None
     assert changed.updated_at >= record.updated_at
-    assert contents(timed.history(record.id)) == ["one", "two"]
+    assert contents(timed.records.history(record.id)) == ["one", "two"]
 
 
 def test_threads_that_update_one_record_lose_no_version(hf: Limpet) -> None:
     record = hf.remember("v", user="alice")
-    at_once(lambda number: hf.update(record.id, content=f"version by {number}"))
-    history = hf.history(record.id)
+    at_once(lambda number: hf.records.update(record.id, content=f"version by {number}"))
+    history = hf.records.history(record.id)
     assert [version.version for version in history] == list(range(1, 10))
     assert sorted(contents(history)[1:]) == [f"version by {number}" for number in range(8)]
     assert faults(hf) == []
@@ -536,7 +534,7 @@ def test_as_of_gives_what_was_said_then(timed: Limpet, clock: FakeClock) -> None
     assert then(9.9) == ["lives in Porto"]
     assert then(10) == ["lives in Lisbon"]
     assert then(25) == ["has a dog", "lives in Lisbon"]
-    assert contents(timed.history(city.id)) == ["lives in Porto", "lives in Lisbon"]
+    assert contents(timed.records.history(city.id)) == ["lives in Porto", "lives in Lisbon"]
 
 
 def test_as_of_finds_what_was_true_before_a_change_that_began_later(timed: Limpet, clock: FakeClock) -> None:
@@ -552,7 +550,7 @@ def test_as_of_finds_what_ended_later(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     record = timed.remember("works at Acme", user="alice")
     clock.advance(days=10)
-    timed.update(record.id, valid_to=clock.now)
+    timed.records.update(record.id, valid_to=clock.now)
     clock.advance(days=1)
     assert timed.records(user="alice") == []
     assert contents(timed.records(user="alice", history=True)) == ["works at Acme"]
@@ -576,10 +574,10 @@ def test_a_record_expires_after_its_time_to_live(timed: Limpet, clock: FakeClock
     assert len(timed.records(user="alice")) == 2
     clock.advance(microseconds=1)
     assert contents(timed.records(user="alice")) == ["walrus for an hour"]
-    assert timed.search_metadata("k", "v", user="alice") == []
+    assert timed.records.search_metadata("k", "v", user="alice") == []
     assert [hit.text for hit in timed.recall("walrus", user="alice")] == ["walrus for an hour"]
-    assert timed.count_records(user="alice") == 1
-    assert timed.record(record.id).content == "walrus for a minute"
+    assert timed.records.count(user="alice") == 1
+    assert timed.records.get(record.id).content == "walrus for a minute"
     assert len(timed.records(user="alice", as_of=clock.now - timedelta(seconds=30))) == 2
 
 
@@ -589,7 +587,7 @@ def test_a_session_that_is_deleted_takes_its_records_along(hf: Limpet) -> None:
     outer = hf.remember("outer", user="alice", key="k", tags=["t"])
     session.delete()
     with pytest.raises(RecordNotFound):
-        hf.record(inner.id)
+        hf.records.get(inner.id)
     assert hf.records(user="alice") == [outer]
     assert sql(hf, "SELECT count(*) FROM record_tags") == [(1,)]
     assert faults(hf) == []

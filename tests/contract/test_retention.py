@@ -16,8 +16,6 @@ from limpet.errors import ConfigError, SessionNotFound
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults
 
-pytestmark = pytest.mark.every_backend
-
 Open = Callable[..., Limpet]
 
 
@@ -48,10 +46,10 @@ def test_messages_go_after_ninety_days_and_what_was_learned_stays(opening: Open,
     session = say(hf, clock, 95, 91, 89, 1)
     with session.turn("I love tea.") as turn:
         turn.reply("Noted.")
-    hf.run_jobs()
+    hf.jobs.run()
     learned = {record.id for record in hf.records(user="alice")}
     clock.advance(hours=2)
-    hf.run_jobs()
+    hf.jobs.run()
     assert [message.text[:19] for message in session.messages()][:2] == ["I said this 89 days", "I said this 1 days "]
     assert session.count() == 4
     assert {record.id for record in hf.records(user="alice")} == learned
@@ -61,24 +59,24 @@ def test_messages_go_after_ninety_days_and_what_was_learned_stays(opening: Open,
 def test_messages_told_late_are_as_old_as_they_say(opening: Open, clock: FakeClock) -> None:
     hf = opening()
     session = say(hf, clock, 1, 200, 2)
-    [done, _] = hf.apply_retention()
+    [done, _] = hf.privacy.retention()
     assert dict(done.counts) == {"messages": 1, "chunks": 1}
     assert [message.sequence for message in session.messages()] == [1, 3]
-    assert dict(hf.apply_retention()[0].counts) == {}
+    assert dict(hf.privacy.retention()[0].counts) == {}
 
 
 def test_it_comes_every_hour(opening: Open, clock: FakeClock) -> None:
     hf = opening()
     session = say(hf, clock, 89.99)
-    hf.run_jobs()
+    hf.jobs.run()
     assert session.count() == 1
     for _ in range(2):
         clock.advance(hours=1)
-        hf.run_jobs()
+        hf.jobs.run()
     assert session.count() == 0
     session.append("user", "old again", created_at=clock() - timedelta(days=100))
     clock.advance(hours=1)
-    hf.run_jobs()
+    hf.jobs.run()
     assert session.count() == 0
 
 
@@ -86,7 +84,7 @@ def test_zero_keeps_for_ever_and_off_does_nothing(opening: Open, clock: FakeCloc
     for hf in (opening(retention__messages_days=0), opening(retention__enabled=False)):
         session = say(hf, clock, 4000)
         clock.advance(hours=2)
-        hf.run_jobs()
+        hf.jobs.run()
         assert session.count() >= 1
 
 
@@ -102,7 +100,7 @@ def test_days_by_agent_and_tenant(opening: Open, clock: FakeClock) -> None:
         for agent in ("assistant", "brief")
     }
     clock.advance(hours=2)
-    hf.run_jobs()
+    hf.jobs.run()
     counts = {key: session.count() for key, session in spoken.items()}
     assert counts == {
         ("default", "assistant"): 3,
@@ -118,14 +116,14 @@ def test_a_dry_run_counts_by_agent_and_changes_nothing(opening: Open, clock: Fak
     hf = opening(retention__records_days=10, retention__documents_days=10)
     say(hf, clock, 100, 95, 1)
     say(hf, clock, 100, agent="second")
-    hf.add_document("note:1", text="a document", user="alice")
+    hf.documents.add("note:1", text="a document", user="alice")
     hf.session("c", "short", user="alice", ttl=timedelta(days=1))
     clock.advance(days=20)
     before = every_row(hf)
-    counted = {done.agent: dict(done.counts) for done in hf.apply_retention(dry_run=True)}
+    counted = {done.agent: dict(done.counts) for done in hf.privacy.retention(dry_run=True)}
     assert every_row(hf) == before
     assert counted == {"assistant": {"messages": 2, "sessions": 1}, "second": {"messages": 1}, None: {"documents": 1}}
-    removed = {done.agent: dict(done.counts) for done in hf.apply_retention()}
+    removed = {done.agent: dict(done.counts) for done in hf.privacy.retention()}
     assert removed["second"] == {"messages": 1, "chunks": 1}
     assert removed[None] == {"documents": 1}
     assert faults(hf) == []
@@ -134,7 +132,7 @@ def test_a_dry_run_counts_by_agent_and_changes_nothing(opening: Open, clock: Fak
 def test_another_tenant_is_left_alone(opening: Open, clock: FakeClock) -> None:
     hf = opening()
     mine, other = say(hf, clock, 100), say(hf.tenant("other"), clock, 100)
-    hf.apply_retention()
+    hf.privacy.retention()
     assert (mine.count(), other.count()) == (0, 1)
 
 
@@ -142,17 +140,17 @@ def test_records_and_documents_have_their_own_rule(opening: Open, clock: FakeClo
     hf = opening(retention__records_days=30, retention__documents_days=50, learn__decay=False)
     with hf.session("c", "1", user="alice").turn("I love tea. I live in Porto.") as turn:
         turn.reply("Noted.")
-    hf.run_jobs()
+    hf.jobs.run()
     stated = hf.remember("Stated", user="alice")
-    hf.add_document("note:1", text="a document", user="alice")
+    hf.documents.add("note:1", text="a document", user="alice")
     assert len(hf.records(user="alice", history=True)) > 1
     clock.advance(days=40)
-    hf.apply_retention()
+    hf.privacy.retention()
     assert [record.id for record in hf.records(user="alice", history=True)] == [stated.id]
-    assert len(hf.documents(user="alice")) == 1
+    assert len(hf.documents.list(user="alice")) == 1
     clock.advance(days=11)
-    hf.apply_retention()
-    assert hf.documents(user="alice") == []
+    hf.privacy.retention()
+    assert hf.documents.list(user="alice") == []
     assert faults(hf) == []
 
 
@@ -168,7 +166,7 @@ def test_a_session_whose_time_is_over_is_swept(opening: Open, clock: FakeClock, 
         folder.mkdir(parents=True)
         Path(folder, "note.txt").write_text("x")
     clock.advance(hours=4)
-    hf.run_jobs()
+    hf.jobs.run()
     with pytest.raises(SessionNotFound):
         hf.load_session(short.id)
     assert hf.load_session(long.id)
@@ -186,11 +184,11 @@ def test_a_summary_stays_as_long_as_it_was_told_since(opening: Open, clock: Fake
     session.append("user", "and more")
     session.compact(keep=1)
     clock.advance(days=7)
-    hf.apply_retention()
+    hf.privacy.retention()
     assert session.count() == 2
     assert session.summary() is not None
     clock.advance(days=5)
-    hf.apply_retention()
+    hf.privacy.retention()
     assert session.count() == 0
     assert session.summary() is None
 
@@ -209,5 +207,5 @@ def test_a_store_with_something_in_it_has_the_job_from_its_next_opening_on(tmp_p
             say(hf, clock, 100)
     clock.advance(hours=2)
     with Limpet.open(tmp_path, config=config, clock=clock) as hf:
-        hf.run_jobs()
+        hf.jobs.run()
         assert hf.sessions(user="alice")[0].message_count == 0

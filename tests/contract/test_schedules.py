@@ -19,8 +19,6 @@ from tests.conftest import FakeClock
 from tests.contract.rows import sql
 from tests.contract.scheduling import HOUR, LEASE, Bench, moment
 
-pytestmark = pytest.mark.every_backend
-
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
 
@@ -129,7 +127,7 @@ def test_what_is_due_is_found_by_its_index(bench: Bench) -> None:
     assert [one.id for one in bench.schedules.due(user="bob")] == [later.id]
     bench.take()
     assert [one.id for one in bench.schedules.due()] == [later.id]
-    if bench.hf.stats()["backend"] in ("sqlite", "memory"):
+    if bench.hf.admin.stats()["backend"] in ("sqlite", "memory"):
         plan = sql(
             bench.hf,
             "EXPLAIN QUERY PLAN SELECT id FROM schedules s WHERE s.state = 'active' AND s.next_run_at <= 5"
@@ -376,7 +374,7 @@ def test_the_lease_is_renewed_while_a_run_takes_long(
             return "held"
 
         monkeypatch.setattr(ScheduleQueue, "renew_lease", told)
-        assert hf.run_schedules(long) == 1
+        assert hf.schedules.run(long) == 1
         assert taken == [None, None, None]
         assert hf.schedules.get(made.id).state == "completed"
 
@@ -603,7 +601,7 @@ def test_what_could_not_be_told_is_told_later(bench: Bench) -> None:
     def deaf(_: Notification) -> None:
         raise OSError("no line")
 
-    assert bench.hf.run_schedules(bench.callback, deaf) == 1
+    assert bench.hf.schedules.run(bench.callback, deaf) == 1
     assert bench.schedules.runs(made.id)[0].notified is False
     assert bench.run() == 0
     assert bench.told == []  # somebody may be at it still
@@ -617,7 +615,7 @@ def test_what_could_not_be_told_is_told_later(bench: Bench) -> None:
 def test_old_news_is_not_told(bench: Bench) -> None:
     bench.make("once: 2026-03-10T13:00")
     bench.clock.advance(hours=1)
-    assert bench.hf.run_schedules(bench.callback) == 1  # nobody there to be told
+    assert bench.hf.schedules.run(bench.callback) == 1  # nobody there to be told
     bench.clock.advance(hours=25)
     bench.run()
     assert bench.told == []
@@ -636,11 +634,11 @@ def test_a_worker_runs_schedules_in_a_thread(store_url: str) -> None:
             done.set()
             return firing.goal
 
-        hf.start_worker(on_schedule=callback, notify=lambda notification: told.set())
+        hf.jobs.start_worker(on_schedule=callback, notify=lambda notification: told.set())
         assert done.wait(20)
         assert told.wait(20)
     with pytest.raises(InvalidInput, match="on_schedule"), Limpet.open(":memory:") as hf:
-        hf.start_worker(notify=print)
+        hf.jobs.start_worker(notify=print)
     assert made.state is ScheduleState.ACTIVE
 
 
@@ -663,7 +661,7 @@ def test_coroutines_run_in_the_loop_with_a_memory_of_their_own(store_url: str, c
             async def notify(notification: Notification) -> None:
                 told.append(notification.text)
 
-            assert await hf.run_schedules(callback, notify) == 1
+            assert await hf.schedules.run(callback, notify) == 1
             [run] = await hf.schedules.runs(made.id)
             assert (run.summary, told) == ("remembered", ["remembered"])
             assert await hf.schedules.count() == 1
@@ -686,7 +684,7 @@ def test_a_loop_that_ends_leaves_what_is_due_to_the_next(tmp_path: Path, clock: 
             begun.set()
             await asyncio.Event().wait()
 
-        running = asyncio.create_task(hf.run_schedules(callback))
+        running = asyncio.create_task(hf.schedules.run(callback))
         await begun.wait()
         assert not running.done()
 
@@ -697,7 +695,7 @@ def test_a_loop_that_ends_leaves_what_is_due_to_the_next(tmp_path: Path, clock: 
             thread.join(20)
             assert not thread.is_alive()
     with opened[0]._sync as hf:
-        assert hf.run_schedules(lambda firing: "done") == 2
+        assert hf.schedules.run(lambda firing: "done") == 2
         runs = [run.status for each in hf.schedules.search() for run in hf.schedules.runs(each.id)]
         assert sorted(runs) == ["failed", "ok", "ok"]
 
@@ -714,7 +712,7 @@ def test_a_store_that_is_closed_by_a_coroutine_of_its_own_waits_for_its_end(tmp_
             closed.set()
             return "closed"
 
-        await hf.start_worker(on_schedule=callback)
+        await hf.jobs.start_worker(on_schedule=callback)
         await asyncio.wait_for(closed.wait(), 20)
         await hf.close()
 
@@ -728,7 +726,7 @@ def test_memory_that_is_switched_off_schedules_nothing(tmp_path: Path) -> None:
     with Limpet.open(tmp_path, config=Config.load(overrides={"memory.enabled": False})) as hf:
         hf.schedules.create(user="alice", goal="x", cadence="every: 1h")
         assert hf.schedules.count() == 0
-        assert hf.run_schedules(lambda firing: None) == 0
+        assert hf.schedules.run(lambda firing: None) == 0
 
 
 def test_an_agent_whose_memory_is_apart_has_its_own_schedules(tmp_path: Path) -> None:

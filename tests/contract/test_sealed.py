@@ -34,10 +34,7 @@ from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 
-pytestmark = [
-    pytest.mark.every_backend,
-    pytest.mark.skipif(BY_HAND, reason="these say themselves what is sealed"),
-]
+pytestmark = pytest.mark.skipif(BY_HAND, reason="these say themselves what is sealed")
 
 MARK = "zanzibar"
 # Without the notes of the day, which a sealed tenant has not.
@@ -85,11 +82,11 @@ def write_everywhere(hf: Limpet, mark: str = MARK) -> None:
         references=[mark],
         idempotency_key=mark,
     )
-    hf.update(record.id, content=f"{mark} is an island of spices")
-    hf.add_document(f"doc:{mark}", f"{mark} in a document", user="u", title=mark, metadata={mark: mark})
+    hf.records.update(record.id, content=f"{mark} is an island of spices")
+    hf.documents.add(f"doc:{mark}", f"{mark} in a document", user="u", title=mark, metadata={mark: mark})
     with session.turn(f"I live in {mark.title()} and my favourite tea is {mark}") as turn:
         turn.reply(f"Noted: {mark}")
-    hf.run_jobs()
+    hf.jobs.run()
     store: Any = hf._runtime.store
     scope, space = session.info.scope, Partition(session.info.tenant, Level.USER, "u")
     now = hf._runtime.clock()
@@ -144,14 +141,14 @@ def contents(hf: Limpet) -> dict[str, Any]:
             )
             for r in hf.records(user="u")
         ),
-        "history": [version.content for version in hf.history(by_key.id)],
+        "history": [version.content for version in hf.records.history(by_key.id)],
         "tagged": [record.content for record in hf.records(user="u", tags=[MARK], metadata={MARK: MARK})],
-        "documents": [(d.uri, d.title, d.metadata, d.content_hash) for d in hf.documents(user="u")],
+        "documents": [(d.uri, d.title, d.metadata, d.content_hash) for d in hf.documents.list(user="u")],
         "hits": [(hit.text, round(hit.score, 6)) for hit in hf.recall(f"{MARK} island ferry", user="u", k=20)],
         "labelled": [hit.text for hit in hf.recall("island", user="u", tags=[MARK])],
         "graph": sorted(entity.name for entity in hf.graph(user="u").entities),
         "context": sorted(session.context(MARK).text.splitlines()),  # equally old ones stand in any order
-        "jobs": [job.error for job in hf.jobs()],
+        "jobs": [job.error for job in hf.jobs.list()],
         "imported": store.read(lambda tx: Imports(tx).has_digest(scope, MARK)),
         "under way": store.read(lambda tx: Imports(tx).get_progress(scope, MARK)),
         "schedules": [scheduled(hf, made) for made in hf.schedules.search()],
@@ -295,15 +292,15 @@ def attempts(hf: Limpet, folder: Path) -> list[Callable[[], object]]:
         lambda: hf.remember("plain", user="somebody new"),
         lambda: hf.recall(MARK, user="u"),
         lambda: hf.records(user="u"),
-        lambda: hf.add_document("doc:plain", "plain", user="u"),
-        lambda: hf.documents(user="u"),
+        lambda: hf.documents.add("doc:plain", "plain", user="u"),
+        lambda: hf.documents.list(user="u"),
         lambda: hf.graph(user="u"),
         lambda: hf.schedules.search(user="u"),
         lambda: hf.schedules.create("u", "plain", "every: 1h"),
-        lambda: hf.purge_user("u"),
-        lambda: hf.purge_older("u", days=0),
-        lambda: hf.export(folder / "export"),
-        hf.jobs,
+        lambda: hf.privacy.purge_user("u"),
+        lambda: hf.privacy.purge_older("u", days=0),
+        lambda: hf.transfer.export(folder / "export"),
+        hf.jobs.list,
     ]
 
 
@@ -454,7 +451,6 @@ def test_sealing_anew_with_another_key(durable_url: str, config: Config, keys: P
         hf.recall(MARK, user="u")
 
 
-@pytest.mark.slow
 def test_a_copy_stays_sealed_in_both_directions(
     hf: Limpet, config: Config, tmp_path: Path, postgres_url: str, clock: FakeClock
 ):
@@ -477,7 +473,7 @@ def test_a_copy_stays_sealed_in_both_directions(
 
 def test_a_backup_stays_sealed(hf: Limpet, config: Config, tmp_path: Path, clock: FakeClock):
     write_everywhere(hf)
-    hf.backup(tmp_path / "backup.db")
+    hf.admin.backup(tmp_path / "backup.db")
     assert MARK.encode() not in (tmp_path / "backup.db").read_bytes().lower()
     expected = contents(hf)
     with Limpet.open(tmp_path / "backup.db", config=config, clock=clock) as restored:
@@ -498,7 +494,6 @@ def test_where_sealing_is_required_nothing_is_written_openly(durable_url: str, c
         hf.remember("after", user="u")
 
 
-@pytest.mark.slow
 def test_forgetting_in_a_sealed_tenant_leaves_nothing(hf: Limpet):
     write_everywhere(hf)
     hf.session("cli", "1", user="u").delete()
@@ -517,18 +512,18 @@ def test_plain_files_are_not_written_beside_a_sealed_tenant(tmp_path: Path, conf
         with hf.session("cli", "1", user="u").turn(f"I like {MARK}") as turn:
             turn.reply("Noted")
         for refused in (
-            lambda: hf.long_term("u"),
-            lambda: hf.note_turn("u", MARK, MARK),
-            lambda: hf.export_items("u"),
-            hf.file_sessions,
+            lambda: hf.notes.long_term("u"),
+            lambda: hf.notes.add_turn("u", MARK, MARK),
+            lambda: hf.notes.export_items("u"),
+            hf.admin.file_sessions,
         ):
             with pytest.raises(Unsupported, match="plain_files"):
                 refused()
-        assert hf.daily_notes("u") == ""
+        assert hf.notes.day("u") == ""
         assert not (data / "memory").exists()
-        hf.tenant("third").long_term("u").write("open tenants keep their files")
+        hf.tenant("third").notes.long_term("u").write("open tenants keep their files")
     allowed = replace(config, encryption=replace(config.encryption, plain_files=True))
     with Limpet.open(data, config=allowed) as hf:
         with hf.session("cli", "1", user="u").turn(f"I like {MARK}") as turn:
             turn.reply("Noted")
-        assert MARK in hf.daily_notes("u")
+        assert MARK in hf.notes.day("u")

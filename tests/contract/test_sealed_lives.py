@@ -30,10 +30,7 @@ from tests.contract.test_sealed import (  # noqa: F401 - fixtures
 )
 from tests.contract.whole import contents as files_of
 
-pytestmark = [
-    pytest.mark.every_backend,
-    pytest.mark.skipif(BY_HAND, reason="these say themselves what is sealed"),
-]
+pytestmark = pytest.mark.skipif(BY_HAND, reason="these say themselves what is sealed")
 
 SEALED, OPEN = "other", "third"
 
@@ -57,12 +54,12 @@ def said(hf: Limpet) -> list[object]:
     """What is left, whatever its ids are."""
     return [
         sorted(lines(record.content) for record in hf.records(user="u")),
-        sorted(lines(past.content) for record in hf.records(user="u") for past in hf.history(record.id)),
+        sorted(lines(past.content) for record in hf.records(user="u") for past in hf.records.history(record.id)),
         [[message.content for message in session.messages()] for session in in_order(hf)],
         [(summary.text if (summary := session.summary()) else None) for session in in_order(hf)],
         sorted(lines(hit.text) for hit in hf.recall("tea soup ferry island document", user="u", k=50)),
         sorted(entity.name for entity in hf.graph(user="u").entities),
-        sorted(document.uri for document in hf.documents(user="u")),
+        sorted(document.uri for document in hf.documents.list(user="u")),
         sorted(made.goal for made in hf.schedules.search(user="u")),
     ]
 
@@ -82,7 +79,7 @@ def talk(hf: Limpet, chat: str, place: str) -> str:
     for number in range(3):
         with session.turn(f"I love {place}tea. My favourite food is {place}soup.") as turn:
             turn.reply(f"Noted {number}: {place}.")
-    hf.run_jobs()
+    hf.jobs.run()
     return session.id
 
 
@@ -94,7 +91,7 @@ def test_a_user_goes(hf: Limpet) -> None:
     receipts = []
     for tenant in both(hf):
         write_everywhere(tenant)
-        receipts.append(tenant.purge_user("u"))
+        receipts.append(tenant.privacy.purge_user("u"))
         assert tenant.recall(MARK, user="u") == []
         assert tenant.schedules.search() == []
     assert told(receipts[0]) == told(receipts[1])
@@ -113,10 +110,10 @@ def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Limpet) -> None:
         talk(tenant, "2", "lisbon")
         # A version that came of the session, of a record that stays.
         stays = tenant.remember("The harbour is open", user="u", key="harbour")
-        tenant.update(stays.id, content="The harbour is closed")
+        tenant.records.update(stays.id, content="The harbour is closed")
         sql_like = next(record for record in tenant.records(user="u") if "porto" in record.content.lower())
-        tenant.update(sql_like.id, content=f"{sql_like.content} indeed")
-        receipts.append(tenant.purge_session(one))
+        tenant.records.update(sql_like.id, content=f"{sql_like.content} indeed")
+        receipts.append(tenant.privacy.purge_session(one))
     assert told(receipts[0]) == told(receipts[1])
     assert receipts[0].verified
     sealed, open_ = both(hf)
@@ -134,9 +131,9 @@ def test_versions_that_tell_of_a_session_are_looked_for_by_page(hf: Limpet, monk
         session.append("user", "hello")
         for number in range(5):
             made = tenant.remember(f"fact {number}", user="u", key=f"k{number}", references=[session.id])
-            tenant.update(made.id, content=f"fact {number} again", references=[])
-        assert tenant.purge_session(session.id).counts["versions"] == 5
-        assert [len(tenant.history(record.id)) for record in tenant.records(user="u")] == [1] * 5
+            tenant.records.update(made.id, content=f"fact {number} again", references=[])
+        assert tenant.privacy.purge_session(session.id).counts["versions"] == 5
+        assert [len(tenant.records.history(record.id)) for record in tenant.records(user="u")] == [1] * 5
 
 
 def test_what_is_older_goes(hf: Limpet, clock: FakeClock) -> None:
@@ -150,8 +147,8 @@ def test_what_is_older_goes(hf: Limpet, clock: FakeClock) -> None:
         tenant.session("c", "1", user="u").append("user", "I love portotea. My favourite food is portosoup.")
         tenant.session("c", "1", user="u").append("user", "The new ferry leaves at noon")
         tenant.remember("A new one", user="u")
-        tenant.run_jobs()
-        receipts.append(tenant.purge_older("u", days=1))
+        tenant.jobs.run()
+        receipts.append(tenant.privacy.purge_older("u", days=1))
     assert told(receipts[0]) == told(receipts[1])
     sealed, open_ = both(hf)
     assert said(sealed) == said(open_)
@@ -163,7 +160,6 @@ def test_what_is_older_goes(hf: Limpet, clock: FakeClock) -> None:
     assert faults(hf) == []
 
 
-@pytest.mark.slow
 def test_retention_is_the_same(hf: Limpet, clock: FakeClock) -> None:
     for tenant in both(hf):
         write_everywhere(tenant)
@@ -174,7 +170,7 @@ def test_retention_is_the_same(hf: Limpet, clock: FakeClock) -> None:
         talk(tenant, "3", "lisbon")
     for days in (0, 15):
         clock.advance(days=days)
-        counts = [[dict(each.counts) for each in tenant.apply_retention()] for tenant in both(hf)]
+        counts = [[dict(each.counts) for each in tenant.privacy.retention()] for tenant in both(hf)]
         assert counts[0] == counts[1]
         assert any(counts[0])
         sealed, open_ = both(hf)
@@ -189,14 +185,14 @@ def test_a_user_comes_back_as_they_were(hf: Limpet, tmp_path: Path) -> None:
     store.write(lambda tx: Imports(tx).finish(Scope(SEALED), MARK))
     talk(sealed, "2", "porto")
     expected = contents(sealed)
-    sealed.export(tmp_path / "one", "u")
+    sealed.transfer.export(tmp_path / "one", "u")
     assert MARK.encode() in b"".join(files_of(tmp_path / "one").values()), "an export is plain on purpose"
-    assert sealed.purge_user("u").verified
-    assert sealed.import_(tmp_path / "one").left_out == 0
-    sealed.export(tmp_path / "two", "u")
+    assert sealed.privacy.purge_user("u").verified
+    assert sealed.transfer.import_(tmp_path / "one").left_out == 0
+    sealed.transfer.export(tmp_path / "two", "u")
     assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
     assert not is_told(hf, MARK, "porto")
-    sealed.run_jobs()
+    sealed.jobs.run()
     for same in ("messages", "records", "history", "tagged", "documents", "kv", "summary", "schedules", "goals"):
         assert contents(sealed)[same] == expected[same], same
     assert faults(hf) == []
@@ -209,7 +205,7 @@ def test_an_import_is_sealed_and_goes_on_where_it_was(
     with Limpet.open(":memory:", config=PLAIN, clock=hf._runtime.clock) as source:
         talk(source, "1", "porto")
         source.schedules.create("u", "Ask about portotea", "every: 1h")
-        source.export(tmp_path / "one", "u")
+        source.transfer.export(tmp_path / "one", "u")
     monkeypatch.setattr("limpet.lifecycle.import_export._LINES", 2)
     sealed = hf.tenant(SEALED)
 
@@ -218,26 +214,26 @@ def test_an_import_is_sealed_and_goes_on_where_it_was(
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        sealed.import_(tmp_path / "one", progress=stop)
+        sealed.transfer.import_(tmp_path / "one", progress=stop)
     [(state, name)] = sql(hf, "SELECT state, name FROM moves")
     assert "sessions" not in state
     assert "one" not in name
-    assert sealed.import_(tmp_path / "one").left_out == 0
+    assert sealed.transfer.import_(tmp_path / "one").left_out == 0
     assert sql(hf, "SELECT count(*) FROM moves") == [(0,)]
     assert sealed.recall("portosoup", user="u")
     assert not is_told(hf, "porto")
-    sealed.export(tmp_path / "two", "u")
+    sealed.transfer.export(tmp_path / "two", "u")
     assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
 
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_files_of_an_export_follow_the_setting(tmp_path: Path, config: Config, allowed: bool) -> None:  # noqa: F811
     with Limpet.open(tmp_path / "open", config=replace(PLAIN, notes=NotesSettings())) as source:
-        source.long_term("u").write("# Me\n")
-        source.export(tmp_path / "export", "u")
+        source.notes.long_term("u").write("# Me\n")
+        source.transfer.export(tmp_path / "export", "u")
     encryption = replace(config.encryption, plain_files=allowed)
     with Limpet.open(tmp_path / "sealed", config=replace(config, encryption=encryption)) as hf:
-        done = hf.import_(tmp_path / "export")
+        done = hf.transfer.import_(tmp_path / "export")
         assert done.files == int(allowed)
         assert [("plain_files" in note.reason) for note in done.skipped] == ([] if allowed else [True])
     assert bool(list((tmp_path / "sealed").rglob("MEMORY.md"))) is allowed
@@ -256,7 +252,7 @@ def goals_run(hf: Limpet) -> list[str]:
         goals.append(firing.schedule.goal.rpartition(" ")[2])
         return "done"
 
-    hf.run_schedules(callback, lambda _: None)
+    hf.schedules.run(callback, lambda _: None)
     return sorted(goals)
 
 
@@ -311,11 +307,11 @@ def test_retention_goes_on_without_one_tenants_key(
     clock.advance(days=11)
     with Limpet.open(durable_url, config=settings, clock=clock) as hf:
         clock.advance(hours=2)
-        hf.run_jobs()
+        hf.jobs.run()
         left = sql(hf, "SELECT DISTINCT s.tenant FROM messages m JOIN sessions s ON s.id = m.session_id")
         assert left == [("default",)]
         with pytest.raises(KeyMissing):
-            hf.apply_retention()
+            hf.privacy.retention()
 
 
 def test_work_beside_is_done_once_when_a_tenant_is_met_first(hf: Limpet) -> None:

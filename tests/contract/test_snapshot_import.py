@@ -52,8 +52,8 @@ def put(folder: Path, content: Any) -> Path:
 def test_a_snapshot_in_the_folder_is_imported_and_renamed(folder: Path, form: str) -> None:
     path = put(folder, MEANT[form])
     with Limpet.open(folder) as hf:
-        assert hf.stats()["sessions"] == 2
-        assert hf.stats()["messages"] == 3
+        assert hf.admin.stats()["sessions"] == 2
+        assert hf.admin.stats()["messages"] == 3
         session = hf.session("telegram", "42", user="alice")
         assert session.id == ID
         assert session.created_at == datetime(2025, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
@@ -98,7 +98,7 @@ def test_a_crash_between_commit_and_rename_imports_nothing_twice(
         patched.setattr("limpet.lifecycle.import_snapshot.os.replace", fail)
         with Limpet.open(folder) as hf:
             before = every_row(hf)
-            assert hf.stats()["messages"] == 3
+            assert hf.admin.stats()["messages"] == 3
     assert path.exists()
     with Limpet.open(folder) as hf:
         assert every_row(hf) == before
@@ -199,19 +199,19 @@ def test_the_message_numbers_of_a_snapshot_are_kept(folder: Path) -> None:
 def test_any_store_can_be_asked_to_take_one_in(hf: Limpet, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text(json.dumps(SESSIONS))
-    done = hf.import_(path)
+    done = hf.transfer.import_(path)
     assert (done.sessions, done.messages, done.already) == (2, 3, False)
-    assert hf.import_(str(path)).already
-    assert hf.stats()["messages"] == 3
+    assert hf.transfer.import_(str(path)).already
+    assert hf.admin.stats()["messages"] == 3
     assert path.exists()
     path.write_text("{")
     with pytest.raises(InvalidInput):
-        hf.import_(path)
+        hf.transfer.import_(path)
     with pytest.raises(InvalidInput):
-        hf.import_(tmp_path / "missing.json")
+        hf.transfer.import_(tmp_path / "missing.json")
     with pytest.raises(Unsupported):
-        hf.import_(tmp_path)
-    assert hf.stats()["messages"] == 3
+        hf.transfer.import_(tmp_path)
+    assert hf.admin.stats()["messages"] == 3
     assert faults(hf) == []
 
 
@@ -219,16 +219,16 @@ def test_an_import_that_fails_half_way_leaves_nothing(hf: Limpet, tmp_path: Path
     taken = hf.tenant("other")
     path = tmp_path / "one.json"
     path.write_text(json.dumps([SESSIONS[0]]))
-    taken.import_(path)
+    taken.transfer.import_(path)
     before = every_row(hf)
     clash = tmp_path / "clash.json"
     clash.write_text(json.dumps([SESSIONS[1], {**SESSIONS[0], "metadata": {"not": "the same bytes"}}]))
     try:
-        hf.import_(clash)
+        hf.transfer.import_(clash)
     except Exception:  # why: refusing is fine; what must not be is a half of it
         assert every_row(hf) == before
     else:
-        assert hf.stats()["messages"] == 5
+        assert hf.admin.stats()["messages"] == 5
     assert faults(hf) == []
 
 
@@ -245,13 +245,13 @@ def test_a_user_who_was_purged_comes_back_with_the_same_file_and_nobody_is_doubl
     bobs = {"id": "telegram:7", "user": "bob", "messages": [{"role": "user", "content": "Bob is here"}]}
     mine = {"id": "telegram:8", "user": "alice", "messages": [{"role": "user", "content": "Alice is here"}]}
     path.write_text(json.dumps([bobs, mine]))
-    assert hf.import_(path).sessions == 2
-    assert hf.purge_user("alice").verified
+    assert hf.transfer.import_(path).sessions == 2
+    assert hf.privacy.purge_user("alice").verified
     hf.session("web", "1", user="alice").append("user", "I am new")
-    done = hf.import_(path)
+    done = hf.transfer.import_(path)
     assert (done.sessions, done.messages, done.already) == (1, 1, False)
     assert sorted(info.user for info in hf.sessions()) == ["alice", "alice", "bob"]
-    assert hf.import_(path).already
+    assert hf.transfer.import_(path).already
     assert faults(hf) == []
 
 
@@ -260,7 +260,7 @@ def test_a_purged_user_does_not_come_back_by_a_file_that_lies_there(folder: Path
     with Limpet.open(folder) as hf:
         users = {info.user for info in hf.sessions()}
         for user in users:
-            hf.purge_user(user)
+            hf.privacy.purge_user(user)
     put(folder, SESSIONS)
     with Limpet.open(folder) as hf:
         assert users

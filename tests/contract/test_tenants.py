@@ -8,8 +8,6 @@ from limpet import Limpet
 from limpet.errors import InvalidKey, LimpetError, RecordNotFound, SessionNotFound
 from tests.contract.rows import every_row, faults
 
-pytestmark = pytest.mark.every_backend
-
 
 def test_two_tenants_have_nothing_in_common_but_the_store(hf: Limpet) -> None:
     here, there = hf.tenant("here"), hf.tenant("there")
@@ -23,12 +21,12 @@ def test_two_tenants_have_nothing_in_common_but_the_store(hf: Limpet) -> None:
     assert mine.id != theirs.id
     assert {hit.text for hit in here.recall("walrus", user="alice")} == {"the walrus of here", "a walrus fact of here"}
     assert [info.id for info in here.sessions()] == [one.id]
-    assert here.records() == here.search_metadata("m", "1") == [mine]
-    assert here.count_records() == 1
+    assert here.records() == here.records.search_metadata("m", "1") == [mine]
+    assert here.records.count() == 1
     assert hf.sessions() == []
     assert hf.records() == []
     assert hf.recall("walrus", user="alice") == []
-    assert hf.stats()["sessions"] == 2
+    assert hf.admin.stats()["sessions"] == 2
     assert faults(hf) == []
 
 
@@ -44,10 +42,10 @@ def test_ids_of_another_tenant_are_unknown(hf: Limpet) -> None:
         (SessionNotFound, lambda: hf.load_session(session.id)),
         (SessionNotFound, lambda: hf.recall("walrus", session=session.id)),
         (SessionNotFound, lambda: hf.remember("x", session=session.id)),
-        (RecordNotFound, lambda: hf.record(record.id)),
-        (RecordNotFound, lambda: hf.record(everybody.id)),
-        (RecordNotFound, lambda: hf.history(record.id)),
-        (RecordNotFound, lambda: hf.update(record.id, content="x")),
+        (RecordNotFound, lambda: hf.records.get(record.id)),
+        (RecordNotFound, lambda: hf.records.get(everybody.id)),
+        (RecordNotFound, lambda: hf.records.history(record.id)),
+        (RecordNotFound, lambda: hf.records.update(record.id, content="x")),
         (RecordNotFound, lambda: hf.forget(record.id)),
         (RecordNotFound, lambda: hf.forget(inner.id, session=session.id)),
         (RecordNotFound, lambda: hf.forget(key="k", user="alice")),
@@ -88,8 +86,8 @@ def test_a_store_can_be_opened_as_a_tenant(durable_url: str) -> None:
     with Limpet.open(durable_url, tenant="here") as hf:
         hf.remember("walrus", user="alice")
     with Limpet.open(durable_url) as hf:
-        assert hf.count_records() == 0
-        assert hf.tenant("here").count_records() == 1
+        assert hf.records.count() == 0
+        assert hf.tenant("here").records.count() == 1
 
 
 def test_one_tenant_is_not_slowed_or_told_by_another(hf: Limpet) -> None:

@@ -262,7 +262,7 @@ def test_notes_are_written_a_line_a_turn(tmp_path: Path, clock: FakeClock) -> No
             turn.reply("It is.")
         with pytest.raises(ZeroDivisionError), opened(hf).turn("Sure?") as turn:
             raise ZeroDivisionError
-        assert hf.daily_notes("alice") == "[12:00] User: Is the door locked? | Assistant: It is.\n"
+        assert hf.notes.day("alice") == "[12:00] User: Is the door locked? | Assistant: It is.\n"
 
 
 def test_a_note_that_cannot_be_written_does_not_stop_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ def test_notes_can_be_switched_off(tmp_path: Path) -> None:
     with Limpet.open(tmp_path / "data", config=Config.load(overrides={"notes.write_daily": False})) as hf:
         with opened(hf).turn("Hello") as turn:
             turn.reply("Hi")
-        assert hf.daily_notes("alice") == ""
+        assert hf.notes.day("alice") == ""
 
 
 async def _talk(url: str) -> list[str]:

@@ -24,8 +24,6 @@ from tests.contract.processes import run_together
 from tests.contract.rows import faults
 from tests.contract.threads import at_once
 
-pytestmark = pytest.mark.every_backend
-
 ALICE = Partition("default", Level.USER, "alice")
 NOUNS = ("dog", "car", "doctor", "sea", "lamp", "bread", "violin", "ticket", "glacier", "ladder")
 
@@ -68,7 +66,7 @@ def test_a_text_is_found_by_its_meaning_without_a_word_in_common(hf: Limpet) -> 
 def test_records_and_documents_are_found_by_meaning_too(hf: Limpet) -> None:
     tell(hf, *sentences(10, 500))
     hf.remember("surgeon on call", user="alice", key="who")
-    hf.add_document("note:1", "cheerful afternoon", user="alice")
+    hf.documents.add("note:1", "cheerful afternoon", user="alice")
     assert texts(hf.recall("physician on duty", user="alice"))[0] == "surgeon on call"
     assert texts(hf.recall("glad evening", user="alice", kinds=["document"]))[0] == "cheerful afternoon"
 
@@ -127,12 +125,12 @@ def test_every_write_and_removal_shows_at_once(hf: Limpet, topics: Topics) -> No
     writes: dict[str, Any] = {
         "append": lambda: first.append("user", "a dog more"),
         "the same again": lambda: first.append("user", "a dog more"),
-        "update": lambda: hf.update(record.id, content="puppy of the record"),
-        "labels only": lambda: hf.update(record.id, tags=["x"]),
+        "update": lambda: hf.records.update(record.id, content="puppy of the record"),
+        "labels only": lambda: hf.records.update(record.id, tags=["x"]),
         "remember again": lambda: hf.remember("hound of the record", user="alice", key="k"),
-        "document": lambda: hf.add_document("note:1", "dog of the document", user="alice"),
-        "document changed": lambda: hf.add_document("note:1", "puppy of the document", user="alice"),
-        "document removed": lambda: hf.remove_document("note:1", user="alice"),
+        "document": lambda: hf.documents.add("note:1", "dog of the document", user="alice"),
+        "document changed": lambda: hf.documents.add("note:1", "puppy of the document", user="alice"),
+        "document removed": lambda: hf.documents.remove("note:1", user="alice"),
         "clear": first.clear,
         "after clearing": lambda: first.append("user", "dog anew"),
         "forget": lambda: hf.forget(record.id),
@@ -143,7 +141,7 @@ def test_every_write_and_removal_shows_at_once(hf: Limpet, topics: Topics) -> No
     for name, write in writes.items():
         write()
         found = assert_exact(hf, topics, "dog", k=100)
-        assert len(found) == hf.stats()["chunks"] == hf.stats()["vectors"], name
+        assert len(found) == hf.admin.stats()["chunks"] == hf.admin.stats()["vectors"], name
     assert faults(hf) == []
 
 
@@ -154,12 +152,12 @@ def test_what_another_handle_does_shows_at_once(durable_url: str, topics: Topics
         theirs = two.load_session(session.id)
         theirs.append("user", "hound late")
         assert "hound late" not in texts(assert_exact(one, topics, "dog", k=100))
-        assert two.run_jobs() == 1
+        assert two.jobs.run() == 1
         assert "hound late" in texts(assert_exact(one, topics, "dog", k=100))
         theirs.clear()
         assert one.recall("dog", user="alice", recipe="vectors") == []
         theirs.append("user", "puppy later")
-        two.run_jobs()
+        two.jobs.run()
         one.remember("dog at once", user="alice")
         assert len(assert_exact(one, topics, "dog", k=100)) == len(assert_exact(two, topics, "dog", k=100)) == 2
 
@@ -174,7 +172,7 @@ with open_with(given[0], Topics(), embedding__when="later") as hf:
     begin()
     hf.load_session(given[1]).append("user", "hound of another process")
     hf.load_session(given[2]).clear()
-    answer(hf.run_jobs())
+    answer(hf.jobs.run())
 """
         assert run_together(code, [durable_url, kept.id, cleared.id], count=1) == [1]
         assert len(assert_exact(hf, topics, "dog", k=100)) == 21
@@ -232,7 +230,7 @@ def test_threads_recall_while_others_append_and_remove(hf: Limpet, topics: Topic
 
     at_once(act, 6)
     found = assert_exact(hf, topics, "dog", k=500)
-    assert len(found) == hf.stats()["chunks"]
+    assert len(found) == hf.admin.stats()["chunks"]
     assert faults(hf) == []
 
 

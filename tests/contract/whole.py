@@ -98,7 +98,7 @@ def _do(
             session.learn()
         case "remember":
             record = hf.remember(filled, user=user, tags=list(many), metadata=many, valid_from=moment)
-            hf.update(record.id, content=f"{filled} and {two}", pinned=bool(number))
+            hf.records.update(record.id, content=f"{filled} and {two}", pinned=bool(number))
         case "keyed":
             hf.remember(filled, user=user, key=f"key_{number}", title=two, ttl=len(one) + 1)
         case "in chat":
@@ -106,14 +106,14 @@ def _do(
         case "global":
             hf.remember(filled, scope="global", confidence=0.25)
         case "agent":
-            hf.add_document("doc:of-agent", filled, agent="coder")
+            hf.documents.add("doc:of-agent", filled, agent="coder")
             hf.remember(filled, agent="coder", layer="procedural", type="fix")
         case "document":
-            hf.add_document(f"doc:{number}.md", f"# {filled}\n\n{two} " * 30, user=user, metadata=many)
+            hf.documents.add(f"doc:{number}.md", f"# {filled}\n\n{two} " * 30, user=user, metadata=many)
         case "notes":
             if hf._runtime.folder is not None:
-                hf.note_turn(user, filled, two, moment)
-                hf.long_term(user=user).append(filled)
+                hf.notes.add_turn(user, filled, two, moment)
+                hf.notes.long_term(user=user).append(filled)
         case "schedule":
             scheduled(hf, session, filled, one, moment, value)
         case "expire":
@@ -171,7 +171,7 @@ def remove_everything(hf: Limpet) -> None:
     store, scope = hf._runtime.store, Scope(hf._tenant)
     for space in store.read(lambda tx: Transfers(tx).find_partitions(scope)):
         if space.level is Level.USER:
-            receipt = hf.purge_user(space.owner)
+            receipt = hf.privacy.purge_user(space.owner)
             assert receipt.verified, receipt.left
 
     def rest(tx: Any) -> list[Partition]:

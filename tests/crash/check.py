@@ -75,7 +75,7 @@ def check(hf: Limpet, noted: Iterable[Deed], *, may_be_unavailable: bool = False
     _check_messages(hf, writes, findings)
     _check_kv(hf, writes, findings)
     _check_records(hf, writes, findings)
-    findings.unsound += [f"{found.check}: {found.detail}" for found in hf.doctor() if not found.ok]
+    findings.unsound += [f"{found.check}: {found.detail}" for found in hf.admin.doctor() if not found.ok]
     return findings
 
 
@@ -253,7 +253,7 @@ def _records(hf: Limpet, user: str | None = None) -> Iterator[Record]:
 
 
 def _history(hf: Limpet, record: Record, findings: Findings) -> list[str]:
-    versions = hf.history(record.id)
+    versions = hf.records.history(record.id)
     if [version.version for version in versions] != list(range(1, len(versions) + 1)):
         findings.misnumbered.append(f"record {record.id} has versions {[version.version for version in versions]}")
     names = []

@@ -63,7 +63,7 @@ def run(store: str, begun: str, seed: int, step: float) -> None:
     hf._runtime.worker.register(KIND, handler)
     while not stop.is_set():
         try:
-            done = hf.run_jobs(until_idle=False)
+            done = hf.jobs.run(until_idle=False)
         except StorageError:  # the server is being started again
             done = 0
         if not done:
@@ -187,6 +187,6 @@ def _faults(hf: Limpet, gang: Gang, jobs: int) -> Iterator[tuple[str, list[str]]
     effects = Counter({name.removeprefix("labour "): len(value) for name, value in rows})
     yield "every job was done", [str(number) for number in range(jobs) if not effects[str(number)]]
     yield "no job was done twice in effect", [f"{name}: {times}" for name, times in effects.items() if times > 1]
-    yield "no job is left", [f"{job.id} {job.state} {job.error}" for job in hf.jobs()]
+    yield "no job is left", [f"{job.id} {job.state} {job.error}" for job in hf.jobs.list()]
     yield "no worker ended by itself", gang.accidents
-    yield "the store is sound", [f"{one.check}: {one.detail}" for one in hf.doctor() if not one.ok]
+    yield "the store is sound", [f"{one.check}: {one.detail}" for one in hf.admin.doctor() if not one.ok]

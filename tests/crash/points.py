@@ -134,7 +134,9 @@ VERBS: dict[str, Callable[[Limpet], object]] = {
     "usage": lambda hf: _session(hf).add_usage("model", output_tokens=9, cost=0.25),
     "remember": lambda hf: hf.remember("a new memory " * 60, user="alice", tags=["x", "y"], metadata={"k": "v"}),
     "replace": lambda hf: hf.remember("the dog is called Fido", user="alice", key="dog", tags=["pet", "new"]),
-    "update": lambda hf: hf.update(hf.records(user="alice")[0].id, content="other words", metadata={"new": "er"}),
+    "update": lambda hf: hf.records.update(
+        hf.records(user="alice")[0].id, content="other words", metadata={"new": "er"}
+    ),
     "forget": lambda hf: hf.forget(query="dog", user="alice"),
 }
 
@@ -150,7 +152,7 @@ def _open_new(fuse: Fuse, store: str, target: str) -> None:
 def _backup(fuse: Fuse, store: str, target: str) -> None:
     with Limpet.open(store, clock=lambda: NOW) as hf:
         fuse.lit = True
-        hf.backup(target)
+        hf.admin.backup(target)
         fuse.lit = False
 
 
@@ -165,7 +167,7 @@ def _copy(fuse: Fuse, store: str, target: str) -> None:
 def _purge(fuse: Fuse, store: str, target: str) -> None:
     with Limpet.open(store, config=QUIET, clock=lambda: NOW + timedelta(seconds=1)) as hf:
         fuse.lit = True
-        hf.purge_user("alice")
+        hf.privacy.purge_user("alice")
         fuse.lit = False
 
 

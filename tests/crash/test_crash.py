@@ -108,7 +108,7 @@ def test_several_processes_on_one_store(nursery: Nursery, disk_url: str, tmp_pat
     assert fleet.stop_all() == [0, 0, 0, 0]
     with Limpet.open(disk_url) as hf:
         assert_kept(check(hf, fleet.noted()))
-        if hf.stats()["backend"] == "postgres":
+        if hf.admin.stats()["backend"] == "postgres":
             sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
             assert raw_store(hf).read(lambda tx: tx.db.execute_sql(sql)) == [(0,)]
 
@@ -159,7 +159,7 @@ def test_doctor_finds_no_fault_in_a_store_that_is_written_to(
         deadline = time.monotonic() + 1.5
         found = []
         while time.monotonic() < deadline:
-            found += [finding for finding in hf.doctor() if not finding.ok]
+            found += [finding for finding in hf.admin.doctor() if not finding.ok]
         fleet.stop_all()
         assert_kept(check(hf, fleet.noted()))
     assert found == []
@@ -192,10 +192,10 @@ def test_doctor_repairs_nothing_that_another_process_just_wrote(
         with monkeypatch.context() as patch:
             for name in ("read", "write"):
                 patch.setattr(store, name, interrupted(getattr(store, name)))
-            found = [finding for finding in hf.doctor(repair=repair) if not finding.ok or finding.repaired]
+            found = [finding for finding in hf.admin.doctor(repair=repair) if not finding.ok or finding.repaired]
         write_beside()
         assert found == []
-        assert [finding for finding in hf.doctor() if not finding.ok] == []
+        assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
 
 
 @pytest.mark.postgres
@@ -217,11 +217,11 @@ def test_doctor_sees_all_labels_of_one_moment(postgres_url: str, monkeypatch: py
 
         with monkeypatch.context() as patch:
             patch.setattr(type(db), "all", all_then_write)
-            found = [finding for finding in hf.doctor(repair=True) if not finding.ok]
+            found = [finding for finding in hf.admin.doctor(repair=True) if not finding.ok]
         keeping.join()
         assert found == []
-        assert [finding for finding in hf.doctor() if not finding.ok] == []
-        assert len(hf.search_metadata("a", "b", user="alice")) == 1
+        assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
+        assert len(hf.records.search_metadata("a", "b", user="alice")) == 1
 
 
 @on_disk
@@ -243,10 +243,10 @@ def test_doctor_cuts_away_nothing_that_is_just_being_said(disk_url: str, monkeyp
 
         with monkeypatch.context() as patch:
             patch.setattr(type(db), "all", all_then_say)
-            found = [finding for finding in hf.doctor(repair=True) if not finding.ok]
+            found = [finding for finding in hf.admin.doctor(repair=True) if not finding.ok]
             saying.join()
         assert found == []
-        assert [finding for finding in hf.doctor() if not finding.ok] == []
+        assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
         assert [hit.text for hit in hf.recall("beside", user="alice")] == ["said beside"]
 
 
@@ -373,7 +373,7 @@ def test_a_backup_killed_at_any_point_is_whole_or_not_there(nursery: Nursery, fu
         assert dump(store) == before
         if not target.exists():
             with Limpet.open(store) as hf:
-                hf.backup(target)
+                hf.admin.backup(target)
         assert check_file(target) == []
         assert dump(target) == before
         left = {path.name for path in target.parent.iterdir()}
@@ -414,7 +414,7 @@ def test_a_copy_to_postgres_killed_at_any_point_is_whole_or_empty(
             if not is_empty(left):
                 break
         assert left == whole
-        assert [finding for finding in hf.doctor() if not finding.ok] == []
+        assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
 
 
 # Looking into a store
@@ -472,7 +472,7 @@ def is_empty(rows: Dump) -> bool:
 
 def faults(folder: Path) -> list[Any]:
     with Limpet.open(folder, clock=lambda: points.NOW) as hf:
-        return [finding for finding in hf.doctor() if not finding.ok]
+        return [finding for finding in hf.admin.doctor() if not finding.ok]
 
 
 def until_alone(hf: Limpet) -> None:

@@ -29,8 +29,8 @@ def scene(nursery: Nursery, tmp_path: Path) -> Scene:
     with Limpet.open(folder, config=LEARNING, clock=lambda: points.NOW) as hf:
         with hf.session("test", "chat", user="alice").turn("I am allergic to peanuts.") as turn:
             turn.reply("Noted. The weather is fine.")
-        hf.run_jobs()
-        hf.export_items(user="alice")
+        hf.jobs.run()
+        hf.notes.export_items(user="alice")
         assert [one for one in hf.records(user="alice") if "allergic" in one.content], "nothing was learned"
     assert {path.suffix for path in telling(folder)} >= {".md", ".jsonl"}
     return Scene(nursery, "forget files", folder, tmp_path)

@@ -50,7 +50,7 @@ def test_a_commit_without_an_answer_is_neither_lost_nor_doubled(
     assert network.cuts > 0
     with Limpet.open(postgres_url) as hf:
         found = Counter(message.text for message in hf.session("test", "lossy", user="u").messages())
-        faults = [finding for finding in hf.doctor() if not finding.ok]
+        faults = [finding for finding in hf.admin.doctor() if not finding.ok]
     acknowledged = {text for text, error in answers.items() if not error}
     denied = {text for text, error in answers.items() if NOTHING_STORED in error}
     assert {text: count for text, count in found.items() if count > 1} == {}

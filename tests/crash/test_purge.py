@@ -29,9 +29,9 @@ def scene(nursery: Nursery, tmp_path: Path) -> Scene:
     folder = tmp_path / "before"
     with Limpet.open(folder, config=points.QUIET, clock=lambda: points.NOW) as hf:
         points.furnish(hf)
-        hf.long_term(user="alice").write("Biscuit\n")
-        hf.note_turn("alice", "Biscuit", "green")
-        hf.export_items(user="alice")
+        hf.notes.long_term(user="alice").write("Biscuit\n")
+        hf.notes.add_turn("alice", "Biscuit", "green")
+        hf.notes.export_items(user="alice")
         hf.session("test", "chat", user="bob").append("user", "bob stays")
     return Scene(nursery, "purge", folder, tmp_path)
 
@@ -54,15 +54,15 @@ def test_a_purge_killed_at_any_point_is_finished(scene: Scene) -> None:
         assert status == KILLED
         assert faults(store) == []
         with Limpet.open(store, config=points.QUIET, clock=lambda: points.NOW + timedelta(hours=1)) as hf:
-            marked = hf.receipts()
+            marked = hf.privacy.receipts()
             begun += bool(marked)
             if at % 2 and marked:
-                hf.run_jobs()
+                hf.jobs.run()
             else:
-                hf.purge_user("alice")
-            assert all(receipt.done_at and receipt.verified for receipt in hf.receipts())
-            hf.run_jobs()
-            assert {receipt.bytes for receipt in hf.receipts()} == {ErasureState.GONE}
+                hf.privacy.purge_user("alice")
+            assert all(receipt.done_at and receipt.verified for receipt in hf.privacy.receipts())
+            hf.jobs.run()
+            assert {receipt.bytes for receipt in hf.privacy.receipts()} == {ErasureState.GONE}
             assert hf.recall("stays", user="bob")
         assert traces(store) == [], f"killed at {at}"
         assert faults(store) == []

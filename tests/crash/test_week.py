@@ -60,7 +60,7 @@ def test_the_check_would_show_what_fired_twice_or_never(tmp_path: Path) -> None:
     store = str(tmp_path / "data")
     week.fill(store, Random(1), short=True)
     with week.open_patiently(store, lambda: week.START + timedelta(hours=3)) as hf:
-        while hf.run_schedules(lambda firing: firing.key):
+        while hf.schedules.run(lambda firing: firing.key):
             pass
         keeper = hf._runtime.store
         keeper.write(  # a second end of the same firing

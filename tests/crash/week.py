@@ -110,7 +110,7 @@ def run(store: str, begun: str, shared: str, seed: int) -> None:
 
     while not stop.is_set():
         try:
-            done = hf.run_schedules(callback, until_idle=False)
+            done = hf.schedules.run(callback, until_idle=False)
         except StorageError:  # the server is being started again
             done = 0
         if not done:
@@ -203,7 +203,7 @@ def catch_up(store: str) -> Limpet:
     now = START + WEEK
     hf = open_patiently(store, lambda: now)
     for _ in range(3):
-        while hf.run_schedules(lambda firing: firing.key):
+        while hf.schedules.run(lambda firing: firing.key):
             pass
         now += timedelta(seconds=CONFIG.schedules.lease_s + 1)
         hf._runtime.runner._mend_at = 0.0
@@ -262,7 +262,7 @@ def _faults(hf: Limpet, crew: Crew, found: Found) -> Iterator[tuple[str, list[st
         ],
     )
     yield "no runner ended by itself", crew.accidents
-    yield "the store is sound", [f"{one.check}: {one.detail}" for one in hf.doctor() if not one.ok]
+    yield "the store is sound", [f"{one.check}: {one.detail}" for one in hf.admin.doctor() if not one.ok]
 
 
 def _strangers(found: Found) -> Iterator[str]:

@@ -209,7 +209,7 @@ class Hand:
     def _update(self) -> None:
         if self.records:
             made, id = self.chance.choice(list(self.records.items()))
-            self._do("update", made, lambda deed: self.hf.update(id, content=deeds.text(deed)).version)
+            self._do("update", made, lambda deed: self.hf.records.update(id, content=deeds.text(deed)).version)
 
     def _forget(self) -> None:
         if self.records:

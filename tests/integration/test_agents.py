@@ -99,12 +99,12 @@ def test_disabled_memory_accepts_everything_and_keeps_nothing(tmp_path: Path) ->
         assert ghost.remember("4711", user="alice", key="secret").content == "4711"
         assert ghost.records(user="alice") == []
         assert ghost.recall("4711", user="alice") == []
-        assert ghost.add_document("note:1", text="4711", user="alice")
-        assert ghost.documents(user="alice") == []
-        assert ghost.run_jobs() == 0
+        assert ghost.documents.add("note:1", text="4711", user="alice")
+        assert ghost.documents.list(user="alice") == []
+        assert ghost.jobs.run() == 0
         assert ghost.sessions() == [] == hf.sessions()
-        assert ghost.stats()["messages"] == 0
-        assert all(finding.ok for finding in ghost.doctor())
+        assert ghost.admin.stats()["messages"] == 0
+        assert all(finding.ok for finding in ghost.admin.doctor())
     assert not any(b"4711" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert not (tmp_path / "agents").exists()
 
@@ -183,7 +183,7 @@ def test_tenants_stay_apart_in_an_agents_store(tmp_path: Path) -> None:
 
 def test_plain_files_take_their_store_types_from_the_agents_settings(tmp_path: Path) -> None:
     with memory(tmp_path, overrides={**OWN, "agents.coder.memory.file_stores": "basic_session"}) as hf:
-        session = hf.agent("coder").file_sessions().create_session()
+        session = hf.agent("coder").admin.file_sessions().create_session()
         assert (session.agent, session.store_types) == ("coder", ("basic_session",))
         assert (tmp_path / "agents" / "coder" / "memory" / "sessions.json").exists()
 

@@ -339,9 +339,9 @@ def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, A
     for name, base in SCHEDULES.items():
         yield f"ScheduleOperations.{name}", getattr(target.hf.schedules, name), base
     for name, base in KEYS.items():
-        yield f"Keys.{name}", getattr(target.hf.keys, name), base
+        yield f"Keys.{name}", getattr(target.hf.access.keys, name), base
     if target.hf._runtime.folder is not None:
-        memory = target.hf.long_term(user="alice")
+        memory = target.hf.notes.long_term(user="alice")
         for name, base in LONG_TERM.items():
             yield f"LongTerm.{name}", getattr(memory, name), base
 
@@ -375,12 +375,12 @@ def run(target: Target, values: list[Any], only: Callable[[str, str], bool]) -> 
             for at, value in enumerate(values):
                 if argument in {"progress", "callback", "notify", "on_schedule"} and callable(value):
                     continue  # what a function raises that somebody gave is theirs
-                before = target.hf.stats()
+                before = target.hf.admin.stats()
                 error = attempt(call, name, target.filled({**base, argument: value}))
                 what = f"{name}({argument}=<{at}: {type(value).__name__}>)"
                 if error is not None and not isinstance(error, LimpetError):
                     wrong.append(f"{what} raised {type(error).__name__}: {str(error)[:100]}")
-                if error is not None and target.hf.stats() != before:
+                if error is not None and target.hf.admin.stats() != before:
                     wrong.append(f"{what} raised {type(error).__name__} and changed something")
         if found := faults(target.hf):
             wrong.append(f"after {name}: {found}")
@@ -439,9 +439,9 @@ def test_nothing_is_written_to_a_place_named_by_accident(target: Target, tmp_pat
     wrong: list[Any] = [None, 5, b"x", object, ["x"], {}]
     for path in wrong:
         with pytest.raises(LimpetError):
-            target.hf.backup(path)
+            target.hf.admin.backup(path)
         with pytest.raises(LimpetError):
-            target.hf.export(path)
+            target.hf.transfer.export(path)
     assert {path.name for path in tmp_path.iterdir()} <= {"backups"}
 
 
@@ -498,7 +498,7 @@ def test_a_million_of_everything(target: Target) -> None:
         with pytest.raises(LimpetError):
             call()
     assert session.count() == 1
-    assert target.hf.count_records() == 1
+    assert target.hf.records.count() == 1
     assert faults(target.hf) == []
 
 

@@ -216,7 +216,7 @@ def test_a_store_of_somebody_else_is_refused_and_not_harmed(public: Path) -> Non
     for path in public.iterdir():
         path.chmod(0o644)
     with Limpet.open(public) as hf:
-        assert hf.stats()["messages"] == 1
+        assert hf.admin.stats()["messages"] == 1
         assert faults(hf) == []
 
 
@@ -248,7 +248,7 @@ def test_a_read_only_disk_is_refused_clearly(disk: Path) -> None:
     with Limpet.open(disk / "data") as hf:
         assert hf.session("t", "1", user="alice").count() == 1
         with pytest.raises(StorageError):
-            hf.backup("/proc/nowhere/b.db")
+            hf.admin.backup("/proc/nowhere/b.db")
 
 
 def test_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_room(disk: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_room(di
         assert [message.text for message in session.messages()] == acknowledged
         assert hf.recall("walrus", user="alice")
         with pytest.raises(StoreFull):
-            hf.backup(disk / "backup.db")
+            hf.admin.backup(disk / "backup.db")
         assert not list(disk.glob("backup*"))
         ballast.unlink()
         text = "there is room again, says the walrus"
@@ -420,8 +420,8 @@ def test_a_closed_store_says_so(store_url: str) -> None:
         lambda: session.kv.get("k"),
         lambda: hf.recall("x", user="alice"),
         lambda: hf.remember("x", user="alice"),
-        hf.stats,
-        hf.doctor,
+        hf.admin.stats,
+        hf.admin.doctor,
         lambda: hf.session("t", "2"),
         lambda: hf.tenant("other").sessions(),
     ):
@@ -497,9 +497,9 @@ def test_a_forked_child_gets_a_clear_error_and_harms_nothing(durable_url: str, t
             "recall": lambda: hf.recall("before", user="alice"),
             "remember": lambda: hf.remember("x", user="alice"),
             "sessions": hf.sessions,
-            "stats": hf.stats,
-            "doctor": hf.doctor,
-            "backup": lambda: hf.backup(tmp_path / "backup.db"),
+            "stats": hf.admin.stats,
+            "doctor": hf.admin.doctor,
+            "backup": lambda: hf.admin.backup(tmp_path / "backup.db"),
         }
         for name, call in calls.items():
             said = in_a_child(call)
@@ -532,7 +532,7 @@ def test_a_fork_while_another_thread_is_inside_sqlite_hung_the_child(what: str, 
             elif what == "open":
                 Limpet.open(":memory:").close()
             else:
-                hf.backup(tmp_path / f"{threading.get_ident()}-{number}.db")
+                hf.admin.backup(tmp_path / f"{threading.get_ident()}-{number}.db")
 
     over, times = threading.Event(), 60 if what == "recall" else 20
     with Limpet.open(tmp_path / "data") as hf, ThreadPoolExecutor(2) as pool:
@@ -624,5 +624,5 @@ hf.close()
     assert process.returncode == 0
     assert out.split() == ["ready", "10"]
     with Limpet.open(tmp_path) as hf:
-        assert hf.stats()["messages"] == 10
+        assert hf.admin.stats()["messages"] == 10
         assert faults(hf) == []

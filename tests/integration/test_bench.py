@@ -27,7 +27,7 @@ def test_a_context_is_measured_beside_a_recall_of_the_same_question(bench: speed
 
 def test_what_is_measured_is_a_context_with_something_in_it(bench: speed.Bench) -> None:
     with searching.opened(bench.lived(), searching.SpreadEmbedder()) as hf:
-        assert hf.count_records(user=searching.USER) == 40
+        assert hf.records.count(user=searching.USER) == 40
         session = hf.session("bench", prompting.CHAT, user=searching.USER)
         for question in searching.questions(TINY.questions):
             assert hf.recall(question, user=searching.USER)  # a question that finds nothing is answered too soon
@@ -40,4 +40,4 @@ def test_what_is_measured_is_a_context_with_something_in_it(bench: speed.Bench) 
 def test_the_store_that_others_measure_stays_as_it_was(bench: speed.Bench) -> None:
     bench.lived()
     with searching.opened(bench.talked(TINY.chunks), searching.SpreadEmbedder()) as hf:
-        assert hf.count_records(user=searching.USER) == 0
+        assert hf.records.count(user=searching.USER) == 0

@@ -44,7 +44,7 @@ def test_a_turn_from_the_line_to_the_store(chat, data, server, spec):
             5,
             4,
         )
-        assert "User: Hello | Assistant: Good morning." in hf.daily_notes(user=USER)
+        assert "User: Hello | Assistant: Good morning." in hf.notes.day(user=USER)
 
 
 def test_it_speaks_with_anthropic_too(chat, server):
@@ -203,7 +203,7 @@ def test_remarks_on_how_a_reply_ended(chat, server, spec):
 def test_memory_that_fails_costs_a_line_and_no_more(chat, data, server, spec):
     chat("Hello", args=("--llm", spec))
     with Limpet.open(data) as hf:
-        hf.long_term(user=USER).path.mkdir()
+        hf.notes.long_term(user=USER).path.mkdir()
     out = chat("Hello again", args=("--llm", spec))
     assert "\nmemory goes without " in out
     assert "MEMORY.md" in out
@@ -433,7 +433,7 @@ def test_turns_teach_while_the_chat_goes_on(chat, data, monkeypatch, server, spe
     monkeypatch.setenv("LIMPET_LEARN_EXTRACTOR", "rules")
     chat("I prefer tea to coffee.", args=("--llm", spec))
     with Limpet.open(data) as hf:  # as far as it was not done already
-        hf.run_jobs()
+        hf.jobs.run()
     out = chat("/memory")
     assert "preference" in out
     assert "I prefer tea to coffee" in out

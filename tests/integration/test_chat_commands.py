@@ -68,7 +68,7 @@ def test_remember_memory_forget(chat, data):
     assert "Tuesday" in records
     assert re.search(r"\n +1 +\d\.\d+ +#1 at .*\n      The bins ", out)
     with Limpet.open(data) as hf:
-        hf.long_term(user=USER).write("# Plans\nPaint the shed\n")
+        hf.notes.long_term(user=USER).write("# Plans\nPaint the shed\n")
     assert chat("/memory").endswith("MEMORY.md:\n# Plans\nPaint the shed\n")
     [record] = found(r"Remembered: (\S+)", out)
     out = chat(f"/forget {record}", "/forget dog_name", "/forget bins", "/forget bins", "y", "/memory")
@@ -85,7 +85,7 @@ def test_forget_reaches_nobody_elses_memory(chat, data):
     out = chat(f"/forget {record.id}", "/forget safe", "y", "/forget 1234", "y")
     assert "Forgot" not in out
     with Limpet.open(data) as hf:
-        assert hf.record(record.id).content == "the safe opens with 1234"
+        assert hf.records.get(record.id).content == "the safe opens with 1234"
 
 
 def test_new_sessions_switch(chat, data, server, spec):
@@ -142,8 +142,8 @@ def test_a_purge_is_asked_for_and_says_truthfully_what_it_did(chat, data, comman
     older = command.startswith("/purge_older")
     assert ("New session" in out) == (purged and not older)
     with Limpet.open(data) as hf:
-        assert len(hf.receipts()) == int(purged)
-        assert hf.count_records(user=USER) == (0 if purged and command == "/purge_user" else 1)
+        assert len(hf.privacy.receipts()) == int(purged)
+        assert hf.records.count(user=USER) == (0 if purged and command == "/purge_user" else 1)
         messages = hf.session("tui", "local").count()
     if purged and not older:
         assert messages == 0

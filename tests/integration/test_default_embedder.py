@@ -22,8 +22,8 @@ def test_with_the_model_installed_a_memory_is_found_by_its_meaning(
         session = hf.session("t", "1", user="alice")
         for line in ("We adopted a puppy last week", "The invoice is due on Monday", "I baked bread with rye flour"):
             session.append("user", line)
-        hf.run_jobs()
-        assert hf.stats()["vectors"] == 3
+        hf.jobs.run()
+        assert hf.admin.stats()["vectors"] == 3
         for question, answer in (("What pet does she have?", "puppy"), ("payment deadline", "invoice")):
             assert answer in hf.recall(question, user="alice", k=1)[0].text
             assert hf.recall(question, user="alice", recipe="words") == []
@@ -33,20 +33,20 @@ def test_the_environment_names_the_embedder(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("LIMPET_EMBEDDING_MODEL", "hashed")
     with Limpet.open(tmp_path) as hf:
         hf.session("t", "1", user="alice").append("user", "a walrus")
-        hf.run_jobs()
-        assert hf.stats()["vectors"] == 1
+        hf.jobs.run()
+        assert hf.admin.stats()["vectors"] == 1
     monkeypatch.setenv("LIMPET_EMBEDDING_MODEL", "none")
     with Limpet.open(tmp_path) as hf:
         hf.session("t", "1", user="alice").append("user", "a penguin")
-        assert (hf.stats()["vectors"], hf.run_jobs()) == (1, 0)
+        assert (hf.admin.stats()["vectors"], hf.jobs.run()) == (1, 0)
 
 
 def test_a_setting_names_the_embedder_and_a_wrong_one_opens_nothing(tmp_path: Path) -> None:
     config = Config.load(overrides={"embedding.model": "hashed"})
     with Limpet.open(":memory:", config=config) as hf:
         hf.remember("a walrus", user="alice")
-        hf.run_jobs()
-        assert hf.stats()["vectors"] == 1
+        hf.jobs.run()
+        assert hf.admin.stats()["vectors"] == 1
     with pytest.raises(ConfigError, match="no embedder"):
         Limpet.open(tmp_path / "new", config=Config.load(overrides={"embedding.model": "magic"}))
     assert not (tmp_path / "new").exists()

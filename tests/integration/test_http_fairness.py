@@ -47,7 +47,7 @@ def test_many_faults_cost_no_more_than_one(ask: Asked, body: dict[str, Any]) -> 
 
 
 def test_a_large_body_is_not_read_from_strangers(ask: Asked, hf: Limpet) -> None:
-    hf.keys.create("one", user="alice")
+    hf.access.keys.create("one", user="alice")
 
     read = []
 
@@ -85,13 +85,13 @@ def test_one_key_leaves_threads_to_others(ask: Asked) -> None:
 
 
 def test_a_key_that_expires_opens_no_door(ask: Asked, hf: Limpet, clock: FakeClock) -> None:
-    made = hf.keys.create("short", user="alice", expires_in=timedelta(seconds=60))
+    made = hf.access.keys.create("short", user="alice", expires_in=timedelta(seconds=60))
     assert ask.keyed(made.secret)("GET", "/v1/records").status_code == 200
     clock.advance(seconds=61)
     assert ask("GET", "/v1/records").status_code == 401
-    hf.keys.create("next", user="alice")
+    hf.access.keys.create("next", user="alice")
     for name in ("next", made.info.id):
-        hf.keys.revoke(name)
+        hf.access.keys.revoke(name)
     assert ask("GET", "/v1/records").status_code == 200
 
 
@@ -108,7 +108,7 @@ def test_other_pages_cannot_make_a_browser_ask(ask: Asked) -> None:
 
 
 def test_a_caller_has_so_many_mcp_sessions(ask: Asked, hf: Limpet) -> None:
-    keys = [ask.keyed(hf.keys.create(name, user=name).secret) for name in ("alice", "bob")]
+    keys = [ask.keyed(hf.access.keys.create(name, user=name).secret) for name in ("alice", "bob")]
     hello = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -153,7 +153,7 @@ def test_a_change_is_made_whole_or_not_at_all(ask: Asked) -> None:
 
 
 def test_a_receipt_does_not_name_a_key_that_is_called_after_its_user(ask: Asked, hf: Limpet) -> None:
-    alice = ask.keyed(hf.keys.create("alice-laptop", user="alice").secret)
+    alice = ask.keyed(hf.access.keys.create("alice-laptop", user="alice").secret)
     alice.post("/v1/records", 201, content="tea")
     done = alice.post("/v1/purge", what="user", user="alice", confirm="alice")
     assert done["done"]
@@ -161,6 +161,6 @@ def test_a_receipt_does_not_name_a_key_that_is_called_after_its_user(ask: Asked,
 
 
 def test_what_is_an_agents_own(ask: Asked, hf: Limpet) -> None:
-    coder = ask.keyed(hf.keys.create("coder", agent="coder").secret)
+    coder = ask.keyed(hf.access.keys.create("coder", agent="coder").secret)
     assert coder.post("/v1/records", 201, content="Run the tests with make")["agent"] == "coder"
     assert coder.get("/v1/recall", query="tests")["hits"] != []

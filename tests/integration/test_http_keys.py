@@ -49,7 +49,7 @@ def test_a_key_is_needed_as_soon_as_another_process_makes_one_and_gone_at_once(a
     ask.get("/v1/sessions")
     assert "security" not in ask.get("/openapi.json")
     with Limpet.open(data, config=Config.load(overrides=PLAIN)) as other:
-        secret = other.keys.create("first", user="alice").secret
+        secret = other.access.keys.create("first", user="alice").secret
         refused(ask)
         for path in ("/mcp", "/v1/events", "/metrics", "/v1/export", "/v1/tools"):
             refused(ask, path)
@@ -57,15 +57,15 @@ def test_a_key_is_needed_as_soon_as_another_process_makes_one_and_gone_at_once(a
         assert ask.get("/openapi.json")["security"] == [{"key": []}]
         alice = ask.keyed(secret)
         alice.get("/v1/sessions")
-        other.keys.create("second", user="bob")
-        other.keys.revoke("first")
+        other.access.keys.create("second", user="bob")
+        other.access.keys.revoke("first")
         refused(alice)
 
 
 def test_a_key_that_expired_or_is_none_is_refused(ask: Asked, hf: Limpet, clock: FakeClock, caplog) -> None:
     caplog.set_level(logging.DEBUG)
-    secret = hf.keys.create("short", user="alice", expires_in=60).secret
-    hf.keys.create("long", user="alice")
+    secret = hf.access.keys.create("short", user="alice", expires_in=60).secret
+    hf.access.keys.create("long", user="alice")
     ask.keyed(secret).get("/v1/sessions")
     clock.advance(61)
     refused(ask.keyed(secret))
@@ -89,14 +89,14 @@ def test_a_key_that_expired_or_is_none_is_refused(ask: Asked, hf: Limpet, clock:
 def test_what_a_proxy_hands_on_is_no_word_of_this_machine(ask: Asked, hf: Limpet) -> None:
     for name in ("forwarded", "x-forwarded-for", "x-real-ip"):
         refused(ask, **{name: "127.0.0.1"})
-    secret = hf.keys.create("proxied", user="alice").secret
+    secret = hf.access.keys.create("proxied", user="alice").secret
     assert ask.keyed(secret)("GET", "/v1/sessions", headers={"x-forwarded-for": "9.9.9.9"}).status_code == 200
 
 
 @pytest.fixture
 def two(ask: Asked, hf: Limpet) -> Two:
     """Alice, bob, and the addresses of what is bob's."""
-    alice, bob = (ask.keyed(hf.keys.create(name, user=name).secret) for name in ("alice", "bob"))
+    alice, bob = (ask.keyed(hf.access.keys.create(name, user=name).secret) for name in ("alice", "bob"))
     session = bob.post("/v1/sessions", channel="web", chat="b", user="bob")["id"]
     bob.post(f"/v1/sessions/{session}/messages", 201, role="user", content="Bob keeps a walrus")
     record = bob.post("/v1/records", 201, content="Bob's walrus is called Tusk", key="walrus")["id"]
@@ -188,10 +188,10 @@ def test_what_names_nobody_is_her_own(two: Two) -> None:
 
 def test_grants_widen_and_the_operator_may_all(ask: Asked, hf: Limpet, two: Two) -> None:
     _, _, ids = two
-    reader = ask.keyed(hf.keys.create("carol", user="carol", grants=["read:user:bob"]).secret)
+    reader = ask.keyed(hf.access.keys.create("carol", user="carol", grants=["read:user:bob"]).secret)
     assert len(reader.get("/v1/records", user="bob")["items"]) == 1
     assert reader("DELETE", f"/v1/records/{ids['records']}").status_code in (403, 404)
-    admin = ask.keyed(hf.keys.create("admin", grants=ADMIN).secret)
+    admin = ask.keyed(hf.access.keys.create("admin", grants=ADMIN).secret)
     assert len(admin.get("/v1/records")["items"]) == 2
     assert admin("GET", "/metrics").status_code == 200
     answer = admin("POST", "/v1/schedules", {"goal": "x", "cadence": "every: 1h"})
@@ -203,7 +203,7 @@ def test_tenants_are_apart_and_so_are_their_limits(data: Path) -> None:
     config = Config.load(overrides={**PLAIN, "server.requests_per_minute": 3})
     with Limpet.open(data, config=config) as hf, asked(hf) as ask:
         here, there = (
-            ask.keyed(each.keys.create("laptop", user="alice").secret) for each in (hf, hf.tenant("elsewhere"))
+            ask.keyed(each.access.keys.create("laptop", user="alice").secret) for each in (hf, hf.tenant("elsewhere"))
         )
         made = here.post("/v1/records", 201, content="Said here")
         assert there("GET", f"/v1/records/{made['id']}").status_code == 404

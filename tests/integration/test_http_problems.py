@@ -178,11 +178,11 @@ DEEP = b'{"content": "x", "metadata": ' + b'{"a":' * 3000 + b"1" + b"}" * 3000 +
     ],
 )
 def test_a_body_that_is_wrong_is_refused(ask: Asked, hf: Limpet, body: bytes, status: int) -> None:
-    before = hf.count_records()
+    before = hf.records.count()
     answer = ask("POST", "/v1/records", content=body, headers=TYPED)
     assert answer.status_code == status, answer.text
     assert answer.json()["code"] in ("invalid_json", "invalid_input")
-    assert hf.count_records() == before
+    assert hf.records.count() == before
     assert ask.get("/health")["status"] == "ok"
 
 

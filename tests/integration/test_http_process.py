@@ -109,7 +109,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
     folder = tmp_path_factory.mktemp("keyed")
     data, log = folder / "data", folder / "log"
     with opened(data) as hf:
-        secret = hf.keys.create("laptop", user="alice").secret
+        secret = hf.access.keys.create("laptop", user="alice").secret
         hf.remember("Bob keeps a walrus", user="bob")
     with Server(data, "--log-format", "json", "--log-level", "info", log=log) as server:
         yield Keyed(server, data, secret, log)
@@ -162,11 +162,11 @@ def test_readers_have_so_many_places_and_give_them_back(shared: Server) -> None:
 
 def test_a_stream_ends_when_its_key_is_revoked(keyed: Keyed) -> None:
     with opened(keyed.data) as hf:
-        secret = hf.keys.create("stolen", user="ann").secret
+        secret = hf.access.keys.create("stolen", user="ann").secret
         with Listening(keyed.server.url, authorization=f"Bearer {secret}") as listening:
             hf.remember("one", user="ann")
             assert listening.next()[2]["content"] == "one"
-            hf.keys.revoke("stolen")
+            hf.access.keys.revoke("stolen")
             hf.remember("two", user="ann")
             assert b"two" not in listening.rest()
 
@@ -244,9 +244,9 @@ def test_the_worker_inside_serve_does_background_work(shared: Server) -> None:
 def test_without_a_worker_serve_leaves_background_work_alone(data: Path) -> None:
     with opened(data) as hf, Server(data, "--no-worker") as server:
         learned(server)
-        assert [job.kind for job in hf.jobs() if job.kind == "extract"] == ["extract"]
+        assert [job.kind for job in hf.jobs.list() if job.kind == "extract"] == ["extract"]
         time.sleep(1)  # much longer than the worker of the test before takes
-        assert [job.kind for job in hf.jobs() if job.kind == "extract"] == ["extract"]
+        assert [job.kind for job in hf.jobs.list() if job.kind == "extract"] == ["extract"]
         assert asked(server.url, "GET", "/v1/records?user=ann&layer=semantic")[1]["items"] == []
         server.process.send_signal(signal.SIGINT)  # Ctrl-C ends it as well
         assert server.process.wait(60) in (0, 130)

@@ -118,7 +118,7 @@ def talk(
             with session.turn(line.user, max_tokens=WINDOW) as turn:
                 assert turn.failed == ()
                 turn.reply(line.assistant)
-            hf.run_jobs()
+            hf.jobs.run()
             summary = session.summary()
             seen = Seen(
                 turn.context.text,

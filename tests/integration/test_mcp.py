@@ -77,7 +77,7 @@ def test_resources_and_prompts(tmp_path: Path) -> None:
         session.append("user", "I moved to Lisbon")
         bobs = hf.session("t", "2", user="bob")
         bobs.append("user", "Bob's secret")
-        hf.long_term(user="alice").write("# About Alice\n")
+        hf.notes.long_term(user="alice").write("# About Alice\n")
 
     async def talk(client: Any) -> None:
         listed = (await client.list_resources()).resources

@@ -133,15 +133,15 @@ def test_memory_operations_have_the_names_of_the_conventions(collected):
         session.append("user", "hello")
         record = hf.remember("Biscuit is a dog", user="ana")
         hf.recall("dog", user="ana")
-        hf.update(record.id, user="ana", title="dogs")
+        hf.records.update(record.id, user="ana", title="dogs")
         hf.forget(record.id, user="ana")
     verbs = [span for span in collected.spans if "limpet.verb" in attributes(span)]
     assert [(span.name, attributes(span)["limpet.verb"]) for span in verbs] == [
-        ("limpet.sessions", "session"),
+        ("limpet.session", "session"),
         ("create_memory", "session.append"),
         ("upsert_memory", "remember"),
         ("search_memory", "recall"),
-        ("update_memory", "update"),
+        ("update_memory", "records.update"),
         ("delete_memory", "forget"),
     ]
     assert attributes(collected.named("search_memory")) == {
@@ -204,12 +204,12 @@ def test_a_call_that_is_awaited_is_the_child_of_who_awaits_it(collected):
 def test_a_call_that_fails_is_told_by_its_code_and_not_by_its_words(collected):
     with Limpet.open(":memory:", config=traced()) as hf:
         with pytest.raises(RecordNotFound):
-            hf.record("00000000-0000-7000-8000-000000000000")
+            hf.records.get("00000000-0000-7000-8000-000000000000")
         with pytest.raises(PermissionDenied):
-            hf.acting("ana").stats()
+            hf.acting("ana").admin.stats()
     for name, outcome, code in (
-        ("limpet.record", "failed", "record_not_found"),
-        ("limpet.stats", "refused", "permission_denied"),
+        ("limpet.records.get", "failed", "record_not_found"),
+        ("limpet.admin.stats", "refused", "permission_denied"),
     ):
         span = collected.named(name)
         assert (attributes(span)["limpet.outcome"], attributes(span)["error.type"]) == (outcome, code)
@@ -224,15 +224,15 @@ def test_jobs_and_schedules_are_told(collected):
     with Limpet.open(":memory:", config=traced(), clock=lambda: clock[0]) as hf:
         hf._runtime.worker.register("stubborn", fails)
         ask_for(hf, "stubborn")
-        hf.run_jobs()
+        hf.jobs.run()
         hf.schedules.create("ana", "water the plants", "every: 1h")
         clock[0] = clock[0].replace(year=clock[0].year + 1)
-        assert hf.run_schedules(lambda firing: firing.hf.remember("watered", user="ana").id) == 1
+        assert hf.schedules.run(lambda firing: firing.hf.remember("watered", user="ana").id) == 1
     job = collected.named("limpet.job")
-    assert is_child(job, collected.named("limpet.run_jobs"))
+    assert is_child(job, collected.named("limpet.jobs.run"))
     assert attributes(job)["limpet.job.kind"] == "stubborn"
     assert attributes(job)["error.type"] == "ValueError"
-    assert is_child(collected.named("upsert_memory"), collected.named("limpet.schedules"))
+    assert is_child(collected.named("upsert_memory"), collected.named("limpet.schedule"))
     ((kind, _),) = collected.points("limpet.job.duration")
     assert kind == {"limpet.job.kind": "stubborn", "limpet.outcome": "failed", "error.type": "ValueError"}
 
@@ -244,17 +244,17 @@ def test_an_observer_is_told_of_every_handle_until_it_is_ended():
     told: list[ActivityResult] = []
     with Limpet.open(":memory:", config=settings()) as hf:
         ana, other = hf.acting("ana"), hf.tenant("acme")
-        stop = hf.observe(told.append)
+        stop = hf.admin.observe(told.append)
         ana.remember("Biscuit is a dog")
         other.records(user="bob")
         with pytest.raises(PermissionDenied):
-            ana.observe(told.append)
+            ana.admin.observe(told.append)
         stop()
         ana.remember("Biscuit is brown")
     assert [(each.name, each.tenant, each.outcome, each.code, each.count) for each in told] == [
         ("remember", "default", "done", None, 1),
-        ("records", "acme", "done", None, 0),
-        ("observe", "default", "refused", "permission_denied", None),
+        ("records.list", "acme", "done", None, 0),
+        ("admin.observe", "default", "refused", "permission_denied", None),
     ]
     assert all(0 < each.seconds < 60 for each in told)
 
@@ -263,14 +263,14 @@ def test_an_observer_is_told_of_every_handle_until_it_is_ended():
 def test_users_and_ids_are_told_only_where_that_is_wanted(names):
     told: list[ActivityResult] = []
     with Limpet.open(":memory:", config=settings(**{"observe.names": names})) as hf:
-        hf.observe(told.append)
+        hf.admin.observe(told.append)
         session = hf.acting("ana", name="key 7").session("web", "1")
         session.append("user", "hello")
-        hf.purge_user("ana")
+        hf.privacy.purge_user("ana")
     _, appended, purged = told
     expected = ("key 7", "ana", session.id) if names else (None, None, None)
     assert (appended.principal, appended.user, appended.session) == expected
-    assert (purged.name, purged.principal, purged.user) == ("purge_user", None, None)
+    assert (purged.name, purged.principal, purged.user) == ("privacy.purge_user", None, None)
 
 
 def test_a_broken_observer_harms_nothing_and_is_told_of_once(caplog):
@@ -280,8 +280,8 @@ def test_a_broken_observer_harms_nothing_and_is_told_of_once(caplog):
         raise RuntimeError("the words of somebody")
 
     with Limpet.open(":memory:", config=settings()) as hf, caplog.at_level("WARNING", "limpet.security"):
-        hf.observe(broken)
-        hf.observe(told.append)
+        hf.admin.observe(broken)
+        hf.admin.observe(told.append)
         for _ in range(3):
             assert hf.remember("Biscuit is a dog", user="ana").content
     assert [each.name for each in told] == ["remember"] * 3
@@ -298,10 +298,10 @@ def test_what_an_observer_does_itself_is_not_told_to_it():
             told.append(observed.name)
             hf.remember(f"{observed.name} was called", user="log")
 
-        hf.observe(remembers)
+        hf.admin.observe(remembers)
         hf.records(user="ana")
-        assert told == ["records"]
-        assert hf.count_records(user="log") == 1
+        assert told == ["records.list"]
+        assert hf.records.count(user="log") == 1
 
 
 def test_an_observer_is_a_plain_function():
@@ -310,7 +310,7 @@ def test_an_observer_is_a_plain_function():
     with Limpet.open(":memory:", config=settings()) as hf:
         for wrong in (coroutine, "print", None):
             with pytest.raises(InvalidInput, match="plain function"):
-                hf.observe(wrong)  # type: ignore[arg-type]
+                hf.admin.observe(wrong)  # type: ignore[arg-type]
 
 
 # What is never told
@@ -327,7 +327,7 @@ def test_no_word_of_anybody_is_told(collected):
     llm = FakeLlm(f"They spoke of {next(secrets)}")
     try:
         with Limpet.open(":memory:", config=traced(), embedder=embedder, llm=llm) as hf:
-            hf.observe(told.append)
+            hf.admin.observe(told.append)
             _use(hf, secrets)
             embedder.failures = llm.failures = -1
             embedder.error = ValueError(f"cannot embed {next(secrets)}")
@@ -359,18 +359,18 @@ def _use(hf: Limpet, secrets: Iterator[str]) -> None:
     with session.turn(f"What about {next(secrets)}?") as turn:
         turn.reply(f"It is {next(secrets)}")
     record = hf.remember(f"Biscuit is {next(secrets)}", user="ana", metadata={"k": next(secrets)}, tags=[next(secrets)])
-    hf.add_document("note:1", f"A document of {next(secrets)}", user="ana")
+    hf.documents.add("note:1", f"A document of {next(secrets)}", user="ana")
     hf.recall(f"Who is {next(secrets)}", user="ana")
     session.compact(keep=0)
-    hf.run_jobs()
+    hf.jobs.run()
     hf.forget(record.id, user="ana")
     hf.forget(query=next(secrets), user="ana")
-    hf.purge_user("ana")
+    hf.privacy.purge_user("ana")
 
 
 def _misuse(hf: Limpet, secrets: Iterator[str]) -> None:
     calls: list[Callable[[], object]] = [
-        lambda: hf.record(next(secrets)),
+        lambda: hf.records.get(next(secrets)),
         lambda: hf.recall("x", user="ana", k=next(secrets)),  # type: ignore[arg-type]
         lambda: hf.remember("x", user="ana", type=next(secrets)),
         lambda: hf.session("web", "2", user="ana").append(next(secrets), "x"),

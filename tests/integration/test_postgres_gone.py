@@ -71,7 +71,7 @@ def test_a_server_that_stops_is_told_and_the_same_object_works_on_when_it_is_bac
             lambda: opened.recall("walrus", user="alice"),
             lambda: opened.remember("lost", user="alice", key="k"),
             opened.sessions,
-            opened.stats,
+            opened.admin.stats,
         ):
             with pytest.raises(StoreUnavailable):
                 call()

@@ -61,17 +61,17 @@ def talk(hf: Limpet, user: str, mark: str, chance: random.Random) -> None:
     session.add_usage(f"model of {mark}", input_tokens=1)
     session.compact(keep=1)
     record = hf.remember(f"{mark} likes it", user=user, key="likes", title=mark, tags=[mark], metadata={mark: mark})
-    hf.update(record.id, content=f"{mark} likes it a lot " * chance.randrange(1, 60), references=[mark])
+    hf.records.update(record.id, content=f"{mark} likes it a lot " * chance.randrange(1, 60), references=[mark])
     hf.remember(f"in the chat {mark}", session=session.id)
-    hf.promote(hf.remember(f"everybody knows {mark}", user=user, layer="episodic").id, scope="global")
-    hf.add_document(f"https://example.org/{mark}", text=f"The document of {mark}. " * 30, title=mark, user=user)
+    hf.records.promote(hf.remember(f"everybody knows {mark}", user=user, layer="episodic").id, scope="global")
+    hf.documents.add(f"https://example.org/{mark}", text=f"The document of {mark}. " * 30, title=mark, user=user)
     if hf._runtime.folder is not None:
-        hf.long_term(user=user).write(f"# {mark}\n")
-        hf.export_items(user=user)
+        hf.notes.long_term(user=user).write(f"# {mark}\n")
+        hf.notes.export_items(user=user)
         folder = hf._runtime.folder / "sessions" / session.id
         folder.mkdir(parents=True)
         (folder / f"{mark}.txt").write_text(mark)
-    hf.run_jobs()
+    hf.jobs.run()
     hf.profile(user=user)
     session.append("user", f"{mark}, and a job that waits")
 
@@ -90,13 +90,13 @@ def test_freed_pages_still_held_the_text(hf: Limpet, tmp_path: Path, caplog: pyt
     talk(hf, "somebody", "stays", chance)
     assert len(traces(tmp_path, MARKS)) > 10
     with caplog.at_level(logging.DEBUG):
-        receipts = [hf.purge_user(f"user of {mark}") for mark in MARKS]
+        receipts = [hf.privacy.purge_user(f"user of {mark}") for mark in MARKS]
     assert all(receipt.verified and receipt.bytes is ErasureState.GONE for receipt in receipts), receipts
     assert traces(tmp_path, MARKS) == []
     assert not any(mark in caplog.text for mark in MARKS)
     assert traces(tmp_path, ("stays",))
     assert hf.recall("stays", user="somebody")
-    assert [finding for finding in hf.doctor() if not finding.ok] == []
+    assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
     hf.close()
     assert traces(tmp_path, MARKS) == []
 
@@ -113,7 +113,9 @@ def churn(hf: Limpet, users: list[str], rounds: int, chance: random.Random) -> N
         record = hf.remember(f"{user} fact {number} " * chance.randrange(1, 40), user=user, tags=[f"{user} {number}"])
         records[user].append(record.id)
         if chance.random() < 0.5:
-            hf.update(chance.choice(records[user]), content=f"{user} changed {number} " * chance.randrange(1, 60))
+            hf.records.update(
+                chance.choice(records[user]), content=f"{user} changed {number} " * chance.randrange(1, 60)
+            )
         if chance.random() < 0.2 and len(records[user]) > 2:
             hf.forget(records[user].pop(0))
         if chance.random() < 0.05:
@@ -126,12 +128,12 @@ def test_rows_between_each_other_leave_nothing_in_any_page(hf: Limpet, tmp_path:
     users = [f"marker{number}z" for number in range(8)]
     churn(hf, users, 300, chance)
     for user in users[:4]:
-        assert hf.purge_user(user).bytes is ErasureState.GONE
+        assert hf.privacy.purge_user(user).bytes is ErasureState.GONE
         churn(hf, users[4:], 20, chance)
         assert traces(tmp_path, (user,)) == [], "also after others wrote to the same pages"
     for user in users[4:]:
         assert traces(tmp_path, (user,))
-    assert [finding for finding in hf.doctor() if not finding.ok] == []
+    assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
 
 
 def test_without_the_scrub_old_copies_stay_in_pages(
@@ -142,7 +144,7 @@ def test_without_the_scrub_old_copies_stay_in_pages(
     chance, users = random.Random(3), [f"marker{number}z" for number in range(8)]
     churn(hf, users, 400, chance)
     for user in users[:6]:
-        hf.purge_user(user)
+        hf.privacy.purge_user(user)
     assert any(traces(tmp_path, (user,)) for user in users[:6])
 
 
@@ -153,13 +155,13 @@ def test_a_large_file_is_scrubbed_by_a_job(
     monkeypatch.setattr(scrub, "_SLICE", 16)
     users = [f"marker{number}z" for number in range(4)]
     churn(hf, users, 150, random.Random(5))
-    assert hf.purge_user(users[0]).bytes is ErasureState.WAITING
+    assert hf.privacy.purge_user(users[0]).bytes is ErasureState.WAITING
     assert hf._runtime.store.count_jobs([("scrub", "")]) == 1
-    hf.run_jobs()
-    assert hf.receipts()[0].bytes is ErasureState.GONE
+    hf.jobs.run()
+    assert hf.privacy.receipts()[0].bytes is ErasureState.GONE
     assert hf._runtime.store.count_jobs([("scrub", "")]) == 0
     assert traces(tmp_path, (users[0],)) == []
-    assert [finding for finding in hf.doctor() if not finding.ok] == []
+    assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
 
 
 def test_a_reader_in_the_way_is_reported_and_a_job_finishes(hf: Limpet, tmp_path: Path, clock: FakeClock) -> None:
@@ -167,16 +169,16 @@ def test_a_reader_in_the_way_is_reported_and_a_job_finishes(hf: Limpet, tmp_path
     reader = sqlite3.connect(tmp_path / "limpet.db", isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM messages").fetchone()
-    receipt = hf.purge_user("alice")
+    receipt = hf.privacy.purge_user("alice")
     assert receipt.verified
     assert receipt.bytes is ErasureState.WAITING
-    hf.run_jobs()
-    assert hf.receipts()[0].bytes is ErasureState.WAITING
+    hf.jobs.run()
+    assert hf.privacy.receipts()[0].bytes is ErasureState.WAITING
     reader.execute("ROLLBACK")
     reader.close()
     clock.advance(minutes=1)
-    hf.run_jobs()
-    assert hf.receipts()[0].bytes is ErasureState.GONE
+    hf.jobs.run()
+    assert hf.privacy.receipts()[0].bytes is ErasureState.GONE
     assert traces(tmp_path, MARKS[:1]) == []
 
 
@@ -185,9 +187,9 @@ def test_a_store_that_was_made_without_secure_delete_is_cleaned_too(hf: Limpet, 
     raw: Any = hf._runtime.store
     raw._sqlite.raw.execute("PRAGMA secure_delete = OFF")
     churn(hf, users, 100, random.Random(7))
-    hf.purge_user(users[0])
+    hf.privacy.purge_user(users[0])
     raw._sqlite.raw.execute("PRAGMA secure_delete = ON")
-    hf.purge_user(users[1], vacuum=True)
+    hf.privacy.purge_user(users[1], vacuum=True)
     assert traces(tmp_path, (users[0], users[1])) == []
 
 
@@ -214,12 +216,12 @@ def test_others_write_and_read_while_pages_are_scrubbed(
         thread.start()
         for _ in range(5):
             hf.session("c", "again", user="goes").append("user", "goes again " * 30)
-            hf.purge_user("goes")
+            hf.privacy.purge_user("goes")
         stop.set()
         thread.join()
         assert faults == []
         assert hf._runtime.store.erase(whole=True) is ErasureState.GONE
-        assert [finding for finding in hf.doctor() if not finding.ok] == []
+        assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
         assert traces(tmp_path, ("goes again",)) == []
 
 
@@ -261,7 +263,7 @@ def test_the_locks_of_a_process_outlive_a_scrub(tmp_path: Path) -> None:
     """Closing a file drops the locks SQLite holds on it in the same process: that must not happen."""
     with Limpet.open(tmp_path, config=CONFIG) as one, Limpet.open(tmp_path, config=CONFIG) as two:
         one.session("c", "1", user="alice").append("user", "hello")
-        one.purge_user("alice")
+        one.privacy.purge_user("alice")
         key = two._runtime.store._file  # type: ignore[attr-defined]
         one.close()
         assert scrub.FILES._opened[key]
@@ -281,11 +283,11 @@ def test_postgres_table_files_hold_nothing_after_the_vacuum(private_postgres: Po
         private_postgres.run("CHECKPOINT")
         assert traces(folder, MARKS)
         for mark in MARKS[1:]:
-            assert hf.purge_user(f"user of {mark}").bytes is ErasureState.VACUUM
+            assert hf.privacy.purge_user(f"user of {mark}").bytes is ErasureState.VACUUM
         private_postgres.run("CHECKPOINT")
         assert traces(folder, MARKS[1:]), "PostgreSQL keeps dead rows until a vacuum"
-        assert hf.purge_user(f"user of {MARKS[0]}", vacuum=True).bytes is ErasureState.GONE
+        assert hf.privacy.purge_user(f"user of {MARKS[0]}", vacuum=True).bytes is ErasureState.GONE
         private_postgres.run("CHECKPOINT")
         assert traces(folder, MARKS) == []
         assert traces(folder, ("stays",))
-        assert [finding for finding in hf.doctor() if not finding.ok] == []
+        assert [finding for finding in hf.admin.doctor() if not finding.ok] == []

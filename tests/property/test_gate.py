@@ -55,7 +55,7 @@ class Attack:
 
     @property
     def own(self) -> set[int]:
-        return self.world.of_user(self.me.tenant, self.me.user) if self.mine._principal.user else set()
+        return self.world.of_user(self.me.tenant, self.me.user) if self.mine.principal.user else set()
 
     def owners(self) -> list[dict[str, Any]]:
         """Every way to say whose memory it is, but mine."""
@@ -107,67 +107,67 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "session": _whole(lambda a: a.mine.session("chan", "chat", user=a.user, agent=a.victim.agent)),
     "load_session": _whole(lambda a: a.mine.load_session(a.session, user=a.user)),
     "sessions": _whole(lambda a: a.mine.sessions(user=a.user)),
-    "usage": _whole(lambda a: a.mine.usage(user=a.user)),
+    "admin.usage": _whole(lambda a: a.mine.admin.usage(user=a.user)),
     "recall": _everybodys(lambda hf: hf.recall, "secret"),
     "remember": _everybodys(lambda hf: hf.remember, "mine now"),
-    "record": _whole(lambda a: a.mine.record(a.victim.record, user=a.user)),
-    "records": _whole(lambda a: [a.mine.records(user=a.user), a.mine.records(agent=a.victim.agent)]),
-    "count_records": _whole(lambda a: a.mine.count_records(user=a.user)),
-    "search_metadata": _whole(lambda a: a.mine.search_metadata("who", "same", user=a.user)),
-    "update": _whole(lambda a: a.mine.update(a.victim.record, user=a.user, content="mine now")),
-    "history": _whole(lambda a: a.mine.history(a.victim.record, user=a.user)),
+    "records.get": _whole(lambda a: a.mine.records.get(a.victim.record, user=a.user)),
+    "records.list": _whole(lambda a: [a.mine.records(user=a.user), a.mine.records(agent=a.victim.agent)]),
+    "records.count": _whole(lambda a: a.mine.records.count(user=a.user)),
+    "records.search_metadata": _whole(lambda a: a.mine.records.search_metadata("who", "same", user=a.user)),
+    "records.update": _whole(lambda a: a.mine.records.update(a.victim.record, user=a.user, content="mine now")),
+    "records.history": _whole(lambda a: a.mine.records.history(a.victim.record, user=a.user)),
     "forget": lambda a: [
         *_everybodys(lambda hf: hf.forget)(a),
         lambda: a.mine.forget(a.victim.record, user=a.user),
         lambda: a.mine.forget(key="same_key", user=a.user),
         lambda: a.mine.forget(query="secret", user=a.user, dry_run=True),
     ],
-    "promote": _whole(lambda a: a.mine.promote(a.victim.record, user=a.user)),
-    "revive": _whole(lambda a: a.mine.revive(a.victim.record, user=a.user)),
+    "records.promote": _whole(lambda a: a.mine.records.promote(a.victim.record, user=a.user)),
+    "records.revive": _whole(lambda a: a.mine.records.revive(a.victim.record, user=a.user)),
     "profile": _whole(lambda a: a.mine.profile(user=a.user)),
-    "add_document": lambda a: [
-        *_everybodys(lambda hf: hf.add_document, "same:uri", "mine now")(a),
-        lambda: a.mine.add_document(a.folder / "theirs.txt", user=a.me.user),
+    "documents.add": lambda a: [
+        *_everybodys(lambda hf: hf.documents.add, "same:uri", "mine now")(a),
+        lambda: a.mine.documents.add(a.folder / "theirs.txt", user=a.me.user),
     ],
-    "documents": _everybodys(lambda hf: hf.documents),
-    "remove_document": _everybodys(lambda hf: hf.remove_document, "same:uri"),
-    "graph": _everybodys(lambda hf: hf.graph),
-    "daily_notes": _whole(lambda a: a.mine.daily_notes(user=a.user)),
-    "note_turn": _whole(lambda a: a.mine.note_turn(a.user, "mine now", "")),
-    "export_items": _whole(lambda a: a.mine.export_items(user=a.user)),
-    "import_items": _whole(lambda a: a.mine.import_items(user=a.user, delete_missing=True)),
-    "jobs": _whole(lambda a: a.mine.jobs()),
-    "retry_jobs": _whole(lambda a: a.mine.retry_jobs()),
-    "drop_jobs": _whole(lambda a: a.mine.drop_jobs([1])),
-    "run_jobs": _whole(lambda a: a.mine.run_jobs()),
-    "start_worker": _whole(lambda a: a.mine.start_worker()),
-    "file_sessions": _whole(lambda a: a.mine.file_sessions()),
-    "export": lambda a: [
-        lambda: a.mine.export(a.folder / "stolen", user=a.user),
-        lambda: a.mine.export(a.folder / "stolen"),
+    "documents.list": _everybodys(lambda hf: hf.documents.list),
+    "documents.remove": _everybodys(lambda hf: hf.documents.remove, "same:uri"),
+    "graph.get": _everybodys(lambda hf: hf.graph),
+    "notes.day": _whole(lambda a: a.mine.notes.day(user=a.user)),
+    "notes.add_turn": _whole(lambda a: a.mine.notes.add_turn(a.user, "mine now", "")),
+    "notes.export_items": _whole(lambda a: a.mine.notes.export_items(user=a.user)),
+    "notes.import_items": _whole(lambda a: a.mine.notes.import_items(user=a.user, delete_missing=True)),
+    "jobs.list": _whole(lambda a: a.mine.jobs.list()),
+    "jobs.retry": _whole(lambda a: a.mine.jobs.retry()),
+    "jobs.drop": _whole(lambda a: a.mine.jobs.drop([1])),
+    "jobs.run": _whole(lambda a: a.mine.jobs.run()),
+    "jobs.start_worker": _whole(lambda a: a.mine.jobs.start_worker()),
+    "admin.file_sessions": _whole(lambda a: a.mine.admin.file_sessions()),
+    "transfer.export": lambda a: [
+        lambda: a.mine.transfer.export(a.folder / "stolen", user=a.user),
+        lambda: a.mine.transfer.export(a.folder / "stolen"),
     ],
-    "archive": _whole(lambda a: a.mine.archive(BytesIO(), user=a.user)),
-    "import_": lambda a: [
-        lambda: a.mine.import_(a.folder / "theirs.txt", user=a.user),
-        lambda: a.mine.import_(a.folder / "theirs.txt"),
+    "transfer.archive": _whole(lambda a: a.mine.transfer.archive(BytesIO(), user=a.user)),
+    "transfer.import_": lambda a: [
+        lambda: a.mine.transfer.import_(a.folder / "theirs.txt", user=a.user),
+        lambda: a.mine.transfer.import_(a.folder / "theirs.txt"),
     ],
-    "purge_session": _whole(lambda a: a.mine.purge_session(a.session, user=a.user)),
-    "purge_user": _whole(lambda a: a.mine.purge_user(a.user)),
-    "purge_older": _whole(lambda a: a.mine.purge_older(a.user, 0)),
-    "receipts": _whole(lambda a: a.mine.receipts()),
-    "apply_retention": _whole(lambda a: a.mine.apply_retention()),
-    "run_schedules": _whole(lambda a: a.mine.run_schedules(lambda _: None)),
-    "doctor": lambda a: [a.mine.doctor, lambda: a.mine.doctor(repair=True)],
-    "backup": _whole(lambda a: a.mine.backup(a.folder / "stolen.db")),
-    "stats": _whole(lambda a: a.mine.stats()),
-    "observe": _whole(lambda a: a.mine.observe(lambda _: None)),
-    "grant": lambda a: [
-        lambda: a.mine.grant(a.me.user or "", "read:global"),
-        lambda: a.mine.grant(a.me.user or "", f"read:user:{a.user}"),
+    "privacy.purge_session": _whole(lambda a: a.mine.privacy.purge_session(a.session, user=a.user)),
+    "privacy.purge_user": _whole(lambda a: a.mine.privacy.purge_user(a.user)),
+    "privacy.purge_older": _whole(lambda a: a.mine.privacy.purge_older(a.user, 0)),
+    "privacy.receipts": _whole(lambda a: a.mine.privacy.receipts()),
+    "privacy.retention": _whole(lambda a: a.mine.privacy.retention()),
+    "schedules.run": _whole(lambda a: a.mine.schedules.run(lambda _: None)),
+    "admin.doctor": lambda a: [a.mine.admin.doctor, lambda: a.mine.admin.doctor(repair=True)],
+    "admin.backup": _whole(lambda a: a.mine.admin.backup(a.folder / "stolen.db")),
+    "admin.stats": _whole(lambda a: a.mine.admin.stats()),
+    "admin.observe": _whole(lambda a: a.mine.admin.observe(lambda _: None)),
+    "access.grant": lambda a: [
+        lambda: a.mine.access.grant(a.me.user or "", "read:global"),
+        lambda: a.mine.access.grant(a.me.user or "", f"read:user:{a.user}"),
     ],
-    "revoke": _whole(lambda a: a.mine.revoke(a.user, "read:global")),
-    "grants": _whole(lambda a: a.mine.grants(user=a.user)),
-    "audit": lambda a: [a.mine.audit, lambda: a.mine.audit(user=a.me.user)],
+    "access.revoke": _whole(lambda a: a.mine.access.revoke(a.user, "read:global")),
+    "access.grants": _whole(lambda a: a.mine.access.grants(user=a.user)),
+    "access.audit": lambda a: [a.mine.access.audit, lambda: a.mine.access.audit(user=a.me.user)],
     "acting": lambda a: [lambda: a.mine.acting(a.user), lambda: a.mine.acting(name="x", grants=["read:store"])],
     "tenant": _whole(lambda a: a.mine.tenant("elsewhere")),
     "schedules.create": _whole(lambda a: a.mine.schedules.create(a.user, "mine now", "every: 1h")),
@@ -181,16 +181,16 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "schedules.search": _whole(lambda a: a.mine.schedules.search(user=a.user)),
     "schedules.count": _whole(lambda a: a.mine.schedules.count(user=a.user)),
     "schedules.due": _whole(lambda a: a.mine.schedules.due(user=a.user)),
-    "keys.create": lambda a: [
-        lambda: a.mine.keys.create("stolen", user=a.user),
-        lambda: a.mine.keys.create("stolen", user=a.me.user, grants=["read:global"]),
-        lambda: a.mine.keys.create("stolen", user=a.me.user, agent=a.victim.agent),
-        lambda: a.mine.keys.create("stolen", user=a.me.user, grants=[f"read:user:{a.user}"]),
+    "access.keys.create": lambda a: [
+        lambda: a.mine.access.keys.create("stolen", user=a.user),
+        lambda: a.mine.access.keys.create("stolen", user=a.me.user, grants=["read:global"]),
+        lambda: a.mine.access.keys.create("stolen", user=a.me.user, agent=a.victim.agent),
+        lambda: a.mine.access.keys.create("stolen", user=a.me.user, grants=[f"read:user:{a.user}"]),
     ],
-    "keys.list": _whole(lambda a: a.mine.keys.list(user=a.user)),
-    "keys.revoke": _whole(lambda a: a.mine.keys.revoke("theirs")),
-    "keys.acting": _whole(lambda a: a.mine.keys.acting("hf_" + "x" * 43)),
-    "keys.any": _whole(lambda a: a.mine.keys.any()),
+    "access.keys.list": _whole(lambda a: a.mine.access.keys(user=a.user)),
+    "access.keys.revoke": _whole(lambda a: a.mine.access.keys.revoke("theirs")),
+    "access.keys.acting": _whole(lambda a: a.mine.access.keys.acting("hf_" + "x" * 43)),
+    "access.keys.any": _whole(lambda a: a.mine.access.keys.any()),
     "session.refresh": _handle(lambda s: s.refresh()),
     "session.recent": _handle(lambda s: s.recent()),
     "session.messages": _handle(lambda s: s.messages()),
@@ -226,9 +226,9 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "session.kv.set": _handle(lambda s: s.kv.set("same", "mine now")),
     "session.kv.delete": _handle(lambda s: s.kv.delete("same")),
     "turn.reply": _whole(_reply),
-    "long_term.read": _whole(lambda a: a.mine.long_term(a.user).read()),
-    "long_term.write": _whole(lambda a: a.mine.long_term(a.user).write("mine now")),
-    "long_term.append": _whole(lambda a: a.mine.long_term(a.user).append("mine now")),
+    "notes.long_term.read": _whole(lambda a: a.mine.notes.long_term(a.user).read()),
+    "notes.long_term.write": _whole(lambda a: a.mine.notes.long_term(a.user).write("mine now")),
+    "notes.long_term.append": _whole(lambda a: a.mine.notes.long_term(a.user).append("mine now")),
 }
 
 # With an id or without any name: not found, or answered from one's own alone.
@@ -243,30 +243,30 @@ HIDDEN: dict[str, Callable[[Attack], list[Attempt]]] = {
         lambda: a.mine.remember("mine now", session=a.session),
         lambda: a.mine.remember("mine now", id=a.victim.record),
     ],
-    "record": _whole(lambda a: a.mine.record(a.victim.record)),
-    "records": lambda a: [lambda: a.mine.records(limit=1000), lambda: a.mine.records(session=a.session)],
-    "count_records": lambda a: [
-        lambda: [a.victim.mark] * a.mine.count_records(session=a.session),
+    "records.get": _whole(lambda a: a.mine.records.get(a.victim.record)),
+    "records.list": lambda a: [lambda: a.mine.records(limit=1000), lambda: a.mine.records(session=a.session)],
+    "records.count": lambda a: [
+        lambda: [a.victim.mark] * a.mine.records.count(session=a.session),
     ],
-    "search_metadata": lambda a: [
-        lambda: a.mine.search_metadata("who", "same"),
-        lambda: a.mine.search_metadata("is", a.victim.mark),
+    "records.search_metadata": lambda a: [
+        lambda: a.mine.records.search_metadata("who", "same"),
+        lambda: a.mine.records.search_metadata("is", a.victim.mark),
     ],
-    "update": _whole(lambda a: a.mine.update(a.victim.record, content="mine now")),
-    "history": _whole(lambda a: a.mine.history(a.victim.record)),
+    "records.update": _whole(lambda a: a.mine.records.update(a.victim.record, content="mine now")),
+    "records.history": _whole(lambda a: a.mine.records.history(a.victim.record)),
     "forget": lambda a: [
         lambda: a.mine.forget(a.victim.record),
         lambda: a.mine.forget(key="same_key", session=a.session),
         lambda: a.mine.forget(query=a.victim.mark),
     ],
-    "promote": lambda a: [
-        lambda: a.mine.promote(a.victim.record),
-        lambda: a.mine.promote(a.me.record, scope="global"),
+    "records.promote": lambda a: [
+        lambda: a.mine.records.promote(a.victim.record),
+        lambda: a.mine.records.promote(a.me.record, scope="global"),
     ],
-    "revive": _whole(lambda a: a.mine.revive(a.victim.record)),
-    "graph": _whole(lambda a: a.mine.graph(entity=a.victim.mark, depth=5)),
-    "grants": _whole(lambda a: a.mine.grants()),
-    "purge_session": _whole(lambda a: a.mine.purge_session(a.session)),
+    "records.revive": _whole(lambda a: a.mine.records.revive(a.victim.record)),
+    "graph.get": _whole(lambda a: a.mine.graph(entity=a.victim.mark, depth=5)),
+    "access.grants": _whole(lambda a: a.mine.access.grants()),
+    "privacy.purge_session": _whole(lambda a: a.mine.privacy.purge_session(a.session)),
     "schedules.get": _whole(lambda a: a.mine.schedules.get(a.schedule)),
     "schedules.edit": _whole(lambda a: a.mine.schedules.edit(a.schedule, goal="mine now")),
     "schedules.pause": _whole(lambda a: a.mine.schedules.pause(a.schedule)),
@@ -304,7 +304,7 @@ def test_whoever_acts_reads_and_changes_nothing_of_another(hf: Limpet, tmp_path:
         for owner in world.talkers():  # what is read for the first time is read for the graph, too
             world.on(owner).graph(user=owner.user, fresh=True)
             world.plan(owner)
-        world.hf.run_jobs()
+        world.hf.jobs.run()
         before = world.rows()
         for attack in _attacks(world, tmp_path):
             for verb in OPERATIONS:
@@ -320,7 +320,7 @@ def test_whoever_acts_reads_and_changes_nothing_of_another(hf: Limpet, tmp_path:
 
 
 def _is_refused(attack: Attack, verb: str, attempt: Attempt) -> None:
-    if verb.startswith("long_term") and attack.mine._runtime.folder is None:
+    if verb.startswith("notes.long_term") and attack.mine._runtime.folder is None:
         with pytest.raises(Unsupported):
             attempt()
         return
@@ -351,12 +351,12 @@ def test_an_id_of_another_is_like_none_at_all(hf: Limpet) -> None:
     alice = hf.acting("alice")
     unknown = "01890000-0000-7000-8000-000000000009"
     calls: list[tuple[Callable[..., object], str]] = [
-        (alice.record, record),
-        (alice.history, record),
+        (alice.records.get, record),
+        (alice.records.history, record),
         (alice.forget, record),
-        (alice.promote, record),
-        (alice.revive, record),
-        (lambda it: alice.update(it, title="x"), record),
+        (alice.records.promote, record),
+        (alice.records.revive, record),
+        (lambda it: alice.records.update(it, title="x"), record),
         (alice.load_session, theirs.id),
         (lambda it: alice.recall("secret", session=it), theirs.id),
         (lambda it: alice.records(session=it), theirs.id),

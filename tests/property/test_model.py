@@ -23,7 +23,6 @@ from limpet.model.scope import Level, Owner
 from limpet.model.session import SessionStatus
 from limpet.search import word_index as index
 from limpet.store.tables import TABLES
-from tests.examples import examples
 from tests.property.plain import (
     PlainMemory,
     PlainRecord,
@@ -172,7 +171,7 @@ class StoreMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "hf"):
             self.compare_everything()
-            assert [finding for finding in self.hf.doctor() if not finding.ok] == []
+            assert [finding for finding in self.hf.admin.doctor() if not finding.ok] == []
             self.find_every_word()
             self.hf.close()
 
@@ -471,11 +470,11 @@ class StoreMachine(RuleBasedStateMachine):
             changes = {**changes, "content": self.marked(text)}
         if foreign:
             with pytest.raises(RecordNotFound):
-                hf.update(record.now.id, user="nobody", **changes)
+                hf.records.update(record.now.id, user="nobody", **changes)
         else:
             if "content" in changes:
                 self.forget_words_in(record.now)
-            assert hf.update(record.now.id, **changes) == record.change(changes, now)
+            assert hf.records.update(record.now.id, **changes) == record.change(changes, now)
         self.compare_record(record.now.id)
 
     @has_record
@@ -550,12 +549,12 @@ class StoreMachine(RuleBasedStateMachine):
             record = self.plain.records.get(id)
             hf = self.on(tenant)
             if record is None or record.now.home.scope.tenant != tenant:
-                for call in (hf.record, hf.history):
+                for call in (hf.records.get, hf.records.history):
                     with pytest.raises(RecordNotFound):
                         call(id)
             else:
-                assert hf.record(id) == record.now
-                assert hf.history(id) == record.versions
+                assert hf.records.get(id) == record.now
+                assert hf.records.history(id) == record.versions
 
     def compare_everything(self) -> None:
         for session in self.plain.sessions.values():
@@ -564,7 +563,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.compare_record(id)
         for tenant in TENANTS:
             self.compare_lists(tenant)
-        stats = self.hf.stats()
+        stats = self.hf.admin.stats()
         assert stats["sessions"] == len(self.alive())
         assert stats["messages"] == sum(len(session.messages) for session in self.alive())
         assert stats["records"] == len(self.plain.records)
@@ -592,7 +591,7 @@ class StoreMachine(RuleBasedStateMachine):
         true_now = [record for record in everything if is_true(record, self.now)]
         assert hf.records(limit=1000, **scope) == true_now
         assert hf.records(limit=2, offset=1, **scope) == true_now[1:3]
-        assert hf.count_records(**scope) == len(true_now)
+        assert hf.records.count(**scope) == len(true_now)
         assert hf.records(limit=1000, history=True, **scope) == everything
         then = self.now - timedelta(seconds=10)
         true_then = newest_first(said for record in in_scope if (said := record.at(then)) is not None)
@@ -604,7 +603,7 @@ class StoreMachine(RuleBasedStateMachine):
         ]
         for key, value in (("x.y", "v"), ("quote'", "ü'"), ("a:b%c", "w")):
             expected = [record for record in true_now if record.metadata.get(key) == value]
-            assert hf.search_metadata(key, value, **scope) == expected
+            assert hf.records.search_metadata(key, value, **scope) == expected
 
     # Words
 
@@ -680,7 +679,7 @@ def test_every_store_agrees_with_plain_dicts(store_url: str, monkeypatch: pytest
     run_state_machine_as_test(
         lambda: StoreMachine(backend),  # type: ignore[arg-type]  # a factory will do
         settings=settings(
-            max_examples=examples(EXAMPLES[backend.name]),
+            max_examples=EXAMPLES[backend.name],
             stateful_step_count=STEPS,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -21,7 +21,6 @@ from limpet.store.cache import Caches
 from limpet.store.tx import Tx
 from tests.conftest import FakeClock, _required_server
 from tests.contract.meaning import Topics, open_with
-from tests.examples import examples
 
 EXAMPLES = {"sqlite": 10, "postgres": 2}
 STEPS = 25
@@ -68,7 +67,7 @@ class SearchMachine(RuleBasedStateMachine):
 
     @rule(user=users, text=texts, late=st.booleans())
     def add_document(self, user: str, text: str, late: bool) -> None:
-        (self.second if late else self.hf).add_document("note:1", f"{text}\n\n" * 150, user=user)
+        (self.second if late else self.hf).documents.add("note:1", f"{text}\n\n" * 150, user=user)
 
     @rule(user=users, key=keys, late=st.booleans())
     def forget(self, user: str, key: str, late: bool) -> None:
@@ -87,7 +86,7 @@ class SearchMachine(RuleBasedStateMachine):
 
     @rule(everything=st.booleans())
     def embed(self, everything: bool) -> None:
-        self.second.run_jobs(until_idle=everything)
+        self.second.jobs.run(until_idle=everything)
 
     @rule()
     def wait(self) -> None:
@@ -154,7 +153,7 @@ def test_a_process_remembers_what_it_would_read(
         run_state_machine_as_test(
             machine,
             settings=settings(
-                max_examples=examples(EXAMPLES[backend]),
+                max_examples=EXAMPLES[backend],
                 stateful_step_count=STEPS,
                 suppress_health_check=list(HealthCheck),
                 derandomize=True,

@@ -57,40 +57,40 @@ def test_a_speaker_cannot_be_forged() -> None:
 
 def test_notes_of_today_and_of_other_days(tmp_path: Path, clock: FakeClock) -> None:
     with Limpet.open(tmp_path, clock=clock) as hf:
-        assert hf.daily_notes(user="alice") == ""
-        assert hf.note_turn("alice", "hello", "hi") == "[12:00] User: hello | Assistant: hi"
-        hf.note_turn("alice", "before", "", at=clock.now - timedelta(days=1))
-        assert hf.note_turn("alice", "", "") == ""
-        assert hf.daily_notes(user="alice") == "[12:00] User: hello | Assistant: hi\n"
-        assert hf.daily_notes(user="alice", day="2026-03-09") == "[12:00] User: before\n"
-        assert hf.daily_notes(user="alice", day=date(2026, 3, 9)) == "[12:00] User: before\n"
-        assert hf.daily_notes(user="bob") == ""
+        assert hf.notes.day(user="alice") == ""
+        assert hf.notes.add_turn("alice", "hello", "hi") == "[12:00] User: hello | Assistant: hi"
+        hf.notes.add_turn("alice", "before", "", at=clock.now - timedelta(days=1))
+        assert hf.notes.add_turn("alice", "", "") == ""
+        assert hf.notes.day(user="alice") == "[12:00] User: hello | Assistant: hi\n"
+        assert hf.notes.day(user="alice", day="2026-03-09") == "[12:00] User: before\n"
+        assert hf.notes.day(user="alice", day=date(2026, 3, 9)) == "[12:00] User: before\n"
+        assert hf.notes.day(user="bob") == ""
     assert (tmp_path / "memory" / "users" / "alice" / "2026-03-10.md").is_file()
 
 
 @pytest.mark.parametrize("day", [5, "yesterday", "2026-13-01", b"2026-03-10", datetime(2026, 3, 10, tzinfo=UTC)])
 def test_what_is_no_day_is_refused(tmp_path: Path, day: object) -> None:
     with Limpet.open(tmp_path) as hf, pytest.raises(InvalidInput, match="day"):
-        hf.daily_notes(user="alice", day=day)  # type: ignore[arg-type]
+        hf.notes.day(user="alice", day=day)  # type: ignore[arg-type]
 
 
 def test_midnight_is_where_the_user_lives(tmp_path: Path) -> None:
     clock = FakeClock(datetime(2026, 3, 10, 14, 59, 59, tzinfo=UTC))
     with in_zone(tmp_path, "Asia/Tokyo", clock) as hf:
-        assert hf.note_turn("alice", "late", "") == "[23:59] User: late"
+        assert hf.notes.add_turn("alice", "late", "") == "[23:59] User: late"
         clock.advance(1)
-        assert hf.note_turn("alice", "early", "") == "[00:00] User: early"
-        assert hf.daily_notes(user="alice") == "[00:00] User: early\n"
-        assert hf.daily_notes(user="alice", day="2026-03-10") == "[23:59] User: late\n"
+        assert hf.notes.add_turn("alice", "early", "") == "[00:00] User: early"
+        assert hf.notes.day(user="alice") == "[00:00] User: early\n"
+        assert hf.notes.day(user="alice", day="2026-03-10") == "[23:59] User: late\n"
 
 
 def test_the_night_an_hour_is_missing(tmp_path: Path) -> None:
     clock = FakeClock(datetime(2026, 3, 29, 0, 59, tzinfo=UTC))
     with in_zone(tmp_path, "Europe/Lisbon", clock) as hf:
-        hf.note_turn("alice", "a", "")
+        hf.notes.add_turn("alice", "a", "")
         clock.advance(minutes=1)
-        hf.note_turn("alice", "b", "")
-        assert hf.daily_notes(user="alice") == "[00:59] User: a\n[02:00] User: b\n"
+        hf.notes.add_turn("alice", "b", "")
+        assert hf.notes.day(user="alice") == "[00:59] User: a\n[02:00] User: b\n"
 
 
 def test_the_night_an_hour_comes_twice(tmp_path: Path) -> None:
@@ -98,20 +98,20 @@ def test_the_night_an_hour_comes_twice(tmp_path: Path) -> None:
     clock = FakeClock(datetime(2026, 10, 25, 0, 30, tzinfo=UTC))
     with in_zone(tmp_path, "Europe/Lisbon", clock) as hf:
         for text in "abc":
-            hf.note_turn("alice", text, "")
+            hf.notes.add_turn("alice", text, "")
             clock.advance(minutes=30)
-        assert hf.daily_notes(user="alice") == "[01:30] User: a\n[01:00] User: b\n[01:30] User: c\n"
+        assert hf.notes.day(user="alice") == "[01:30] User: a\n[01:00] User: b\n[01:30] User: c\n"
 
 
 def test_a_day_that_begins_at_one_in_the_morning(tmp_path: Path) -> None:
     """Daylight saving in Santiago begins at midnight: that day has no hour from 0 to 1."""
     clock = FakeClock(datetime(2026, 9, 6, 3, 59, tzinfo=UTC))
     with in_zone(tmp_path, "America/Santiago", clock) as hf:
-        hf.note_turn("alice", "a", "")
+        hf.notes.add_turn("alice", "a", "")
         clock.advance(minutes=1)
-        hf.note_turn("alice", "b", "")
-        assert hf.daily_notes(user="alice", day="2026-09-05") == "[23:59] User: a\n"
-        assert hf.daily_notes(user="alice") == "[01:00] User: b\n"
+        hf.notes.add_turn("alice", "b", "")
+        assert hf.notes.day(user="alice", day="2026-09-05") == "[23:59] User: a\n"
+        assert hf.notes.day(user="alice") == "[01:00] User: b\n"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_without_a_zone_database_the_error_says_what_to_install(monkeypatch: pyt
 
 def test_a_moment_outside_the_zones_calendar(tmp_path: Path, clock: FakeClock) -> None:
     with in_zone(tmp_path, "Asia/Tokyo", clock) as hf, pytest.raises(InvalidInput, match="outside the years"):
-        hf.note_turn("alice", "a", "", at=datetime.max.replace(tzinfo=UTC))
+        hf.notes.add_turn("alice", "a", "", at=datetime.max.replace(tzinfo=UTC))
 
 
 def test_days_before_the_calendar_begins() -> None:
@@ -147,12 +147,12 @@ def test_days_before_the_calendar_begins() -> None:
 
 def test_what_a_person_wrote_stays(tmp_path: Path, clock: FakeClock) -> None:
     with Limpet.open(tmp_path, clock=clock) as hf:
-        hf.note_turn("alice", "a", "")
+        hf.notes.add_turn("alice", "a", "")
         file = tmp_path / "memory" / "users" / "alice" / "2026-03-10.md"
         file.write_bytes(file.read_bytes() + b"by hand, caf\xe9")
-        hf.note_turn("alice", "b", "")
+        hf.notes.add_turn("alice", "b", "")
         assert file.read_bytes() == b"[12:00] User: a\nby hand, caf\xe9\n[12:00] User: b\n"
-        assert "caf\ufffd" in hf.daily_notes(user="alice")
+        assert "caf\ufffd" in hf.notes.day(user="alice")
 
 
 def test_a_day_has_a_limit(tmp_path: Path) -> None:
@@ -171,20 +171,19 @@ def test_a_link_in_place_of_a_day_is_refused(tmp_path: Path, clock: FakeClock) -
     (folder / "2026-03-10.md").symlink_to(outside)
     with Limpet.open(tmp_path / "data", clock=clock) as hf:
         with pytest.raises(StorageError, match="behind a link"):
-            hf.note_turn("alice", "a", "")
+            hf.notes.add_turn("alice", "a", "")
         with pytest.raises(StorageError, match="behind a link"):
-            hf.daily_notes(user="alice")
+            hf.notes.day(user="alice")
     assert outside.read_text() == "old"
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="starts processes")
 def test_two_processes_lose_no_turn(tmp_path: Path) -> None:
     code = """
 from datetime import UTC, datetime
 hf = Limpet.open(given, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC))
 begin()
-for at in range(40): hf.note_turn("alice", f"{number} said {at}", "")
+for at in range(40): hf.notes.add_turn("alice", f"{number} said {at}", "")
 answer(True)
 """
     run_together(code, str(tmp_path))
@@ -195,9 +194,9 @@ answer(True)
 def test_a_store_without_a_folder_has_no_notes() -> None:
     with Limpet.open(":memory:") as hf:
         for act in (
-            lambda: hf.daily_notes(user="alice"),
-            lambda: hf.note_turn("alice", "a", "b"),
-            lambda: hf.long_term(user="alice"),
+            lambda: hf.notes.day(user="alice"),
+            lambda: hf.notes.add_turn("alice", "a", "b"),
+            lambda: hf.notes.long_term(user="alice"),
         ):
             with pytest.raises(Unsupported, match="no folder"):
                 act()
@@ -206,4 +205,4 @@ def test_a_store_without_a_folder_has_no_notes() -> None:
 
 def test_nobodys_notes_are_an_error(tmp_path: Path) -> None:
     with Limpet.open(tmp_path) as hf, pytest.raises(InvalidInput, match="whose"):
-        hf.daily_notes(user=None)  # type: ignore[arg-type]
+        hf.notes.day(user=None)  # type: ignore[arg-type]

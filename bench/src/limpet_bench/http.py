@@ -215,7 +215,7 @@ def _made(kind: str, session: str, user: str, line: str) -> Request:
 def in_process(place: Path, requests: list[Request], effort: Effort) -> float:
     """The same verbs a second, by as many threads as there are connections."""
     with opened(place) as hf:
-        hf.start_worker()  # as the server has one
+        hf.jobs.start_worker()  # as the server has one
         for request in requests[:20]:
             _called(hf, request)
         done = [0] * effort.connections

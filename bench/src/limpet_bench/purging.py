@@ -29,7 +29,7 @@ def purge_among_others(bench: Bench) -> Times:
         for _ in range(rounds):
             for hf, taken in ((large, times.ours), (small, times.plain)):
                 _talk(hf, bench.effort.purged)
-                taken.append(timed(lambda hf=hf: hf.purge_user(USER)))  # type: ignore[misc]
+                taken.append(timed(lambda hf=hf: hf.privacy.purge_user(USER)))  # type: ignore[misc]
     return times
 
 
@@ -41,7 +41,7 @@ def scrub(bench: Bench) -> Times:
     times = Times()
     with Limpet.open(folder, config=CONFIG) as hf:
         _talk(hf, bench.effort.purged)
-        hf.purge_user(USER)
+        hf.privacy.purge_user(USER)
         store = hf._runtime.store  # noqa: SLF001 - as the job does it, without the jobs of all others
         store.erase(whole=True)  # the first has years of it to do
         times.ours.append(timed(lambda: store.erase(whole=True)))

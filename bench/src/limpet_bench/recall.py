@@ -112,13 +112,13 @@ class Stored:
 
     def _session(self, hit: Hit) -> str:
         if hit.source.kind is SourceKind.RECORD:
-            return self.hf.record(hit.source.id).source.session_id or ""
+            return self.hf.records.get(hit.source.id).source.session_id or ""
         return hit.source.session_id or ""
 
     def _covered(self, hit: Hit) -> Iterator[str]:
         source = hit.source
         if source.kind is SourceKind.RECORD:  # the message it was learned from
-            learned = self.hf.record(source.id).source
+            learned = self.hf.records.get(source.id).source
             yield from (self._turns[learned.session_id or "", sequence].id for sequence in learned.sequences)
             return
         for sequence in range(source.first_sequence or 0, (source.last_sequence or 0) + 1):

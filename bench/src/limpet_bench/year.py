@@ -106,7 +106,7 @@ class Year:
                 for one in self._lives:
                     self._live(hf, one, day)
                 self._clock.set(day, 23)
-                hf.run_jobs()
+                hf.jobs.run()
                 if (day + 1) % EVERY == 0 or day + 1 == self._days:
                     yield self._look(hf, day)
 

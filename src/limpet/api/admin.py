@@ -7,23 +7,25 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from limpet.api.base import BaseOperations
+from limpet.api.handle import Handle
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.finding import Finding
 from limpet.model.scope import DEFAULT_TENANT
+from limpet.model.session import Usage
 from limpet.model.telemetry import ActivityResult, Progress
 from limpet.model.text import check_path
 from limpet.model.values import check_progress
 from limpet.security.operation import operation
+from limpet.sessions import usage
 
 if TYPE_CHECKING:
     from limpet.sessions.files.index import FileSessions
 
 
-class AdminOperations(BaseOperations):
-    """The verbs on the whole store."""
+class AdminOperations(Handle):
+    """The store as a whole: ``memory.admin``."""
 
-    @operation("file_sessions")
+    @operation("admin.file_sessions")
     def file_sessions(self) -> FileSessions:
         """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""
         from limpet.sessions.files.index import FileSessions
@@ -34,18 +36,18 @@ class AdminOperations(BaseOperations):
             raise Unsupported("plain files have no tenants; open a folder for each tenant that wants them")
         if not self._runtime.can_write_files(self._tenant):
             raise Unsupported("the default tenant is sealed, and plain files are not; see encryption.plain_files")
-        caps = self.config.session
+        caps = self._runtime.config.session
         return FileSessions(
             self._runtime.folder / "memory",
             clock=self._runtime.clock,
             new_id=self._runtime.new_id,
             kv_cap=caps.kv_cap,
             transcript_cap=caps.transcript_cap,
-            store_types=[name.strip() for name in self.config.memory.file_stores.split(",")],
-            agent=self._agent or caps.default_agent,
+            store_types=[name.strip() for name in self._runtime.config.memory.file_stores.split(",")],
+            agent=self._view.agent or caps.default_agent,
         )
 
-    @operation("doctor")
+    @operation("admin.doctor")
     def doctor(self, *, repair: bool = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
         from limpet.knowledge.verify import check_knowledge
@@ -64,18 +66,18 @@ class AdminOperations(BaseOperations):
             chunks,
         ]
 
-    @operation("backup")
+    @operation("admin.backup")
     def backup(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file."""
         self._runtime.store.backup(check_path(path, "the backup's path"), check_progress(progress))
 
-    @operation("stats")
+    @operation("admin.stats")
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants."""
         store = self._runtime.store
         return {"backend": store.backend, "location": store.location, **store.count_rows()}
 
-    @operation("observe")
+    @operation("admin.observe")
     def observe(self, callback: Callable[[ActivityResult], object]) -> Callable[[], None]:
         """Tell ``callback`` how every call, job and request to a model on this open store went, from now on.
 
@@ -85,4 +87,10 @@ class AdminOperations(BaseOperations):
         given: object = callback
         if not callable(given) or inspect.iscoroutinefunction(given):
             raise InvalidInput(f"observe needs a plain function of one argument, not {type(callback).__name__}")
-        return self._agents.observers.add(lambda _: callback)
+        return self._view.agents.observers.add(lambda _: callback)
+
+    @operation("admin.usage")
+    def usage(self, user: str | None = None, agent: str | None = None, session: str | None = None) -> Usage:
+        """What models took in all: of a session, a user, an agent, or as far as the grants reach."""
+        scope = self._scope(user=user, agent=agent, session=session)
+        return self._read(lambda tx: usage.read(tx, scope))

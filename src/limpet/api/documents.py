@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from datetime import datetime
 from os import PathLike
 from typing import Literal
 
-from limpet.api.base import BaseOperations
+from limpet.api.handle import Handle
 from limpet.documents.repository import Documents
 from limpet.model.document import Document
 from limpet.model.paging import check_cursor
@@ -17,11 +18,11 @@ from limpet.model.values import check_number, check_page, check_progress
 from limpet.security.operation import operation
 
 
-class DocumentOperations(BaseOperations):
-    """The verbs on documents."""
+class DocumentOperations(Handle):
+    """Texts that are searched like messages: ``memory.documents``."""
 
-    @operation("add_document")
-    def add_document(
+    @operation("documents.add")
+    def add(
         self,
         uri_or_path: str | PathLike[str],
         text: str | None = None,
@@ -32,7 +33,7 @@ class DocumentOperations(BaseOperations):
         title: str | None = None,
         metadata: Mapping[str, str] | None = None,
         progress: Progress | None = None,
-    ) -> Document | list[Document]:
+    ) -> Document | builtins.list[Document]:
         """Keep a text under any uri, a file under its ``file://`` uri, or every file of a folder, as a list.
 
         What is there already with the same content is left as it is; other content takes its place.
@@ -43,8 +44,8 @@ class DocumentOperations(BaseOperations):
         intake = DocumentIngester.of(self._runtime, space, title, metadata)
         return intake.add(uri_or_path, text, report or (lambda *_: None))
 
-    @operation("documents")
-    def documents(
+    @operation("documents.list")
+    def list(
         self,
         user: str | None = None,
         *,
@@ -53,7 +54,7 @@ class DocumentOperations(BaseOperations):
         limit: int = 50,
         offset: int = 0,
         before: tuple[datetime, str] | None = None,
-    ) -> list[Document]:
+    ) -> builtins.list[Document]:
         """The documents of a user, an agent or the tenant, the latest change first.
 
         ``before`` goes on where another page ended: its last document's ``updated_at`` and ``id``.
@@ -62,8 +63,8 @@ class DocumentOperations(BaseOperations):
         first, place = check_number(offset, "offset"), check_cursor(before)
         return self._read(lambda tx: Documents(tx).find(space, count, first, place))
 
-    @operation("remove_document")
-    def remove_document(
+    @operation("documents.remove")
+    def remove(
         self,
         uri: str | PathLike[str],
         user: str | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from limpet.api.base import BaseOperations
+from limpet.api.handle import Handle
 from limpet.errors import InvalidInput
 from limpet.knowledge.graph import jobs
 from limpet.model.graph import Graph
@@ -15,11 +15,11 @@ from limpet.security.operation import operation
 MAX_DEPTH = 10
 
 
-class GraphOperations(BaseOperations):
-    """The verbs on the graph."""
+class GraphOperations(Handle):
+    """The knowledge graph: calling ``memory.graph`` reads it."""
 
-    @operation("graph")
-    def graph(
+    @operation("graph.get")
+    def __call__(
         self,
         user: str | None = None,
         entity: str | None = None,

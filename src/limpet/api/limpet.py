@@ -1,8 +1,10 @@
-"""Limpet: the composition root. Its methods check what they were given, say whose memory it is, and call one verb."""
+"""Limpet: the memory of an agent, and the handles it is made of."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from dataclasses import replace
 from os import PathLike
 from types import TracebackType
 from typing import Self
@@ -13,18 +15,22 @@ from limpet.api.admin import AdminOperations
 from limpet.api.agents import Agents, OpenOptions
 from limpet.api.documents import DocumentOperations
 from limpet.api.graph import GraphOperations
+from limpet.api.handle import View
 from limpet.api.jobs import JobOperations
-from limpet.api.knowledge import KnowledgeOperations
+from limpet.api.keys import parse_grants
+from limpet.api.memory import MemoryOperations
 from limpet.api.notes import NoteOperations
 from limpet.api.privacy import PrivacyOperations
 from limpet.api.records import RecordOperations
-from limpet.api.search import SearchOperations
+from limpet.api.schedules import ScheduleOperations
 from limpet.api.sessions import SessionOperations
 from limpet.api.transfer import TransferOperations
 from limpet.config import Config
-from limpet.errors import ConfigError
+from limpet.errors import ConfigError, InvalidInput
+from limpet.model.access import Grant, Principal, Reach
+from limpet.model.ids import check_id
 from limpet.model.scope import DEFAULT_TENANT
-from limpet.model.text import check_name, check_path
+from limpet.model.text import check_name, check_optional_name, check_path
 from limpet.model.times import Clock, check_clock, system_clock
 from limpet.model.tokens import TokenCounter
 from limpet.providers.counter import check_counter
@@ -33,20 +39,7 @@ from limpet.providers.llm import Llm, check_llm
 from limpet.security.operation import operation
 
 
-class Limpet(
-    SessionOperations,
-    SearchOperations,
-    RecordOperations,
-    KnowledgeOperations,
-    DocumentOperations,
-    GraphOperations,
-    NoteOperations,
-    JobOperations,
-    AdminOperations,
-    TransferOperations,
-    PrivacyOperations,
-    AccessOperations,
-):
+class Limpet(SessionOperations, MemoryOperations):
     """An agent's memory. Safe to share between threads; ``open`` one for each store a process uses."""
 
     @classmethod
@@ -75,18 +68,22 @@ class Limpet(
         check_llm(llm)
         place = check_path(location, "the store's place")
         given = OpenOptions(place, now, check_counter(counter), embedder, llm)
-        opened = cls(Agents(settings, given, job_handlers.register_handlers), tenant)
+        opened = cls(View(Agents(settings, given, job_handlers.register_handlers), tenant))
         if settings.session.import_snapshot:
-            opened._import_snapshot()
+            opened.transfer._import_snapshot()  # noqa: SLF001 - a handle of ours
         return opened
 
     def close(self) -> None:
-        """Finish what is being written and close the store, and those of agents that have their own. Twice is fine.
+        """Finish what is being written and close the store, with those of agents that have their own. Idempotent.
 
-        A handle that acts for somebody does not close what is not its own.
+        A handle that acts for somebody closes nothing.
         """
-        if self._is_operator and self._closes:
-            self._agents.close()
+        if self._closes_store:
+            self._view.agents.close()
+
+    @property
+    def _closes_store(self) -> bool:
+        return self._view.principal.is_operator and self._view.closes
 
     def __enter__(self) -> Self:
         return self
@@ -97,17 +94,113 @@ class Limpet(
         self.close()
 
     def __repr__(self) -> str:
-        acting = "" if self._is_operator else f" as {self._principal.name}"
+        acting = "" if self.principal.is_operator else f" as {self.principal.name}"
         return f"<Limpet {self._runtime.store.location} tenant={self._tenant}{acting}>"
+
+    @property
+    def principal(self) -> Principal:
+        """Who acts through this handle."""
+        return self._view.principal
+
+    @property
+    def config(self) -> Config:
+        """The settings of this memory."""
+        return self._runtime.config
+
+    # The handles
+
+    @property
+    def records(self) -> RecordOperations:
+        """Long-term memories: ``memory.records(user=…)`` lists them, ``memory.records.get(id)`` reads one."""
+        return RecordOperations(self._view)
+
+    @property
+    def documents(self) -> DocumentOperations:
+        """Texts that are searched like messages."""
+        return DocumentOperations(self._view)
+
+    @property
+    def graph(self) -> GraphOperations:
+        """The knowledge graph: ``memory.graph(user=…, entity=…)``."""
+        return GraphOperations(self._view)
+
+    @property
+    def notes(self) -> NoteOperations:
+        """MEMORY.md and the daily notes."""
+        return NoteOperations(self._view)
+
+    @property
+    def schedules(self) -> ScheduleOperations:
+        """Goals that come back: ``memory.schedules.create(user=…, goal=…, cadence="every: 1h")``."""
+        return ScheduleOperations(self._view)
+
+    @property
+    def jobs(self) -> JobOperations:
+        """Background work."""
+        return JobOperations(self._view)
+
+    @property
+    def access(self) -> AccessOperations:
+        """Grants, API keys and the audit log."""
+        return AccessOperations(self._view)
+
+    @property
+    def privacy(self) -> PrivacyOperations:
+        """Purges and retention."""
+        return PrivacyOperations(self._view)
+
+    @property
+    def transfer(self) -> TransferOperations:
+        """Exports and imports."""
+        return TransferOperations(self._view)
+
+    @property
+    def admin(self) -> AdminOperations:
+        """The store as a whole: health, backups, numbers."""
+        return AdminOperations(self._view)
+
+    # Other views of the same store
+
+    @operation("acting")
+    def acting(
+        self,
+        user: str | None = None,
+        *,
+        agent: str | None = None,
+        session: str | None = None,
+        grants: Iterable[str | Grant] = (),
+        name: str | None = None,
+    ) -> Limpet:
+        """The same store for somebody with fewer rights: a user, one session of a user, or only what is granted.
+
+        A user may read and write all of their own, a session only that session; the rest needs a grant, given here or
+        stored with ``access.grant``. Where a user is left out, it is this one. ``name`` is what the audit log says;
+        the user's name, if none is given. This does not touch the store, so a server can call it for each request.
+        """
+        who, through = check_optional_name(user, "user"), check_optional_name(agent, "agent")
+        chat = None if session is None else check_id(session, "session id")
+        known = name if name is not None else who or through or chat
+        if known is None:
+            raise InvalidInput("say who acts: user=, agent=, session= or, for somebody who owns nothing, name=")
+        principal = Principal(check_name(known, "name"), self._tenant, who, through, chat, parse_grants(grants))
+        return Limpet(self._view.derive(agent=through or self._view.agent, caller=principal))
 
     @operation("tenant")
     def tenant(self, name: str) -> Limpet:
-        """The same store seen as another tenant, with nothing in common but the file."""
-        return self._inherit_flags(Limpet(self._agents, name, self._agent, self._principal_in(name)))
+        """The same store seen as another tenant. Tenants share nothing but the file."""
+        return Limpet(self._view.derive(tenant=name, caller=self._principal_in(name)))
 
     def agent(self, name: str) -> Limpet:
-        """Memory as this agent has it: with its settings, in its own store if it has one, or kept nowhere at all.
+        """Memory as this agent has it: with its settings, in its own store if it has one, or stored nowhere at all.
 
-        ``hf.session(agent=…)`` finds the right one by itself. All are closed together.
+        ``memory.session(agent=…)`` chooses the right one itself. All are closed together.
         """
-        return self._inherit_flags(Limpet(self._agents, self._tenant, check_name(name, "agent"), self._principal))
+        return Limpet(self._view.derive(agent=check_name(name, "agent")))
+
+    def _principal_in(self, tenant: str) -> Principal:
+        """In another tenant the caller owns nothing, and has only the grants that reach over all tenants."""
+        me, name = self._view.principal, check_name(tenant, "tenant")
+        if name == self._tenant:
+            return me
+        grants = tuple(grant for grant in me.grants if grant.reach is Reach.STORE)
+        return replace(me, tenant=name, user=None, agent=None, session=None, grants=grants)

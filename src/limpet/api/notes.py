@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from limpet.api.base import BaseOperations
+from limpet.api.handle import Handle
 from limpet.model.scope import resolve_owner
 from limpet.model.times import check_day, check_time
 from limpet.model.values import check_flag
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
     from limpet.notes.items import ItemExportResult, ItemImportResult, ItemSync
 
 
-class NoteOperations(BaseOperations):
-    """The verbs on a user's own files."""
+class NoteOperations(Handle):
+    """MEMORY.md, daily notes and records as lines: ``memory.notes``."""
 
     def long_term(self, user: str) -> LongTerm:
         """The user's MEMORY.md: ``.read()``, ``.write(text)``, ``.append(text)``."""
         return self._writable_notes(user).long_term(self._gate)
 
-    @operation("daily_notes")
-    def daily_notes(self, user: str, day: date | str | None = None) -> str:
+    @operation("notes.day")
+    def day(self, user: str, day: date | str | None = None) -> str:
         """The notes of a day, today's if none is given; "" when there are none."""
         found = self._notes(user)
         wanted = found.to_local(self._now()).date() if day is None else check_day(day, "day")
         return found.read_notes(wanted)
 
-    @operation("note_turn")
-    def note_turn(self, user: str, user_text: str, assistant_text: str, at: datetime | None = None) -> str:
+    @operation("notes.add_turn")
+    def add_turn(self, user: str, user_text: str, assistant_text: str, at: datetime | None = None) -> str:
         """Add a turn's line to the notes of its day. Answers the line."""
         moment = self._now() if at is None else check_time(at, "at")
         return self._writable_notes(user).add_turn(user_text, assistant_text, moment)
 
-    @operation("export_items")
+    @operation("notes.export_items")
     def export_items(self, user: str) -> ItemExportResult:
         """Write the user's records to ``items/…jsonl`` in their folder. Lines that were edited wait for an import."""
         self._writable_notes(user)
         return self._items(user).export()
 
-    @operation("import_items")
+    @operation("notes.import_items")
     def import_items(self, user: str, *, delete_missing: bool = False) -> ItemImportResult:
         """Take in what was changed in ``items/…jsonl``, in one transaction. A bad line is reported and left as it is.
 
@@ -54,7 +54,7 @@ class NoteOperations(BaseOperations):
     def _items(self, user: str) -> ItemSync:
         from limpet.notes.items import ItemSync  # late: few programs use them
 
-        return ItemSync.of(self._runtime, resolve_owner(self._scope(user=user)).scope, self._cut)
+        return ItemSync.of(self._runtime, resolve_owner(self._scope(user=user)).scope, self._view.chunker)
 
     def _writable_notes(self, user: str) -> user_notes.NoteFiles:
         return user_notes.NoteFiles.open_for_writing(self._runtime, resolve_owner(self._scope(user=user)).space)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from limpet.api.base import BaseOperations
+from limpet.api.handle import Handle
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.lifecycle.purge_repository import Purges
 from limpet.model.ids import check_id
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _WORST = (ErasureState.GONE, ErasureState.VACUUM, ErasureState.WAITING)
 
 
-class PrivacyOperations(BaseOperations):
-    """The verbs that remove without a trace. None of them is a tool for a model."""
+class PrivacyOperations(Handle):
+    """Purges and retention: ``memory.privacy``. None of them is a tool for a model."""
 
-    @operation("purge_session")
+    @operation("privacy.purge_session")
     def purge_session(
         self,
         id: str,
@@ -53,7 +53,7 @@ class PrivacyOperations(BaseOperations):
                 return self._purge([runtime], space, PurgeTarget.SESSION, asked_by, vacuum, dry_run, session=wanted)
         raise SessionNotFound(f"no session {wanted} here")
 
-    @operation("purge_user")
+    @operation("privacy.purge_user")
     def purge_user(
         self, user: str, *, asked_by: str | None = None, vacuum: bool = False, dry_run: bool = False
     ) -> Receipt:
@@ -64,7 +64,7 @@ class PrivacyOperations(BaseOperations):
         space = self._user_partition(user)
         return self._purge(self._runtimes(), space, PurgeTarget.USER, asked_by, vacuum, dry_run)
 
-    @operation("purge_older")
+    @operation("privacy.purge_older")
     def purge_older(
         self, user: str, days: float, *, asked_by: str | None = None, vacuum: bool = False, dry_run: bool = False
     ) -> Receipt:
@@ -76,14 +76,14 @@ class PrivacyOperations(BaseOperations):
         space, before = self._user_partition(user), self._now() - _parse_days(days)
         return self._purge(self._runtimes(), space, PurgeTarget.OLDER, asked_by, vacuum, dry_run, before=before)
 
-    @operation("receipts")
+    @operation("privacy.receipts")
     def receipts(self, limit: int = 50, offset: int = 0) -> list[Receipt]:
         """What was purged, the latest first; also what was begun and is not done. Without names and content."""
         page, skipped = check_page(limit), check_number(offset, "offset")
         return self._read(lambda tx: Purges(tx).find_receipts(self._scope(), page, skipped))
 
-    @operation("apply_retention")
-    def apply_retention(self, dry_run: bool = False) -> list[RetentionResult]:
+    @operation("privacy.retention")
+    def retention(self, dry_run: bool = False) -> list[RetentionResult]:
         """Remove now what the settings no longer keep, and sessions whose time is over; hourly a job does so.
 
         Answers what went, by agent. With ``dry_run`` it is only counted.
@@ -100,7 +100,8 @@ class PrivacyOperations(BaseOperations):
 
     def _runtimes(self) -> list[Runtime]:
         """This one; with those of agents that have their own, unless this is such a one."""
-        return [self._runtime, *(runtime for _, runtime in self._agents.iter_own_stores() if self._agent is None)]
+        others = self._view.agents.iter_own_stores() if self._view.agent is None else ()
+        return [self._runtime, *(runtime for _, runtime in others)]
 
     def _session_owner(self, runtime: Runtime, session: str, user: str | None) -> str | None:
         scope = self._scope(user=user, session=session)

@@ -3,113 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
-from limpet.api.base import BaseOperations
+from limpet.api.handle import Handle
 from limpet.errors import InvalidInput, RecordNotFound
-from limpet.knowledge import forget
 from limpet.knowledge import remember as memory
-from limpet.knowledge.maintenance import enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.model.idempotency import IdempotencyKey, ResourceKind
 from limpet.model.ids import check_id
 from limpet.model.paging import check_cursor
-from limpet.model.record import Forgotten, Layer, Record, RecordQuery, RecordType
-from limpet.model.scope import Owner, Scope
-from limpet.model.text import check_text
-from limpet.model.times import check_time, check_ttl
+from limpet.model.record import Record, RecordQuery
+from limpet.model.scope import Scope
+from limpet.model.text import check_text, short_repr
+from limpet.model.times import check_time
 from limpet.model.values import check_flag, check_label, check_number, check_page
 from limpet.search import search
 from limpet.security.operation import operation
-from limpet.store import once
-from limpet.store.tx import Tx
 
 
-class RecordOperations(BaseOperations):
-    """The verbs on long-term memories."""
+class RecordOperations(Handle):
+    """Long-term memories: calling ``memory.records`` lists them."""
 
-    @operation("remember")
-    def remember(
-        self,
-        content: str,
-        user: str | None = None,
-        key: str | None = None,
-        type: str = "fact",
-        layer: str = "semantic",
-        tags: Iterable[str] = (),
-        metadata: Mapping[str, str] | None = None,
-        confidence: float | None = None,
-        salience: float | None = None,
-        pinned: bool = False,
-        valid_from: datetime | None = None,
-        ttl: timedelta | float | None = None,
-        *,
-        id: str | None = None,
-        title: str | None = None,
-        references: Iterable[str] = (),
-        session: str | None = None,
-        agent: str | None = None,
-        scope: Literal["global"] | None = None,
-        idempotency_key: str | None = None,
-    ) -> Record:
-        """Keep a memory. The same key (or id) again replaces its text and keeps what it said before.
-
-        Asked again with the same ``idempotency_key`` within two days, it answers with what was made the first time, as
-        it is by then; with another request under that key it raises IdempotencyConflict.
-        """
-        now = self._now()
-        home = self._resolve_owner(user, agent, session, scope)
-        values = {
-            "content": content,
-            "key": key,
-            "title": title,
-            "type": type,
-            "layer": layer,
-            # Saying a key again changes its text: labels that were left out stay as they are.
-            "tags": tags or None,
-            "metadata": metadata,
-            "confidence": confidence,
-            "salience": salience,
-            "references": references or None,
-            "pinned": pinned or None,
-            "valid_from": valid_from,
-            "ttl": ttl,
-        }
-        changes = memory.validate_changes(values, now)
-        own = None if id is None else check_id(id, "record id")
-        asked = _build_request(idempotency_key, home, own, changes, ttl)
-        known = None if asked is None else self._read(lambda tx: _find_previous(tx, home, asked, now))
-        if known is not None:
-            return known
-        draft = Record(
-            id=own or self._runtime.new_id(),
-            home=home,
-            layer=Layer.SEMANTIC,
-            type=RecordType.FACT,
-            content="",
-            created_at=now,
-            updated_at=now,
-            valid_from=now,
-        )
-        cut = self._cut.with_vectors(self._runtime.store, self._runtime.embedding, changes.apply_to(draft))
-
-        def save(tx: Tx) -> Record:
-            before = _find_previous(tx, home, asked, now)
-            if before is not None:
-                return before
-            saved = memory.save(tx, draft, changes, cut, now)
-            once.save_key(tx, home.space, asked, saved.id, now)
-            if saved.layer is Layer.EPISODIC:  # it may be worth promoting
-                enqueue_maintenance(tx, home.space, self.config.learn, now)
-            return saved
-
-        saved = self._write(save)
-        self._request_embedding(saved, cut)
-        return saved
-
-    @operation("record")
-    def record(self, id: str, *, user: str | None = None, agent: str | None = None) -> Record:
+    @operation("records.get")
+    def get(self, id: str, *, user: str | None = None, agent: str | None = None) -> Record:
         """The record with this id."""
         return self._get_record(self._scope(user=user, agent=agent), check_id(id, "record id"))
 
@@ -119,8 +35,8 @@ class RecordOperations(BaseOperations):
             raise RecordNotFound(f"no record {record_id} here")
         return found
 
-    @operation("records")
-    def records(
+    @operation("records.list")
+    def __call__(
         self,
         user: str | None = None,
         session: str | None = None,
@@ -158,13 +74,13 @@ class RecordOperations(BaseOperations):
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
         return self._read(lambda tx: Records(tx).find(scope, query, now))
 
-    @operation("count_records")
-    def count_records(self, user: str | None = None, *, agent: str | None = None, session: str | None = None) -> int:
+    @operation("records.count")
+    def count(self, user: str | None = None, *, agent: str | None = None, session: str | None = None) -> int:
         """How many records are true now."""
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
         return self._read(lambda tx: Records(tx).count(scope, RecordQuery(), now))
 
-    @operation("search_metadata")
+    @operation("records.search_metadata")
     def search_metadata(
         self, key: str, value: str, user: str | None = None, *, agent: str | None = None
     ) -> list[Record]:
@@ -174,11 +90,11 @@ class RecordOperations(BaseOperations):
         query = RecordQuery(search.build_record_filter(None, None, None, wanted), limit=None)
         return self._read(lambda tx: Records(tx).find(scope, query, now))
 
-    @operation("update")
+    @operation("records.update")
     def update(self, id: str, /, *, user: str | None = None, agent: str | None = None, **changes: Any) -> Record:
         """Change some fields of a record. Its id and creation time stay; what it said before goes to its history."""
         scope, now = self._scope(user=user, agent=agent), self._now()
-        checked, cut = memory.validate_changes(changes, now), self._cut
+        checked, cut = memory.validate_changes(changes, now), self._view.chunker
         if self._runtime.embedding is not None and (checked.content or checked.title):
             expected = checked.apply_to(self._get_record(scope, check_id(id, "record id")))
             cut = cut.with_vectors(self._runtime.store, self._runtime.embedding, expected)
@@ -190,7 +106,7 @@ class RecordOperations(BaseOperations):
         if self._runtime.embedding is not None:
             self._runtime.request_embedding(cut.build_drafts(record))
 
-    @operation("history")
+    @operation("records.history")
     def history(self, id: str, *, user: str | None = None, agent: str | None = None) -> list[Record]:
         """Everything the record has said, the oldest first, the current version last."""
         scope, record_id = self._scope(user=user, agent=agent), check_id(id, "record id")
@@ -199,63 +115,31 @@ class RecordOperations(BaseOperations):
             raise RecordNotFound(f"no record {record_id} here")
         return versions
 
-    @operation("forget")
-    def forget(
+    @operation("records.promote")
+    def promote(
         self,
-        id: str | None = None,
+        id: str,
         *,
-        key: str | None = None,
-        query: str | None = None,
         user: str | None = None,
         agent: str | None = None,
-        session: str | None = None,
-        scope: Literal["global"] | None = None,
-        dry_run: bool = False,
-    ) -> Forgotten:
-        """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query.
+        scope: Literal["user", "global"] | None = None,
+    ) -> Record:
+        """Make lasting knowledge of an episodic record, however sure it is: a copy that is linked to its origin.
 
-        Every copy goes with it: promoted ones, their origins, twins, the turn's record, texts that were made of it, the
-        line in the daily notes, and the sentence it was learned from in its message. The answer says what was removed,
-        and where a search still finds it. With ``dry_run`` nothing is removed; the answer names what would be.
+        The copy is semantic, or procedural for a failure, a fix and a command result; where the same is known already,
+        that record is strengthened. It is seen by nobody who could not see the record before, unless you say so:
+        ``scope="user"`` makes what one chat knows known in all chats of its user, ``scope="global"`` to the whole
+        tenant. Promoting a second time gives the record of the first.
         """
-        if [id, key, query].count(None) != 2:
-            raise InvalidInput("forget takes exactly one of id, key and query")
-        if id is not None:
-            owner = self._scope(user=user, agent=agent, session=session)
-            choose = memory.select_by_id(owner, id)
-        else:
-            home = self._resolve_owner(user, agent, session, scope)
-            owner = home.scope
-            choose = (
-                memory.select_by_words(home, query, self._now())
-                if query is not None
-                else memory.select_by_key(home, key or "")
-            )
+        from limpet.knowledge.promote import promote  # late: most programs leave it to the job
 
-        if dry_run:
-            would_go = self._read(lambda tx: forget.plan_forget(self._runtime, tx, owner, choose))
-            return Forgotten({}, tuple(record.id for record in would_go.records))
-        return forget.forget(self._runtime, self._tenant, owner, choose, self._cut, query)
+        if scope not in (None, "user", "global"):
+            raise InvalidInput(f"scope is 'user', 'global' or left out, not {short_repr(scope)}")
+        return promote(self._runtime, self._scope(user=user, agent=agent), check_id(id, "record id"), scope)
 
+    @operation("records.revive")
+    def revive(self, id: str, *, user: str | None = None, agent: str | None = None) -> Record:
+        """Bring back a record that was archived because nobody used it. It begins its time anew."""
+        from limpet.knowledge.fade import revive
 
-def _build_request(
-    key: str | None, home: Owner, record_id: str | None, changes: memory.RecordChanges, ttl: timedelta | float | None
-) -> IdempotencyKey | None:
-    """The request as it is when it is asked again: without the time that it is asked at."""
-    if key is None:
-        return None
-    said = {name: getattr(changes, name) for name in changes.__slots__ if name != "expires_at"}
-    lasting = None if ttl is None else check_ttl(ttl) // timedelta(microseconds=1)
-    return IdempotencyKey.from_request(
-        ResourceKind.RECORD, key, {**said, "ttl": lasting, "id": record_id, "home": [home.level.value, home.owner]}
-    )
-
-
-def _find_previous(tx: Tx, home: Owner, asked: IdempotencyKey | None, now: datetime) -> Record | None:
-    def find(tx: Tx, record_id: str) -> Record:
-        found = Records(tx).get(home.scope, record_id)
-        if found is None:
-            raise RecordNotFound(f"record {record_id} was made under this idempotency_key, and is gone since")
-        return found
-
-    return once.find_existing(tx, home.space, asked, find, now)
+        return revive(self._runtime, self._scope(user=user, agent=agent), check_id(id, "record id"), self._view.chunker)

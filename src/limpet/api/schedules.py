@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from limpet.api.runtime import Runtime
-from limpet.errors import InvalidInput, ScheduleNotFound, SessionNotFound, WrongState
+from limpet.api.handle import Handle, View
+from limpet.errors import InvalidInput, ScheduleNotFound, WrongState
 from limpet.model.idempotency import IdempotencyKey, ResourceKind
 from limpet.model.ids import check_id
 from limpet.model.paging import check_cursor
@@ -17,29 +17,25 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo
 from limpet.model.text import check_choice, check_name, check_optional_name, check_text, short_repr, truncate_text
 from limpet.model.times import check_time, load_timezone
-from limpet.model.values import check_metadata, check_number, check_page
+from limpet.model.values import check_flag, check_metadata, check_number, check_page
 from limpet.schedules import decide
 from limpet.schedules.cadence import OneTime, parse_cadence, resolve_local_time
-from limpet.schedules.firing import refuse_in_firing
+from limpet.schedules.firing import Callback, Notifier, refuse_in_firing
 from limpet.schedules.repository import Schedules
+from limpet.schedules.runner import RunHandlers
 from limpet.security.operation import operation
-from limpet.sessions.repository import Sessions
 from limpet.store import once
 from limpet.store.tx import Tx
 
-ScopeOf = Callable[..., Scope]  # by user, agent and session; refuses an agent whose memory is kept apart
 _NEVER = ("", "never", "none")
 
 
-class ScheduleOperations:
-    """``hf.schedules``: the verbs on schedules. Everything can be said in plain text and numbers."""
+class ScheduleOperations(Handle):
+    """Goals that come back: ``memory.schedules.create(user=…, goal=…, cadence="every: 1h")``."""
 
-    def __init__(self, runtime: Runtime, scope: ScopeOf, *, scheduled: bool = False) -> None:
-        self._runtime = runtime
-        self._gate = runtime.gate
-        self._rules = runtime.config.schedules
-        self._scope = scope
-        self._scheduled = scheduled  # handed to a scheduled turn, which may not make schedules
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self._rules = view.runtime.config.schedules
 
     @operation("schedules.create")
     def create(
@@ -67,7 +63,7 @@ class ScheduleOperations:
         are where it reports to. Asked again with the same ``idempotency_key`` within two days, it answers with what was
         made the first time, as it is by then; with another request under that key it raises IdempotencyConflict.
         """
-        refuse_in_firing("make", scheduled=self._scheduled)
+        refuse_in_firing("make", scheduled=self._view.scheduled)
         now, rules = self._runtime.clock(), self._rules
         zone = _validate_timezone(rules.timezone if timezone is None else timezone)
         name = self._runtime.config.session.default_agent if agent is None else agent
@@ -147,7 +143,7 @@ class ScheduleOperations:
         Another cadence, zone or end begins it anew from now, and brings one that has ended, failed or was disabled
         back; one that is paused stays so.
         """
-        refuse_in_firing("change", scheduled=self._scheduled)
+        refuse_in_firing("change", scheduled=self._view.scheduled)
         if agent is not None:
             self._scope(agent=agent)  # refused when it is kept apart
         changes: dict[str, Any] = {
@@ -218,7 +214,7 @@ class ScheduleOperations:
     @operation("schedules.resume")
     def resume(self, id: str, *, user: str | None = None) -> Schedule:
         """Go on with one that was paused, disabled or failed, as if it had never failed."""
-        refuse_in_firing("resume", scheduled=self._scheduled)
+        refuse_in_firing("resume", scheduled=self._view.scheduled)
 
         def change(was: Schedule, now: datetime) -> Schedule:
             return was if was.state is ScheduleState.ACTIVE else decide.activate(was, now)
@@ -301,6 +297,16 @@ class ScheduleOperations:
         end = start + len(page)
         return OutputPage(page, start, end if page and end < total else None, total)
 
+    @operation("schedules.run")
+    def run(self, callback: Callback, notify: Notifier | None = None, *, until_idle: bool = True) -> int:
+        """Run what is due now, of every tenant. Answers how many firings were begun.
+
+        The callback is given each ``Firing`` and returns its result: text, a ``RunResult`` or None. When it raises,
+        the run has failed and is tried again later. ``notify`` is given each ``Notification``.
+        """
+        idle = check_flag(until_idle, "until_idle")
+        return self._runtime.runner.run(make_run_handlers(self._view, callback, notify), until_idle=idle)
+
     def _change(self, id: object, user: str | None, change: Any) -> Schedule:
         scope, wanted, now = self._scope(user=user), check_id(id, "schedule id"), self._runtime.clock()
 
@@ -321,13 +327,6 @@ class ScheduleOperations:
 
         return self._runtime.store.write(work)
 
-    def _get_session(self, session_id: str, user: str) -> SessionInfo:
-        scope = self._scope(user=user, session=session_id)
-        info = self._runtime.store.read(lambda tx: Sessions(tx).get(scope))
-        if info is None:
-            raise SessionNotFound(f"no session {session_id} of {user} here")
-        return info
-
     def _check_quota(self, tx: Tx, scope: Scope) -> None:
         self._check_limit(Schedules(tx).count_live(scope), scope.user or "")
 
@@ -337,6 +336,21 @@ class ScheduleOperations:
             raise InvalidInput(
                 f"{user} has {live} schedules, and {most} is the limit (schedules.per_user): delete one first"
             )
+
+
+def make_run_handlers(view: View, callback: object, notify: object) -> RunHandlers:
+    from limpet.api.limpet import Limpet
+
+    if not callable(callback):
+        raise InvalidInput(f"callback must be a function that is given a Firing, not {short_repr(callback)}")
+    if notify is not None and not callable(notify):
+        raise InvalidInput(f"notify must be a function that is given a Notification, not {short_repr(notify)}")
+
+    def memory_for(schedule: Schedule) -> Limpet:
+        """Memory for a scheduled turn: it may do everything but create schedules, in any thread."""
+        return Limpet(view.derive(tenant=schedule.tenant, agent=schedule.agent, scheduled=True))
+
+    return RunHandlers(callback, notify, memory_for)
 
 
 def _build_query(agent: str | None, state: str | None, text: str | None, due_before: datetime | None) -> ScheduleQuery:

@@ -8,22 +8,22 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from limpet.api.base import BaseOperations
+from limpet.api.handle import Handle
 from limpet.api.session import Session
 from limpet.errors import SessionNotFound
 from limpet.model.naming import SessionKey, default_user_id
 from limpet.model.paging import PageCursor, check_cursor
-from limpet.model.session import SessionInfo, SessionQuery, SessionStatus, Usage
+from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
 from limpet.model.text import check_choice, check_name, check_optional_name
 from limpet.model.times import check_ttl
 from limpet.model.values import check_metadata, check_number, check_page
 from limpet.security.operation import operation
-from limpet.sessions import lifecycle, usage
+from limpet.sessions import lifecycle
 from limpet.sessions.repository import Sessions
 
 
-class SessionOperations(BaseOperations):
-    """The verbs on sessions."""
+class SessionOperations(Handle):
+    """Open, find and list sessions."""
 
     @operation("session")
     def session(
@@ -48,8 +48,9 @@ class SessionOperations(BaseOperations):
         metadata: Mapping[str, Any] | None,
         ttl: timedelta | None,
     ) -> Session:
-        name = (self._agent or self.config.session.default_agent) if agent is None else check_name(agent, "agent")
-        if self._agents.runtime(name) is not self._shared:
+        usual = self._view.agent or self._runtime.config.session.default_agent
+        name = usual if agent is None else check_name(agent, "agent")
+        if self._view.agents.runtime(name) is not self._view.base:
             return self._for_agent(name)._open_session(key, user, name, metadata, ttl)  # noqa: SLF001
         scope = self._scope(user=default_user_id(key) if user is None else user, agent=name)
         about, life = check_metadata(metadata), None if ttl is None else check_ttl(ttl)
@@ -61,9 +62,6 @@ class SessionOperations(BaseOperations):
             )
         return Session(self._runtime, info)
 
-    def _for_agent(self, name: str) -> SessionOperations:
-        return SessionOperations(self._agents, self._tenant, name, self._principal)
-
     @operation("load_session")
     def load_session(self, session_id: str, *, user: str | None = None) -> Session:
         """The session with this id, live or ended, with the settings of its agent and wherever that keeps it."""
@@ -73,13 +71,13 @@ class SessionOperations(BaseOperations):
         try:
             info = self._get_session(session_id, user)
         except SessionNotFound:
-            for name, _ in self._agents.iter_own_stores() if self._agent is None else ():
+            for name, _ in self._view.agents.iter_own_stores() if self._view.agent is None else ():
                 with suppress(SessionNotFound):
                     return self._for_agent(name)._load_session(session_id, user)  # noqa: SLF001
             raise
         if self._has_other_store(info.agent):
             return Session(self._runtime, info)
-        return Session(replace(self._agents.runtime(info.agent), gate=self._gate), info)
+        return Session(replace(self._view.agents.runtime(info.agent), gate=self._gate), info)
 
     @operation("sessions")
     def sessions(
@@ -121,12 +119,6 @@ class SessionOperations(BaseOperations):
             before=before,
         )
         return self._read(lambda tx: Sessions(tx).find(scope, query))
-
-    @operation("usage")
-    def usage(self, user: str | None = None, agent: str | None = None, session: str | None = None) -> Usage:
-        """What models took in all: of a session, a user, an agent, or as far as the grants reach."""
-        scope = self._scope(user=user, agent=agent, session=session)
-        return self._read(lambda tx: usage.read(tx, scope))
 
 
 def _parse_state(value: object) -> SessionStatus | None:

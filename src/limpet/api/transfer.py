@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
-from limpet.api.base import BaseOperations
+from limpet.api.handle import Handle
 from limpet.api.runtime import SNAPSHOT
 from limpet.errors import InvalidInput
 from limpet.model.telemetry import Progress
@@ -19,10 +19,10 @@ from limpet.security.operation import operation
 log = logging.getLogger("limpet.import")
 
 
-class TransferOperations(BaseOperations):
-    """The verbs on memory as a whole."""
+class TransferOperations(Handle):
+    """Exports and imports: ``memory.transfer``."""
 
-    @operation("export")
+    @operation("transfer.export")
     def export(
         self, path: str | PathLike[str], user: str | None = None, *, progress: Progress | None = None
     ) -> ExportResult:
@@ -36,7 +36,7 @@ class TransferOperations(BaseOperations):
         place, report = Path(check_path(path, "the export's path")), check_progress(progress)
         return export(self._runtime, self._scope(user=user), place, report or (lambda *_: None))
 
-    @operation("archive")
+    @operation("transfer.archive")
     def archive(self, file: BinaryIO, user: str | None = None, *, progress: Progress | None = None) -> ExportResult:
         """What ``export`` writes, as a zip in a file that you opened. It needs no right on the machine's files."""
         from limpet.lifecycle.archive import write_archive
@@ -46,7 +46,7 @@ class TransferOperations(BaseOperations):
             raise InvalidInput(f"file must be a binary file opened for writing, not {short_repr(file)}")
         return write_archive(self._runtime, self._scope(user=user), file, report or (lambda *_: None))
 
-    @operation("import_")
+    @operation("transfer.import_")
     def import_(
         self,
         path: str | PathLike[str],

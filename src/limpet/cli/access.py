@@ -50,7 +50,7 @@ def _add_list_options(parser: Parser) -> None:
 
 def list_grants(args: Namespace) -> int:
     with open_memory(args) as hf:
-        found = hf.grants(user=args.user)
+        found = hf.access.grants(user=args.user)
     show.print_result(args, to_json(found), _format_grants(found))
     return 0
 
@@ -64,7 +64,7 @@ def _format_grants(found: Sequence[GrantInfo]) -> list[str]:
 
 def add_grant(args: Namespace) -> int:
     with open_memory(args, creates=True) as hf:
-        new = hf.grant(args.user, args.grant)
+        new = hf.access.grant(args.user, args.grant)
     said = "may now" if new else "had already"
     show.print_result(args, {"granted": new}, [f"{args.user} {said}: {args.grant}"])
     return 0
@@ -72,7 +72,7 @@ def add_grant(args: Namespace) -> int:
 
 def remove_grant(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
-        gone = hf.revoke(args.user, args.grant)
+        gone = hf.access.revoke(args.user, args.grant)
     said = "has no longer" if gone else "did not have"
     show.print_result(args, {"revoked": gone}, [f"{args.user} {said}: {args.grant}"])
     return 0
@@ -80,7 +80,7 @@ def remove_grant(args: Namespace) -> int:
 
 def show_audit(args: Namespace) -> int:
     with open_memory(args) as hf:
-        found = hf.audit(
+        found = hf.access.audit(
             user=args.user,
             verb=args.verb,
             since=args.since,

@@ -49,7 +49,7 @@ def _add_list_options(parser: Parser) -> None:
 
 def create(args: Namespace) -> int:
     with open_memory(args, creates=True) as hf:
-        made = hf.keys.create(
+        made = hf.access.keys.create(
             args.name,
             user=args.user,
             agent=args.agent,
@@ -74,7 +74,7 @@ def _parse_days(number: float) -> timedelta:
 
 def list_keys(args: Namespace) -> int:
     with open_memory(args) as hf:
-        found = hf.keys.list(user=args.user, include_revoked=args.all)
+        found = hf.access.keys(user=args.user, include_revoked=args.all)
     show.print_result(args, to_json(found), _format_keys(found))
     return 0
 
@@ -110,7 +110,7 @@ def _format_expiry(key: KeyInfo) -> str:
 
 def revoke(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
-        gone = hf.keys.revoke(args.key)
+        gone = hf.access.keys.revoke(args.key)
     said = "is revoked" if gone else "is no key, or was revoked before"
     others = f", and {gone - 1} made by it" if gone > 1 else ""
     show.print_result(args, {"revoked": bool(gone), "keys": gone}, [show.one_line(f"{args.key} {said}{others}")])

@@ -34,9 +34,9 @@ def add(commands: Any) -> None:
 def backup(args: Namespace) -> int:
     progress = ProgressLine()
     with place.open_memory(args, needed=True) as hf:
-        beside = _find_file_folders(str(hf.stats()["location"]))
+        beside = _find_file_folders(str(hf.admin.stats()["location"]))
         try:
-            hf.backup(args.file, progress)
+            hf.admin.backup(args.file, progress)
         finally:
             progress.end()
     bytes_ = os.path.getsize(args.file)
@@ -94,7 +94,7 @@ def copy(args: Namespace) -> int:
 
 def doctor(args: Namespace) -> int:
     with place.open_memory(args, needed=True) as hf:
-        findings = hf.doctor(repair=args.repair)
+        findings = hf.admin.doctor(repair=args.repair)
     faults = [finding for finding in findings if not finding.ok and not finding.repaired]
     value = {"ok": not faults, "findings": to_json(findings)}
     show.print_result(args, value, _format_findings(findings))

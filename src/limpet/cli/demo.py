@@ -115,7 +115,7 @@ def _change(hf: Limpet, clock: SampleClock) -> Step:
     hf.remember(sample.BEFORE, user=sample.USER, key=sample.KEY)
     clock.now = today
     record = hf.remember(sample.AFTER, user=sample.USER, key=sample.KEY)
-    versions = hf.history(record.id)
+    versions = hf.records.history(record.id)
     then = sample.CHATS[1].at + timedelta(days=4)
     [was] = hf.records(user=sample.USER, as_of=then)
     asked = f"$ limpet records --user {sample.USER} --as-of {then:%Y-%m-%d}"

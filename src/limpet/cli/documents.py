@@ -74,7 +74,7 @@ def add_document(args: Namespace) -> int:
     metadata, progress = dict(args.meta) if args.meta else None, _FileProgress()
     with open_memory(args, creates=True) as hf:
         try:
-            added = hf.add_document(args.place, text, title=args.title, metadata=metadata, progress=progress, **owner)
+            added = hf.documents.add(args.place, text, title=args.title, metadata=metadata, progress=progress, **owner)
         finally:
             progress.end()
     documents = added if isinstance(added, list) else [added]
@@ -105,7 +105,7 @@ def _format_added(documents: Sequence[Document], skipped: int) -> list[str]:
 def list_documents(args: Namespace) -> int:
     owner = _owner(args)
     with open_memory(args) as hf:
-        found = hf.documents(limit=args.limit, offset=args.offset, **owner)
+        found = hf.documents.list(limit=args.limit, offset=args.offset, **owner)
     show.print_result(args, to_json(found), _format_documents(found, args))
     return 0
 
@@ -131,7 +131,7 @@ def remove_document(args: Namespace) -> int:
     if is_interactive():
         confirm(args, f"Remove {show.one_line(args.place)} from memory for good?")
     with open_memory(args, needed=True) as hf:
-        gone = hf.remove_document(args.place, **owner)
+        gone = hf.documents.remove(args.place, **owner)
     chunks = show.pluralize(gone.counts["chunks"], "chunk")
     value = {"removed": list(gone.ids), "counts": dict(gone.counts)}
     show.print_result(args, value, [show.one_line(f"Removed {args.place} with {chunks}.")])

@@ -44,12 +44,12 @@ def _select_records(hf: Limpet, args: Namespace) -> list[Record]:
     if args.id is not None:
         return [_find_by_id(hf, args)]
     would_go = hf.forget(key=args.key, query=args.query, dry_run=True, **options.owner_arguments(args))
-    return [hf.record(record_id) for record_id in would_go.ids]
+    return [hf.records.get(record_id) for record_id in would_go.ids]
 
 
 def _find_by_id(hf: Limpet, args: Namespace) -> Record:
     """The record, if it is the named owner's: a slip in the id must not reach somebody else's memory."""
-    record = hf.record(args.id, user=args.user)
+    record = hf.records.get(args.id, user=args.user)
     named = [(args.agent, record.agent), (args.session, record.session_id)]
     named += [("global", record.level)] if args.everyone else []
     if any(wanted is not None and wanted != found for wanted, found in named):

@@ -62,7 +62,7 @@ def _add_list_options(parser: Parser) -> None:
 
 def list_jobs(args: Namespace) -> int:
     with open_memory(args) as hf:
-        found = hf.jobs(state=args.state, kind=args.kind, limit=args.limit, offset=args.offset)
+        found = hf.jobs.list(state=args.state, kind=args.kind, limit=args.limit, offset=args.offset)
     show.print_result(args, to_json(found), _format_jobs(found, args))
     return 0
 
@@ -100,14 +100,14 @@ def retry(args: Namespace) -> int:
     if [bool(args.ids), args.kind is not None, args.all].count(True) != 1:
         raise UsageError("say which jobs: their numbers, --kind KIND or --all")
     with open_memory(args, needed=True) as hf:
-        count = hf.retry_jobs(args.ids or None, args.kind)
+        count = hf.jobs.retry(args.ids or None, args.kind)
     show.print_result(args, {"retried": count}, [f"{show.pluralize(count, 'job')} waiting to be tried anew."])
     return 0
 
 
 def drop(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
-        count = hf.drop_jobs(args.ids)
+        count = hf.jobs.drop(args.ids)
     show.print_result(args, {"dropped": count}, [f"{show.pluralize(count, 'job')} dropped."])
     return 0
 
@@ -116,7 +116,7 @@ def run(args: Namespace) -> int:
     progress = ProgressLine()
     with open_memory(args, needed=True) as hf:
         try:
-            begun = hf.run_jobs(until_idle=args.until_idle, progress=progress)
+            begun = hf.jobs.run(until_idle=args.until_idle, progress=progress)
         finally:
             progress.end()
     return _report(args, begun)
@@ -130,7 +130,7 @@ def run_worker(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf, stop_on_signal() as stop:
         due = _schedule_runner(hf, args, told)
         while not stop.is_set():
-            found = _run_one(lambda: hf.run_jobs(until_idle=False), patient=patient)
+            found = _run_one(lambda: hf.jobs.run(until_idle=False), patient=patient)
             # A model may take its time: jobs have their turn between two schedules.
             ran = 0 if args.once and found else _run_one(due, patient=patient)
             begun, fired = begun + found, fired + ran
@@ -154,7 +154,7 @@ def _schedule_runner(hf: Limpet, args: Namespace, told: list[dict[str, Any]]) ->
         print(f"limpet: note: {scheduled.NO_LLM}", file=sys.stderr)
         return lambda: 0
     tell = scheduled.make_notifier(told, aloud=not args.json)
-    return lambda: hf.run_schedules(scheduled.run_turn, tell, until_idle=False)
+    return lambda: hf.schedules.run(scheduled.run_turn, tell, until_idle=False)
 
 
 def _run_one(run: Callable[[], int], *, patient: bool) -> int:

@@ -72,7 +72,7 @@ def show_day(args: Namespace) -> int:
     user = _require_user(args)
     with open_memory(args, needed=True) as hf:
         day = _today(hf) if args.day is None else args.day
-        text = hf.daily_notes(user=user, day=day)
+        text = hf.notes.day(user=user, day=day)
     lines = _text_lines(text) or [f"No notes of {day}."]
     show.print_result(args, {"user": user, "day": day.isoformat(), "text": text}, lines)
     return 0
@@ -88,7 +88,7 @@ def edit_long_term(args: Namespace) -> int:
     user, new, more = _require_user(args), _read_file_text(args.edit), _read_file_text(args.append)
     changes = new is not None or more is not None
     with open_memory(args, creates=changes, needed=not changes) as hf:
-        file = hf.long_term(user=user)
+        file = hf.notes.long_term(user=user)
         text, conflict = file.read(), None
         if new is not None:
             written = file.write(new)
@@ -120,8 +120,8 @@ def _text_lines(text: str) -> list[str]:
 def export_items(args: Namespace) -> int:
     user = _require_user(args)
     with open_memory(args, needed=True) as hf:
-        done = hf.export_items(user=user)
-        folder = hf.long_term(user=user).path.parent / "items"
+        done = hf.notes.export_items(user=user)
+        folder = hf.notes.long_term(user=user).path.parent / "items"
     value = {
         "folder": str(folder),
         "records": done.records,
@@ -143,7 +143,7 @@ def import_items(args: Namespace) -> int:
     if args.delete_missing and is_interactive():
         confirm(args, f"Forget the records of {show.one_line(user)} whose lines were removed?")
     with open_memory(args, needed=True) as hf:
-        done = hf.import_items(user=user, delete_missing=args.delete_missing)
+        done = hf.notes.import_items(user=user, delete_missing=args.delete_missing)
     value = {
         "added": done.added,
         "changed": done.changed,

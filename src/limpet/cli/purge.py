@@ -51,16 +51,16 @@ def _add_options(parser: Parser) -> None:
 
 
 def purge_session(args: Namespace) -> int:
-    return _purge(args, lambda hf, **more: hf.purge_session(args.id, **more), f"session {args.id}")
+    return _purge(args, lambda hf, **more: hf.privacy.purge_session(args.id, **more), f"session {args.id}")
 
 
 def purge_user(args: Namespace) -> int:
-    return _purge(args, lambda hf, **more: hf.purge_user(args.user, **more), f"everything of {args.user}")
+    return _purge(args, lambda hf, **more: hf.privacy.purge_user(args.user, **more), f"everything of {args.user}")
 
 
 def purge_older(args: Namespace) -> int:
     what = f"everything of {args.user} that is older than {args.days:g} days"
-    return _purge(args, lambda hf, **more: hf.purge_older(args.user, args.days, **more), what)
+    return _purge(args, lambda hf, **more: hf.privacy.purge_older(args.user, args.days, **more), what)
 
 
 def _purge(args: Namespace, purge: Callable[..., Receipt], what: str) -> int:
@@ -93,7 +93,7 @@ def _format_counts(counts: Mapping[str, int]) -> str:
 
 def receipts(args: Namespace) -> int:
     with open_memory(args) as hf:
-        found = hf.receipts(limit=args.limit, offset=args.offset)
+        found = hf.privacy.receipts(limit=args.limit, offset=args.offset)
     rows = [
         (
             show.format_time(receipt.asked_at),
@@ -117,7 +117,7 @@ def _more(args: Namespace, shown: int) -> list[str]:
 
 def apply_retention(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
-        done = hf.apply_retention(dry_run=args.dry_run)
+        done = hf.privacy.retention(dry_run=args.dry_run)
     verb = "would go" if args.dry_run else "gone are"
     lines = [f"{_format_subject(each)}: {verb} {_format_counts(each.counts)}." for each in done if each.counts]
     lines = lines or ["Nothing is older than the settings keep it."]

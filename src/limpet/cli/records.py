@@ -125,7 +125,7 @@ def format_owner(record: Record) -> str:
 
 def show_record(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
-        record = hf.record(args.id)
+        record = hf.records.get(args.id)
     show.print_result(args, to_json(record), _format_record(record))
     return 0
 
@@ -154,7 +154,7 @@ def _format_record(record: Record) -> list[str]:
 
 def show_history(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
-        versions = hf.history(args.id)
+        versions = hf.records.history(args.id)
     show.print_result(args, to_json(versions), history_lines(versions))
     return 0
 
@@ -182,27 +182,27 @@ def update_record(args: Namespace) -> int:
     if not given:
         raise UsageError("say what to change, such as --content TEXT")
     with open_memory(args, needed=True) as hf:
-        record = hf.update(args.id, **given)
+        record = hf.records.update(args.id, **given)
     show.print_result(args, to_json(record), [f"Now version {record.version}: {record.id}"])
     return 0
 
 
 def promote_record(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
-        record = hf.promote(args.id, scope=args.scope)
+        record = hf.records.promote(args.id, scope=args.scope)
     show.print_result(args, to_json(record), [f"Known by its {record.level}, {record.layer}: {record.id}"])
     return 0
 
 
 def revive_record(args: Namespace) -> int:
     with open_memory(args, needed=True) as hf:
-        record = hf.revive(args.id)
+        record = hf.records.revive(args.id)
     show.print_result(args, to_json(record), [f"Recalled again: {record.id}"])
     return 0
 
 
 def count_records(args: Namespace) -> int:
     with open_memory(args) as hf:
-        count = hf.count_records(user=args.user, agent=args.agent, session=args.session)
+        count = hf.records.count(user=args.user, agent=args.agent, session=args.session)
     show.print_result(args, {"count": count}, [str(count)])
     return 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CHANNEL = "schedule"  # each schedule has a conversation of its own there
 NO_LLM = (
     "schedules wait: there is no language model to hand them to; name one in the setting llm.model, or run them from"
-    " a program with hf.run_schedules"
+    " a program with memory.schedules.run"
 )
 _TASK_PROMPT = "This is a scheduled task. Nobody is there to answer questions: do it, and say what came of it."
 _NOTIFY_PROMPT = f"If, and only if, the user needs to hear of it now, begin your answer with {NOTIFY_MARK}."
@@ -40,7 +40,7 @@ def run_turn(firing: Firing) -> RunResult:
     llm = select_llm(None, hf.config)
     if llm is None:
         raise ProviderError(NO_LLM)
-    llm = TelemetryLlm(llm, hf._agents.observers)  # noqa: SLF001 - whoever listens hears of this request, too
+    llm = TelemetryLlm(llm, hf._view.agents.observers)  # noqa: SLF001 - whoever listens hears of this request, too
     session = hf.session(CHANNEL, schedule.id, user=schedule.user, agent=schedule.agent)
     wishes = [_TASK_PROMPT, *([_NOTIFY_PROMPT] if schedule.notify is NotifyPolicy.CONDITIONAL else [])]
     limits = Limits.of(hf.config, None, None)

@@ -55,14 +55,14 @@ def _start_worker(hf: Limpet, args: Namespace, busy: Callable[[], bool]) -> None
     from limpet.cli import scheduled
 
     if not hf.config.schedules.worker:
-        hf.start_worker(busy=busy)
+        hf.jobs.start_worker(busy=busy)
         return
     if not scheduled.has_llm(hf):
         print(f"limpet: note: {scheduled.NO_LLM}", file=sys.stderr)
-        hf.start_worker(busy=busy)
+        hf.jobs.start_worker(busy=busy)
         return
     tell = scheduled.make_notifier(deque(maxlen=1), aloud=not args.json)
-    hf.start_worker(busy=busy, on_schedule=scheduled.run_turn, notify=tell)
+    hf.jobs.start_worker(busy=busy, on_schedule=scheduled.run_turn, notify=tell)
 
 
 @contextmanager
@@ -83,13 +83,13 @@ def _announce(args: Namespace, hf: Limpet, url: str) -> None:
         print(json.dumps({"url": url, "mcp": f"{url}/mcp", "openapi": f"{url}/openapi.json"}), flush=True)
         return
     lines = [
-        f"Limpet serves {hf.stats()['location']}",
+        f"Limpet serves {hf.admin.stats()['location']}",
         f"  page   {url}/",
         f"  API    {url}/v1/…, described at {url}/openapi.json",
         f"  MCP    {url}/mcp",
     ]
     if not hf.sessions(limit=1) and not hf.records(limit=1):
         lines.append("The store is empty: the page offers a sample conversation to look at.")
-    if not hf.keys.any():
+    if not hf.access.keys.any():
         lines.append("Nobody needs a key from this machine. limpet keys create makes one; from then on all do.")
     print("\n".join([*lines, "Stop it with Ctrl-C."]), file=sys.stderr, flush=True)

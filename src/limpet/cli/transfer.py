@@ -39,7 +39,9 @@ def import_(args: Namespace) -> int:
     progress = ProgressLine()
     with place.open_memory(args, creates=True) as hf:
         try:
-            done = hf.import_(args.file, args.user, format=args.format, progress=progress, dry_run=args.dry_run)
+            done = hf.transfer.import_(
+                args.file, args.user, format=args.format, progress=progress, dry_run=args.dry_run
+            )
         finally:
             progress.end()
     value = {
@@ -90,7 +92,7 @@ def export(args: Namespace) -> int:
     progress = ProgressLine()
     with place.open_memory(args, needed=True) as hf:
         try:
-            done = hf.export(args.folder, args.user, progress=progress)
+            done = hf.transfer.export(args.folder, args.user, progress=progress)
         finally:
             progress.end()
     show.print_result(

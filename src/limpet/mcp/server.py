@@ -203,7 +203,7 @@ class McpHandlers:
 
 def _read_text(whose: ToolContext, uri: str) -> str:
     if uri == NOTES:
-        return whose.hf.long_term(user=whose.user).read()
+        return whose.hf.notes.long_term(user=whose.user).read()
     if match := _TRANSCRIPT_OF.fullmatch(uri):
         return whose.hf.load_session(unquote(match[1]), user=whose.user).export_transcript()
     raise InvalidInput(f"there is no resource {uri}")

@@ -46,14 +46,14 @@ class LongTerm:
     def path(self) -> Path:
         return self._file
 
-    @operation("long_term.read")
+    @operation("notes.long_term.read")
     def read(self) -> str:
         """The text as it is now, "" where there is none."""
         with self._turn:
             self._seen = edited.read_file(self._root, self._file, self._most)
             return edited.decode_text(self._file, self._seen)
 
-    @operation("long_term.write")
+    @operation("notes.long_term.write")
     def write(self, text: str, *, version: str | None = None) -> WriteResult:
         """Replace what was last read through this handle.
 
@@ -70,7 +70,7 @@ class LongTerm:
                 self._seen = self._read_version(version)
             return self._replace(new)
 
-    @operation("long_term.append")
+    @operation("notes.long_term.append")
     def append(self, text: str) -> WriteResult:
         """Add a paragraph or a line at the end, whatever the file holds."""
         added = check_text(text, MEMORY_FILE, max_bytes=self._most).encode()

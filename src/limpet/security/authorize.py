@@ -225,5 +225,5 @@ def _anonymize(line: AuditLine, answer: Any, me: Principal) -> AuditLine:
 
 
 def _denial_message(me: Principal, verb: str, lacks: Grant) -> str:
-    way = f"act with grants=['{lacks}']" if me.user is None else f"hf.grant({me.user!r}, '{lacks}') gives it"
+    way = f"act with grants=['{lacks}']" if me.user is None else f"memory.access.grant({me.user!r}, '{lacks}') gives it"
     return f"{verb} needs {lacks}, which {me.name} does not have; {way}"

@@ -90,61 +90,63 @@ LIMPET: Mapping[str, OperationPolicy] = {
     "session": _WRITE_USER,
     "load_session": OperationPolicy(OwnerRule.ID, _permissions_on(Reach.SESSION, Right.READ)),
     "sessions": OperationPolicy(OwnerRule.FILTER, (READ,)),
-    "usage": OperationPolicy(OwnerRule.FILTER, (READ,)),
+    "admin.usage": OperationPolicy(OwnerRule.FILTER, (READ,)),
     "recall": OperationPolicy(OwnerRule.HOME, (READ,)),
     # The same key again answers with the record as it is by then, whoever changed it.
     "remember": OperationPolicy(OwnerRule.HOME, (WRITE,), when=(ExtraPermission("idempotency_key", ANY_VALUE, READ),)),
-    "record": OperationPolicy(OwnerRule.ID, (READ,)),
-    "records": OperationPolicy(OwnerRule.REACH, (READ,)),
-    "count_records": OperationPolicy(OwnerRule.REACH, (READ,)),
-    "search_metadata": OperationPolicy(OwnerRule.REACH, (READ,)),
+    "records.get": OperationPolicy(OwnerRule.ID, (READ,)),
+    "records.list": OperationPolicy(OwnerRule.REACH, (READ,)),
+    "records.count": OperationPolicy(OwnerRule.REACH, (READ,)),
+    "records.search_metadata": OperationPolicy(OwnerRule.REACH, (READ,)),
     # What a change answers with is the whole record.
-    "update": OperationPolicy(OwnerRule.ID, (READ, WRITE)),
-    "history": OperationPolicy(OwnerRule.ID, (READ,)),
+    "records.update": OperationPolicy(OwnerRule.ID, (READ, WRITE)),
+    "records.history": OperationPolicy(OwnerRule.ID, (READ,)),
     "forget": OperationPolicy(OwnerRule.ID_OR_HOME, (READ, WRITE), grave=True),
-    "promote": OperationPolicy(
+    "records.promote": OperationPolicy(
         OwnerRule.ID, (READ, WRITE), when=(ExtraPermission("scope", "global", Permission(Right.WRITE, Reach.GLOBAL)),)
     ),
-    "revive": OperationPolicy(OwnerRule.ID, (READ, WRITE)),
+    "records.revive": OperationPolicy(OwnerRule.ID, (READ, WRITE)),
     "profile": _READ_USER,
     # Without a text it reads a file of the machine, and that is not the user's.
-    "add_document": OperationPolicy(
+    "documents.add": OperationPolicy(
         OwnerRule.HOME, (WRITE,), when=(ExtraPermission("text", None, Permission(Right.READ, Reach.STORE)),)
     ),
-    "documents": OperationPolicy(OwnerRule.HOME, (READ,)),
-    "remove_document": OperationPolicy(OwnerRule.HOME, (WRITE,), grave=True),
-    "graph": OperationPolicy(OwnerRule.HOME, (READ,)),
-    "daily_notes": _READ_USER,
-    "note_turn": _WRITE_USER,
-    "export_items": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.READ), grave=True),
-    "import_items": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.WRITE), grave=True),
-    "purge_session": OperationPolicy(OwnerRule.ID, _permissions_on(Reach.SESSION, Right.WRITE), grave=True),
-    "purge_user": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.WRITE), grave=True, unnames=True),
-    "purge_older": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.WRITE), grave=True),
-    "receipts": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.READ)),
-    "apply_retention": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
-    "jobs": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.READ)),
-    "retry_jobs": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE)),
-    "drop_jobs": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
-    "run_jobs": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE),
-    "start_worker": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE),
-    "run_schedules": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE),
-    "file_sessions": OperationPolicy(OwnerRule.WHOLE, (*_READ_STORE, *_WRITE_STORE)),
+    "documents.list": OperationPolicy(OwnerRule.HOME, (READ,)),
+    "documents.remove": OperationPolicy(OwnerRule.HOME, (WRITE,), grave=True),
+    "graph.get": OperationPolicy(OwnerRule.HOME, (READ,)),
+    "notes.day": _READ_USER,
+    "notes.add_turn": _WRITE_USER,
+    "notes.export_items": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.READ), grave=True),
+    "notes.import_items": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.WRITE), grave=True),
+    "privacy.purge_session": OperationPolicy(OwnerRule.ID, _permissions_on(Reach.SESSION, Right.WRITE), grave=True),
+    "privacy.purge_user": OperationPolicy(
+        OwnerRule.OWNER, _permissions_on(Reach.USER, Right.WRITE), grave=True, unnames=True
+    ),
+    "privacy.purge_older": OperationPolicy(OwnerRule.OWNER, _permissions_on(Reach.USER, Right.WRITE), grave=True),
+    "privacy.receipts": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.READ)),
+    "privacy.retention": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
+    "jobs.list": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.READ)),
+    "jobs.retry": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE)),
+    "jobs.drop": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
+    "jobs.run": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE),
+    "jobs.start_worker": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE),
+    "schedules.run": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE),
+    "admin.file_sessions": OperationPolicy(OwnerRule.WHOLE, (*_READ_STORE, *_WRITE_STORE)),
     # They write and read files of the machine, and those are not the user's.
-    "export": OperationPolicy(OwnerRule.REACH, (READ, *_WRITE_STORE), grave=True),
-    "import_": OperationPolicy(OwnerRule.REACH, (WRITE, *_READ_STORE), grave=True),
+    "transfer.export": OperationPolicy(OwnerRule.REACH, (READ, *_WRITE_STORE), grave=True),
+    "transfer.import_": OperationPolicy(OwnerRule.REACH, (WRITE, *_READ_STORE), grave=True),
     # It writes to what the caller has open.
-    "archive": OperationPolicy(OwnerRule.REACH, (READ,), grave=True),
-    "doctor": OperationPolicy(
+    "transfer.archive": OperationPolicy(OwnerRule.REACH, (READ,), grave=True),
+    "admin.doctor": OperationPolicy(
         OwnerRule.WHOLE, _READ_STORE, when=(ExtraPermission("repair", True, Permission(Right.WRITE, Reach.STORE)),)
     ),
-    "backup": OperationPolicy(OwnerRule.WHOLE, _READ_STORE, grave=True),
-    "stats": OperationPolicy(OwnerRule.WHOLE, _READ_STORE),
-    "observe": OperationPolicy(OwnerRule.WHOLE, _READ_STORE),
-    "grant": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
-    "revoke": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
-    "grants": OperationPolicy(OwnerRule.REACH, (READ,)),
-    "audit": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.READ)),
+    "admin.backup": OperationPolicy(OwnerRule.WHOLE, _READ_STORE, grave=True),
+    "admin.stats": OperationPolicy(OwnerRule.WHOLE, _READ_STORE),
+    "admin.observe": OperationPolicy(OwnerRule.WHOLE, _READ_STORE),
+    "access.grant": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
+    "access.revoke": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.WRITE), grave=True),
+    "access.grants": OperationPolicy(OwnerRule.REACH, (READ,)),
+    "access.audit": OperationPolicy(OwnerRule.WHOLE, _permissions_on(Reach.GLOBAL, Right.READ)),
     "acting": OperationPolicy(OwnerRule.WHOLE, _WRITE_STORE, silent=True),
     "tenant": OperationPolicy(OwnerRule.WHOLE, _READ_STORE, silent=True),
 }
@@ -204,9 +206,9 @@ HANDLES: Mapping[str, Mapping[str, OperationPolicy]] = {
     "session": SESSION,
     "session.kv": KV,
     "turn": TURN,
-    "long_term": LONG_TERM,
+    "notes.long_term": LONG_TERM,
     "schedules": SCHEDULES,
-    "keys": KEYS,
+    "access.keys": KEYS,
 }
 # A verb of Limpet under its own name, one of a handle with that before it: session.append.
 OPERATIONS: Mapping[str, OperationPolicy] = {
@@ -219,8 +221,13 @@ EXEMPT: Mapping[str, str] = {
     "agent": "the same caller with an agent's settings; what it is asked is checked as ever",
     "config": "settings, not memory",
     "principal": "who acts, which whoever acts knows",
-    "long_term": "a handle; its reading and writing is checked",
-    **dict.fromkeys(("schedules", "keys"), "a handle; its verbs are checked"),
+    **dict.fromkeys(
+        (
+            *("records", "documents", "graph", "notes", "schedules", "jobs", "access", "privacy", "transfer", "admin"),
+            *("access.keys", "notes.long_term"),
+        ),
+        "a handle; its operations are checked",
+    ),
     "turn.add": "kept with the reply, which is checked",
     **dict.fromkeys(("turn.message", "turn.context", "turn.compacted", "turn.failed"), "what the turn has at hand"),
     **{
@@ -229,7 +236,7 @@ EXEMPT: Mapping[str, str] = {
             "info id key user agent channel chat thread state metadata created_at last_active_at expires_at".split()
         )
     },
-    "long_term.path": "what the handle knows without asking the store",
+    "notes.long_term.path": "what the handle knows without asking the store",
 }
 
 

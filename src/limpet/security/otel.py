@@ -17,13 +17,17 @@ from limpet.security.telemetry import EndCallback
 
 _SERVICE = "limpet"
 OPERATIONS: Mapping[str, str] = {
-    **dict.fromkeys(("recall", "records", "search_metadata"), "search_memory"),
+    **dict.fromkeys(("recall", "records.list", "records.search_metadata"), "search_memory"),
     **dict.fromkeys(("session.append", "session.extend"), "create_memory"),
     # They merge with what is there, or take its place.
-    **dict.fromkeys(("remember", "session.learn", "add_document", "import_items", "import_"), "upsert_memory"),
-    **dict.fromkeys(("update", "promote", "revive"), "update_memory"),
-    **dict.fromkeys(("forget", "remove_document", "session.clear", "session.delete"), "delete_memory"),
-    **dict.fromkeys(("purge_session", "purge_user", "purge_older", "apply_retention"), "delete_memory"),
+    **dict.fromkeys(
+        ("remember", "session.learn", "documents.add", "notes.import_items", "transfer.import_"), "upsert_memory"
+    ),
+    **dict.fromkeys(("records.update", "records.promote", "records.revive"), "update_memory"),
+    **dict.fromkeys(("forget", "documents.remove", "session.clear", "session.delete"), "delete_memory"),
+    **dict.fromkeys(
+        ("privacy.purge_session", "privacy.purge_user", "privacy.purge_older", "privacy.retention"), "delete_memory"
+    ),
 }
 _MODELS = (ActivityKind.CHAT, ActivityKind.EMBEDDINGS)
 # What the conventions advise for models; memory is quicker, and begins lower.

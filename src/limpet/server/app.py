@@ -50,7 +50,7 @@ def create_app(hf: Limpet, *, host: str, user: str, mcp: McpHttpApp | None = Non
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
-        stop = hf.observe(metrics.observe_call)
+        stop = hf.admin.observe(metrics.observe_call)
         try:
             async with service.mcp.lifespan():
                 yield

@@ -69,7 +69,7 @@ class Authenticator:
     @property
     def needs_key(self) -> bool:
         """A server that others can reach always does; one that they cannot, as soon as there is a key."""
-        return not self._is_local or self._hf.keys.any()
+        return not self._is_local or self._hf.access.keys.any()
 
     def authenticate(self, headers: Mapping[str, str]) -> Caller:
         who = self.identify(headers)
@@ -90,7 +90,7 @@ class Authenticator:
         scheme, _, secret = given.partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Unauthenticated("send an API key as: Authorization: Bearer hf_…")
-        acting = self._hf.keys.acting(secret.strip())
+        acting = self._hf.access.keys.acting(secret.strip())
         principal = acting.principal
         id_ = sha256(secret.strip().encode()).hexdigest()[:32]
         return Caller(acting, principal.name, principal.user, principal.agent, once, id_)

@@ -54,7 +54,7 @@ class Metrics:
 
     def render(self, hf: Limpet) -> bytes:
         """With what the store holds now."""
-        for what, count in hf.stats().items():
+        for what, count in hf.admin.stats().items():
             if isinstance(count, int | float) and not isinstance(count, bool):
                 self._store.labels(what).set(count)
         return generate_latest(self._registry)

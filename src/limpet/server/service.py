@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope
 
 from limpet import Limpet
-from limpet.api.async_limpet import Pool
+from limpet.api.async_pool import Pool
 from limpet.mcp.http import McpHttpApp
 from limpet.server.auth import Authenticator, Caller
 from limpet.server.metrics import Metrics

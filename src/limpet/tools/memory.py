@@ -89,7 +89,7 @@ def update(whose: ToolContext, given: MemoryUpdate) -> MemoryRecord:
         raise InvalidInput("nothing to change: give content, tags or pinned")
     if "content" in changes:
         changes["content"] = make_redactor(whose.hf.config)(changes["content"])
-    return _to_record(whose.hf.update(given.id, user=whose.user, **changes))
+    return _to_record(whose.hf.records.update(given.id, user=whose.user, **changes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class MemoryPromote:
 
 
 def promote(whose: ToolContext, given: MemoryPromote) -> MemoryRecord:
-    return _to_record(whose.hf.promote(given.id, user=whose.user))
+    return _to_record(whose.hf.records.promote(given.id, user=whose.user))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class MemoryNotesResult:
 
 
 def notes(whose: ToolContext, given: MemoryNotes) -> MemoryNotesResult:
-    file = whose.hf.long_term(user=whose.user)
+    file = whose.hf.notes.long_term(user=whose.user)
     if given.action == "read":
         return _to_notes(file.read())
     if given.text is None:

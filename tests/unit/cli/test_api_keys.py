@@ -14,7 +14,7 @@ def test_keys_are_made_listed_and_taken(run: Run, data: Path) -> None:
     secret, said = made.out.splitlines()
     assert said == "That is the secret of the key laptop. It is shown only now: keep it safe."
     with Limpet.open(data) as hf:
-        assert repr(hf.keys.acting(secret)).endswith("as key:laptop>")
+        assert repr(hf.access.keys.acting(secret)).endswith("as key:laptop>")
     lines = run("keys").out.splitlines()
     assert lines[0].split() == ["NAME", "ACTS", "FOR", "UNTIL", "LAST", "USED", "BY", "ID"]
     assert "user ana, agent bot, read:global" in lines[1]
@@ -25,7 +25,7 @@ def test_keys_are_made_listed_and_taken(run: Run, data: Path) -> None:
     assert secret not in str(listed)
     assert run("keys", "--user", "bob", "--json").json == []
     with Limpet.open(data) as hf:
-        hf.keys.acting(secret).keys.create("second", user="ana")
+        hf.access.keys.acting(secret).access.keys.create("second", user="ana")
     assert run("keys", "revoke", "laptop").out == "laptop is revoked, and 1 made by it\n"
     assert run("keys", "revoke", "laptop", "--json").json == {"revoked": False, "keys": 0}
     assert run("keys", "list", "--json").json == []
@@ -37,7 +37,7 @@ def test_an_admin_key_is_of_its_tenant(run: Run, data: Path) -> None:
     made = run("keys", "create", "admin", "--admin", "--tenant", "acme", "--json").json
     assert (made["tenant"], made["grants"]) == ("acme", ["read:store", "write:store"])
     with Limpet.open(data) as hf:
-        assert hf.keys.acting(made["secret"]).doctor()
+        assert hf.access.keys.acting(made["secret"]).admin.doctor()
     assert run("keys", "--json").json == []
     assert len(run("keys", "--tenant", "acme", "--json").json) == 1
 

@@ -67,7 +67,7 @@ def test_a_query_takes_what_holds_every_word_and_nobody_else_s(run, memories, da
 
 def test_a_query_takes_what_the_engine_would(run, memories, data, tmp_path):
     with Limpet.open(data) as hf:
-        hf.backup(tmp_path / "same.db")
+        hf.admin.backup(tmp_path / "same.db")
     taken = run("forget", "--query", "sleep dog", "--user", "ana", "--yes", "--json").json["ids"]
     with Limpet.open(tmp_path / "same.db") as hf:
         assert set(hf.forget(query="sleep dog", user="ana").ids) == set(taken)
@@ -103,7 +103,6 @@ def test_a_yes_at_the_terminal(run, memories, data, chosen):
     assert memories["cat"] not in left(data)
 
 
-@pytest.mark.slow
 def test_a_yes_at_a_real_terminal(memories, data):
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "limpet.cli", "forget", memories["cat"]]

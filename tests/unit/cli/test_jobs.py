@@ -100,4 +100,4 @@ def test_a_worker_ends_in_peace_when_it_is_told_to(talk, data, number):
         out, _ = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "1 job run.\n")
     with Limpet.open(data) as hf:
-        assert hf.jobs() == []
+        assert hf.jobs.list() == []

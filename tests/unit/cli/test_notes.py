@@ -13,9 +13,9 @@ from limpet import Limpet
 def data(tmp_path: Path) -> Path:
     """A store with notes of a day, and of today; also of tomorrow, should it begin meanwhile."""
     with Limpet.open(tmp_path / "data") as hf:
-        hf.note_turn("ana", "the heron\x1b[2J", "is back", at=datetime(2026, 3, 10, 9, 30, tzinfo=UTC))
+        hf.notes.add_turn("ana", "the heron\x1b[2J", "is back", at=datetime(2026, 3, 10, 9, 30, tzinfo=UTC))
         for at in (datetime.now(UTC), datetime.now(UTC) + timedelta(days=1)):
-            hf.note_turn("ana", "now", "", at=at)
+            hf.notes.add_turn("ana", "now", "", at=at)
         hf.remember("the heron eats frogs", user="ana")
     return tmp_path / "data"
 

@@ -20,7 +20,7 @@ def session(data):
 
 def left(data) -> tuple[int, int]:
     with Limpet.open(data) as hf:
-        return len(hf.sessions(user="ana")), hf.count_records(user="ana")
+        return len(hf.sessions(user="ana")), hf.records.count(user="ana")
 
 
 def test_nobody_at_the_terminal_and_no_yes_refuses(run, data, session):

@@ -30,7 +30,7 @@ def test_the_audit_is_told(run, talk):
     run("recall", "dog", "--user", "alice")
     run("forget", "--query", "nothing like it", "--user", "alice", "--yes")
     run("grants", "add", "bob", "read:global")
-    [entry] = run("audit", "--verb", "grant", "--json").json
+    [entry] = run("audit", "--verb", "access.grant", "--json").json
     assert (entry["principal"], entry["access"], entry["outcome"], entry["user"], entry["calls"]) == (
         "operator",
         "write",

@@ -28,14 +28,14 @@ def test_a_job_waits_while_somebody_is_answered_but_not_for_ever() -> None:
             looked.set()
             return True
 
-        hf.start_worker(busy=busy)
+        hf.jobs.start_worker(busy=busy)
         assert looked.wait(60)
-        while hf.jobs(kind="extract") and monotonic() < begun + 60:
+        while hf.jobs.list(kind="extract") and monotonic() < begun + 60:
             threading.Event().wait(0.05)
-        assert not hf.jobs(kind="extract")
+        assert not hf.jobs.list(kind="extract")
         assert monotonic() - begun > 0.9
 
 
 def test_busy_is_asked_so_it_must_be_a_function() -> None:
     with Limpet.open(":memory:") as hf, pytest.raises(InvalidInput, match="busy must be a function"):
-        hf.start_worker(busy=True)  # type: ignore[arg-type]
+        hf.jobs.start_worker(busy=True)  # type: ignore[arg-type]

@@ -86,7 +86,7 @@ def test_save_search_update_list_forget(box: Toolbox) -> None:
 def test_what_happened_becomes_lasting(hf: Limpet, box: Toolbox) -> None:
     episode = hf.remember("We decided to use Go", user="alice", type="decision", layer="episodic")
     promoted = data(box, "memory_promote", id=episode.id)
-    assert hf.record(promoted["id"]).layer == "semantic"
+    assert hf.records.get(promoted["id"]).layer == "semantic"
 
 
 def test_notes_are_read_appended_and_replaced(box: Toolbox) -> None:
@@ -118,7 +118,7 @@ def test_another_users_memory_is_out_of_reach(hf: Limpet, box: Toolbox) -> None:
         assert outcome.is_error or not outcome.data or outcome.data["forgotten"] == 0
         assert "secret" not in outcome.text.replace("record_not_found", "")
     assert data(box, "memory_search", query="Bob's secret") == {"hits": []}
-    assert hf.record(bobs.id).content == "Bob's secret"
+    assert hf.records.get(bobs.id).content == "Bob's secret"
 
 
 def test_a_model_that_saves_a_secret_saves_it_masked(hf: Limpet, box: Toolbox) -> None:
@@ -194,7 +194,7 @@ def test_what_came_of_a_schedule(tmp_path: Path) -> None:
         box = Toolbox(hf, "alice")
         made = data(box, "schedule_create", goal="Count", cadence="every: 1h")
         now += timedelta(hours=1)
-        hf.run_schedules(lambda firing: "one two three " * 1000)
+        hf.schedules.run(lambda firing: "one two three " * 1000)
         [run] = data(box, "schedule_runs", id=made["id"])["runs"]
         assert run["status"] == "ok"
         assert len(run["summary"]) <= 500
@@ -220,6 +220,6 @@ def test_a_scheduled_turn_creating_schedules_is_told_that_it_may_not(tmp_path: P
             answers.append(made.text)
             assert made.is_error
 
-        hf.run_schedules(breed)
+        hf.schedules.run(breed)
         assert len(answers) == 1
         assert hf.schedules.count(user="alice") == 1

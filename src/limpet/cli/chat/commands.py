@@ -183,7 +183,7 @@ def _format_records(found: list[Record]) -> list[str]:
 
 def _read_long_term(chat: ChatLoop) -> list[str]:
     try:
-        text = chat.hf.long_term(user=chat.session.user).read()
+        text = chat.hf.notes.long_term(user=chat.session.user).read()
     except Unsupported:  # a store without a folder
         return []
     return text.strip("\n").split("\n") if text.strip() else []
@@ -221,7 +221,7 @@ def forget(chat: ChatLoop, given: str) -> None:
 
 def _forget_matches(chat: ChatLoop, query: str) -> None:
     hf, user = chat.hf, chat.session.user
-    found = [hf.record(id, user=user) for id in hf.forget(query=query, user=user, dry_run=True).ids]
+    found = [hf.records.get(id, user=user) for id in hf.forget(query=query, user=user, dry_run=True).ids]
     if found:
         chat.screen.say(*record_table(found))
         if not chat.confirm(f"Forget {show.pluralize(len(found), 'record')} for good?"):
@@ -249,7 +249,7 @@ def purge_session(chat: ChatLoop, _: str) -> None:
     _purge(
         chat,
         f"Purge session {session} with everything that came of it, for good?",
-        lambda hf: hf.purge_session(session),
+        lambda hf: hf.privacy.purge_session(session),
     )
 
 
@@ -258,7 +258,7 @@ def purge_user(chat: ChatLoop, _: str) -> None:
     _purge(
         chat,
         f"Purge everything of {show.one_line(user)}, every session and memory, for good?",
-        lambda hf: hf.purge_user(user),
+        lambda hf: hf.privacy.purge_user(user),
     )
 
 
@@ -267,7 +267,7 @@ def purge_older(chat: ChatLoop, given: str) -> None:
     _purge(
         chat,
         f"Purge everything of {show.one_line(user)} older than {show.pluralize(days, 'day')}?",
-        lambda hf: hf.purge_older(user, days),
+        lambda hf: hf.privacy.purge_older(user, days),
     )
 
 

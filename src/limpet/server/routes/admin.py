@@ -70,7 +70,7 @@ class Sample(TypedDict):
 @operations.get("/v1/usage")
 def get_usage(who: Caller, query: UsageQuery) -> Usage:
     """What models took: of a session, a user, or all you may see"""
-    return who.hf.usage(query.user, query.agent, query.session)
+    return who.hf.admin.usage(query.user, query.agent, query.session)
 
 
 @operations.post("/v1/purge")
@@ -92,7 +92,7 @@ def purge(who: Caller, body: Purge) -> Purged:
 def list_receipts(who: Caller, query: Counted) -> Page[Receipt]:
     """What was purged, the latest first, without names and content"""
     offset = int(query.cursor or 0)
-    return make_offset_page(who.hf.receipts(query.limit + 1, offset), query.limit, offset)
+    return make_offset_page(who.hf.privacy.receipts(query.limit + 1, offset), query.limit, offset)
 
 
 @operations.post("/v1/sample", 201)
@@ -122,8 +122,8 @@ def _sample(who: Caller) -> Sample:
 def _purged(who: Caller, wanted: PurgeSession | PurgeUser | PurgeOlder, *, dry_run: bool) -> Receipt:
     match wanted:
         case PurgeSession():
-            return who.hf.purge_session(wanted.session, asked_by=_ASKED_BY, dry_run=dry_run)
+            return who.hf.privacy.purge_session(wanted.session, asked_by=_ASKED_BY, dry_run=dry_run)
         case PurgeUser():
-            return who.hf.purge_user(wanted.user, asked_by=_ASKED_BY, dry_run=dry_run)
+            return who.hf.privacy.purge_user(wanted.user, asked_by=_ASKED_BY, dry_run=dry_run)
         case PurgeOlder():
-            return who.hf.purge_older(wanted.user, wanted.days, asked_by=_ASKED_BY, dry_run=dry_run)
+            return who.hf.privacy.purge_older(wanted.user, wanted.days, asked_by=_ASKED_BY, dry_run=dry_run)

@@ -37,14 +37,16 @@ class OneDocument(OwnerBody):
 @operations.get("/v1/documents")
 def list_documents(who: Caller, query: DocumentsQuery) -> Page[Document]:
     """Documents, the latest change first"""
-    found = who.hf.documents(**query.owner_arguments(who), limit=query.limit + 1, before=parse_cursor(query.cursor))
+    found = who.hf.documents.list(
+        **query.owner_arguments(who), limit=query.limit + 1, before=parse_cursor(query.cursor)
+    )
     return make_page(found, query.limit, lambda document: (document.updated_at, document.id))
 
 
 @operations.post("/v1/documents", 201)
 def add_document(who: Caller, body: AddDocument) -> Document:
     """Keep a text under a uri; the same text again changes nothing, another takes its place"""
-    kept = who.hf.add_document(
+    kept = who.hf.documents.add(
         body.uri, body.text, **body.owner_arguments(who), title=body.title, metadata=body.metadata
     )
     assert isinstance(kept, Document)
@@ -54,4 +56,4 @@ def add_document(who: Caller, body: AddDocument) -> Document:
 @operations.delete("/v1/documents")
 def remove_document(who: Caller, body: OneDocument) -> Forgotten:
     """Remove the document with this uri"""
-    return who.hf.remove_document(body.uri, **body.owner_arguments(who))
+    return who.hf.documents.remove(body.uri, **body.owner_arguments(who))

@@ -41,7 +41,7 @@ class WriteNotes(Body):
 @operations.get("/v1/notes")
 def get_notes(who: Caller, query: NotesQuery) -> Notes:
     """A user's MEMORY.md"""
-    return _notes(who.hf.long_term(who.resolve_user(query.user)).read())
+    return _notes(who.hf.notes.long_term(who.resolve_user(query.user)).read())
 
 
 @operations.put("/v1/notes")
@@ -50,7 +50,7 @@ def put_notes(who: Caller, body: WriteNotes) -> Notes:
 
     With a `version` only if it is still that one: what somebody else wrote meanwhile is not lost.
     """
-    notes = who.hf.long_term(who.resolve_user(body.user))
+    notes = who.hf.notes.long_term(who.resolve_user(body.user))
     return _notes(notes.write(body.text, version=body.version or ANY_VERSION).text)
 
 

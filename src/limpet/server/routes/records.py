@@ -199,14 +199,14 @@ def remember(who: Caller, body: Remember) -> Record:
 @operations.get("/v1/records/{id}")
 def get_record(who: Caller, id: str) -> Record:
     """A record"""
-    return who.hf.record(id)
+    return who.hf.records.get(id)
 
 
 @operations.patch("/v1/records/{id}")
 def change_record(who: Caller, id: str, body: ChangeRecord) -> Record:
     """Change some fields; what it said before goes to its history. What is null stays as it is"""
     changes = {name: value for name, value in body.given().items() if value is not None}
-    return who.hf.update(id, **changes) if changes else who.hf.record(id)
+    return who.hf.records.update(id, **changes) if changes else who.hf.records.get(id)
 
 
 @operations.delete("/v1/records/{id}")
@@ -218,13 +218,13 @@ def forget_record(who: Caller, id: str) -> Forgotten:
 @operations.get("/v1/records/{id}/history")
 def get_history(who: Caller, id: str) -> History:
     """Everything a record has said"""
-    return {"versions": who.hf.history(id)}
+    return {"versions": who.hf.records.history(id)}
 
 
 @operations.post("/v1/records/{id}/promote")
 def promote_record(who: Caller, id: str, body: Promote) -> Record:
     """Make a record of lasting kind, or let it reach further"""
-    return who.hf.promote(id, scope=body.scope)
+    return who.hf.records.promote(id, scope=body.scope)
 
 
 @operations.post("/v1/forget/key")

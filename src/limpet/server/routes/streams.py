@@ -83,7 +83,7 @@ async def export(service: Service, request: Request, who: Caller, query: ExportQ
     # Written whole before the first byte goes out: an export that fails is a problem, not half a file.
     file = TemporaryFile()  # noqa: SIM115 - closed when the last byte was sent
     try:
-        await service.run(lambda: who.hf.archive(file, query.user), request.headers.get("authorization"))
+        await service.run(lambda: who.hf.transfer.archive(file, query.user), request.headers.get("authorization"))
     except BaseException:  # why: whatever it was, the file goes; it goes on as it came
         file.close()
         raise
@@ -109,7 +109,7 @@ class Health(TypedDict):
 @operations.get("/health", free=True)
 async def health(service: Service) -> Health:
     """Whether the store answers"""
-    await service.run(service.hf.keys.any)
+    await service.run(service.hf.access.keys.any)
     return {"status": "ok", "version": __version__}
 
 

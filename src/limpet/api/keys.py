@@ -1,14 +1,13 @@
-"""API keys: made, listed, taken away, and shown by whoever wants to act."""
+"""API keys: create, list, revoke, act."""
 
 from __future__ import annotations
 
-import builtins
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from limpet.api.runtime import Runtime
+from limpet.api.handle import Handle, View
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, Unauthenticated
 from limpet.model.access import AccessRequest, Grant, Reach, Right
 from limpet.model.api_key import MAX_NAME, KeyInfo, NewKey, audit_name, find_descendant_keys, hash_secret
@@ -19,7 +18,6 @@ from limpet.model.times import check_ttl
 from limpet.model.values import check_flag, take_at_most
 from limpet.security.access_repository import Grants
 from limpet.security.api_key_repository import ApiKeys
-from limpet.security.authorize import GrantAuthorizer
 from limpet.security.operation import operation
 from limpet.store.tx import Tx
 
@@ -33,16 +31,14 @@ _NOTED_EVERY = timedelta(minutes=1)
 _MOST_NOTED = 10_000  # keys whose last use is remembered by a process
 
 
-class ApiKeyOperations:
-    """``hf.keys``: the verbs on API keys. A key acts for a user, an agent, or only by what it was granted."""
+class KeyOperations(Handle):
+    """API keys: ``memory.access.keys``. A key acts for a user, an agent, or only by its grants."""
 
-    def __init__(self, runtime: Runtime, gate: GrantAuthorizer, tenant: str, act: Callable[[KeyInfo], Limpet]) -> None:
-        self._runtime = runtime
-        self._gate = gate
-        self._tenant = tenant
-        self._act = act
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self._runtime = view.agents.runtime()  # keys of all agents are in the shared store
 
-    @operation("keys.create")
+    @operation("access.keys.create")
     def create(
         self,
         name: str,
@@ -54,7 +50,7 @@ class ApiKeyOperations:
     ) -> NewKey:
         """Make a key. The secret in the answer is shown only here: nobody can read it again.
 
-        It acts as ``hf.acting`` would with the same user, agent and grants; with ``read:store`` and ``write:store``
+        It acts as ``memory.acting`` would with the same user, agent and grants; with ``read:store`` and ``write:store``
         and no user, as operator. Nobody makes one that may more than they may themselves. Two live keys of a tenant
         have different names. ``expires_in`` is a timedelta or a number of seconds.
         """
@@ -96,15 +92,15 @@ class ApiKeyOperations:
         for grant in given:
             self._gate.check_can_grant(grant)
 
-    @operation("keys.list")
-    def list(self, user: str | None = None, include_revoked: bool = False) -> builtins.list[KeyInfo]:
+    @operation("access.keys.list")
+    def __call__(self, user: str | None = None, include_revoked: bool = False) -> list[KeyInfo]:
         """The tenant's keys, or one user's, the newest first; on request also those that were revoked or expired."""
         scope, now = Scope.of(self._tenant, user=user), self._runtime.clock()
         everything = check_flag(include_revoked, "include_revoked")
         found = self._runtime.store.read(lambda tx: ApiKeys(tx).find(scope))
         return [key for key in found if everything or key.is_live(now)]
 
-    @operation("keys.revoke")
+    @operation("access.keys.revoke")
     def revoke(self, id_or_name: str) -> int:
         """Take a key away, with all that were made by it and by those, in every process at once.
 
@@ -127,7 +123,7 @@ class ApiKeyOperations:
 
         return self._runtime.store.write(revoke_all)
 
-    @operation("keys.acting")
+    @operation("access.keys.acting")
     def acting(self, secret: str) -> Limpet:
         """The same store acting as what the key is bound to: its tenant, user, agent and grants.
 
@@ -144,9 +140,14 @@ class ApiKeyOperations:
             raise Unauthenticated("this key is unknown, revoked or expired")
         if _is_due(found.last_used_at, now):
             self._record_use(found, now)
-        return self._act(found)
+        # Whoever shows a key may be an operator, but does not close somebody else's store.
+        agent = found.agent or self._view.agent
+        view = self._view.derive(tenant=found.tenant, agent=agent, caller=found.principal, closes=False)
+        from limpet.api.limpet import Limpet
 
-    @operation("keys.any")
+        return Limpet(view)
+
+    @operation("access.keys.any")
     def any(self) -> bool:
         """Whether the store has a key of any tenant that was not revoked.
 

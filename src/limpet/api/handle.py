@@ -1,0 +1,120 @@
+"""The base of every handle: a view of a store, and whose memory is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Self, TypeVar
+
+from limpet.api.agents import Agents
+from limpet.api.runtime import Runtime
+from limpet.errors import InvalidInput, SessionNotFound
+from limpet.knowledge.remember import RecordChunker
+from limpet.model.access import Grant, Principal
+from limpet.model.scope import DEFAULT_TENANT, Level, Owner, Scope, resolve_owner
+from limpet.model.session import SessionInfo
+from limpet.model.text import check_name, short_repr
+from limpet.security.access_repository import Grants
+from limpet.security.authorize import GrantAuthorizer
+from limpet.security.permissions import OPERATOR
+from limpet.sessions.repository import Sessions
+from limpet.store.tx import Tx
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class View:
+    """A store as one caller sees it. All handles of a memory share one view."""
+
+    agents: Agents
+    tenant: str = DEFAULT_TENANT
+    agent: str | None = None  # whose settings and store these are; None: those of every agent without its own
+    caller: Principal | None = None  # None: the operator
+    scheduled: bool = False  # given to a scheduled turn, which may not create schedules
+    closes: bool = True  # whether the operator's close() closes the store; not for one that came with a key
+    base: Runtime = field(init=False)  # shared by all views of the agent
+    principal: Principal = field(init=False)
+    authorizer: GrantAuthorizer = field(init=False)
+    runtime: Runtime = field(init=False)
+    chunker: RecordChunker = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_name(self.tenant, "tenant")
+        base = self.agents.runtime(self.agent)
+        principal = self.caller or Principal(base.config.audit.operator, self.tenant, grants=OPERATOR)
+        authorizer = GrantAuthorizer(principal, base.store, base.ledger, self._load_grants, base.observers)
+        chunker = RecordChunker(base.config.chunks, for_graph=base.config.graph.enabled)
+        derived = {
+            "base": base,
+            "principal": principal,
+            "authorizer": authorizer,
+            "runtime": replace(base, gate=authorizer),
+            "chunker": chunker,
+        }
+        self.__dict__.update(derived)
+
+    def derive(self, **changes: Any) -> View:
+        """Another view of the same store for the same caller, except for the changes."""
+        return replace(self, **{"caller": self.principal, **changes})
+
+    def _load_grants(self, principal: Principal) -> tuple[Grant, ...]:
+        """The grants as they are now, so that a revoked one stops working at once."""
+        if principal.user is None:
+            return ()
+        scope = Scope(self.tenant, user=principal.user)
+        return self.agents.runtime().store.read(lambda tx: Grants(tx).list_for(scope))
+
+
+class Handle:
+    """The operations on one noun. Every public method is an ``@operation``."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._gate = view.authorizer
+        self._runtime = view.runtime
+
+    def _for_agent(self, name: str) -> Self:
+        return type(self)(self._view.derive(agent=name))
+
+    @property
+    def _tenant(self) -> str:
+        return self._view.tenant
+
+    def _scope(self, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
+        if agent is not None and self._has_other_store(check_name(agent, "agent")):
+            raise InvalidInput(f"agent {agent!r} has a store of its own: use memory.agent({agent!r})")
+        return Scope.of(self._tenant, user=user, agent=agent, session=session)
+
+    def _has_other_store(self, agent: str) -> bool:
+        return self._view.agents.runtime(agent).store is not self._runtime.store
+
+    def _resolve_owner(
+        self, user: str | None, agent: str | None = None, session: str | None = None, scope: str | None = None
+    ) -> Owner:
+        """The one level a memory belongs to. A session alone is enough: its user is looked up."""
+        if scope not in (None, "global"):
+            raise InvalidInput(f"scope is 'global' or left out, not {short_repr(scope)}")
+        if user is not None and agent is not None:
+            raise InvalidInput("a memory is a user's or an agent's: give user= or agent=, not both")
+        if session is not None:
+            owner = self._get_session(session, user)
+            return Owner(Scope(owner.tenant, user=owner.user, session=owner.id), Level.SESSION)
+        return resolve_owner(self._scope(user=user, agent=agent), everyone=scope == "global")
+
+    def _get_session(self, session_id: str, user: str | None) -> SessionInfo:
+        scope = self._scope(user=user, session=session_id)
+        info = self._read(lambda tx: Sessions(tx).get(scope))
+        if info is None:
+            raise SessionNotFound(f"no session {session_id} here")
+        return info
+
+    def _now(self) -> datetime:
+        return self._runtime.clock()
+
+    def _read(self, work: Callable[[Tx], T]) -> T:
+        return self._runtime.store.read(work)
+
+    def _write(self, work: Callable[[Tx], T]) -> T:
+        return self._runtime.store.write(work)
