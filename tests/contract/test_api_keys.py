@@ -16,6 +16,8 @@ from tests.conftest import FakeClock
 from tests.contract.rows import every_row, sql
 from tests.contract.threads import at_once
 
+pytestmark = pytest.mark.every_backend
+
 
 @pytest.fixture
 def key(hf: Limpet) -> NewKey:

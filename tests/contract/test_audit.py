@@ -18,6 +18,8 @@ from tests.conftest import FakeClock
 from tests.contract.processes import start
 from tests.contract.rows import every_row, sql
 
+pytestmark = pytest.mark.every_backend
+
 SECRET = "xyzzy"
 
 

@@ -21,6 +21,8 @@ from limpet.store.copy import copy_store
 from limpet.store.jobs import Jobs
 from tests.contract.rows import every_row, faults
 
+pytestmark = pytest.mark.every_backend
+
 
 class Embedder:
     name = "letters-3"
@@ -138,6 +140,7 @@ def test_a_backup_to_where_nothing_can_be_written_says_so(filled: Limpet, tmp_pa
     filled.session("t", "x").append("user", "the store goes on")
 
 
+@pytest.mark.slow
 def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Path) -> None:
     """Each turn is two messages in one transaction: a copy with an odd number is no moment that ever was."""
     with Limpet.open(store_url) as hf:

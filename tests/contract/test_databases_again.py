@@ -10,7 +10,7 @@ from limpet import Limpet
 from tests.postgres_again import DatabasesAgain
 from tests.postgres_server import ServerAt
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.every_backend]
 
 
 @pytest.fixture

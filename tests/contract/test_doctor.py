@@ -10,6 +10,8 @@ from limpet import Limpet, Message
 from tests.conftest import _required_server
 from tests.contract.rows import faults, sql
 
+pytestmark = pytest.mark.every_backend
+
 Damage = Callable[[Limpet], Any]
 
 
@@ -76,6 +78,7 @@ def test_a_store_as_it_should_be_has_no_fault(hf: Limpet) -> None:
     assert all(finding.ok and not finding.repaired for finding in hf.admin.doctor(repair=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGES)
 def test_damage_is_found_and_repaired(name: str) -> None:
     _found_and_repaired(":memory:", name)
@@ -120,6 +123,7 @@ def _found_and_repaired(url: str, name: str) -> None:
         assert answers(hf) == before, "the repair did not bring back what was there"
 
 
+@pytest.mark.slow
 def test_a_summary_that_covers_too_much_is_found(hf: Limpet) -> None:
     fill(hf)
     hf.session("t", "1", user="alice").set_summary("s", 600)

@@ -25,6 +25,8 @@ from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once
 
+pytestmark = pytest.mark.every_backend
+
 ADDED, CHANGED, UNCHANGED = DocumentStatus
 
 

@@ -19,6 +19,8 @@ from tests.contract.processes import run_together
 from tests.contract.rows import faults, sql
 from tests.contract.threads import at_once
 
+pytestmark = pytest.mark.every_backend
+
 
 @pytest.fixture
 def topics() -> Topics:

@@ -9,6 +9,8 @@ from limpet.errors import InvalidInput, RecordNotFound
 from limpet.search.analysis import extract_terms
 from tests.contract.rows import every_row, faults
 
+pytestmark = pytest.mark.every_backend
+
 WORD = "xylophonist"
 
 

@@ -13,6 +13,8 @@ from limpet.model.record import Origin
 from tests.conftest import FakeClock
 from tests.contract.test_learning import QUIET, learned, learning, opening, talk
 
+pytestmark = pytest.mark.every_backend
+
 __all__ = ["learning", "opening"]  # fixtures
 
 

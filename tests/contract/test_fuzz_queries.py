@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from limpet import Limpet
 from limpet.providers.hashed import HashEmbedder
 from tests import fuzz_queries
 from tests.contract.meaning import open_with
 
+pytestmark = pytest.mark.every_backend
 
+
+@pytest.mark.slow
 def test_any_question_is_answered_and_none_takes_far_longer_than_the_rest(store_url: str) -> None:
     with open_with(store_url, HashEmbedder()) as hf:
         fuzz_queries.fill(hf, seed=1, chunks=600)
@@ -32,6 +37,7 @@ def test_the_questions_are_of_every_kind() -> None:
     assert "" in asked
 
 
+@pytest.mark.slow
 def test_the_same_question_gives_the_same_answer(store_url: str) -> None:
     with open_with(store_url, HashEmbedder()) as hf:
         fuzz_queries.fill(hf, seed=1, chunks=200)

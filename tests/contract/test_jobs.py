@@ -20,6 +20,8 @@ from tests.conftest import FakeClock
 from tests.contract.rows import sql
 from tests.contract.threads import at_once
 
+pytestmark = pytest.mark.every_backend
+
 KIND = "count"
 WANTED = [(KIND, "")]
 LEASE = timedelta(minutes=5)

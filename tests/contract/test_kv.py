@@ -10,6 +10,8 @@ from limpet.errors import InvalidInput, InvalidKey
 from tests.contract.processes import run_together
 from tests.contract.threads import at_once
 
+pytestmark = pytest.mark.every_backend
+
 
 def capped(cap: int) -> Config:
     return Config(session=SessionSettings(kv_cap=cap))
@@ -100,6 +102,7 @@ def test_entries_belong_to_one_session(hf: Limpet) -> None:
     assert one.kv.get("k") == 1
 
 
+@pytest.mark.slow
 def test_keys_and_values_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
     kv = hf.session("t", "1").kv
     wrong: list[Any] = ["", " a", "a\n", "\x00", "\ud800", "x" * 257, 5, None, b"k"]

@@ -218,6 +218,7 @@ def test_learning_by_hand_from_what_was_appended(learning: Limpet) -> None:
     assert facts(learning) == {("user", "home", "Porto")}
 
 
+@pytest.mark.slow
 def test_more_messages_than_fit_a_batch(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     names = [f"{first}{second}" for first in "BCDFGHKLMN" for second in ("abor", "elin", "irov", "odan", "umis")]

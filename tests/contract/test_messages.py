@@ -13,6 +13,8 @@ from tests.contract.processes import run_together
 from tests.contract.rows import faults
 from tests.contract.threads import at_once
 
+pytestmark = pytest.mark.every_backend
+
 # Every one of these must come back exactly as it was given.
 TEXTS = [
     "",
@@ -48,6 +50,7 @@ def test_every_role_is_kept(hf: Limpet) -> None:
     assert session.count() == 4
 
 
+@pytest.mark.slow
 def test_content_is_kept_byte_for_byte(hf: Limpet) -> None:
     session = hf.session("t", "1")
     for text in TEXTS:

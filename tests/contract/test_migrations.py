@@ -18,6 +18,8 @@ from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 from tests.fixtures.make import DATABASES, facts, load_sqlite
 
+pytestmark = pytest.mark.every_backend
+
 PACKAGES = ("limpet.store.sqlite", "limpet.store.postgres")
 RELEASED = sorted(int(re.findall(r"\d+", path.name)[0]) for path in DATABASES.glob("schema-*.json"))
 

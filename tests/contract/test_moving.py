@@ -30,9 +30,12 @@ from limpet.model.scope import Scope
 from limpet.model.session import SessionStatus
 from tests.contract.rows import every_row, faults
 from tests.contract.whole import START, contents, deeds, edited, remove_everything, rewritten, scheduled
+from tests.examples import examples
+
+pytestmark = pytest.mark.every_backend
 
 _numbers = itertools.count()
-FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
+FEW = settings(max_examples=examples(12), suppress_health_check=list(HealthCheck), deadline=None)
 
 
 @pytest.fixture
@@ -100,7 +103,7 @@ def test_made_up_memories_come_back_as_they_were(tmp_path_factory: pytest.TempPa
 
 
 @pytest.mark.postgres
-@settings(FEW, max_examples=5)
+@settings(FEW, max_examples=examples(5))
 @given(st.lists(deeds(), min_size=1, max_size=14))
 def test_made_up_memories_go_from_one_backend_to_another(
     tmp_path_factory: pytest.TempPathFactory, postgres_url: str, done: Any
@@ -302,6 +305,7 @@ def stopping(after: int) -> Callable[[str, int, int], None]:
     return stop
 
 
+@pytest.mark.slow
 def test_an_import_goes_on_where_it_was(store_url: str, folders: Folders) -> None:
     folder = folders()
     with Limpet.open(":memory:") as source:
@@ -411,6 +415,7 @@ def test_an_export_is_one_moment(store_url: str, folders: Folders) -> None:
             assert json.loads(export["data/sessions.jsonl"])["last_sequence"] == len(lines)
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_however_much_moves(tmp_path: Path) -> None:
     """Four times the messages are moved with hardly more memory: what grows is less than the messages weigh."""
     peaks = []

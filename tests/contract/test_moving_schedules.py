@@ -159,6 +159,7 @@ def add_run(tx: Any, schedule: Schedule, run: Run) -> None:
     Schedules(tx).add_run(schedule.scope, run, "x" * 1_000_000)
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_however_much_runs_said(tmp_path: Path) -> None:
     peaks = []
     for count in (12, 36):  # a batch is about four

@@ -23,6 +23,8 @@ from tests.contract.processes import run_together
 from tests.contract.rows import every_row, sql
 from tests.contract.threads import at_once
 
+pytestmark = pytest.mark.every_backend
+
 KEY = "7c1e-of-the-client"
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from limpet import Limpet
+
+pytestmark = pytest.mark.every_backend
 
 
 def test_records_come_once_each_while_others_are_added(hf: Limpet) -> None:

@@ -12,6 +12,8 @@ from limpet.security.access_repository import Grants
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row
 
+pytestmark = pytest.mark.every_backend
+
 
 def test_a_user_has_all_of_their_own_without_a_grant(hf: Limpet) -> None:
     alice = hf.acting("alice")

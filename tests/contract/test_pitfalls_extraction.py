@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from limpet import Config, Limpet
 from limpet.model.record import Origin, RecordType
 from tests.conftest import FakeClock
@@ -24,6 +26,7 @@ def test_the_extraction_cursor_lived_in_ram_and_everything_is_extracted_again(tm
             assert {record.id: record.said for record in learned(hf)} == before
 
 
+@pytest.mark.slow
 def test_recalled_memories_and_the_system_prompt_are_extracted_as_new_facts(learning: Limpet, store_url: str) -> None:
     """The context is fed back as assistant text for a hundred turns: no new record but the turns themselves.
 

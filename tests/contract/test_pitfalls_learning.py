@@ -32,6 +32,7 @@ def live_on(hf: Limpet, clock: FakeClock, days: int, *, asking: str | None = Non
 # With time
 
 
+@pytest.mark.slow
 def test_decay_deleted_the_users_stated_preferences_after_30_quiet_days_use_did_not_refresh(
     patient: Limpet, clock: FakeClock
 ) -> None:

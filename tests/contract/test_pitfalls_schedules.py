@@ -18,6 +18,8 @@ from tests.contract.processes import run_together
 from tests.contract.scheduling import HOUR, Bench
 from tests.contract.threads import at_once
 
+pytestmark = pytest.mark.every_backend
+
 
 @pytest.fixture
 def bench(timed: Limpet, clock: FakeClock) -> Bench:
@@ -221,6 +223,7 @@ def test_schedules_that_have_ended_pile_up(store_url: str, clock: FakeClock) -> 
         assert hf.schedules.get(running.id).state == "active"
 
 
+@pytest.mark.slow
 def test_a_goal_that_waits_for_a_runner_that_hangs_for_ever(store_url: str) -> None:
     """The lease is renewed for as long as a run may take, and no longer."""
     overrides = {"schedules.lease_s": 1, "schedules.longest_run_s": 1, "schedules.smallest_gap_s": 1}

@@ -13,6 +13,8 @@ from limpet.search.recipes import RECIPES
 from tests.conftest import FakeClock
 from tests.contract.meaning import Topics, open_with, texts
 
+pytestmark = pytest.mark.every_backend
+
 FILLER = [f"The weather of day {number} was unremarkable in the valley" for number in range(40)]
 
 

@@ -19,6 +19,8 @@ from tests.contract.processes import run_together, start
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once
 
+pytestmark = pytest.mark.every_backend
+
 
 def test_insert_or_replace_rots_the_index_and_a_session_save_deletes_its_summary(hf: Limpet) -> None:
     session = hf.session("t", "1", user="alice")

@@ -29,6 +29,8 @@ from limpet.store.jobs import Jobs
 from limpet.store.tables import TABLES
 from tests.contract.rows import sql
 
+pytestmark = pytest.mark.every_backend
+
 SOURCE = Path(limpet.__file__).parent
 REPOSITORIES = (
     Sessions, Messages, Summaries, KeyValueEntries, UsageEntries, Cursors, Records, GraphTables, Chunks, Jobs,

@@ -22,6 +22,8 @@ from limpet.store.tables import TABLES
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults
 
+pytestmark = pytest.mark.every_backend
+
 MARK = "quuxmarker"
 CONFIG = Config.load(overrides={"jobs.worker": False, "retention.enabled": False})
 
@@ -325,6 +327,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("finisher", ["call", "worker"])
 @pytest.mark.parametrize("what", ["user", "session", "older"])
 @pytest.mark.parametrize("step", ["rows", "files", "finish", "bytes"])

@@ -12,6 +12,8 @@ from limpet.model.message import Role
 from limpet.model.tokens import estimate_tokens
 from limpet.model.turns import fit_history
 
+pytestmark = pytest.mark.every_backend
+
 
 def texts(messages: list[Message]) -> list[str]:
     return [message.text for message in messages]
@@ -96,6 +98,7 @@ def conversation(seed: int, count: int) -> list[Message]:
     return found[:count]
 
 
+@pytest.mark.slow
 def test_restore_decides_as_if_it_had_read_everything(hf: Limpet) -> None:
     for seed in range(3):
         session = hf.session("t", str(seed), user="alice")

@@ -16,6 +16,8 @@ from limpet.model.chunk import Hit
 from tests.conftest import FakeClock
 from tests.contract.rows import faults
 
+pytestmark = pytest.mark.every_backend
+
 WORDS = Config.load(overrides={"search.recipe": "words"})
 
 
@@ -106,6 +108,7 @@ def test_any_question_is_safe(hf: Limpet) -> None:
     assert hf.recall("", user="alice") == hf.recall("?!", user="alice") == []
 
 
+@pytest.mark.slow
 def test_a_question_of_a_megabyte_is_answered_in_seconds(hf: Limpet) -> None:
     store(hf, "a needle in a haystack")
     chance = random.Random(5)

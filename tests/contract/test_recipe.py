@@ -13,6 +13,8 @@ from limpet.providers.fake import FakeEmbedder
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 
+pytestmark = pytest.mark.every_backend
+
 
 def texts(hits: list[Hit]) -> list[str]:
     return [hit.text for hit in hits]

@@ -14,6 +14,8 @@ from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once
 
+pytestmark = pytest.mark.every_backend
+
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
 # Keys that look like a path, a pattern, a parameter or nothing at all. Each is a key like any other.

@@ -16,6 +16,8 @@ from limpet.errors import ConfigError, SessionNotFound
 from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults
 
+pytestmark = pytest.mark.every_backend
+
 Open = Callable[..., Limpet]
 
 

@@ -19,6 +19,8 @@ from tests.conftest import FakeClock
 from tests.contract.rows import sql
 from tests.contract.scheduling import HOUR, LEASE, Bench, moment
 
+pytestmark = pytest.mark.every_backend
+
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
 

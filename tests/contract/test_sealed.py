@@ -34,7 +34,10 @@ from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 
-pytestmark = pytest.mark.skipif(BY_HAND, reason="these say themselves what is sealed")
+pytestmark = [
+    pytest.mark.every_backend,
+    pytest.mark.skipif(BY_HAND, reason="these say themselves what is sealed"),
+]
 
 MARK = "zanzibar"
 # Without the notes of the day, which a sealed tenant has not.
@@ -451,6 +454,7 @@ def test_sealing_anew_with_another_key(durable_url: str, config: Config, keys: P
         hf.recall(MARK, user="u")
 
 
+@pytest.mark.slow
 def test_a_copy_stays_sealed_in_both_directions(
     hf: Limpet, config: Config, tmp_path: Path, postgres_url: str, clock: FakeClock
 ):
@@ -494,6 +498,7 @@ def test_where_sealing_is_required_nothing_is_written_openly(durable_url: str, c
         hf.remember("after", user="u")
 
 
+@pytest.mark.slow
 def test_forgetting_in_a_sealed_tenant_leaves_nothing(hf: Limpet):
     write_everywhere(hf)
     hf.session("cli", "1", user="u").delete()

@@ -48,6 +48,7 @@ from tests.contract.test_records import (  # noqa: F401
 from tests.contract.test_summary import test_the_first_summary_replaces_epoch_zero  # noqa: F401
 
 pytestmark = [
+    pytest.mark.every_backend,
     pytest.mark.usefixtures("sealed"),
     pytest.mark.skipif(SEALED, reason="all tests are run so already"),
 ]

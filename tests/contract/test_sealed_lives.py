@@ -30,7 +30,10 @@ from tests.contract.test_sealed import (  # noqa: F401 - fixtures
 )
 from tests.contract.whole import contents as files_of
 
-pytestmark = pytest.mark.skipif(BY_HAND, reason="these say themselves what is sealed")
+pytestmark = [
+    pytest.mark.every_backend,
+    pytest.mark.skipif(BY_HAND, reason="these say themselves what is sealed"),
+]
 
 SEALED, OPEN = "other", "third"
 
@@ -160,6 +163,7 @@ def test_what_is_older_goes(hf: Limpet, clock: FakeClock) -> None:
     assert faults(hf) == []
 
 
+@pytest.mark.slow
 def test_retention_is_the_same(hf: Limpet, clock: FakeClock) -> None:
     for tenant in both(hf):
         write_everywhere(tenant)

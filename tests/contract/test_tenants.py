@@ -8,6 +8,8 @@ from limpet import Limpet
 from limpet.errors import InvalidKey, LimpetError, RecordNotFound, SessionNotFound
 from tests.contract.rows import every_row, faults
 
+pytestmark = pytest.mark.every_backend
+
 
 def test_two_tenants_have_nothing_in_common_but_the_store(hf: Limpet) -> None:
     here, there = hf.tenant("here"), hf.tenant("there")

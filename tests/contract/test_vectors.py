@@ -24,6 +24,8 @@ from tests.contract.processes import run_together
 from tests.contract.rows import faults
 from tests.contract.threads import at_once
 
+pytestmark = pytest.mark.every_backend
+
 ALICE = Partition("default", Level.USER, "alice")
 NOUNS = ("dog", "car", "doctor", "sea", "lamp", "bread", "violin", "ticket", "glacier", "ladder")
 

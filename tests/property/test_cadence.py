@@ -13,6 +13,7 @@ from limpet.config import ScheduleSettings
 from limpet.schedules.cadence import count_between, parse_cadence, smallest_gap
 from limpet.schedules.decide import check_min_gap
 from limpet.server.routes.schedules import USUAL
+from tests.examples import examples
 
 MINUTE = timedelta(minutes=1)
 DAYS = 3
@@ -101,7 +102,7 @@ def expected(line: tuple[tuple[str, set[int]], ...], zone: ZoneInfo, start: date
     return found
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(lines, st.sampled_from(ZONES), st.sampled_from(NIGHTS), st.integers(0, 24 * 60 * 60))
 @example(line_of("30 2 * * *"), "America/New_York", date(2026, 3, 8), 0)
 @example(line_of("30 1 * * *"), "America/New_York", date(2026, 11, 1), 0)
@@ -127,7 +128,7 @@ def test_cron_fires_when_a_look_at_every_minute_says_so(
 
 
 @given(lines, st.sampled_from(ZONES), st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_firings_only_ever_go_forward(line: tuple[tuple[str, set[int]], ...], zone: str, start: datetime) -> None:
     from limpet.errors import InvalidInput
 
@@ -164,7 +165,7 @@ def test_intervals_are_counted_from_where_they_began(seconds: int, anchor: datet
 
 
 @given(st.from_regex(USUAL, fullmatch=True))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_what_the_api_describes_is_a_cadence(text: str) -> None:
     now = datetime(2026, 5, 2, 9, 30, tzinfo=UTC)
     check_min_gap(parse_cadence(text, "Europe/Lisbon", now), now, ScheduleSettings())

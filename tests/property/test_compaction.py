@@ -16,6 +16,7 @@ from limpet.model.message import Role
 from limpet.model.turns import group_steps
 from limpet.providers.fake_llm import FakeLlm
 from limpet.providers.llm import LlmRequest
+from tests.examples import examples
 
 calls = st.sampled_from(["a", "b", "c"])
 sizes = st.sampled_from([1, 3, 12, 60, 300])
@@ -138,7 +139,7 @@ def splits_no_step(session: Session, compact: Any) -> None:
         assert not after[step[0]].sequence <= now < after[step[-1]].sequence
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(deeds, max_size=14), limits, st.integers(1, 25), models, st.tuples(budgets, windows))
 def test_no_message_is_both_outside_the_summary_and_outside_the_kept_history(
     done: list[tuple[str, Any]], compact: CompactionSettings, recent: int, model: str, last: tuple[int, int | None]
@@ -154,7 +155,7 @@ def test_no_message_is_both_outside_the_summary_and_outside_the_kept_history(
             world.hf.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(messages, max_size=60), budgets)
 def test_the_latest_user_message_is_in_every_context_summed_up_or_not(history: list[Message], budget: int) -> None:
     with Limpet.open(":memory:", config=Config()) as hf:

@@ -41,6 +41,7 @@ from limpet.schedules.runner import RunHandlers, Runner
 from limpet.security.operations import OPERATIONS
 from limpet.store.jobs import Jobs
 from limpet.store.tables import TABLES
+from tests.examples import examples
 
 HOSTILE = (
     "alice",
@@ -969,7 +970,9 @@ look_alike = {
 def _in_worlds(test: Callable[..., None]) -> Callable[[Limpet], None]:
     def run(hf: Limpet) -> None:
         @settings(
-            max_examples=EXAMPLES[hf.admin.stats()["backend"]], deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples(EXAMPLES[hf.admin.stats()["backend"]]),
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
         )
         @given(**worlds)
         @example(**look_alike)

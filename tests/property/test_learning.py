@@ -16,6 +16,7 @@ from limpet.knowledge.reconcile import End, ExistingRecord, Merge, Supersede, re
 from limpet.model.message import Role, ToolCall
 from limpet.model.record import Layer, Origin, RecordType
 from limpet.model.sentences import split_sentences
+from tests.examples import examples
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DATA = Path(__file__).parents[1] / "data" / "extraction"
@@ -69,7 +70,7 @@ SAID = st.builds(
 TURNS = st.lists(SAID, max_size=4)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(TURNS, st.lists(TEXTS, max_size=2))
 def test_extracting_never_raises_and_every_candidate_is_grounded(turn, recalled):
     found = extract(turn, recalled)
@@ -81,7 +82,7 @@ def test_extracting_never_raises_and_every_candidate_is_grounded(turn, recalled)
         assert candidate.subject
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.one_of(st.text(max_size=300), TEXTS))
 def test_sentences_stand_in_the_text_in_their_order(text):
     at = 0
@@ -186,7 +187,7 @@ CANDIDATES = st.builds(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(CANDIDATES, st.lists(KNOWN, max_size=6), st.booleans())
 def test_nothing_is_retired_across_subjects_nor_what_was_stated_outright(candidate, known, reviewed):
     by_id = {record.id: record for record in known}

@@ -23,6 +23,7 @@ from limpet.model.scope import Level, Owner
 from limpet.model.session import SessionStatus
 from limpet.search import word_index as index
 from limpet.store.tables import TABLES
+from tests.examples import examples
 from tests.property.plain import (
     PlainMemory,
     PlainRecord,
@@ -679,7 +680,7 @@ def test_every_store_agrees_with_plain_dicts(store_url: str, monkeypatch: pytest
     run_state_machine_as_test(
         lambda: StoreMachine(backend),  # type: ignore[arg-type]  # a factory will do
         settings=settings(
-            max_examples=EXAMPLES[backend.name],
+            max_examples=examples(EXAMPLES[backend.name]),
             stateful_step_count=STEPS,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -18,6 +18,7 @@ from limpet.schedules import decide
 from limpet.schedules.repository import ScheduleQueue
 from limpet.schedules.runner import RunHandlers, Runner
 from tests.conftest import FakeClock
+from tests.examples import examples
 
 START = datetime(2026, 10, 24, 12, tzinfo=UTC)  # the night after it, clocks are put back in Lisbon
 CADENCES = ("cron: 0 * * * *", "cron: 30 1 * * *", "every: 40m", "cron: 15,45 0-5 * * *", "once: 2026-10-25T01:30")
@@ -69,7 +70,7 @@ class World:
 RULES = ScheduleSettings(history=1000, attempts=1000)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(CADENCES), st.lists(looks, min_size=1, max_size=20))
 def test_whatever_clocks_and_runners_do_each_firing_comes_about_once_at_most(cadence: str, row: list[Look]) -> None:
     clock = FakeClock(START)
@@ -92,7 +93,7 @@ def test_whatever_clocks_and_runners_do_each_firing_comes_about_once_at_most(cad
     assert lost == []
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.sampled_from(CADENCES),
     st.lists(st.tuples(st.sampled_from(RunStatus), st.integers(0, 600), st.integers(0, 90)), max_size=25),

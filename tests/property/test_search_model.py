@@ -21,6 +21,7 @@ from limpet.store.cache import Caches
 from limpet.store.tx import Tx
 from tests.conftest import FakeClock, _required_server
 from tests.contract.meaning import Topics, open_with
+from tests.examples import examples
 
 EXAMPLES = {"sqlite": 10, "postgres": 2}
 STEPS = 25
@@ -153,7 +154,7 @@ def test_a_process_remembers_what_it_would_read(
         run_state_machine_as_test(
             machine,
             settings=settings(
-                max_examples=EXAMPLES[backend],
+                max_examples=examples(EXAMPLES[backend]),
                 stateful_step_count=STEPS,
                 suppress_health_check=list(HealthCheck),
                 derandomize=True,

@@ -191,6 +191,7 @@ def test_code_is_cut_at_lines_and_keeps_their_indentation() -> None:
         assert two.text.split("\n")[0] in one.text.split("\n")
 
 
+@pytest.mark.slow
 def test_a_large_document_is_cut_in_time_that_grows_with_it() -> None:
     for text in ("# a\n" * 250_000, "```\n" * 250_000, "\n" * 1_000_000, "x" * 1_000_000, "    x\n\n" * 150_000):
         for kind in ("markdown", "code"):

@@ -291,6 +291,7 @@ def nested(depth: int) -> Any:
     return value
 
 
+@pytest.mark.slow
 def test_nesting_has_a_limit_that_every_reader_can_follow() -> None:
     assert check_json(nested(100), "it") == "[" * 100 + "1" + "]" * 100
     for depth in (101, 500, 900, 990, 5000, 200_000):

@@ -177,6 +177,7 @@ def test_a_link_in_place_of_a_day_is_refused(tmp_path: Path, clock: FakeClock) -
     assert outside.read_text() == "old"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="starts processes")
 def test_two_processes_lose_no_turn(tmp_path: Path) -> None:
     code = """

@@ -103,6 +103,7 @@ def test_a_yes_at_the_terminal(run, memories, data, chosen):
     assert memories["cat"] not in left(data)
 
 
+@pytest.mark.slow
 def test_a_yes_at_a_real_terminal(memories, data):
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "limpet.cli", "forget", memories["cat"]]

@@ -239,6 +239,7 @@ def test_tenants_share_nothing(run):
     assert run("--tenant", " ", "sessions").status == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_ends_it_quietly(data):
     with Limpet.open(data) as hf:
         for number in range(400):
@@ -275,6 +276,7 @@ def interrupted(process):
     return process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_output_that_cannot_be_written_is_a_failure():
     with open("/dev/full", "w") as full:
@@ -283,6 +285,7 @@ def test_output_that_cannot_be_written_is_a_failure():
     assert (process.returncode, err) == (1, "limpet: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_any_output_encoding_will_do(data):
     with Limpet.open(data) as hf:
         hf.remember("Crème brûlée 🍮", user="a")

@@ -9,6 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 import limpet
 from limpet.cli.stop import StopEvent, stop_on_signal
 
@@ -27,6 +29,7 @@ print("stopped")
 """
 
 
+@pytest.mark.slow
 def test_a_signal_in_the_middle_of_a_wait_that_was_never_answered() -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(limpet.__file__).parents[1])}
     done = subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +89,7 @@ def test_a_script_without_spaces_is_shortened_too() -> None:
     assert [number for number in range(20) if f"第{number}个" not in text] == []
 
 
+@pytest.mark.slow
 def test_thousands_of_long_messages_take_seconds_at_most() -> None:
     begun = time.process_time()
     text = summarize_by_rules(

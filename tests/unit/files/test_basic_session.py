@@ -22,6 +22,7 @@ from limpet.model.times import Clock
 from limpet.sessions.files import basic
 from limpet.sessions.files.basic import BasicSession
 from limpet.sessions.transcript import TranscriptEntry
+from tests.examples import examples
 
 WHEN = datetime(2026, 11, 15, 10, 30, 1, 123456, tzinfo=UTC)
 
@@ -257,7 +258,7 @@ operations = st.lists(st.tuples(st.sampled_from("abcd"), st.one_of(st.none(), st
 
 
 @given(operations, st.integers(1, 3))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_key_value_behaves_like_a_dict_in_order(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int | None]], cap: int
 ) -> None:
@@ -282,6 +283,7 @@ def _write_many(folder: Path, name: str, count: int) -> None:
         store.transcript_append("user", f"{name}{number}")
 
 
+@pytest.mark.slow
 def test_two_processes_with_a_private_view_overwrite_each_others_file(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=_write_many, args=(tmp_path, name, 40)) for name in "ab"]

@@ -79,6 +79,7 @@ def test_any_page_has_a_text(parts: list[str]) -> None:
     assert text == text.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start",
     ["<!--", "<a ", "</ ", "<script></ ", "<![foo[", "<", "&#", '<a b="', "<?", "<!", "<![if", "<a b=c ", "<!DOCTYPE"],

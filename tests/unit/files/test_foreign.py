@@ -21,6 +21,7 @@ from limpet.lifecycle.formats.markdown import parse_front_matter
 from limpet.lifecycle.formats.source import ImportSource, iter_values
 from limpet.model.message import FilePart, ImagePart, Role, TextPart
 from limpet.model.transfer import ImportSkip
+from tests.examples import examples
 
 DATA = Path(__file__).parents[2] / "data" / "import"
 FILES = {
@@ -271,7 +272,7 @@ def test_front_matter() -> None:
 # Values, one by one
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5)))
 @example(["x" * 600_000, {"é": "y" * 300_000}, 5])
 @example([])
@@ -311,7 +312,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(json_values, st.sampled_from([format for format in FOREIGN if format != "markdown"]))
 def test_no_shape_breaks_a_reader(tmp_path_factory: pytest.TempPathFactory, value: Any, format: str) -> None:
     file = tmp_path_factory.mktemp("any") / "conversations.json"

@@ -276,6 +276,7 @@ memory = LongTerm(root, root / "memory" / "users" / "alice", 1_000_000)
 """
 
 
+@pytest.mark.slow
 def test_two_processes_lose_no_line(file: Path, tmp_path: Path) -> None:
     code = WRITER + 'begin()\nfor at in range(40): memory.append(f"{number} wrote {at}")\nanswer(True)\n'
     run_together(code, str(tmp_path))
@@ -283,6 +284,7 @@ def test_two_processes_lose_no_line(file: Path, tmp_path: Path) -> None:
     assert sorted(lines) == sorted(f"{number} wrote {at}" for number in range(2) for at in range(40))
 
 
+@pytest.mark.slow
 def test_two_processes_that_both_rewrite_lose_no_text(file: Path, tmp_path: Path) -> None:
     code = WRITER + (
         "begin()\nfor at in range(15):\n    before = memory.read()\n"
@@ -295,6 +297,7 @@ def test_two_processes_that_both_rewrite_lose_no_text(file: Path, tmp_path: Path
             assert b"%d wrote %d\n" % (number, at) in everything
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_a_writer_killed_at_any_moment_leaves_a_whole_file(file: Path, tmp_path: Path) -> None:
     code = WRITER + (

@@ -172,6 +172,7 @@ def test_a_file_saved_with_windows_line_ends_and_a_mark() -> None:
     assert parse("\ufeff" + render(written).replace("\n", "\r\n")) == written
 
 
+@pytest.mark.slow
 def test_a_very_long_hostile_line_is_quick() -> None:
     text = "### user — x" + " " * 1_000_000 + "y\n" + "\\" * 1_000_000 + "\n" + " " * 1_000_000
     assert parse(text) == []

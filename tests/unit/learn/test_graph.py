@@ -119,6 +119,7 @@ def test_a_message_keeps_so_many_names_at_most() -> None:
     assert len(extract_from_message(Message.new("user", text), "session", AT, 7).entities) <= 8  # and the user
 
 
+@pytest.mark.slow
 def test_a_long_text_is_read_quickly() -> None:
     import time
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limpet.security.redact import redact
+from tests.examples import examples
 from tests.unit.policy.secrets import look_alikes, secrets, some
 
 SECRETS = secrets()
@@ -64,7 +65,7 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(PIECES, max_size=6).map("".join))
 def test_redacting_twice_changes_nothing_more(text):
     once = redact(text)

@@ -50,6 +50,7 @@ def near(one, other):
     return sum(a * b for a, b in zip(one, other, strict=True)) > 0.9999
 
 
+@pytest.mark.slow
 def test_a_vector_of_length_one_for_each_text(embedder):
     vectors = embedder.embed(TEXTS)
     assert len(vectors) == len(TEXTS)
@@ -71,6 +72,7 @@ def test_the_dimension_is_known_before_the_first_text(embedder):
     assert embedder.dimension == len(embedder.embed(["text"])[0])
 
 
+@pytest.mark.slow
 def test_the_order_of_the_texts_is_kept(embedder):
     texts = [f"{'word ' * (number * 7 % 11)}{number}" for number in range(140)]
     together = embedder.embed(texts)
@@ -94,6 +96,7 @@ def test_any_text_is_safe(embedder, text):
     assert hypot(*vector) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_threads_may_share_it(embedder):
     expected = embedder.embed(TEXTS)
     with ThreadPoolExecutor(4) as pool:

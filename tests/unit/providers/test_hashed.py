@@ -71,6 +71,7 @@ def test_signs_alone_are_told_apart():
     assert cosine("?!", "->") < 0.5
 
 
+@pytest.mark.slow
 def test_every_process_gives_the_same():
     texts = [*SENTENCES, "猫", ""]
     seen = {

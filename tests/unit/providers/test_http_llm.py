@@ -158,6 +158,7 @@ def test_the_timeout_is_for_all_attempts_together(server, api):
     assert time.monotonic() - started < HOLDS_OUT / 2  # fifty attempts with their waits take hours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answering", [hangs, trickles, trickles_headers])
 def test_a_server_that_hangs_is_left(llm, server, waits, streamed, answering):
     server.plan = [answering]

@@ -23,6 +23,7 @@ def cosine(one, other):
     return sum(a * b for a, b in zip(left, right, strict=True))
 
 
+@pytest.mark.slow
 @installed
 @pytest.mark.parametrize(
     ("text", "near", "far"),
@@ -101,6 +102,7 @@ def test_a_file_that_is_gone_is_a_provider_error(monkeypatch, tmp_path):
         installed_at(tmp_path, monkeypatch).embed(["text"])
 
 
+@pytest.mark.slow
 @installed
 def test_the_file_is_checked_once(monkeypatch, tmp_path):
     seen = []

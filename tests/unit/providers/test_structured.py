@@ -189,6 +189,7 @@ def test_what_cannot_be_read_says_why(given_text, reason):
         parse_object(given_text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hostile", ["{" * 1_000_000, "'" * 1_000_000, '{"a": ' * 100_000, "{'" * 200_000, "/*" * 500_000]
 )
