@@ -72,13 +72,14 @@ def configuration() -> Iterator[str]:
     example = "[search]\nk = 5\n\n[storage]\nbusy_timeout_ms = 10000"
     yield f"A file is TOML, or YAML with the `yaml` extra:\n\n```toml\n{example}\n```"
     yield (
-        "`Config.load(path, env=os.environ, overrides={'search.k': 5})` reads it; the command line takes `--config "
-        "FILE`. In the environment `search.k` is `LIMPET_SEARCH_K`. A name nobody knows is an error that suggests "
-        "the right one."
+        "`Config.load(path, overrides={'search.k': 5})` reads it and the environment; the command line takes "
+        "`--config FILE`. In the environment `search.k` is `LIMPET_SEARCH_K`. An unknown name is an error that "
+        "suggests the right one."
     )
     yield (
         "Settings for one agent stand under its name and take the place of the general ones: `[agents.coder.context]`, "
-        "or `overrides={'agents.coder.context.max_tokens': 8000}`. See [several agents](../how-to/agents.md)."
+        "`LIMPET_AGENTS_CODER_CONTEXT_MAX_TOKENS`, or "
+        "`overrides={'agents.coder.context.max_tokens': 8000}`. See [several agents](../how-to/agents.md)."
     )
     section = ""
     rows: list[str] = []

@@ -25,7 +25,7 @@ from limpet.store import copy
 from limpet.store.sqlite import store as sqlite_store
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
-KEPT = Config.load(env=os.environ, overrides={"retention.enabled": False})  # a job at the start is none of the verb's
+KEPT = Config.load(overrides={"retention.enabled": False})  # a job at the start is none of the verb's
 QUIET = Config.load(overrides={"jobs.worker": False, "retention.enabled": False})
 TAIL = 24  # chunks before the word index is merged: so few that a small store has both parts of it
 

@@ -26,7 +26,7 @@ def test_defaults_are_those_of_the_specification():
     assert (config.context.max_tokens, config.context.recent_messages) == (4000, 20)
     assert (config.chunks.max_chars, config.chunks.overlap) == (640, 96)
     assert (config.search.k, config.search.bm25_k1, config.search.bm25_b) == (10, 1.2, 0.5)
-    assert Config.load() == config
+    assert Config.load(env={}) == config
 
 
 def test_a_config_is_frozen():
@@ -44,7 +44,7 @@ def test_each_layer_is_stronger_than_the_one_before(tmp_path):
 def test_yaml_is_read_too(tmp_path):
     path = config_file(tmp_path, "search:\n  k: 4\nstorage:\n  # wal: false\n", "limpet.yaml")
     assert Config.load(path).search.k == 4
-    assert Config.load(config_file(tmp_path, "", "empty.yml")) == Config()
+    assert Config.load(config_file(tmp_path, "", "empty.yml"), env={}) == Config()
 
 
 def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
@@ -113,6 +113,13 @@ def test_a_file_that_is_not_text_is_a_config_error(tmp_path):
     (
         ("LIMPET_SEARCH_KK", "1", "LIMPET_SEARCH_KK is not a setting; did you mean LIMPET_SEARCH_K?"),
         ("LIMPET_STORGE_WAL", "1", "LIMPET_STORGE_WAL is not a setting; did you mean LIMPET_STORAGE_WAL?"),
+        (
+            "LIMPET_AGENTS_CODER_SERCH_K",
+            "1",
+            "LIMPET_AGENTS_CODER_SERCH_K is not a setting of an agent; did you mean LIMPET_AGENTS_CODER_SEARCH_K?",
+        ),
+        ("LIMPET_AGENTS_X", "1", "LIMPET_AGENTS_X is not a setting of an agent"),
+        ("LIMPET_AGENTS_CODER_SEARCH_K", "ten", "agents.coder.search.k must be an integer from 1 to 1000, not 'ten'"),
         ("LIMPET_SEARCH_K", "ten", "LIMPET_SEARCH_K: search.k must be an integer from 1 to 1000, not 'ten'"),
         ("LIMPET_SEARCH_K", "", "search.k must be an integer from 1 to 1000, not ''"),
         ("LIMPET_SEARCH_BM25_B", "inf", "search.bm25_b must be a number from 0 to 1, not inf"),
@@ -130,9 +137,24 @@ def test_other_variables_are_not_settings():
     assert Config.load(env=dict.fromkeys(others, "x")) == Config()
 
 
-def test_the_environment_is_read_only_when_it_is_given(monkeypatch):
+def test_the_environment_of_the_process_is_read_unless_another_is_given(monkeypatch):
     monkeypatch.setenv("LIMPET_SEARCH_K", "3")
-    assert Config.load().search.k == 10
+    assert Config.load().search.k == 3
+    assert Config.load(overrides={"search.k": 4}).search.k == 4
+    assert Config.load(env={}).search.k == 10
+
+
+def test_an_agent_has_variables_of_its_own(tmp_path):
+    path = config_file(tmp_path, '[agents."Code-Helper".search]\nk = 1\n')
+    env = {
+        "LIMPET_SEARCH_K": "2",
+        "LIMPET_AGENTS_CODE_HELPER_CONTEXT_MAX_TOKENS": "900",
+        "LIMPET_AGENTS_CODER_SEARCH_K": "3",
+    }
+    config = Config.load(path, env=env)
+    assert set(config.agents) == {"Code-Helper", "coder"}
+    assert (config.search.k, config.for_agent("Code-Helper").search.k, config.for_agent("coder").search.k) == (2, 1, 3)
+    assert config.for_agent("Code-Helper").context.max_tokens == 900
 
 
 @pytest.mark.parametrize(("text", "wal"), (("true", True), ("1", True), ("Off", False), ("no", False)))

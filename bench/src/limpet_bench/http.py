@@ -179,7 +179,7 @@ class Bench:
 
 
 def opened(folder: Path) -> Limpet:
-    return Limpet.open(folder, config=Config.load(overrides={"embedding.model": "none"}))
+    return Limpet.open(folder, config=Config.load(env={}, overrides={"embedding.model": "none"}))
 
 
 def fill(hf: Limpet, sessions: int) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 USER = "leaver"
 # The worker would scrub the file of the last purge while the next is measured.
-CONFIG = Config.load(overrides={"embedding.model": "none", "jobs.worker": False, "retention.enabled": False})
+CONFIG = Config.load(env={}, overrides={"embedding.model": "none", "jobs.worker": False, "retention.enabled": False})
 
 
 def purge_among_others(bench: Bench) -> Times:

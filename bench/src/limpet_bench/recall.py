@@ -29,7 +29,9 @@ from limpet_bench.remembered import RememberingEmbedder
 
 DEPTH = 100
 # What was handed over counts; a setting must not bring in another one.
-WITHOUT_MODEL = Config.load(overrides={"embedding.model": "none", "embedding.when": "now", "retention.enabled": False})
+WITHOUT_MODEL = Config.load(
+    env={}, overrides={"embedding.model": "none", "embedding.when": "now", "retention.enabled": False}
+)
 
 
 @dataclass(frozen=True, slots=True)

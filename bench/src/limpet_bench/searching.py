@@ -23,12 +23,13 @@ USER = "asker"
 DIMENSION = 384
 OTHERS_DIMENSION = 64  # a million longer ones would only fill the disk
 NO_MODEL = Config.load(
+    env={},  # what is measured does not depend on who measures
     overrides={
         "embedding.model": "none",
         "embedding.when": "now",
         "embedding.background": False,
         "retention.enabled": False,
-    }
+    },
 )
 
 

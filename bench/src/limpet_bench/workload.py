@@ -26,7 +26,7 @@ def texts(count: int, seed: int = 7) -> list[str]:
     return [" ".join(chance.choices(words, weights, k=chance.randint(5, 35))) for _ in range(count)]
 
 
-PLAIN = Config.load(overrides={"embedding.model": "none"})
+PLAIN = Config.load(env={}, overrides={"embedding.model": "none"})
 
 
 class Bare:

@@ -34,13 +34,14 @@ _BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 _LEARNED = {Origin.EXTRACTED, Origin.PROMOTED}
 _USERS = ("alice", "boris", "chidi", "dunja", "emile", "farah", "goran", "hanna")
 CONFIG = Config.load(
+    env={},  # what is measured does not depend on who measures
     overrides={
         "jobs.worker": False,
         "embedding.model": "none",
         "notes.write_daily": False,  # what a context shows is from records and messages alone
         "retention.enabled": False,  # what was said is looked for all year
         "storage.synchronous": "normal",  # nobody pulls the plug here: a commit need not wait for the disk
-    }
+    },
 )
 
 

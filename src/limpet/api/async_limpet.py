@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -95,7 +94,7 @@ class AsyncLimpet(AsyncHandle[Limpet]):
         tenant: str = DEFAULT_TENANT,
     ) -> Opening:
         """Open or create a store: ``async with AsyncLimpet.open("data") as memory``, or ``await`` it."""
-        settings = config if isinstance(config, Config) else Config.load(env=os.environ)
+        settings = config if isinstance(config, Config) else Config.load()
         opening = partial(
             Limpet.open,
             location,

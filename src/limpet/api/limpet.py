@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 from os import PathLike
@@ -61,7 +60,7 @@ class Limpet(SessionOperations, MemoryOperations):
         """
         if config is not None and not isinstance(config, Config):
             raise ConfigError(f"config must be a Config, not {type(config).__name__}; Config.load(…) reads a file")
-        settings = Config.load(env=os.environ) if config is None else config
+        settings = Config.load() if config is None else config
         now = check_clock(system_clock if clock is None else clock)
         check_name(tenant, "tenant")
         check_embedder(embedder)

@@ -49,7 +49,7 @@ def user_folder(env: Mapping[str, str], platform: str) -> str:
 def load_config(args: Namespace) -> Config:
     from limpet.config import Config
 
-    return Config.load(args.config or os.environ.get("LIMPET_CONFIG") or None, env=os.environ)
+    return Config.load(args.config or os.environ.get("LIMPET_CONFIG") or None)
 
 
 def open_memory(

@@ -6,7 +6,8 @@ says where it stands, never a setting silently ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -126,9 +127,15 @@ class Config:
         env: Mapping[str, str] | None = None,
         overrides: Mapping[str, Any] | None = None,
     ) -> Config:
-        """Reads only what is given: the command line passes os.environ; ``overrides`` maps "section.key" to a value."""
+        """The file, then the environment, then ``overrides``, which map "section.key" to a value.
+
+        ``env`` stands for the process's environment; an empty one reads none.
+        """
         chosen: dict[str | None, _SectionValues] = {None: {section: {} for section in SETTINGS}}
-        layers = (_read_file(path) if path is not None else (), _read_env(env or {}), _read_overrides(overrides or {}))
+        from_file = [] if path is None else list(_read_file(path))
+        agents_of_file = {agent for _, agent, _, _, _ in from_file if agent}
+        from_env = _read_env(os.environ if env is None else env, agents_of_file)
+        layers = (from_file, from_env, _read_overrides(overrides or {}))
         for where, agent, section, key, value in (given for layer in layers for given in layer):
             known = SETTINGS[section].get(key)
             if known is None:
@@ -207,21 +214,51 @@ def _parse_yaml(content: bytes, where: str) -> object:
         raise ConfigError(f"{where}: is not YAML: {error}") from None
 
 
+_AGENT_PREFIX = "LIMPET_AGENTS_"
+_AGENT_PATTERN = f"{_AGENT_PREFIX}NAME_SECTION_KEY"
 _RESERVED_VARIABLES = ("LIMPET_DATA", "LIMPET_CONFIG", "LIMPET_KEY")  # where the store and the settings are; a key
 
 
-def _read_env(env: Mapping[str, str]) -> _Assignments:
-    """LIMPET_SEARCH_K is search.k. Variables of other names belong to others, unless they look like a slip of one."""
-    variables = {f"LIMPET_{key.replace('.', '_').upper()}": key.partition(".") for key in KEYS}
+def _read_env(env: Mapping[str, str], agents: Iterable[str] = ()) -> _Assignments:
+    """LIMPET_SEARCH_K is search.k, LIMPET_AGENTS_CODER_SEARCH_K is agents.coder.search.k.
+
+    Variables of other names belong to others, unless they look like a slip of one.
+    """
+    variables = {f"LIMPET_{key.replace('.', '_').upper()}": key for key in KEYS}
     prefixes = tuple(f"LIMPET_{section.upper()}_" for section in SETTINGS)
+    names = {_variable_name(agent): agent for agent in agents}
     for name, text in env.items():
         if name in _RESERVED_VARIABLES:
             continue
-        if name in variables:
-            section, _, key = variables[name]
-            yield name, None, section, key, SETTINGS[section][key].parse(text)
+        agent = None
+        if name.startswith(_AGENT_PREFIX):
+            agent, variable = _split_agent_variable(name, variables)
+            agent = names.get(agent, agent.lower())
+        elif name in variables:
+            variable = name
         elif name.startswith("LIMPET_") and (name.startswith(prefixes) or suggest(name, variables, 0.9)):
             raise ConfigError(f"environment: {name} is not a setting{suggest(name, variables)}")
+        else:
+            continue
+        section, _, key = variables[variable].partition(".")
+        yield name, agent, section, key, SETTINGS[section][key].parse(text)
+
+
+def _split_agent_variable(name: str, variables: Iterable[str]) -> tuple[str, str]:
+    """The agent, as the variable spells it, and the variable that sets the same for every agent."""
+    rest = name.removeprefix(_AGENT_PREFIX)
+    endings = {variable.removeprefix("LIMPET"): variable for variable in variables}
+    known = [ending for ending in endings if rest.endswith(ending) and rest != ending]
+    if not known:
+        agent = rest.partition("_")[0]
+        meant = suggest(name, [f"{_AGENT_PREFIX}{agent}{ending}" for ending in endings])
+        raise ConfigError(f"environment: {name} is not a setting of an agent{meant or f'; write {_AGENT_PATTERN}'}")
+    ending = max(known, key=len)
+    return rest.removesuffix(ending), endings[ending]
+
+
+def _variable_name(agent: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in agent).upper()
 
 
 def _read_overrides(overrides: Mapping[str, Any]) -> _Assignments:

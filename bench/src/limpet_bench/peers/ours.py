@@ -12,7 +12,7 @@ from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Turn
 
 # A write waits for its vectors, as it does with the others; what was handed over is the only model.
-CONFIG = Config.load(overrides={"embedding.model": "none", "embedding.when": "now", "retention.enabled": False})
+CONFIG = Config.load(env={}, overrides={"embedding.model": "none", "embedding.when": "now", "retention.enabled": False})
 _ID = "turn"
 
 
