@@ -15,9 +15,18 @@ from http_reference import http
 
 import limpet
 from limpet import errors
-from limpet.api.api_keys import ApiKeyOperations
+from limpet.api.access import AccessOperations
+from limpet.api.admin import AdminOperations
+from limpet.api.documents import DocumentOperations
+from limpet.api.graph import GraphOperations
+from limpet.api.jobs import JobOperations
+from limpet.api.keys import KeyOperations
+from limpet.api.notes import NoteOperations
+from limpet.api.privacy import PrivacyOperations
+from limpet.api.records import RecordOperations
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import KeyValues
+from limpet.api.transfer import TransferOperations
 from limpet.cli import main as command_line
 from limpet.cli.options import Parser
 from limpet.config import Config
@@ -59,11 +68,38 @@ Without `--data` and `LIMPET_DATA` the memory is in `$XDG_DATA_HOME/limpet` or `
 never make a store. A time that is typed without a zone is local."""
 
 VALUES = (
-    *("Message", "TextPart", "ImagePart", "FilePart", "ToolCall", "SessionInfo", "Summary", "Compacted", "Usage"),
-    *("Hit", "Signal", "Source", "Context", "Record", "Forgotten", "Document", "JobInfo", "Granted", "AuditEntry"),
+    *(
+        "Message",
+        "TextPart",
+        "ImagePart",
+        "FilePart",
+        "ToolCall",
+        "SessionInfo",
+        "Summary",
+        "CompactionResult",
+        "Usage",
+    ),
+    *("Hit", "Signal", "Source", "Context", "Record", "Forgotten", "Document", "JobInfo", "GrantInfo", "AuditEntry"),
     *("KeyInfo", "NewKey"),
-    "Observed",
+    "ActivityResult",
 )
+
+
+HANDLES = {
+    "Session.kv": KeyValues,
+    "Limpet.records": RecordOperations,
+    "Limpet.documents": DocumentOperations,
+    "Limpet.graph": GraphOperations,
+    "Limpet.notes": NoteOperations,
+    "Limpet.notes.long_term": LongTerm,
+    "Limpet.schedules": ScheduleOperations,
+    "Limpet.jobs": JobOperations,
+    "Limpet.access": AccessOperations,
+    "Limpet.access.keys": KeyOperations,
+    "Limpet.privacy": PrivacyOperations,
+    "Limpet.transfer": TransferOperations,
+    "Limpet.admin": AdminOperations,
+}
 
 
 def configuration() -> Iterator[str]:
@@ -182,19 +218,15 @@ def python() -> Iterator[str]:
     for name in ("Limpet", "Session", "Turn"):
         yield f"## {name}"
         yield from _class(getattr(limpet, name))
-    yield "## Session.kv"
-    yield from _class(KeyValues)
-    yield "## Limpet.schedules"
-    yield from _class(ScheduleOperations)
-    yield "## Limpet.keys"
-    yield from _class(ApiKeyOperations)
-    yield "## Limpet.long_term"
-    yield from _class(LongTerm)
+    for path, kind in HANDLES.items():
+        yield f"## {path}"
+        yield from _class(kind)
     yield "## AsyncLimpet, AsyncSession and AsyncTurn"
     yield (
-        "The same methods with the same arguments, awaited: `await AsyncLimpet.open(…)`, `await hf.session(…)`, "
-        "`await s.append(…)`. What a session handle knows without asking the store (`s.id`, `s.key`, `s.state`, …) "
-        "needs no `await`; `s.working_memory` does. `async with` closes."
+        "The same methods with the same arguments, awaited: `async with AsyncLimpet.open(…) as memory`, "
+        "`await memory.session(…)`, `await s.append(…)`. "
+        "What a session handle knows without asking the store (`s.id`, `s.key`, `s.state`, …) "
+        "needs no `await`; `s.working_memory` does."
     )
     yield "## Values"
     yield "Frozen dataclasses."
@@ -221,7 +253,7 @@ def _class(kind: type) -> Iterator[str]:
         yield doc
     groups = [base for base in kind.__mro__ if base.__module__.startswith("limpet.")]  # verbs come in groups
     found = [pair for base in groups for pair in vars(base).items()]
-    public = {name: member for name, member in reversed(found) if not name.startswith("_")}
+    public = {name: member for name, member in reversed(found) if not name.startswith("_") or name == "__call__"}
     public = {name: public[name] for name, _ in found if name in public}
     rows = [_property(name, member) for name, member in public.items() if isinstance(member, property)]
     if rows:

@@ -16,13 +16,10 @@ from typing import Any
 
 import pytest
 
-from limpet import Config, ImagePart, Limpet, Message, Session, TextPart, ToolCall
-from limpet.api.api_keys import ApiKeyOperations
-from limpet.api.schedules import ScheduleOperations
-from limpet.api.session import KeyValues
+from limpet import Config, ImagePart, Limpet, Message, TextPart, ToolCall
 from limpet.errors import LimpetError
 from limpet.model.message import Role
-from limpet.notes.long_term import LongTerm
+from limpet.security.operations import OPERATIONS
 from tests.contract.rows import faults
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
@@ -178,124 +175,109 @@ BATCHES: list[Any] = [
 
 BIG = "word " * 2_000_000
 
-MEMORY: dict[str, dict[str, Any]] = {
+CALLS: dict[str, dict[str, Any]] = {
     "session": {"channel": "c", "chat": "1", "user": "alice"},
     "load_session": {"session_id": "SESSION"},
     "sessions": {},
     "recall": {"query": "walrus", "user": "alice"},
     "remember": {"content": "a walrus", "user": "alice"},
-    "record": {"id": "RECORD"},
-    "records": {"user": "alice"},
-    "count_records": {},
-    "search_metadata": {"key": "k", "value": "v"},
-    "update": {"id": "RECORD", "user": "alice", "content": "new"},
-    "history": {"id": "RECORD"},
+    "records.get": {"id": "RECORD"},
+    "records.list": {"user": "alice"},
+    "records.count": {},
+    "records.search_metadata": {"key": "k", "value": "v"},
+    "records.update": {"id": "RECORD", "user": "alice", "content": "new"},
+    "records.history": {"id": "RECORD"},
     "forget": {"id": UNKNOWN},
-    "promote": {"id": "RECORD"},
-    "revive": {"id": "RECORD"},
+    "records.promote": {"id": "RECORD"},
+    "records.revive": {"id": "RECORD"},
     "profile": {"user": "alice"},
-    "add_document": {"uri_or_path": "note:1", "text": "a walrus document", "user": "alice"},
-    "documents": {"user": "alice"},
-    "graph": {"user": "alice"},
-    "remove_document": {"uri": "note:unknown", "user": "alice"},
-    "import_": {"path": "missing.json"},
-    "backup": {"path": "BACKUP"},
-    "doctor": {},
+    "documents.add": {"uri_or_path": "note:1", "text": "a walrus document", "user": "alice"},
+    "documents.list": {"user": "alice"},
+    "graph.get": {"user": "alice"},
+    "documents.remove": {"uri": "note:unknown", "user": "alice"},
+    "transfer.import_": {"path": "missing.json"},
+    "admin.backup": {"path": "BACKUP"},
+    "admin.doctor": {},
     "tenant": {"name": "other"},
-    "agent": {"name": "other"},
-    "stats": {},
-    "observe": {"callback": lambda told: None},
+    "admin.stats": {},
+    "admin.observe": {"callback": lambda told: None},
     "acting": {"user": "alice"},
-    "grant": {"user": "alice", "grant": "read:global"},
-    "revoke": {"user": "alice", "grant": "read:global"},
-    "grants": {},
-    "audit": {},
-    "run_jobs": {},
-    "start_worker": {},
-    "jobs": {},
-    "retry_jobs": {},
-    "drop_jobs": {"ids": [1]},
-    "file_sessions": {},
-    "long_term": {"user": "alice"},
-    "daily_notes": {"user": "alice"},
-    "note_turn": {"user": "alice", "user_text": "hello", "assistant_text": "hi"},
-    "export_items": {"user": "alice"},
-    "import_items": {"user": "alice"},
-    "export": {"path": "EXPORT", "user": "alice"},
-    "archive": {"file": "FILE", "user": "alice"},
-    "usage": {"user": "alice"},
-    "purge_session": {"id": UNKNOWN},
-    "purge_user": {"user": "nobody"},
-    "purge_older": {"user": "nobody", "days": 30},
-    "receipts": {},
-    "apply_retention": {},
-    "run_schedules": {"callback": lambda firing: "done"},
-}
-SCHEDULES: dict[str, dict[str, Any]] = {
-    "create": {"user": "alice", "goal": "water the plants", "cadence": "every: 1h"},
-    "get": {"id": "SCHEDULE"},
-    "edit": {"id": "SCHEDULE", "goal": "water them well"},
-    "delete": {"id": UNKNOWN},
-    "pause": {"id": "SCHEDULE"},
-    "resume": {"id": "SCHEDULE"},
-    "search": {},
-    "count": {},
-    "due": {},
-    "runs": {"id": "SCHEDULE"},
-    "run_output": {"run_id": UNKNOWN},
-}
-KEYS: dict[str, dict[str, Any]] = {
-    "create": {"name": "ci", "user": "alice"},
-    "list": {},
-    "revoke": {"id_or_name": "nothing"},
-    "acting": {"secret": "hf_" + "x" * 43},
-    "any": {},
+    "access.grant": {"user": "alice", "grant": "read:global"},
+    "access.revoke": {"user": "alice", "grant": "read:global"},
+    "access.grants": {},
+    "access.audit": {},
+    "jobs.run": {},
+    "jobs.start_worker": {},
+    "jobs.list": {},
+    "jobs.retry": {},
+    "jobs.drop": {"ids": [1]},
+    "admin.file_sessions": {},
+    "notes.day": {"user": "alice"},
+    "notes.add_turn": {"user": "alice", "user_text": "hello", "assistant_text": "hi"},
+    "notes.export_items": {"user": "alice"},
+    "notes.import_items": {"user": "alice"},
+    "transfer.export": {"path": "EXPORT", "user": "alice"},
+    "transfer.archive": {"file": "FILE", "user": "alice"},
+    "admin.usage": {"user": "alice"},
+    "privacy.purge_session": {"id": UNKNOWN},
+    "privacy.purge_user": {"user": "nobody"},
+    "privacy.purge_older": {"user": "nobody", "days": 30},
+    "privacy.receipts": {},
+    "privacy.retention": {},
+    "schedules.run": {"callback": lambda firing: "done"},
+    "schedules.create": {"user": "alice", "goal": "water the plants", "cadence": "every: 1h"},
+    "schedules.get": {"id": "SCHEDULE"},
+    "schedules.edit": {"id": "SCHEDULE", "goal": "water them well"},
+    "schedules.delete": {"id": UNKNOWN},
+    "schedules.pause": {"id": "SCHEDULE"},
+    "schedules.resume": {"id": "SCHEDULE"},
+    "schedules.search": {},
+    "schedules.count": {},
+    "schedules.due": {},
+    "schedules.runs": {"id": "SCHEDULE"},
+    "schedules.run_output": {"run_id": UNKNOWN},
+    "access.keys.create": {"name": "ci", "user": "alice"},
+    "access.keys.list": {},
+    "access.keys.revoke": {"id_or_name": "nothing"},
+    "access.keys.acting": {"secret": "hf_" + "x" * 43},
+    "access.keys.any": {},
+    "session.append": {"role": "user", "content": "hello"},
+    "session.extend": {"messages": [Message.new("user", "x")]},
+    "session.recent": {},
+    "session.messages": {},
+    "session.restore": {},
+    "session.context": {},
+    "session.turn": {"content": "hello"},
+    "session.set_summary": {"text": "s", "upper_sequence": 1},
+    "session.swap_summary": {"text": "s", "upper_sequence": 1, "expected_epoch": 0},
+    "session.compact": {},
+    "session.compact_if_due": {},
+    "session.update_metadata": {"changes": {"a": 1}},
+    "session.expire_in": {"ttl": None},
+    "session.set_working_memory": {"text": "x"},
+    "session.transcript": {},
+    "session.add_usage": {"model": "m"},
+    "session.kv.get": {"key": "k"},
+    "session.kv.set": {"key": "k", "value": 1},
+    "session.kv.delete": {"key": "k"},
+    "session.kv.items": {},
+    "notes.long_term.read": {},
+    "notes.long_term.write": {"text": "x"},
+    "notes.long_term.append": {"text": "x"},
 }
 UPDATES = (
     "key title type layer tags metadata confidence salience references pinned valid_from valid_to ttl expires_at colour"
 )
-SESSION: dict[str, dict[str, Any]] = {
-    "append": {"role": "user", "content": "hello"},
-    "extend": {"messages": [Message.new("user", "x")]},
-    "recent": {},
-    "messages": {},
-    "restore": {},
-    "context": {},
-    "turn": {"content": "hello"},
-    "set_summary": {"text": "s", "upper_sequence": 1},
-    "swap_summary": {"text": "s", "upper_sequence": 1, "expected_epoch": 0},
-    "compact": {},
-    "compact_if_due": {},
-    "update_metadata": {"changes": {"a": 1}},
-    "expire_in": {"ttl": None},
-    "set_working_memory": {"text": "x"},
-    "transcript": {},
-    "add_usage": {"model": "m"},
-}
-TO_PATHS = ("Limpet.backup", "Limpet.export")
-FILES = {f"Limpet.{name}" for name in ("long_term", "daily_notes", "note_turn", "export_items", "import_items")}
-LONG_TERM: dict[str, dict[str, Any]] = {"read": {}, "write": {"text": "x"}, "append": {"text": "x"}}
+TO_PATHS = ("admin.backup", "transfer.export")
+FILES = {"notes.day", "notes.add_turn", "notes.export_items", "notes.import_items"}
 BARE = set(
     "refresh count summary learn new clear pause resume terminate delete export_transcript list_files usage".split()
 )
-KV: dict[str, dict[str, Any]] = {
-    "get": {"key": "k"},
-    "set": {"key": "k", "value": 1},
-    "delete": {"key": "k"},
-    "items": {},
-}
 
 
-def test_every_public_method_is_here() -> None:
-    def names(kind: type) -> set[str]:
-        return {name for name, found in inspect.getmembers(kind) if callable(found) and name[0] != "_"}
-
-    assert names(Limpet) - {"open", "close"} == set(MEMORY)
-    assert names(Session) == set(SESSION) | BARE
-    assert names(KeyValues) == set(KV)
-    assert names(LongTerm) == set(LONG_TERM)
-    assert names(ScheduleOperations) == set(SCHEDULES)
-    assert names(ApiKeyOperations) == set(KEYS)
+def test_every_operation_is_here() -> None:
+    bare = {f"session.{name}" for name in BARE}
+    assert OPERATIONS.keys() == CALLS.keys() | bare | {"session.working_memory", "turn.reply"}
 
 
 class Target:
@@ -330,33 +312,34 @@ class Target:
 
 
 def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
-    for name, base in MEMORY.items():
-        yield f"Limpet.{name}", getattr(target.hf, name), base
-    for name, base in SESSION.items():
-        yield f"Session.{name}", getattr(target.session, name), base
-    for name, base in KV.items():
-        yield f"KeyValues.{name}", getattr(target.session.kv, name), base
-    for name, base in SCHEDULES.items():
-        yield f"ScheduleOperations.{name}", getattr(target.hf.schedules, name), base
-    for name, base in KEYS.items():
-        yield f"Keys.{name}", getattr(target.hf.access.keys, name), base
-    if target.hf._runtime.folder is not None:
-        memory = target.hf.notes.long_term(user="alice")
-        for name, base in LONG_TERM.items():
-            yield f"LongTerm.{name}", getattr(memory, name), base
+    for name, base in CALLS.items():
+        if name.startswith("notes.long_term."):
+            if target.hf._runtime.folder is None:
+                continue
+            yield name, getattr(target.hf.notes.long_term(user="alice"), name.rpartition(".")[2]), base
+        else:
+            yield name, _find(target, name), base
+
+
+def _find(target: Target, name: str) -> Callable[..., Any]:
+    """The method behind an operation's name; calling a handle is its list."""
+    found: Any = target.session if name.startswith("session.") else target.hf
+    for part in name.removeprefix("session.").split("."):
+        found = getattr(found, part, found)
+    return found  # type: ignore[no-any-return]
 
 
 def arguments_of(name: str, call: Callable[..., Any]) -> list[str]:
     parameters = inspect.signature(call).parameters.values()
     found = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
-    return found + (UPDATES.split() if name == "Limpet.update" else [])
+    return found + (UPDATES.split() if name == "records.update" else [])
 
 
 def attempt(call: Callable[..., Any], name: str, arguments: dict[str, Any]) -> BaseException | None:
     try:
-        if name == "Limpet.update":
+        if name == "records.update":
             call(arguments.pop("id"), **arguments)
-        elif name == "Session.turn":
+        elif name == "session.turn":
             with call(**arguments) as turn:
                 turn.reply("hi")
         else:
@@ -400,16 +383,14 @@ memory = pytest.mark.parametrize("target", [":memory:"], indirect=True)
 
 
 @memory
-@pytest.mark.parametrize(
-    "part", ["Limpet.session", "Limpet.recall", "Limpet.remember", "Limpet.update", "Session", "rest"]
-)
+@pytest.mark.parametrize("part", ["session", "recall", "remember", "records.update", "Session", "rest"])
 def test_every_argument_with_every_hostile_value(target: Target, part: str) -> None:
-    alone = ("Limpet.session", "Limpet.recall", "Limpet.remember", "Limpet.update")
+    alone = ("session", "recall", "remember", "records.update")
 
     def only(name: str, argument: str) -> bool:
         if part in alone:
             return name == part
-        return name not in alone and (name.startswith("Session.") == (part == "Session")) and name not in TO_PATHS
+        return name not in alone and (name.startswith("session.") == (part == "Session")) and name not in TO_PATHS
 
     assert run(target, HOSTILE, only) == []
 
@@ -420,7 +401,9 @@ def test_every_hostile_value_where_there_are_files(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path / "around")
     made = Target(str(tmp_path / "data"), tmp_path / "backups")
     try:
-        assert run(made, [*HOSTILE, BIG], lambda name, argument: name in FILES or name.startswith("LongTerm")) == []
+        assert (
+            run(made, [*HOSTILE, BIG], lambda name, argument: name in FILES or name.startswith("notes.long_term")) == []
+        )
     finally:
         made.hf.close()
     assert {path.name for path in tmp_path.iterdir()} == {"around", "data"}
@@ -447,7 +430,7 @@ def test_nothing_is_written_to_a_place_named_by_accident(target: Target, tmp_pat
 
 @memory
 def test_messages_that_were_not_made_by_message_new(target: Target) -> None:
-    assert run(target, BATCHES, lambda name, argument: name == "Session.extend") == []
+    assert run(target, BATCHES, lambda name, argument: name == "session.extend") == []
     assert target.session.messages()
     assert target.hf.recall("walrus", user="alice")
 
@@ -474,7 +457,7 @@ def test_ten_megabytes_in_every_text(target: Target) -> None:
     maps = "metadata changes value tool_calls messages content"
 
     def text(name: str, argument: str) -> bool:
-        return name not in (*TO_PATHS, "Limpet.doctor") and argument not in numbers.split()
+        return name not in (*TO_PATHS, "admin.doctor") and argument not in numbers.split()
 
     assert run(target, [BIG], text) == []
     assert run(target, [{"a": BIG}, [BIG]], lambda name, argument: argument in maps.split()) == []
